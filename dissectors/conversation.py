@@ -1,0 +1,444 @@
+"""What a protocol is to the engine, and what the engine promises a protocol.
+
+Sans-IO, as in h11: a Conversation is fed the bytes of both directions of one connection and appends rows to a sink. It
+opens nothing and reads no clock. The base class owns what all protocols share: it keeps the bytes that are not framed
+yet, cuts frames by the length that the protocol reads from their first bytes, hands them over **in the order in which
+they were complete on the wire, both directions merged**, steps over holes, finds the way back after them, and counts
+every byte once as framed, skipped or pending.
+
+A protocol supplies four small functions:
+
+    measure    how long is the frame that starts here?
+    resync     where, from here on, does a frame start?
+    on_frame   here is a frame
+    on_close   nothing more will come
+"""
+
+from __future__ import annotations
+
+import json
+import typing
+from bisect import bisect_right
+from collections import deque
+from typing import Any, NamedTuple
+
+from dissectors.options import Options
+from dissectors.records import Conn, Finding
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
+
+MORE = 0  # measure: the length is not there yet
+INVALID = -1  # measure: this is no frame
+_NEVER = 1 << 62
+
+
+class Frame(NamedTuple):
+    """One frame. `data[start:end]` holds it, prefix included, with zeros where bytes are missing."""
+
+    direction: int
+    data: bytes
+    start: int
+    end: int  # index after the last byte at hand: less than start + size only for a frame cut off by a hole or the end
+    size: int  # as announced, prefix included
+    known: int  # index up to which every byte was captured; == start + size for a complete frame
+    offset: int  # stream offset of the first byte
+    order: int  # delivery order of the last byte
+    first_ns: int  # first arrival of the first byte
+    last_ns: int  # first arrival of the last byte
+    place: int  # packet of the first byte
+    resent: bool  # a byte of it was sent more than once
+
+    @property
+    def complete(self) -> bool:
+        return self.known == self.start + self.size
+
+
+class Summary(NamedTuple):
+    """What the conversation adds to its connection's row."""
+
+    dialect: str | None = None
+    client_software: str | None = None
+    client_version: str | None = None
+    server_version: str | None = None
+    frames: int = 0
+    framed_bytes: int = 0
+    skipped_bytes: int = 0
+    pending_bytes: int = 0
+
+
+class Inbox:
+    """Bytes of one direction that are not framed yet."""
+
+    __slots__ = (
+        "buf",
+        "base",
+        "pos",
+        "starts",
+        "orders",
+        "places",
+        "times",
+        "mark",
+        "size",
+        "holes",
+        "queue",
+        "queued",
+        "lost",
+        "resent",
+        "searched",
+    )
+
+    def __init__(self, midstream: bool) -> None:
+        self.buf = b""
+        self.base = 0  # stream offset of buf[0]
+        self.pos = 0  # index of the first byte not framed
+        self.starts: list[int] = []  # the pieces in buf, as in Chunk
+        self.orders: list[int] = []
+        self.places: list[int] = []
+        self.times: list[int] = []
+        self.mark = 0  # index of the piece that holds pos
+        self.size = MORE  # of the frame at pos, once measured
+        self.holes: list[tuple[int, int]] = []  # stream offsets [start, end), zero-filled in buf
+        self.queue: deque[Chunk | Gap] = deque()  # delivered, not yet in buf
+        self.queued = 0  # bytes in queue
+        self.lost = midstream  # looking for a frame start
+        self.searched = 0  # bytes skipped in this search
+        self.resent: list[Resent] = []
+
+    def put(self, chunk: Chunk) -> None:
+        """Append a chunk to buf."""
+        if self.pos >= len(self.buf):
+            self.base, self.buf = chunk.offset, chunk.data
+            self.starts, self.orders, self.places, self.times = chunk.starts, chunk.orders, chunk.places, chunk.times
+            self.mark = 0
+        else:
+            at = self.mark
+            self.buf = self.buf[self.pos :] + chunk.data
+            self.base += self.pos
+            self.starts = self.starts[at:] + chunk.starts
+            self.orders = self.orders[at:] + chunk.orders
+            self.places = self.places[at:] + chunk.places
+            self.times = self.times[at:] + chunk.times
+            self.mark = 0
+        self.pos = 0
+        if self.holes:
+            self.holes = [h for h in self.holes if h[1] > self.base]
+        if self.resent:
+            self.resent = [r for r in self.resent if r.end > self.base]
+
+    def put_zeros(self, gap: Gap) -> None:
+        """Stand in for missing bytes inside a frame."""
+        zeros = Chunk(gap.offset, bytes(gap.length), [gap.offset], [gap.order], [gap.place], [gap.time])
+        self.put(zeros)
+        self.holes.append((gap.offset, gap.offset + gap.length))
+
+    def piece(self, offset: int) -> int:
+        """Index of the piece that holds a stream offset."""
+        return bisect_right(self.starts, offset, self.mark) - 1
+
+    def missing(self, start: int, end: int) -> int:
+        """Bytes of [start, end) that are holes."""
+        return sum(max(0, min(end, b) - max(start, a)) for a, b in self.holes)
+
+
+class Conversation:
+    """One connection of one protocol. Subclasses supply measure, resync, on_frame and on_close."""
+
+    def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
+        self.conn = conn
+        self.sink = sink
+        self.options = options
+        self.inboxes = (Inbox(midstream), Inbox(midstream))
+        self.frames = 0
+        self.framed_bytes = 0
+        self.skipped_bytes = 0
+        self.pending_bytes = 0
+        self.closed = False
+
+    # --- what the engine calls ---
+
+    def receive(self, direction: int, event: Chunk | Gap) -> None:
+        """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""
+        inbox = self.inboxes[direction]
+        inbox.queue.append(event)
+        inbox.queued += 0 if isinstance(event, Gap) else len(event.data)
+
+    def note_resent(self, direction: int, resent: Resent) -> None:
+        """Bytes were sent again."""
+        self.inboxes[direction].resent.append(resent)
+
+    def advance(self, final: bool = False) -> None:
+        """Decode every frame that is complete, in the order in which they became complete."""
+        client, server = self.inboxes
+        while True:
+            first, second = self._head(CLIENT, client, final), self._head(SERVER, server, final)
+            if first <= second:
+                if first == _NEVER:
+                    return
+                self._take(CLIENT, client)
+            elif client.lost and not final and server.queued < self.options.limits.held_bytes and self._waits(client):
+                return  # what the server answered makes sense only once the client's frames are found again
+            else:
+                self._take(SERVER, server)
+
+    def close(self) -> None:
+        """The connection has ended, or the capture has."""
+        if self.closed:
+            return
+        self.closed = True
+        self.advance(final=True)
+        for direction, inbox in enumerate(self.inboxes):
+            self._cut(direction, inbox)
+        self.on_close()
+
+    def summary(self) -> Summary:
+        """For the connection's row."""
+        return Summary(None, None, None, None, self.frames, self.framed_bytes, self.skipped_bytes, self.pending_bytes)
+
+    # --- what a protocol supplies ---
+
+    def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
+        """Whole size of the frame at buf[pos], of which buf[pos:end] is at hand: the size, MORE or INVALID."""
+        raise NotImplementedError
+
+    def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
+        """The first index in [pos, end) at which a frame starts.
+
+        (index, True) where it is certain; (index, False) where nothing before index can be a start and more bytes are
+        needed to judge index itself. With `final` no more bytes will come. The answer must depend on the bytes and on
+        frames seen before only, not on how they were cut: judge candidates from left to right.
+        """
+        raise NotImplementedError
+
+    def on_frame(self, frame: Frame) -> None:
+        """A frame, complete or with bytes missing; in the order of `frame.order` over both directions."""
+        raise NotImplementedError
+
+    def on_gap(self, direction: int, gap: Gap) -> None:
+        """Bytes are missing between frames or within one: answers or requests may have been in them."""
+
+    def on_close(self) -> None:
+        """Nothing more will come: tell what is still open."""
+
+    # --- findings ---
+
+    def finding(
+        self,
+        kind: str,
+        severity: str,
+        message: str,
+        *,
+        direction: int | None = None,
+        time: int | None = None,
+        place: int | None = None,
+        offset: int | None = None,
+        length: int | None = None,
+        **evidence: Any,
+    ) -> None:
+        """Add a row to `findings`. Evidence must hold no payload and no secret."""
+        if "findings" in self.sink.tables:
+            side = None if direction is None else SIDES[direction]
+            details = json.dumps(evidence, default=str) if evidence else None
+            self.sink.findings.append(
+                Finding(self.conn, kind, severity, side, message, time, place, offset, length, details)
+            )
+
+    def finding_at(self, frame: Frame, kind: str, severity: str, message: str, **evidence: Any) -> None:
+        """A finding about a frame."""
+        self.finding(
+            kind,
+            severity,
+            message,
+            direction=frame.direction,
+            time=frame.first_ns,
+            place=frame.place,
+            offset=frame.offset,
+            length=frame.size,
+            **evidence,
+        )
+
+    # --- framing ---
+
+    def _head(self, direction: int, inbox: Inbox, final: bool) -> int:
+        """Order of the next event of a direction (a frame, an invalid start, a cut at a hole), or _NEVER."""
+        while True:
+            have = len(inbox.buf)
+            if inbox.lost and inbox.pos < have:
+                self._search(direction, inbox, final)
+            if not inbox.lost and inbox.pos < have:
+                if inbox.size == MORE:
+                    inbox.size = self.measure(direction, inbox.buf, inbox.pos, have)
+                if inbox.size > 0 and inbox.pos + inbox.size <= have:
+                    return inbox.orders[inbox.piece(inbox.base + inbox.pos + inbox.size - 1)]
+                if inbox.size == INVALID:
+                    return inbox.orders[inbox.piece(inbox.base + inbox.pos)]
+            if not inbox.queue:
+                return _NEVER
+            event = inbox.queue[0]
+            if isinstance(event, Chunk):
+                inbox.queue.popleft()
+                inbox.queued -= len(event.data)
+                inbox.put(event)
+            elif not inbox.lost and 0 < event.length <= inbox.size - (have - inbox.pos):
+                inbox.queue.popleft()  # the hole lies inside a frame of known length: step over it
+                self._tell_gap(direction, event)
+                inbox.put_zeros(event)
+            else:
+                return event.order
+
+    def _take(self, direction: int, inbox: Inbox) -> None:
+        """Consume what _head announced."""
+        if not inbox.lost and inbox.pos < len(inbox.buf):
+            if inbox.size == INVALID:
+                inbox.size = self.measure(direction, inbox.buf, inbox.pos, len(inbox.buf))  # with today's state
+            if inbox.size > 0 and inbox.pos + inbox.size <= len(inbox.buf):
+                self._frame(direction, inbox, inbox.pos + inbox.size)
+                return
+            if inbox.size == INVALID:
+                offset = inbox.base + inbox.pos
+                at = inbox.piece(offset)
+                self.finding(
+                    "malformed_frame",
+                    "error",
+                    "These bytes are no frame; looking for the next one",
+                    direction=direction,
+                    time=inbox.times[at],
+                    place=inbox.places[at],
+                    offset=offset,
+                )
+                self._lose(inbox)
+                inbox.pos += 1  # whatever starts here is no frame
+                inbox.searched = 1
+                self.skipped_bytes += 1
+                return
+        if not inbox.queue or not isinstance(inbox.queue[0], Gap):
+            return
+        self._cut(direction, inbox)
+        gap = inbox.queue.popleft()
+        assert isinstance(gap, Gap)
+        self._tell_gap(direction, gap)
+        inbox.base, inbox.buf, inbox.pos, inbox.mark = gap.offset + gap.length, b"", 0, 0
+        self._lose(inbox)
+
+    def _frame(self, direction: int, inbox: Inbox, end: int) -> None:
+        """Hand over buf[pos:end] and move on."""
+        start, size, base = inbox.pos, inbox.size, inbox.base
+        offset = base + start
+        first = inbox.mark
+        last = inbox.piece(base + end - 1)
+        order = inbox.orders[last]
+        stop = offset + size
+        known = end
+        if inbox.holes:
+            for a, b in inbox.holes:
+                if a < stop and b > offset:
+                    known = max(start, a - base)
+                    break
+        resent = bool(inbox.resent) and any(
+            r.start < stop and r.end > offset and r.order <= order for r in inbox.resent
+        )
+        frame = Frame(
+            direction,
+            inbox.buf,
+            start,
+            end,
+            size,
+            known,
+            offset,
+            order,
+            inbox.times[first],
+            inbox.times[last],
+            inbox.places[first],
+            resent,
+        )
+        self.frames += 1
+        self.framed_bytes += end - start - (inbox.missing(offset, base + end) if inbox.holes else 0)
+        inbox.pos = end
+        inbox.size = MORE
+        inbox.mark = last
+        if last + 1 < len(inbox.starts) and inbox.starts[last + 1] <= base + end:
+            inbox.mark = last + 1
+        self.on_frame(frame)
+
+    def _cut(self, direction: int, inbox: Inbox) -> None:
+        """What is left in buf will never be whole: a frame without its end, or bytes that fit nothing."""
+        left = len(inbox.buf) - inbox.pos
+        if left <= 0:
+            return
+        if inbox.lost or inbox.size <= 0:
+            missing = inbox.missing(inbox.base + inbox.pos, inbox.base + len(inbox.buf))
+            if inbox.lost:
+                self.skipped_bytes += left - missing
+                inbox.searched += left
+            else:
+                self.pending_bytes += left - missing
+            inbox.pos = len(inbox.buf)
+            inbox.size = MORE
+            return
+        before = self.framed_bytes
+        self._frame(direction, inbox, len(inbox.buf))
+        self.pending_bytes += self.framed_bytes - before  # bytes of a frame that never ended
+        self.framed_bytes = before
+
+    def _lose(self, inbox: Inbox) -> None:
+        inbox.lost = True
+        inbox.size = MORE
+        inbox.searched = 0
+
+    def _search(self, direction: int, inbox: Inbox, final: bool) -> None:
+        """Look for the next frame start in buf."""
+        at, found = self.resync(direction, inbox.buf, inbox.pos, len(inbox.buf), final and not inbox.queue)
+        skipped = at - inbox.pos
+        self.skipped_bytes += skipped - (inbox.missing(inbox.base + inbox.pos, inbox.base + at) if inbox.holes else 0)
+        inbox.searched += skipped
+        inbox.pos = at
+        if at < len(inbox.buf):
+            inbox.mark = inbox.piece(inbox.base + at)
+        if found:
+            inbox.lost = False
+            offset = inbox.base + at
+            if offset > 0 and (inbox.searched or offset != inbox.searched):
+                piece = inbox.piece(offset)
+                self.finding(
+                    "resync",
+                    "info",
+                    f"Found a frame again after {inbox.searched} bytes",
+                    direction=direction,
+                    time=inbox.times[piece],
+                    place=inbox.places[piece],
+                    offset=offset,
+                    length=inbox.searched,
+                )
+
+    def _waits(self, inbox: Inbox) -> bool:
+        return inbox.pos < len(inbox.buf) or bool(inbox.queue)
+
+    def _tell_gap(self, direction: int, gap: Gap) -> None:
+        self.finding(
+            "gap",
+            "warning",
+            f"{gap.length} bytes were not captured",
+            direction=direction,
+            time=gap.time,
+            place=gap.place,
+            offset=gap.offset,
+            length=gap.length,
+            reason=gap.reason,
+        )
+        self.on_gap(direction, gap)
+
+
+class Protocol(typing.Protocol):
+    """A protocol, as the engine sees it. Adding one is a folder and a line in `protocols.PROTOCOLS`."""
+
+    name: str
+    ports: tuple[int, ...]
+
+    def recognise(self, client: bytes, server: bytes, midstream: bool) -> float:
+        """How sure it is that these are the first bytes of one of its connections (either may be empty).
+
+        0.0 certainly not; 0.9 and more certain: no other protocol is asked; between: more bytes would tell. With
+        `midstream` the bytes may begin inside a frame. The answer must not fall from certain as bytes are added.
+        """
+
+    def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
+        """A new conversation for one connection."""

@@ -1,0 +1,55 @@
+"""Every limit, named in one place, with its default and its reason. Reaching one is a finding, never a crash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what one process keeps and believes."""
+
+    block_bytes: int = 16 * MIB
+    """Bytes of a capture file read at once: large enough for column speed, small enough to stay in the cache's reach."""
+
+    packet_bytes: int = 16 * MIB
+    """A packet record that announces more is not a packet: the file is damaged there."""
+
+    frame_bytes: int = 256 * MIB
+    """A frame that announces more is malformed. Kafka's own default is 100 MiB, Pulsar's 5 MiB, Iggy's 64 MiB."""
+
+    decompressed_bytes: int = 256 * MIB
+    """Ceiling for one decompressed batch."""
+
+    reorder_bytes: int = 8 * MIB
+    """Segments of one direction held back behind a hole; beyond this the hole is declared lost."""
+
+    grace_packets: int = 64
+    """Packets of the connection that a hole may outlast after the peer acknowledged it: captures re-order."""
+
+    grace_ns: int = 500_000_000
+    """The same in capture time."""
+
+    linger_ns: int = 60_000_000_000
+    """A packet that comes this long after a connection closed belongs to a new one (2 x MSL of common stacks)."""
+
+    sniff_bytes: int = 64 * KIB
+    """Bytes of a stream that recognition looks at before it gives up."""
+
+    held_bytes: int = 16 * MIB
+    """Bytes of one direction that wait for the other to be re-synchronised."""
+
+    pending: int = 100_000
+    """Requests of one connection that may wait for their answers."""
+
+    flows: int = 200_000
+    """Connections followed at once; the longest idle ones are closed first."""
+
+    rows: int = 50_000
+    """Rows of a table gathered before they become a record batch."""
+
+    spill_bytes: int = 64 * MIB
+    """Finished record batches kept in memory while a name in them is still unknown; more goes to a temporary file."""

@@ -1,0 +1,37 @@
+"""What a caller may ask of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dissectors.limits import Limits
+from dissectors.records import DEFAULT_TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which records to make, and what is known from outside about the captures."""
+
+    tables: tuple[str, ...] = DEFAULT_TABLES
+    """Tables to build. What no table needs is not decoded."""
+
+    full: bool = False
+    """Add the decoded bodies to `exchanges`."""
+
+    payloads: bool = False
+    """Add key, value and headers to `messages`."""
+
+    site: str = "folder"
+    """Capture point of a file: `folder`, `file`, or a regular expression whose first group is the name."""
+
+    decode_as: Mapping[int, str] = field(default_factory=dict)
+    """Server port -> protocol, stronger than what the content suggests."""
+
+    keylog: str | None = None
+    """NSS key log with TLS secrets."""
+
+    iggy_era: str | None = None
+    """Take this wire era for every Iggy connection."""
+
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,349 @@
+"""Every record table, defined once: its columns, their types, units and meaning.
+
+A table is a NamedTuple; a decoder fills one with plain Python values and hands it to the sink, which turns many of
+them into one Arrow record batch. Three kinds of field stand for more than one column, or for another unit:
+
+    Conn   the connection; expands to the columns of CONNECTION_COLUMNS
+    Place  a packet as one int, `file index << PLACE_SHIFT | packet number`; becomes a `file` and a `packet` column
+           (the field `request_place` becomes `request_file` and `request_packet`)
+    Time   int, nanoseconds since the epoch; becomes timestamp[us, UTC]
+
+Durations are int64 nanoseconds from the capture's own clock; sizes are bytes. Packet numbers count from 1 within
+their file, as in Wireshark. A column is null where nothing was told.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import pyarrow as pa
+
+PLACE_SHIFT = 40  # a file holds fewer than 2**40 packets
+PLACE_MASK = (1 << PLACE_SHIFT) - 1
+
+
+class Conn:
+    """What every row of a connection shares; one object a connection and incarnation."""
+
+    __slots__ = (
+        "client_ip",
+        "client_port",
+        "connection",
+        "incarnation",
+        "protocol",
+        "server_ip",
+        "server_port",
+        "site",
+    )
+
+    def __init__(
+        self,
+        site: str,
+        client_ip: str,
+        client_port: int,
+        server_ip: str,
+        server_port: int,
+        incarnation: int = 0,
+        protocol: str | None = None,
+    ) -> None:
+        self.site = site
+        self.protocol = protocol
+        self.connection = f"{endpoint(client_ip, client_port)}>{endpoint(server_ip, server_port)}"
+        self.incarnation = incarnation
+        self.client_ip = client_ip
+        self.client_port = client_port
+        self.server_ip = server_ip
+        self.server_port = server_port
+
+
+def endpoint(ip: str, port: int) -> str:
+    """`10.0.0.1:9092`, `[::1]:9092`."""
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+# --- what a field's annotation may say -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """The column's Arrow type. `kind` tells fields that are more than a value from those that are one."""
+
+    type: pa.DataType
+    kind: str = ""  # "", "place" or "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What the number counts."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """The column exists only where this option is set: "full" or "payloads"."""
+
+    option: str
+
+
+Text = Annotated[str | None, Arrow(pa.string())]
+Texts = Annotated[Sequence[str] | None, Arrow(pa.list_(pa.string()))]
+Int32 = Annotated[int | None, Arrow(pa.int32())]
+Int64 = Annotated[int | None, Arrow(pa.int64())]
+Bool = Annotated[bool | None, Arrow(pa.bool_())]
+Binary = Annotated[bytes | None, Arrow(pa.binary())]
+Time = Annotated[int | None, Arrow(pa.timestamp("us", "UTC"), "time")]
+Place = Annotated[int | None, Arrow(pa.string(), "place")]
+
+# --- the tables ------------------------------------------------------------------------------------------------------
+
+
+class Exchange(NamedTuple):
+    """One request and its response, or half of one."""
+
+    conn: Annotated[Conn, "the connection"]
+    dialect: Annotated[Text, "the wire dialect: pulsar-v21, iggy-0.4 …; null for kafka"] = None
+    kind: Annotated[Text, "call; unanswered; oneway (no answer by protocol); push (server-initiated); orphan (an answer whose request was not captured)"] = None
+    api: Annotated[Text, "the protocol's own name: Produce, SEND, POLL_MESSAGES"] = None
+    api_code: Annotated[Int32, "its number on the wire"] = None
+    version: Annotated[Int32, "version of the api, where the protocol has one"] = None
+    correlation_id: Annotated[Int64, "what ties request and response: Kafka correlation id, Pulsar request or sequence id, Iggy request id"] = None
+    client_id: Annotated[Text, "what the client calls itself"] = None
+    time: Annotated[Time, "first byte of the request; of the frame where there is no request"] = None
+    request_ns: Annotated[Int64, "first to last byte of the request", Unit("ns")] = None
+    wait_ns: Annotated[Int64, "last byte of the request to first byte of the response", Unit("ns")] = None
+    response_ns: Annotated[Int64, "first to last byte of the response", Unit("ns")] = None
+    total_ns: Annotated[Int64, "first byte of the request to last byte of the response", Unit("ns")] = None
+    request_bytes: Annotated[Int64, "the whole frame", Unit("bytes")] = None
+    response_bytes: Annotated[Int64, "the whole frame", Unit("bytes")] = None
+    status: Annotated[Text, "ok, error or unknown"] = None
+    error_code: Annotated[Int32, "the first error in the answer"] = None
+    error_name: Annotated[Text, "its name"] = None
+    error_count: Annotated[Int32, "how many errors the answer holds"] = None
+    topics: Annotated[Texts, "the topics named in it, in order of appearance"] = None
+    partitions: Annotated[Int32, "how many partitions it names"] = None
+    records: Annotated[Int64, "messages carried, as the application counts them"] = None
+    payload_bytes: Annotated[Int64, "bytes of message data carried, as on the wire", Unit("bytes")] = None
+    long_poll: Annotated[Bool, "the answer was empty or late because the request allowed the broker to wait"] = None
+    throttle_ms: Annotated[Int64, "throttle time told by the broker", Unit("ms")] = None
+    retransmitted: Annotated[Bool, "a byte of either frame was sent more than once"] = None
+    complete: Annotated[Bool, "every byte of both frames was there"] = None
+    request_place: Annotated[Place, "where the request's first byte is"] = None
+    response_place: Annotated[Place, "where the response's first byte is"] = None
+    request: Annotated[Text, "decoded request, as JSON", Only("full")] = None
+    response: Annotated[Text, "decoded response, push or orphan, as JSON", Only("full")] = None
+
+
+class Batch(NamedTuple):
+    """One checksummed unit of message data."""
+
+    conn: Annotated[Conn, "the connection"]
+    role: Annotated[Text, "produce, consume or replicate"] = None
+    topic: Annotated[Text, "topic name; Pulsar's without -partition-N, Iggy's as stream/topic"] = None
+    partition: Annotated[Int32, "partition number"] = None
+    base_offset: Annotated[Int64, "first offset (kafka, iggy)"] = None
+    last_offset: Annotated[Int64, "last offset (kafka, iggy)"] = None
+    position: Annotated[Text, "offset, or ledger:entry"] = None
+    records: Annotated[Int64, "messages, as the application counts them"] = None
+    codec: Annotated[Text, "none, gzip, snappy, lz4, zstd, zlib"] = None
+    stored_bytes: Annotated[Int64, "size on the wire", Unit("bytes")] = None
+    uncompressed_bytes: Annotated[Int64, "size of the records once decompressed; null where they were not decompressed", Unit("bytes")] = None
+    format: Annotated[Text, "magic 0, 1, 2 (kafka), entry (pulsar), the message layout (iggy)"] = None
+    producer: Annotated[Text, "producer id (kafka) or producer name (pulsar)"] = None
+    producer_epoch: Annotated[Int32, "producer epoch"] = None
+    base_sequence: Annotated[Int64, "first sequence number"] = None
+    transactional: Annotated[Bool, "part of a transaction"] = None
+    control: Annotated[Bool, "a control batch or marker, not user data"] = None
+    first_timestamp: Annotated[Time, "the first message's timestamp"] = None
+    max_timestamp: Annotated[Time, "the latest timestamp"] = None
+    checksum_kind: Annotated[Text, "crc32, crc32c, xxh3-64 or none"] = None
+    checksum_stored: Annotated[Text, "as on the wire, hexadecimal"] = None
+    checksum_computed: Annotated[Text, "over the bytes captured, hexadecimal"] = None
+    verdict: Annotated[Text, "ok, bad, unverifiable (bytes are missing) or absent (none on the wire)"] = None
+    outcome: Annotated[Text, "ok, error or unknown: what the answer said of a produced batch; ok for a consumed one"] = None
+    dialect: Annotated[Text, "the wire dialect"] = None
+    client_id: Annotated[Text, "what the client calls itself"] = None
+    correlation_id: Annotated[Int64, "of the exchange that carried it"] = None
+    api: Annotated[Text, "of the exchange that carried it"] = None
+    time: Annotated[Time, "first byte of the batch"] = None
+    place: Annotated[Place, "where its first byte is"] = None
+    stream_offset: Annotated[Int64, "of its first byte, in its direction of the connection", Unit("bytes")] = None
+
+
+class Error(NamedTuple):
+    """One error code in an answer."""
+
+    conn: Annotated[Conn, "the connection"]
+    api: Annotated[Text, "of the exchange"] = None
+    version: Annotated[Int32, "version of the api"] = None
+    scope: Annotated[Text, "what failed: request, topic, partition, group, member …"] = None
+    topic: Annotated[Text, "the topic it is about"] = None
+    partition: Annotated[Int32, "the partition it is about"] = None
+    code: Annotated[Int32, "number on the wire"] = None
+    name: Annotated[Text, "the protocol's name for it"] = None
+    retriable: Annotated[Bool, "whether the protocol calls it retriable"] = None
+    message: Annotated[Text, "text that came with it"] = None
+    client_id: Annotated[Text, "what the client calls itself"] = None
+    correlation_id: Annotated[Int64, "of the exchange"] = None
+    time: Annotated[Time, "first byte of the answer"] = None
+    place: Annotated[Place, "where the answer's first byte is"] = None
+
+
+class Connection(NamedTuple):
+    """One TCP connection, and what TCP did."""
+
+    conn: Annotated[Conn, "the connection"]
+    dialect: Annotated[Text, "the wire dialect"] = None
+    client_software: Annotated[Text, "what the client says it is"] = None
+    client_version: Annotated[Text, "and its version"] = None
+    server_version: Annotated[Text, "what the server says it is"] = None
+    tls: Annotated[Bool, "the stream is TLS"] = None
+    tls_version: Annotated[Text, "TLS 1.2, TLS 1.3"] = None
+    sni: Annotated[Text, "server name asked for"] = None
+    via: Annotated[Text, "encapsulation: vlan, vxlan, gre …; null for none"] = None
+    start_time: Annotated[Time, "first packet"] = None
+    end_time: Annotated[Time, "last packet"] = None
+    duration_ns: Annotated[Int64, "first to last packet", Unit("ns")] = None
+    handshake: Annotated[Text, "full, partial or none: how much of the three-way handshake was captured"] = None
+    rtt_ns: Annotated[Int64, "SYN to the ACK that completes the handshake", Unit("ns")] = None
+    client_packets: Annotated[Int64, "packets from the client"] = None
+    server_packets: Annotated[Int64, "packets from the server"] = None
+    client_bytes: Annotated[Int64, "captured stream bytes from the client, each counted once", Unit("bytes")] = None
+    server_bytes: Annotated[Int64, "captured stream bytes from the server, each counted once", Unit("bytes")] = None
+    retransmissions: Annotated[Int64, "segments that repeat bytes sent before"] = None
+    retransmitted_bytes: Annotated[Int64, "their bytes", Unit("bytes")] = None
+    duplicates: Annotated[Int64, "packets captured twice (not retransmissions)"] = None
+    out_of_order: Annotated[Int64, "segments that came later than bytes after them"] = None
+    gaps: Annotated[Int64, "holes: bytes that were sent but never captured"] = None
+    gap_bytes: Annotated[Int64, "their bytes", Unit("bytes")] = None
+    zero_windows: Annotated[Int64, "packets that announce a window of zero"] = None
+    keep_alives: Annotated[Int64, "keep-alive and window probes"] = None
+    closed: Annotated[Text, "fin, reset or open"] = None
+    frames: Annotated[Int64, "protocol frames"] = None
+    framed_bytes: Annotated[Int64, "captured bytes in frames", Unit("bytes")] = None
+    skipped_bytes: Annotated[Int64, "captured bytes that fit no frame", Unit("bytes")] = None
+    pending_bytes: Annotated[Int64, "captured bytes of a frame that never ended", Unit("bytes")] = None
+    place: Annotated[Place, "the first packet"] = None
+
+
+class Finding(NamedTuple):
+    """What a person should look at."""
+
+    conn: Annotated[Conn | None, "the connection; null for a finding about a file"]
+    kind: Annotated[Text, "bad_checksum, malformed_frame, unknown_api, gap, resync, truncated_file, decompress_failed …"] = None
+    severity: Annotated[Text, "info, warning or error"] = None
+    direction: Annotated[Text, "client or server: who sent the bytes"] = None
+    message: Annotated[Text, "one sentence"] = None
+    time: Annotated[Time, "of the first byte concerned"] = None
+    place: Annotated[Place, "where it is"] = None
+    stream_offset: Annotated[Int64, "of the first byte concerned", Unit("bytes")] = None
+    length: Annotated[Int64, "bytes concerned", Unit("bytes")] = None
+    evidence: Annotated[Text, "details, as JSON"] = None
+
+
+class Message(NamedTuple):
+    """One message, as the application sees it."""
+
+    conn: Annotated[Conn, "the connection"]
+    role: Annotated[Text, "produce, consume or replicate"] = None
+    topic: Annotated[Text, "topic name"] = None
+    partition: Annotated[Int32, "partition number"] = None
+    offset: Annotated[Int64, "offset (kafka, iggy)"] = None
+    position: Annotated[Text, "offset, or ledger:entry[:batch index]"] = None
+    timestamp: Annotated[Time, "create or publish time"] = None
+    event_time: Annotated[Time, "event time (pulsar), origin time (iggy), log-append time (kafka)"] = None
+    sequence: Annotated[Int64, "producer sequence number"] = None
+    producer: Annotated[Text, "producer id (kafka) or producer name (pulsar)"] = None
+    message_id: Annotated[Text, "message id (iggy), decimal text"] = None
+    key_bytes: Annotated[Int64, "size of the key; null for no key", Unit("bytes")] = None
+    value_bytes: Annotated[Int64, "size of the value; null for a null value", Unit("bytes")] = None
+    header_count: Annotated[Int32, "headers or properties"] = None
+    header_bytes: Annotated[Int64, "their size on the wire", Unit("bytes")] = None
+    key: Annotated[Binary, "the key", Only("payloads")] = None
+    value: Annotated[Binary, "the value", Only("payloads")] = None
+    headers: Annotated[Text, "headers or properties, as JSON", Only("payloads")] = None
+    correlation_id: Annotated[Int64, "of the exchange that carried it"] = None
+    api: Annotated[Text, "of the exchange that carried it"] = None
+    time: Annotated[Time, "first byte of its batch in the capture"] = None
+    place: Annotated[Place, "where its batch's first byte is"] = None
+    stream_offset: Annotated[Int64, "of its batch's first byte", Unit("bytes")] = None
+
+
+TABLES: dict[str, type[tuple[Any, ...]]] = {
+    "exchanges": Exchange,
+    "batches": Batch,
+    "errors": Error,
+    "connections": Connection,
+    "findings": Finding,
+    "messages": Message,
+}
+DEFAULT_TABLES = ("exchanges", "batches", "errors", "connections", "findings")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    type: pa.DataType
+    doc: str
+    unit: str = ""
+    only: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a table's NamedTuple, and the columns that it becomes."""
+
+    name: str
+    kind: str  # "", "conn", "place" or "time"
+    only: str
+    columns: tuple[Column, ...]
+
+
+CONNECTION_COLUMNS = (
+    Column("site", pa.string(), "the capture point: by default the folder of the file"),
+    Column("protocol", pa.string(), "kafka, pulsar or iggy; null where the stream is none of these"),
+    Column("connection", pa.string(), "`client ip:port>server ip:port`"),
+    Column("incarnation", pa.int32(), "0, 1 … when the same addresses and ports are used again"),
+    Column("client_ip", pa.string(), "who opened the connection"),
+    Column("client_port", pa.int32(), "its TCP port"),
+    Column("server_ip", pa.string(), "who accepted it"),
+    Column("server_port", pa.int32(), "its TCP port"),
+)
+
+
+def _field(name: str, hint: Any) -> Field:
+    notes = hint.__metadata__
+    doc = next(n for n in notes if isinstance(n, str))
+    arrow = next((n for n in notes if isinstance(n, Arrow)), None)
+    unit = next((n.name for n in notes if isinstance(n, Unit)), "")
+    only = next((n.option for n in notes if isinstance(n, Only)), "")
+    if arrow is None:
+        return Field(name, "conn", only, CONNECTION_COLUMNS)
+    if arrow.kind == "place":
+        stem = name.removesuffix("place")
+        file = Column(stem + "file", pa.string(), f"{doc}: file")
+        packet = Column(stem + "packet", pa.int64(), f"{doc}: packet number in that file, from 1")
+        return Field(name, "place", only, (file, packet))
+    return Field(name, arrow.kind, only, (Column(name, arrow.type, doc, unit, only),))
+
+
+def fields(table: str) -> list[Field]:
+    """The fields of a table, in order."""
+    hints = typing.get_type_hints(TABLES[table], include_extras=True)
+    return [_field(name, hint) for name, hint in hints.items()]
+
+
+def columns(table: str, *, full: bool = False, payloads: bool = False) -> list[Column]:
+    """The columns of a table, in order; `full` and `payloads` add theirs."""
+    have = {"": True, "full": full, "payloads": payloads}
+    return [column for field in fields(table) if have[field.only] for column in field.columns]
+
+
+def schema(table: str, *, full: bool = False, payloads: bool = False) -> pa.Schema:
+    """The Arrow schema of a table."""
+    return pa.schema([(c.name, c.type) for c in columns(table, full=full, payloads=payloads)])

@@ -1,0 +1,229 @@
+"""Where decoders put rows, and where rows become Arrow record batches.
+
+A decoder appends NamedTuples of `records` to the list of their table. Names that the decoder has not met (a Kafka topic
+id, an Iggy stream number) are written as a token by `unresolved`; whoever learns a name tells it with `name`. Names are
+data: `resolve` puts them in afterwards, wherever in the capture set they were told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dissectors import records
+from dissectors.records import PLACE_MASK, PLACE_SHIFT, Conn
+
+MARK = "\0"
+_TOKEN = re.compile(f"{MARK}([^{MARK}]*){MARK}([^{MARK}]*){MARK}")
+NAMED_COLUMNS = ("topic", "topics")  # the columns in which tokens may stand
+_MAX_US = 253_402_300_799_999_999  # 9999-12-31: what datetime, pandas and JSON readers can hold
+
+
+class Name(NamedTuple):
+    """`key` was called `name` at `time` (ns)."""
+
+    key: str
+    time: int
+    name: str
+
+
+def unresolved(key: str, fallback: str) -> str:
+    """A token for a name not known here: `key` is looked up at the end, `fallback` is shown if nobody told it."""
+    return f"{MARK}{key}{MARK}{fallback}{MARK}"
+
+
+class Sink:
+    """Row lists of the wanted tables. `tables` is what decoders ask before they do work for a table."""
+
+    def __init__(self, tables: Iterable[str], *, full: bool = False, payloads: bool = False) -> None:
+        self.tables = frozenset(tables)
+        self.full = full
+        self.payloads = payloads
+        self.exchanges: list[records.Exchange] = []
+        self.batches: list[records.Batch] = []
+        self.errors: list[records.Error] = []
+        self.connections: list[records.Connection] = []
+        self.findings: list[records.Finding] = []
+        self.messages: list[records.Message] = []
+        self.names: list[Name] = []
+        self.files: list[str] = []  # file index -> name, for Place
+
+    def name(self, key: str, time: int, name: str) -> None:
+        """Tell what `key` is called."""
+        self.names.append(Name(key, time, name))
+
+    def rows(self) -> int:
+        """Rows waiting in the fullest table."""
+        return max(len(self._list(table)) for table in self.tables) if self.tables else 0
+
+    def drain(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The waiting rows as one record batch a table; the lists are empty afterwards."""
+        for table in records.TABLES:
+            rows = self._list(table)
+            if rows and table in self.tables:
+                yield table, to_batch(table, rows, self.files, full=self.full, payloads=self.payloads)
+            rows.clear()
+
+    def _list(self, table: str) -> list[Any]:
+        rows: list[Any] = getattr(self, table)
+        return rows
+
+
+def to_batch(
+    table: str, rows: Sequence[tuple[Any, ...]], files: Sequence[str], *, full: bool = False, payloads: bool = False
+) -> pa.RecordBatch:
+    """Rows of a table as one record batch with the table's schema."""
+    have = {"": True, "full": full, "payloads": payloads}
+    arrays: list[pa.Array] = []
+    for field, values in zip(_fields(table), zip(*rows, strict=True), strict=True):
+        if not have[field.only]:
+            continue
+        if field.kind == "conn":
+            arrays += _connection_columns(values)
+        elif field.kind == "place":
+            arrays += _place_columns(values, files)
+        elif field.kind == "time":
+            arrays.append(_times(values))
+        else:
+            arrays.append(_array(values, field.columns[0].type))
+    return pa.RecordBatch.from_arrays(arrays, schema=_schema(table, full, payloads))
+
+
+_FIELDS: dict[str, list[records.Field]] = {}
+_SCHEMAS: dict[tuple[str, bool, bool], pa.Schema] = {}
+
+
+def _fields(table: str) -> list[records.Field]:
+    if table not in _FIELDS:
+        _FIELDS[table] = records.fields(table)
+    return _FIELDS[table]
+
+
+def _schema(table: str, full: bool, payloads: bool) -> pa.Schema:
+    key = (table, full, payloads)
+    if key not in _SCHEMAS:
+        _SCHEMAS[key] = records.schema(table, full=full, payloads=payloads)
+    return _SCHEMAS[key]
+
+
+def _connection_columns(conns: Sequence[Conn | None]) -> list[pa.Array]:
+    seen: dict[int, int] = {}
+    distinct: list[Conn] = []
+    codes: list[int | None] = []
+    for conn in conns:
+        if conn is None:
+            codes.append(None)
+            continue
+        code = seen.get(id(conn))
+        if code is None:
+            code = seen[id(conn)] = len(distinct)
+            distinct.append(conn)
+        codes.append(code)
+    index = pa.array(codes, pa.int32())
+    return [
+        pa.array([getattr(c, column.name) for c in distinct], column.type).take(index)
+        for column in records.CONNECTION_COLUMNS
+    ]
+
+
+def _place_columns(places: Sequence[int | None], files: Sequence[str]) -> list[pa.Array]:
+    missing = np.fromiter((p is None for p in places), dtype=bool, count=len(places))
+    flat = np.fromiter((0 if p is None else p for p in places), dtype=np.int64, count=len(places))
+    index = pa.array(flat >> PLACE_SHIFT, mask=missing)
+    return [pa.array(files, pa.string()).take(index), pa.array(flat & PLACE_MASK, mask=missing)]
+
+
+def _times(values: Sequence[int | None]) -> pa.Array:
+    usable = [None if v is None or not 0 <= v // 1000 <= _MAX_US else v // 1000 for v in values]
+    return pa.array(usable, pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+def _array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, type)
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
+        return pa.array([_fitting(v, type) for v in values], type)
+
+
+def _fitting(value: Any, type: pa.DataType) -> Any:
+    """A hostile capture holds numbers and texts that no column holds: such a value becomes null or is escaped."""
+    if isinstance(value, int) and pa.types.is_integer(type):
+        bound = 1 << (type.bit_width - 1)
+        return value if -bound <= value < bound else None
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, (list, tuple)):
+        return [_fitting(v, type.value_type) for v in value]
+    return value
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+class Names:
+    """Names told anywhere in a capture set."""
+
+    def __init__(self, told: Iterable[Name] = ()) -> None:
+        self._told: dict[str, list[tuple[int, str]]] = {}
+        for name in sorted(set(told), key=lambda n: (n.key, n.time, n.name)):
+            history = self._told.setdefault(name.key, [])
+            if not history or history[-1][1] != name.name:
+                history.append((name.time, name.name))
+
+    def get(self, key: str, time: int) -> str | None:
+        """The name last told at or before `time` (ns), else the first one told after it."""
+        history = self._told.get(key)
+        if not history:
+            return None
+        return next((name for at, name in reversed(history) if at <= time), history[0][1])
+
+    def text(self, text: str, time: int) -> str:
+        """`text` with its tokens replaced."""
+        return _TOKEN.sub(lambda m: self.get(m[1], time) or m[2], text)
+
+
+def has_tokens(batch: pa.RecordBatch) -> bool:
+    """Whether a name in this batch is still a token."""
+    for column in NAMED_COLUMNS:
+        at = batch.schema.get_field_index(column)
+        if at >= 0:
+            values = batch.column(at)
+            flat = values.flatten() if pa.types.is_list(values.type) else values
+            if pc.any(pc.match_substring(flat, MARK)).as_py():
+                return True
+    return False
+
+
+def resolve(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
+    """The batch with every token replaced by the name told for it, or by its fallback."""
+    times = batch.column("time").cast(pa.int64())
+    for column in NAMED_COLUMNS:
+        at = batch.schema.get_field_index(column)
+        if at < 0:
+            continue
+        field = batch.schema.field(at)
+        if pa.types.is_list(field.type):
+            values: list[Any] = [
+                None if texts is None else _distinct(names.text(t, _ns(time)) for t in texts)
+                for texts, time in zip(batch.column(at).to_pylist(), times.to_pylist(), strict=True)
+            ]
+        else:
+            values = [
+                None if text is None else names.text(text, _ns(time))
+                for text, time in zip(batch.column(at).to_pylist(), times.to_pylist(), strict=True)
+            ]
+        batch = batch.set_column(at, field, pa.array(values, field.type))
+    return batch
+
+
+def _ns(us: int | None) -> int:
+    return (us or 0) * 1000 + 999
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))

@@ -1,0 +1,1 @@
+"""Packets to byte streams: the only floor that knows sequence numbers."""

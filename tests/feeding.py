@@ -1,0 +1,78 @@
+"""Feed a conversation its bytes in every way that a network may cut them; the records must not care."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from dissectors.conversation import Conversation, Protocol
+from dissectors.options import Options
+from dissectors.records import TABLES, Conn
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
+
+Step = tuple[int, bytes]  # direction, bytes: one "application write"; a Gap stands as (direction, length)
+
+
+def conn(protocol: str) -> Conn:
+    return Conn("test", "10.0.0.2", 40000, "10.0.0.1", 9092, 0, protocol)
+
+
+def feed(
+    protocol: Protocol,
+    script: Sequence[tuple[int, bytes | int]],
+    *,
+    cut: Callable[[bytes], Iterable[bytes]] = lambda data: [data],
+    advance_each: bool = True,
+    midstream: bool = False,
+    options: Options | None = None,
+) -> tuple[Sink, Conversation]:
+    """Play a script of (direction, bytes) and (direction, bytes lost) through a conversation."""
+    options = options or Options(tables=tuple(TABLES), full=True, payloads=True)
+    sink = Sink(options.tables, full=options.full, payloads=options.payloads)
+    sink.files = ["test.pcap"]
+    talk = protocol.conversation(conn(protocol.name), sink, options, midstream=midstream)
+    offsets = [0, 0]
+    order = itertools.count(1)
+    for step, (direction, data) in enumerate(script):
+        time = 1_700_000_000_000_000_000 + step * 1_000_000
+        if isinstance(data, int):
+            talk.receive(direction, Gap(offsets[direction], data, "not captured", next(order), step + 1, time))
+            offsets[direction] += data
+            continue
+        for piece in cut(data):
+            offset = offsets[direction]
+            talk.receive(direction, Chunk(offset, piece, [offset], [next(order)], [step + 1], [time]))
+            offsets[direction] += len(piece)
+            if advance_each:
+                talk.advance()
+    talk.advance()
+    talk.close()
+    return sink, talk
+
+
+def rows(sink: Sink) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of a sink, comparable: the connection object is left out."""
+    return {table: [tuple(row)[1:] for row in getattr(sink, table)] for table in TABLES}
+
+
+def feed_every_way(protocol: Protocol, script: Sequence[tuple[int, bytes | int]], **more: Any) -> Sink:
+    """Whole, byte by byte, in halves, and all at once before the first decode: the same rows each time."""
+    whole, talk = feed(protocol, script, **more)
+    want = rows(whole)
+    ways: list[dict[str, Any]] = [
+        {"cut": lambda data: [data[i : i + 1] for i in range(len(data))]},
+        {"cut": lambda data: [data[: len(data) // 2], data[len(data) // 2 :]] if len(data) > 1 else [data]},
+        {"advance_each": False},
+        {"cut": lambda data: [data[i : i + 3] for i in range(0, len(data), 3)], "advance_each": False},
+    ]
+    for way in ways:
+        got, _ = feed(protocol, script, **way, **more)
+        assert rows(got) == want, way
+    captured = sum(len(data) for _, data in script if isinstance(data, bytes))
+    assert talk.framed_bytes + talk.skipped_bytes + talk.pending_bytes == captured
+    return whole
+
+
+__all__ = ["CLIENT", "SERVER", "conn", "feed", "feed_every_way", "rows"]
