@@ -13,7 +13,7 @@ class Limits:
     """Bounds on what one process keeps and believes."""
 
     block_bytes: int = 16 * MIB
-    """Bytes of a capture file read at once: large enough for column speed, small enough to stay in the cache's reach."""
+    """Bytes of a capture file read at once: large enough for column speed, small enough for flat memory."""
 
     packet_bytes: int = 16 * MIB
     """A packet record that announces more is not a packet: the file is damaged there."""

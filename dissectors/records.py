@@ -106,11 +106,16 @@ class Exchange(NamedTuple):
 
     conn: Annotated[Conn, "the connection"]
     dialect: Annotated[Text, "the wire dialect: pulsar-v21, iggy-0.4 …; null for kafka"] = None
-    kind: Annotated[Text, "call; unanswered; oneway (no answer by protocol); push (server-initiated); orphan (an answer whose request was not captured)"] = None
+    kind: Annotated[
+        Text,
+        "call, unanswered, oneway (no answer by protocol), push (server-initiated) or orphan (its request was not captured)",
+    ] = None
     api: Annotated[Text, "the protocol's own name: Produce, SEND, POLL_MESSAGES"] = None
     api_code: Annotated[Int32, "its number on the wire"] = None
     version: Annotated[Int32, "version of the api, where the protocol has one"] = None
-    correlation_id: Annotated[Int64, "what ties request and response: Kafka correlation id, Pulsar request or sequence id, Iggy request id"] = None
+    correlation_id: Annotated[
+        Int64, "what ties request and response: Kafka correlation id, Pulsar request or sequence id, Iggy request id"
+    ] = None
     client_id: Annotated[Text, "what the client calls itself"] = None
     time: Annotated[Time, "first byte of the request; of the frame where there is no request"] = None
     request_ns: Annotated[Int64, "first to last byte of the request", Unit("ns")] = None
@@ -150,7 +155,9 @@ class Batch(NamedTuple):
     records: Annotated[Int64, "messages, as the application counts them"] = None
     codec: Annotated[Text, "none, gzip, snappy, lz4, zstd, zlib"] = None
     stored_bytes: Annotated[Int64, "size on the wire", Unit("bytes")] = None
-    uncompressed_bytes: Annotated[Int64, "size of the records once decompressed; null where they were not decompressed", Unit("bytes")] = None
+    uncompressed_bytes: Annotated[
+        Int64, "size of the records once decompressed; null where they were not decompressed", Unit("bytes")
+    ] = None
     format: Annotated[Text, "magic 0, 1, 2 (kafka), entry (pulsar), the message layout (iggy)"] = None
     producer: Annotated[Text, "producer id (kafka) or producer name (pulsar)"] = None
     producer_epoch: Annotated[Int32, "producer epoch"] = None
@@ -163,7 +170,9 @@ class Batch(NamedTuple):
     checksum_stored: Annotated[Text, "as on the wire, hexadecimal"] = None
     checksum_computed: Annotated[Text, "over the bytes captured, hexadecimal"] = None
     verdict: Annotated[Text, "ok, bad, unverifiable (bytes are missing) or absent (none on the wire)"] = None
-    outcome: Annotated[Text, "ok, error or unknown: what the answer said of a produced batch; ok for a consumed one"] = None
+    outcome: Annotated[
+        Text, "ok, error or unknown: what the answer said of a produced batch; ok for a consumed one"
+    ] = None
     dialect: Annotated[Text, "the wire dialect"] = None
     client_id: Annotated[Text, "what the client calls itself"] = None
     correlation_id: Annotated[Int64, "of the exchange that carried it"] = None
@@ -233,7 +242,9 @@ class Finding(NamedTuple):
     """What a person should look at."""
 
     conn: Annotated[Conn | None, "the connection; null for a finding about a file"]
-    kind: Annotated[Text, "bad_checksum, malformed_frame, unknown_api, gap, resync, truncated_file, decompress_failed …"] = None
+    kind: Annotated[
+        Text, "bad_checksum, malformed_frame, unknown_api, gap, resync, truncated_file, decompress_failed …"
+    ] = None
     severity: Annotated[Text, "info, warning or error"] = None
     direction: Annotated[Text, "client or server: who sent the bytes"] = None
     message: Annotated[Text, "one sentence"] = None

@@ -1,0 +1,1 @@
+"""The alphabet that all decoders share: where wire tables lie, text, codecs."""
