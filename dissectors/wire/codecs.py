@@ -1,0 +1,346 @@
+"""Compression codecs, as brokers' clients write them: whole input in, whole output out, under a ceiling.
+
+    gzip       RFC 1952, one or more members
+    zlib       RFC 1950, one stream
+    snappy     the raw format, or the block framing of snappy-java ("xerial"), told apart by content
+    lz4        LZ4 frames, one or more; also with the wrong header checksum of Kafka's message format 0
+    lz4-block  one bare LZ4 block; it does not know its size, so `size` must be given
+    zstd       RFC 8878, one or more frames, with or without a content size
+
+Nothing is believed before it is checked: a size announced in a header is compared with the ceiling, and with what the
+format can at most make of so many bytes, before anything of that size is allocated; input that ends early is an
+error, never a shorter output (a cut between two frames, members or blocks shows only where `size` is given). The
+libraries are imported when first used.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import NoReturn
+
+_Data = bytes | memoryview
+
+
+class CodecError(ValueError):
+    """The bytes cannot be decompressed: damaged, cut short, or larger than the ceiling."""
+
+
+def decompress(codec: str, data: _Data, *, limit: int, size: int | None = None) -> bytes:
+    """The decompressed bytes of `data`, at most `limit` of them; exactly `size`, where the protocol tells it."""
+    try:
+        decoder = _DECODERS[codec]
+    except KeyError:
+        raise CodecError(f"unknown codec {codec!r}") from None
+    if size is not None:
+        if size < 0:
+            raise CodecError(f"{codec}: announced size {size} is negative")
+        if size > limit:
+            _too_large(codec, size, limit)
+    if not data:
+        raise CodecError(f"{codec}: no bytes")
+    if codec == "lz4-block":
+        if size is None:
+            raise CodecError("lz4-block: the size must be known")
+        return _lz4_block(data, size)
+    out = decoder(data, limit if size is None else size)
+    if size is not None and len(out) != size:
+        raise CodecError(f"{codec}: {len(out)} bytes came out where {size} were announced")
+    return out
+
+
+def _too_large(codec: str, size: int | str, limit: int) -> NoReturn:
+    raise CodecError(f"{codec}: {size} bytes would come out, over the ceiling of {limit}")
+
+
+def _damaged(codec: str, error: object) -> NoReturn:
+    raise CodecError(f"{codec}: damaged ({error})") from None
+
+
+def _cut_short(codec: str, have: int) -> NoReturn:
+    raise CodecError(f"{codec}: cut short after {have} bytes")
+
+
+# --- zlib and gzip ---------------------------------------------------------------------------------------------------
+
+
+def _zlib_stream(codec: str, wbits: int, data: _Data, limit: int) -> tuple[bytes, bytes]:
+    """One stream's output, and the input after it."""
+    stream = zlib.decompressobj(wbits)
+    try:
+        out = stream.decompress(data, limit + 1)  # a max_length of 0 would mean: no limit
+    except zlib.error as error:
+        _damaged(codec, error)
+    if len(out) > limit:
+        _too_large(codec, f"more than {limit}", limit)
+    if not stream.eof:
+        _cut_short(codec, len(data))
+    return out, stream.unused_data
+
+
+def _zlib(data: _Data, limit: int) -> bytes:
+    out, rest = _zlib_stream("zlib", zlib.MAX_WBITS, data, limit)
+    if rest:
+        raise CodecError(f"zlib: {len(rest)} bytes after the end of the stream")
+    return out
+
+
+def _gzip(data: _Data, limit: int) -> bytes:
+    parts = []
+    rest: _Data = data
+    while rest:
+        part, left = _zlib_stream("gzip", 16 + zlib.MAX_WBITS, rest, limit)
+        parts.append(part)
+        limit -= len(part)
+        rest = left.lstrip(b"\0")  # padding, as gzip itself allows
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+# --- snappy ----------------------------------------------------------------------------------------------------------
+
+_XERIAL = b"\x82SNAPPY\x00"  # no raw snappy: its first element would be a copy from before the start
+_XERIAL_HEADER = 16  # the magic, a version and the oldest compatible version, 4 bytes each
+_SNAPPY_RATIO = 22  # its best element is a copy: 3 bytes of input for 64 of output
+
+
+def _snappy(data: _Data, limit: int) -> bytes:
+    if data[:8] != _XERIAL:
+        return _snappy_block(data, limit)
+    parts = []
+    view, at = memoryview(data), 0
+    while at < len(view):
+        if view[at : at + 8] == _XERIAL:
+            at += _XERIAL_HEADER  # streams may follow each other
+            if at > len(view):
+                _cut_short("snappy", len(view))
+            continue
+        size = int.from_bytes(view[at : at + 4], "big")
+        at += 4
+        if at + size > len(view):
+            _cut_short("snappy", len(view))
+        part = _snappy_block(view[at : at + size], limit)
+        parts.append(part)
+        limit -= len(part)
+        at += size
+    return b"".join(parts)
+
+
+def _snappy_block(data: _Data, limit: int) -> bytes:
+    import cramjam
+
+    size = shift = 0
+    for byte in data[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    else:
+        raise CodecError("snappy: no size in front")
+    if size > limit:
+        _too_large("snappy", size, limit)
+    if size > _SNAPPY_RATIO * len(data):
+        _damaged("snappy", f"{len(data)} bytes cannot hold {size}")
+    try:
+        return bytes(cramjam.snappy.decompress_raw(data))
+    except cramjam.DecompressionError as error:
+        _damaged("snappy", error)
+
+
+# --- lz4 -------------------------------------------------------------------------------------------------------------
+
+_LZ4_RATIO = 256  # a length byte of 255 adds 255 bytes of output
+_LZ4_MAGIC = 0x184D2204
+_SKIPPABLE, _SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0  # frames to skip; zstd has the same
+_LZ4_STEP = 1 << 20  # the decompressor allocates what it is allowed to return
+
+
+def _lz4_block(data: _Data, size: int) -> bytes:
+    import lz4.block
+
+    if size > _LZ4_RATIO * len(data):
+        _damaged("lz4-block", f"{len(data)} bytes cannot hold {size}")
+    try:
+        out = bytes(lz4.block.decompress(data, uncompressed_size=size))
+    except (lz4.block.LZ4BlockError, ValueError) as error:
+        _damaged("lz4-block", error)
+    if len(out) != size:
+        raise CodecError(f"lz4-block: {len(out)} bytes came out where {size} were announced")
+    return out
+
+
+def _lz4(data: _Data, limit: int) -> bytes:
+    parts: list[bytes] = []
+    rest = bytes(data)
+    while rest:
+        magic = int.from_bytes(rest[:4], "little")
+        if magic & _SKIPPABLE_MASK == _SKIPPABLE:
+            rest = rest[_skippable("lz4", rest, 0) :]
+        elif magic == _LZ4_MAGIC:
+            limit, rest = _lz4_frame(rest, limit, parts)
+        else:
+            _damaged("lz4", "no frame starts here")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _lz4_frame(data: bytes, limit: int, parts: list[bytes]) -> tuple[int, bytes]:
+    """Append one frame's output to `parts`; the ceiling that is left, and the input after it."""
+    import lz4.frame
+
+    data, content = _lz4_header(data)
+    if content is not None:
+        if content > limit:
+            _too_large("lz4", content, limit)
+        if content > _LZ4_RATIO * len(data):
+            _damaged("lz4", f"{len(data)} bytes cannot hold {content}")
+    stream = lz4.frame.LZ4FrameDecompressor()
+    source = data
+    step = min(max(4 * len(data), 1024), _LZ4_STEP) if content is None else content + 1
+    while not stream.eof:
+        try:
+            part = stream.decompress(source, max_length=min(step, limit + 1))
+        except (RuntimeError, EOFError, ValueError) as error:
+            _damaged("lz4", error)
+        if len(part) > limit:
+            _too_large("lz4", f"more than {limit}", limit)
+        parts.append(part)
+        limit -= len(part)
+        if not stream.eof and stream.needs_input:
+            _cut_short("lz4", len(data))
+        source = b""
+    return limit, stream.unused_data or b""
+
+
+def _lz4_header(data: bytes) -> tuple[bytes, int | None]:
+    """The frame with a right header checksum, and the content size where its header tells it.
+
+    0  4  magic
+    4  1  flags       bit 3: content size follows, bit 0: dictionary id follows
+    5  1  block size
+    6  8  content size, where told
+       4  dictionary id, where told
+       1  second byte of the XXH32 of flags to dictionary id; Kafka's format 0 took in the magic by mistake
+    """
+    import xxhash
+
+    if len(data) < 7:
+        _cut_short("lz4", len(data))
+    sized, dictionary = data[4] & 8, data[4] & 1
+    end = 6 + (8 if sized else 0) + (4 if dictionary else 0)
+    if len(data) <= end:
+        _cut_short("lz4", len(data))
+    content = int.from_bytes(data[6:14], "little") if sized else None
+    right = xxhash.xxh32_intdigest(data[4:end]) >> 8 & 0xFF
+    if data[end] != right and data[end] == xxhash.xxh32_intdigest(data[:end]) >> 8 & 0xFF:
+        data = data[:end] + bytes([right]) + data[end + 1 :]
+    return data, content
+
+
+def _skippable(codec: str, data: _Data, at: int) -> int:
+    """Index after the skippable frame at `at`."""
+    end = at + 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+    if at + 8 > len(data) or end > len(data):
+        _cut_short(codec, len(data))
+    return end
+
+
+# --- zstd ------------------------------------------------------------------------------------------------------------
+
+_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_BLOCK = 128 * 1024  # no block holds more
+_ZSTD_STEP = 1 << 20
+
+
+def _zstd(data: _Data, limit: int) -> bytes:
+    view = memoryview(data)
+    parts: list[bytes] = []
+    at = 0
+    while at < len(view):
+        magic = int.from_bytes(view[at : at + 4], "little")
+        if magic & _SKIPPABLE_MASK == _SKIPPABLE:
+            at = _skippable("zstd", view, at)
+            continue
+        if magic != _ZSTD_MAGIC:
+            _damaged("zstd", "no frame starts here") if len(view) - at >= 4 else _cut_short("zstd", len(view))
+        end, content, most = _zstd_extent(view, at)
+        if content is not None and content > limit:
+            _too_large("zstd", content, limit)
+        if content is not None and content > most:
+            _damaged("zstd", f"its blocks hold at most {most} bytes, not {content}")
+        part = _zstd_frame(view[at:end], limit, content)
+        parts.append(part)
+        limit -= len(part)
+        at = end
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _zstd_extent(view: memoryview, at: int) -> tuple[int, int | None, int]:
+    """Where the frame at `at` ends, its content size where told, and what its blocks can at most hold.
+
+        magic 4 | descriptor 1 | window 0-1 | dictionary id 0-4 | content size 0-8 | blocks | checksum 0 or 4
+
+    A block is 3 bytes, little-endian (bit 0 last, bits 1-2 type, the rest size), and its content: `size` bytes, or one
+    byte to repeat (type 1). The library stops silently where its input does; this walk is what notices a cut.
+    """
+    header = bytes(view[at : at + 18])
+    if len(header) < 6:
+        _cut_short("zstd", len(view))
+    flags = header[4]
+    single = flags & 0x20
+    sizes = flags >> 6
+    start = 5 + (0 if single else 1) + (0, 1, 2, 4)[flags & 3]
+    width = (1 if single else 0, 2, 4, 8)[sizes]
+    content = int.from_bytes(header[start : start + width], "little") + (256 if width == 2 else 0) if width else None
+    end = at + start + width
+    most = 0
+    last = False
+    while not last:
+        if end + 3 > len(view):
+            _cut_short("zstd", len(view))
+        block = int.from_bytes(view[end : end + 3], "little")
+        last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
+        if size > _ZSTD_BLOCK or kind == 3:
+            _damaged("zstd", f"no block is like this: {block:06x}")
+        most += _ZSTD_BLOCK if kind == 2 else size
+        end += 3 + (1 if kind == 1 else size)
+    end += 4 if flags & 4 else 0
+    if end > len(view):
+        _cut_short("zstd", len(view))
+    return end, content, most
+
+
+def _zstd_frame(frame: memoryview, limit: int, content: int | None) -> bytes:
+    import zstandard
+
+    decompressor = zstandard.ZstdDecompressor()
+    try:
+        if content is not None:
+            return decompressor.decompress(frame, allow_extra_data=False) if content else _zstd_empty(frame)
+        parts = []
+        with decompressor.stream_reader(frame) as reader:
+            while part := reader.read(min(_ZSTD_STEP, limit + 1)):
+                if len(part) > limit:
+                    _too_large("zstd", f"more than {limit}", limit)
+                parts.append(part)
+                limit -= len(part)
+        return b"".join(parts)
+    except zstandard.ZstdError as error:
+        _damaged("zstd", error)
+
+
+def _zstd_empty(frame: memoryview) -> bytes:
+    """A frame that says it is empty; the library would believe it without a look."""
+    import zstandard
+
+    if zstandard.ZstdDecompressor().stream_reader(frame).read(1):
+        _damaged("zstd", "it says that it is empty, but is not")
+    return b""
+
+
+_DECODERS: dict[str, Callable[[_Data, int], bytes]] = {
+    "gzip": _gzip,
+    "zlib": _zlib,
+    "snappy": _snappy,
+    "lz4": _lz4,
+    "lz4-block": _lz4_block,
+    "zstd": _zstd,
+}
