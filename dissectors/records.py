@@ -292,6 +292,7 @@ TABLES: dict[str, type[tuple[Any, ...]]] = {
     "messages": Message,
 }
 DEFAULT_TABLES = ("exchanges", "batches", "errors", "connections", "findings")
+JSON_COLUMNS = frozenset({"request", "response", "evidence", "headers"})  # their text is JSON
 
 
 @dataclass(frozen=True, slots=True)
