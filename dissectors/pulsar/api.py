@@ -1,0 +1,46 @@
+"""The messages of proto/pulsar/PulsarApi.proto, as classes: `api.MessageMetadata`, `api.BaseCommand` …
+
+What protoc generates for Python is tied to two major versions of the protobuf runtime and registers its messages for
+the whole process, where an application's own Pulsar client would clash with it. This needs neither: the classes come
+from a private pool, each when first asked for, and the schema's compiled form is data beside the schema.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import descriptor_pool, message_factory
+
+from dissectors.wire.proto import proto
+
+
+def _file_descriptor(compiled: bytes) -> bytes:
+    """The one FileDescriptorProto in a FileDescriptorSet: field 1, its length as a varint, the bytes."""
+    at = 1
+    while compiled[at] & 0x80:
+        at += 1
+    return compiled[at + 1 :]
+
+
+def _file() -> Any:
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(_file_descriptor(proto("pulsar", "PulsarApi.binpb").read_bytes()))
+    return pool.FindFileByName("PulsarApi.proto")
+
+
+DESCRIPTOR = _file()
+
+
+def __getattr__(name: str) -> Any:
+    message = DESCRIPTOR.message_types_by_name.get(name)
+    if message is None:
+        raise AttributeError(f"the schema has no message {name}")
+    made = globals()[name] = message_factory.GetMessageClass(message)
+    return made
+
+
+def enum(name: str) -> dict[int, str]:
+    """Names of an enum's values by number: `enum("ServerError")`, `enum("CommandAck.ValidationError")`."""
+    outer, _, inner = name.rpartition(".")
+    enums = DESCRIPTOR.message_types_by_name[outer].enum_types_by_name if outer else DESCRIPTOR.enum_types_by_name
+    return {value.number: value.name for value in enums[inner].values}

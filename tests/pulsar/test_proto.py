@@ -1,0 +1,68 @@
+"""The schema that is checked in is the one that is used, and it agrees with the protocol's message tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dissectors.pulsar import api
+from dissectors.wire.proto import proto
+
+TABLE = Path(__file__).resolve().parents[3] / "shared" / "facts" / "pulsar_messages.tsv"
+LABELS = {1: "optional", 2: "required", 3: "repeated"}
+TYPES = {1: "double", 3: "int64", 4: "uint64", 5: "int32", 8: "bool", 9: "string", 12: "bytes", 13: "uint32"}
+
+
+def test_what_is_compiled_is_what_is_written(tmp_path: Path) -> None:
+    protoc = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
+    code = protoc.main(
+        ["protoc", f"-I{proto('pulsar')}", f"--descriptor_set_out={tmp_path / 'new.binpb'}", "PulsarApi.proto"]
+    )
+    assert code == 0
+    assert (tmp_path / "new.binpb").read_bytes() == proto("pulsar", "PulsarApi.binpb").read_bytes()
+
+
+def fields() -> set[tuple[str, int, str, str, str]]:
+    """(message, number, label, type, name) of every field, (enum, number, "enum", "", name) of every value."""
+    found = set()
+    for message in api.DESCRIPTOR.message_types_by_name.values():
+        for field in message.fields:
+            type_ = TYPES.get(field.type) or (field.message_type or field.enum_type).name
+            label = "repeated" if field.is_repeated else "required" if field.is_required else "optional"
+            label = "oneof" if field.containing_oneof else label
+            found.add((message.name, field.number, label, type_, field.name))
+        for enum in message.enum_types:
+            found |= {(f"{message.name}.{enum.name}", value.number, "enum", "", value.name) for value in enum.values}
+    for enum in api.DESCRIPTOR.enum_types_by_name.values():
+        found |= {(enum.name, value.number, "enum", "", value.name) for value in enum.values}
+    return found
+
+
+@pytest.mark.skipif(not TABLE.exists(), reason="the table of facts is not beside this checkout")
+def test_every_field_is_the_protocols() -> None:
+    want = set()
+    for line in TABLE.read_text().splitlines()[1:]:
+        message, number, label, rest = line.split("\t")
+        type_, _, name = rest.partition(" default ")[0].rpartition(" ")
+        want.add((message, int(number), label, type_, name))
+    assert fields() == want
+
+
+@pytest.mark.skipif(not TABLE.exists(), reason="the table of facts is not beside this checkout")
+def test_every_default_is_the_protocols() -> None:
+    for line in TABLE.read_text().splitlines()[1:]:
+        message, _, _, rest = line.split("\t")
+        if " default " in rest:
+            declared, default = rest.split(" default ")
+            field = api.DESCRIPTOR.message_types_by_name[message].fields_by_name[declared.split()[1]]
+            value = (
+                field.enum_type.values_by_number[field.default_value].name if field.enum_type else field.default_value
+            )
+            assert str(value).lower() == default.lower(), (message, declared)
+
+
+def test_a_commands_field_number_is_its_type_number() -> None:
+    base = api.DESCRIPTOR.message_types_by_name["BaseCommand"]
+    numbers = {field.number for field in base.fields} - {1}
+    assert numbers == set(base.enum_types_by_name["Type"].values_by_number)
