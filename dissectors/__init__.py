@@ -1,0 +1,78 @@
+"""brokerscope: packet captures of message brokers, as typed records.
+
+import dissectors
+tables = dissectors.dissect(["capture.pcap"], tables=["exchanges", "errors"])
+tables["exchanges"].to_pandas()
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dissectors.errors import BrokerscopeError, InputError
+from dissectors.limits import Limits
+from dissectors.options import Options
+from dissectors.records import DEFAULT_TABLES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BrokerscopeError", "InputError", "Limits", "Options", "dissect", "iter_records"]
+
+
+def dissect(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    tables: Sequence[str] = DEFAULT_TABLES,
+    *,
+    full: bool = False,
+    payloads: bool = False,
+    site: str = "folder",
+    decode_as: Mapping[int, str] | None = None,
+    keylog: str | None = None,
+    iggy_era: str | None = None,
+    limits: Limits | None = None,
+) -> dict[str, pa.Table]:
+    """Read captures whole: one Arrow table for each name in `tables`, in time order.
+
+    paths: files, folders, globs or fsspec URLs. Raises InputError where nothing can be read; a file that is damaged is
+    read as far as it goes, which the findings tell. For captures whose records do not fit in memory see iter_records.
+    """
+    import pyarrow as pa
+
+    from dissectors import records
+    from dissectors.engine import ORDERED_BY
+
+    options = Options(
+        tables=tuple(tables),
+        full=full,
+        payloads=payloads,
+        site=site,
+        decode_as=dict(decode_as or {}),
+        keylog=keylog,
+        iggy_era=iggy_era,
+        limits=limits or Limits(),
+    )
+    unknown = set(options.tables) - set(records.TABLES)
+    if unknown:
+        raise BrokerscopeError(f"no such table: {', '.join(sorted(unknown))}; there are {', '.join(records.TABLES)}")
+    gathered: dict[str, list[pa.RecordBatch]] = {table: [] for table in options.tables}
+    for table, batch in iter_records(paths, options):
+        gathered[table].append(batch)
+    return {
+        table: pa.Table.from_batches(batches, records.schema(table, full=full, payloads=payloads)).sort_by(
+            ORDERED_BY.get(table, "time")
+        )
+        for table, batches in gathered.items()
+    }
+
+
+def iter_records(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], options: Options
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """(table, record batch) as they become complete, in bounded memory; within a batch in time order."""
+    from dissectors.engine import Run
+
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    yield from Run([os.fspath(p) for p in given], options).records()

@@ -27,6 +27,9 @@ class Limits:
     reorder_bytes: int = 8 * MIB
     """Segments of one direction held back behind a hole; beyond this the hole is declared lost."""
 
+    reorder_packets: int = 8192
+    """The same, counted in segments."""
+
     grace_packets: int = 64
     """Packets of the connection that a hole may outlast after the peer acknowledged it: captures re-order."""
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from dissectors.conversation import Protocol
+
+FOLDERS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 
 
 def protocols() -> tuple[Protocol, ...]:
     """All protocols, in the order in which recognition asks them."""
-    from dissectors.iggy import PROTOCOL as IGGY
-    from dissectors.kafka import PROTOCOL as KAFKA
-    from dissectors.pulsar import PROTOCOL as PULSAR
-
-    return (KAFKA, PULSAR, IGGY)
+    found = []
+    for folder in FOLDERS:
+        protocol = getattr(import_module(folder), "PROTOCOL", None)
+        if protocol is not None:
+            found.append(protocol)
+    return tuple(found)

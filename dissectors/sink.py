@@ -57,6 +57,10 @@ class Sink:
         """Tell what `key` is called."""
         self.names.append(Name(key, time, name))
 
+    def where(self, place: int) -> dict[str, object]:
+        """A packet, for a finding's evidence."""
+        return {"file": self.files[place >> PLACE_SHIFT], "packet": place & PLACE_MASK}
+
     def rows(self) -> int:
         """Rows waiting in the fullest table."""
         return max(len(self._list(table)) for table in self.tables) if self.tables else 0

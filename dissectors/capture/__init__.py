@@ -1,0 +1,1 @@
+"""Files to packets: the only floor that knows containers and link layers."""

@@ -1,0 +1,83 @@
+"""PacketBlock: the TCP packets of a stretch of capture as columns over one buffer."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[np.int64]
+_V4_MAPPED = 0xFFFF << 32  # ::ffff:a.b.c.d: how an IPv4 address lies in (hi, lo)
+
+# TCP flags
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+
+# What a packet came through, as bits of `via`.
+VIA = ("vlan", "mpls", "pppoe", "vxlan", "geneve", "gre", "erspan", "ipip", "6in4", "gtp-u", "fragments")
+
+
+@dataclass(slots=True)
+class PacketBlock:
+    """n TCP packets. Every column is int64[n] but where noted; times are ns since the epoch."""
+
+    buffer: bytes | memoryview
+    file: Column  # index of the file
+    number: Column  # packet number in the file, from 1
+    time: Column  # as the capture says
+    clock: Column  # the same, never stepping back within a file: what packets are ordered by
+    length: Column  # on the wire
+    src_hi: npt.NDArray[np.uint64]  # addresses as two 64-bit halves; IPv4 as ::ffff:a.b.c.d
+    src_lo: npt.NDArray[np.uint64]
+    dst_hi: npt.NDArray[np.uint64]
+    dst_lo: npt.NDArray[np.uint64]
+    sport: Column
+    dport: Column
+    seq: Column
+    ack: Column
+    flags: Column
+    window: Column
+    ip_id: Column  # 0 for IPv6
+    check: Column  # TCP checksum as on the wire
+    at: Column  # index of the payload in buffer
+    size: Column  # payload bytes on the wire
+    have: Column  # payload bytes captured
+    via: Column  # bits of VIA
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def take(self, index: npt.NDArray[np.intp] | slice) -> PacketBlock:
+        """The rows at `index`, over the same buffer."""
+        return PacketBlock(self.buffer, *(getattr(self, f.name)[index] for f in fields(self)[1:]))
+
+
+COLUMNS = tuple(f.name for f in fields(PacketBlock))[1:]
+
+
+def concat(blocks: Sequence[PacketBlock]) -> PacketBlock:
+    """One block of several, in time order; packets of equal time stay in the order of file and number."""
+    if len(blocks) == 1:
+        return blocks[0]
+    shift = np.cumsum([0] + [len(b.buffer) for b in blocks[:-1]])
+    columns = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in COLUMNS}
+    columns["at"] = np.concatenate([b.at + s for b, s in zip(blocks, shift, strict=True)])
+    whole = PacketBlock(b"".join(bytes(b.buffer) for b in blocks), **columns)
+    return whole.take(np.lexsort((whole.number, whole.file, whole.clock)))
+
+
+def address(hi: int, lo: int) -> str:
+    """Text of an address given as two halves."""
+    if hi == 0 and lo >> 32 == 0xFFFF:
+        return f"{lo >> 24 & 255}.{lo >> 16 & 255}.{lo >> 8 & 255}.{lo & 255}"
+    return str(ipaddress.IPv6Address(hi << 64 | lo))
+
+
+def address_halves(text: str) -> tuple[int, int]:
+    """The inverse of `address`."""
+    ip = ipaddress.ip_address(text)
+    if ip.version == 4:
+        return 0, _V4_MAPPED | int(ip)
+    return int(ip) >> 64, int(ip) & (1 << 64) - 1

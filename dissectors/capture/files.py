@@ -1,0 +1,76 @@
+"""Which files a user means, and which of them were captured at one place."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from dissectors.capture.reader import is_capture
+from dissectors.capture.source import STDIN, is_url
+from dissectors.errors import InputError
+
+_MAGIC = re.compile(r"[*?\[]")
+
+
+def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Files, folders (every capture below them, other files passed over) and globs, local or fsspec URLs, as files.
+
+    Raises InputError for a folder or glob in which there is no capture. A file that is named stays, whatever it is.
+    """
+    out: dict[str, None] = {}
+    for given in paths:
+        path = os.fspath(given)
+        if path == STDIN:
+            found = [path]
+        elif is_url(path):
+            found = _expand_url(path)
+        elif Path(path).is_dir():
+            inside = sorted(str(p) for p in Path(path).rglob("*") if p.is_file() and not p.name.startswith("."))
+            found = [p for p in inside if is_capture(p)]
+            if not found:
+                raise InputError(f"{path}: no capture in this folder")
+        elif _MAGIC.search(path) and not Path(path).exists():
+            found = sorted(p for p in glob.glob(path, recursive=True) if Path(p).is_file())
+            if not found:
+                raise InputError(f"{path}: no such file")
+        else:
+            found = [path]
+        out.update(dict.fromkeys(found))
+    return list(out)
+
+
+def _expand_url(path: str) -> list[str]:
+    import fsspec
+
+    try:
+        fs, inside = fsspec.core.url_to_fs(path)
+        if _MAGIC.search(path):
+            names = sorted(fs.glob(inside))
+        elif fs.isdir(inside):
+            names = sorted(fs.find(inside))
+        else:
+            return [path]
+    except Exception as error:  # every file system has errors of its own
+        raise InputError(f"{path}: cannot be listed: {error}") from error
+    found = [fs.unstrip_protocol(name) for name in names]
+    if not found:
+        raise InputError(f"{path}: no such file")
+    return found
+
+
+def site_of(path: str, rule: str) -> str:
+    """The capture point of a file: by `folder`, by `file`, or the first group of a regular expression in its path."""
+    if rule == "file":
+        return path
+    if rule == "folder":
+        return path.rpartition("/")[0] if is_url(path) else str(Path(path).parent)
+    try:
+        match = re.search(rule, path)
+    except re.error as error:
+        raise InputError(f"--site {rule}: {error}") from error
+    if match is None:
+        return str(Path(path).parent)
+    return match.group(1) if match.re.groups else match.group(0)

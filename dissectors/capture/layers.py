@@ -1,0 +1,426 @@
+"""From link-layer frames to TCP headers, a column at a time.
+
+Every packet has a position and the kind of header that stands there. A pass takes all packets that stand before the
+same kind of header, reads its fields with one numpy operation each, and moves them on; passes go on until every packet
+stands at a TCP header or at something else. So a tunnel costs one more pass, not another code path.
+
+Sources: tcpdump.org link-layer header types; IEEE 802.3/802.1Q; RFC 791, 8200, 9293, 2784/2890 (GRE), 7348 (VXLAN),
+8926 (GENEVE), 3032 (MPLS), 2516 (PPPoE), 3GPP TS 29.281 (GTP-U), draft-foschiano-erspan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dissectors.capture.block import VIA
+
+Ints = npt.NDArray[np.int64]
+
+# Kinds of header. The first three end a packet's way.
+(
+    OTHER,
+    FRAGMENT,
+    TCP,
+    ETHER,
+    SLL,
+    SLL2,
+    NULL,
+    RAW,
+    VLAN,
+    MPLS,
+    PPPOE,
+    PPP,
+    SNAP,
+    IPV4,
+    IPV6,
+    IPV6_OPTION,
+    UDP,
+    GRE,
+    ERSPAN2,
+    ERSPAN3,
+    VXLAN,
+    GENEVE,
+    GTPU,
+    TCP_HEADER,
+) = range(24)
+
+# Link types (pcap and pcapng number them alike) -> first header.
+LINK_TYPES = {
+    0: NULL,
+    1: ETHER,
+    9: PPP,
+    12: RAW,
+    14: RAW,
+    101: RAW,
+    108: NULL,
+    113: SLL,
+    228: IPV4,
+    229: IPV6,
+    276: SLL2,
+}
+LINK_NAMES = {
+    0: "null", 1: "ethernet", 9: "ppp", 12: "raw", 14: "raw", 101: "raw", 108: "loop", 113: "linux-sll",
+    228: "ipv4", 229: "ipv6", 276: "linux-sll2",
+}  # fmt: skip
+
+_ETHERTYPES = {
+    0x0800: IPV4, 0x86DD: IPV6, 0x8100: VLAN, 0x88A8: VLAN, 0x9100: VLAN, 0x9200: VLAN, 0x8847: MPLS, 0x8848: MPLS,
+    0x8864: PPPOE, 0x6558: ETHER, 0x88BE: ERSPAN2, 0x22EB: ERSPAN3, 0x880B: PPP,
+}  # fmt: skip
+_PROTOCOLS = {4: IPV4, 6: TCP_HEADER, 17: UDP, 41: IPV6, 47: GRE, 0: IPV6_OPTION, 43: IPV6_OPTION, 60: IPV6_OPTION,
+              51: IPV6_OPTION, 135: IPV6_OPTION, 137: MPLS}  # fmt: skip
+_PPP_PROTOCOLS = {0x0021: IPV4, 0x0057: IPV6, 0x0281: MPLS}
+_NULL_FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
+_VXLAN_PORTS = (4789, 8472)
+_GENEVE_PORT = 6081
+_GTPU_PORT = 2152
+_AH = 51  # its length counts 4-byte units, the other options' 8-byte units
+_FRAGMENT_HEADER = 44
+
+_BIT = {name: 1 << i for i, name in enumerate(VIA)}
+_PASSES = 24  # headers a packet may have; a bomb of nested tunnels ends here
+
+
+def _table(mapping: dict[int, int], size: int) -> npt.NDArray[np.int8]:
+    table = np.full(size, OTHER, dtype=np.int8)
+    for key, kind in mapping.items():
+        table[key] = kind
+    return table
+
+
+_ETHERTYPE = _table(_ETHERTYPES, 65536)
+_PROTOCOL = _table(_PROTOCOLS, 256)
+_PPP_PROTOCOL = _table(_PPP_PROTOCOLS, 65536)
+_VERSION = _table({4: IPV4, 6: IPV6}, 16)
+
+
+def next_kind(proto: int) -> int:
+    """The header that an IP protocol number announces."""
+    return int(_PROTOCOL[proto])
+
+
+class Layers:
+    """The way of n packets through their headers.
+
+    After `run`: `kind` is TCP, FRAGMENT or OTHER for each packet; for TCP ones the columns below are filled.
+    """
+
+    def __init__(
+        self, buffer: bytes | memoryview, at: Ints, have: Ints, wire: Ints, kind: npt.NDArray[np.int8]
+    ) -> None:
+        """at: index of each packet in buffer; have, wire: its captured and original length; kind: its first header."""
+        n = len(at)
+        self.over(buffer)
+        self.kind = kind.copy()
+        self.pos = at.copy()
+        self.end = at + have  # captured
+        self.full = at + wire  # on the wire, narrowed by IP lengths
+        self.via = np.zeros(n, np.int64)
+        self.src_hi = np.zeros(n, np.uint64)
+        self.src_lo = np.zeros(n, np.uint64)
+        self.dst_hi = np.zeros(n, np.uint64)
+        self.dst_lo = np.zeros(n, np.uint64)
+        self.ip_id = np.zeros(n, np.int64)
+        self.ip_at = np.full(n, -1, np.int64)  # innermost IP header
+        self.proto = np.zeros(n, np.int64)  # what the last IP header or option said comes next
+        self.sport = np.zeros(n, np.int64)
+        self.dport = np.zeros(n, np.int64)
+        self.seq = np.zeros(n, np.int64)
+        self.ack = np.zeros(n, np.int64)
+        self.flags = np.zeros(n, np.int64)
+        self.window = np.zeros(n, np.int64)
+        self.check = np.zeros(n, np.int64)
+
+    def over(self, buffer: bytes | memoryview) -> None:
+        """Read from this buffer: the one given at first, or a longer one that begins with it."""
+        size = len(buffer)
+        self.u8 = np.frombuffer(buffer, np.uint8)
+        # overlapping views: element i is the big-endian integer at byte i
+        self.be16: npt.NDArray[Any] = np.ndarray((max(0, size - 1),), ">u2", buffer, 0, (1,))
+        self.be32: npt.NDArray[Any] = np.ndarray((max(0, size - 3),), ">u4", buffer, 0, (1,))
+        self.be64: npt.NDArray[Any] = np.ndarray((max(0, size - 7),), ">u8", buffer, 0, (1,))
+
+    def fragments(self) -> Ints:
+        """Packets that stand before a piece of a datagram."""
+        return np.flatnonzero(self.kind == FRAGMENT)
+
+    def run(self) -> None:
+        """Move every packet on until none can go further."""
+        for _ in range(_PASSES):
+            going = np.flatnonzero(self.kind > TCP)
+            if not len(going):
+                return
+            kinds = self.kind[going]
+            for kind in np.unique(kinds).tolist():
+                here = going if len(going) and (kinds == kind).all() else going[kinds == kind]
+                need, handler = _HANDLERS[kind]
+                fits = self.pos[here] + need <= self.end[here]
+                if not fits.all():
+                    self.kind[here[~fits]] = OTHER
+                    here = here[fits]
+                if len(here):
+                    handler(self, here)
+        self.kind[self.kind > TCP] = OTHER
+
+    def mark(self, here: Ints, via: str) -> None:
+        self.via[here] |= _BIT[via]
+
+
+def _ether(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    kind = x.be16[p + 12].astype(np.int64)
+    x.pos[here] = p + 14
+    x.kind[here] = np.where(kind <= 1500, SNAP, _ETHERTYPE[kind])
+
+
+def _snap(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    snap = (x.be32[p] >> 8 == 0xAAAA03) & (x.be16[p + 3] == 0)
+    x.pos[here] = p + 8
+    x.kind[here] = np.where(snap, _ETHERTYPE[x.be16[p + 6]], OTHER)
+
+
+def _vlan(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    kind = x.be16[p + 2].astype(np.int64)
+    x.pos[here] = p + 4
+    x.kind[here] = np.where(kind <= 1500, SNAP, _ETHERTYPE[kind])
+    x.mark(here, "vlan")
+
+
+def _sll(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    x.pos[here] = p + 16
+    x.kind[here] = _ETHERTYPE[x.be16[p + 14]]
+
+
+def _sll2(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    x.pos[here] = p + 20
+    x.kind[here] = _ETHERTYPE[x.be16[p]]
+
+
+def _null(x: Layers, here: Ints) -> None:
+    """The address family in the byte order of the machine that captured: one of the two readings is a small number."""
+    p = x.pos[here]
+    family = x.be32[p].astype(np.int64)
+    family = np.where(family > 0xFFFF, family >> 24, family)
+    kind = np.full(len(here), OTHER, np.int8)
+    for code, to in _NULL_FAMILIES.items():
+        kind[family == code] = to
+    x.pos[here] = p + 4
+    x.kind[here] = kind
+
+
+def _raw(x: Layers, here: Ints) -> None:
+    x.kind[here] = _VERSION[x.u8[x.pos[here]] >> 4]
+
+
+def _mpls(x: Layers, here: Ints) -> None:
+    """One label; below the last one stands IP, or an Ethernet frame behind a control word of four bytes."""
+    p = x.pos[here]
+    bottom = x.u8[p + 2] & 1 == 1
+    x.pos[here] = p + 4
+    x.mark(here, "mpls")
+    last = here[bottom]
+    if len(last):
+        q = x.pos[last]
+        fits = q < x.end[last]
+        nibble = np.where(fits, x.u8[np.minimum(q, len(x.u8) - 1)] >> 4, 15)
+        x.kind[last] = np.where(nibble == 0, ETHER, _VERSION[nibble])
+        x.pos[last] = np.where(nibble == 0, q + 4, q)
+
+
+def _pppoe(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    x.pos[here] = p + 8
+    x.kind[here] = _PPP_PROTOCOL[x.be16[p + 6]]
+    x.mark(here, "pppoe")
+
+
+def _ppp(x: Layers, here: Ints) -> None:
+    """With or without the address and control bytes ff 03."""
+    p = x.pos[here]
+    p = np.where(x.be16[p] == 0xFF03, p + 2, p)
+    fits = p + 2 <= x.end[here]
+    kind = _PPP_PROTOCOL[x.be16[np.where(fits, p, 0)]]
+    x.pos[here] = p + 2
+    x.kind[here] = np.where(fits, kind, OTHER)
+
+
+def _ipv4(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    first = x.u8[p].astype(np.int64)
+    header = (first & 15) * 4
+    total = x.be16[p + 2].astype(np.int64)
+    total = np.where(total == 0, x.full[here] - p, total)  # 0: segmentation offload, the card filled it in later
+    good = (first >> 4 == 4) & (header >= 20) & (total >= header) & (p + header <= x.end[here])
+    fragment = x.be16[p + 6] & 0x3FFF != 0
+    proto = x.u8[p + 9]
+    x.src_hi[here] = 0
+    x.dst_hi[here] = 0
+    x.src_lo[here] = x.be32[p + 12].astype(np.uint64) | np.uint64(0xFFFF << 32)
+    x.dst_lo[here] = x.be32[p + 16].astype(np.uint64) | np.uint64(0xFFFF << 32)
+    x.ip_id[here] = x.be16[p + 4]
+    _after_ip(x, here, p, p + header, p + total, good, fragment, proto)
+
+
+def _ipv6(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    length = x.be16[p + 4].astype(np.int64)
+    stop = np.where(length == 0, x.full[here], p + 40 + length)
+    proto = x.u8[p + 6]
+    x.src_hi[here] = x.be64[p + 8]
+    x.src_lo[here] = x.be64[p + 16]
+    x.dst_hi[here] = x.be64[p + 24]
+    x.dst_lo[here] = x.be64[p + 32]
+    x.ip_id[here] = 0
+    _after_ip(x, here, p, p + 40, stop, x.u8[p] >> 4 == 6, proto == _FRAGMENT_HEADER, proto)
+
+
+def _after_ip(x: Layers, here: Ints, start: Ints, pos: Ints, stop: Ints, good: Any, fragment: Any, proto: Any) -> None:
+    """Common end of both IP versions: step behind the header, narrow the packet to what the header says."""
+    nested = x.ip_at[here] >= 0
+    if nested.any():
+        inner = here[nested]
+        six_in_four = (x.u8[x.ip_at[inner]] >> 4 == 4) & (x.u8[start[nested]] >> 4 == 6)
+        bare = x.via[inner] & (_BIT["gre"] | _BIT["vxlan"] | _BIT["geneve"] | _BIT["erspan"] | _BIT["gtp-u"]) == 0
+        x.mark(inner[bare & six_in_four], "6in4")
+        x.mark(inner[bare & ~six_in_four], "ipip")
+    x.ip_at[here] = start
+    x.proto[here] = proto
+    x.pos[here] = pos
+    x.full[here] = np.minimum(x.full[here], stop) if nested.any() else stop
+    x.end[here] = np.minimum(x.end[here], stop)
+    x.kind[here] = np.where(good, np.where(fragment, FRAGMENT, _PROTOCOL[proto]), OTHER)
+
+
+def _ipv6_option(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    proto = x.u8[p]
+    units = x.u8[p + 1].astype(np.int64)
+    x.pos[here] = p + np.where(x.proto[here] == _AH, (units + 2) * 4, (units + 1) * 8)
+    x.proto[here] = proto
+    x.kind[here] = np.where(proto == _FRAGMENT_HEADER, FRAGMENT, _PROTOCOL[proto])
+
+
+def _udp(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    port = x.be16[p + 2].astype(np.int64)
+    kind = np.full(len(here), OTHER, np.int8)
+    for vxlan in _VXLAN_PORTS:
+        kind[port == vxlan] = VXLAN
+    kind[port == _GENEVE_PORT] = GENEVE
+    kind[port == _GTPU_PORT] = GTPU
+    x.pos[here] = p + 8
+    x.kind[here] = kind
+
+
+def _vxlan(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    x.pos[here] = p + 8
+    x.kind[here] = np.where(x.u8[p] & 0x08 != 0, ETHER, OTHER)
+    x.mark(here, "vxlan")
+
+
+def _geneve(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    first = x.u8[p].astype(np.int64)
+    x.pos[here] = p + 8 + (first & 0x3F) * 4
+    x.kind[here] = np.where(first >> 6 == 0, _ETHERTYPE[x.be16[p + 2]], OTHER)
+    x.mark(here, "geneve")
+
+
+def _gtpu(x: Layers, here: Ints) -> None:
+    """Version 1 G-PDUs (type 255); sequence number, N-PDU and extension headers are stepped over."""
+    p = x.pos[here]
+    first = x.u8[p].astype(np.int64)
+    good = (first >> 4 == 3) & (x.u8[p + 1] == 255)
+    options = first & 7 != 0
+    q = np.where(options, p + 12, p + 8)
+    extended = (first & 4 != 0) & good
+    for i in np.flatnonzero(extended).tolist():  # rare: one at a time
+        at, end = int(q[i]), int(x.end[here[i]])
+        following = int(x.u8[at - 1]) if at <= end else 0
+        while following and at < end and x.u8[at]:
+            at += int(x.u8[at]) * 4
+            following = int(x.u8[at - 1]) if at <= end else 0
+        q[i] = at
+    fits = q < x.end[here]
+    nibble = x.u8[np.where(fits, q, 0)] >> 4
+    x.pos[here] = q
+    x.kind[here] = np.where(good & fits, _VERSION[nibble], OTHER)
+    x.mark(here, "gtp-u")
+
+
+def _gre(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    flags = x.be16[p].astype(np.int64)
+    proto = x.be16[p + 2].astype(np.int64)
+    checksum_or_routing = flags & 0xC000 != 0
+    size = 4 + 4 * (checksum_or_routing.astype(np.int64) + (flags & 0x2000 != 0) + (flags & 0x1000 != 0))
+    kind = _ETHERTYPE[proto].copy()
+    # ERSPAN I has no sequence number and no header of its own: the Ethernet frame follows at once
+    kind[(proto == 0x88BE) & (flags & 0x1000 == 0)] = ETHER
+    kind[flags & 7 == 1] = OTHER  # PPTP
+    x.pos[here] = p + size
+    x.kind[here] = kind
+    x.mark(here, "gre")
+
+
+def _erspan2(x: Layers, here: Ints) -> None:
+    x.pos[here] += 8
+    x.kind[here] = ETHER
+    x.mark(here, "erspan")
+
+
+def _erspan3(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    x.pos[here] = p + np.where(x.u8[p + 11] & 1 == 1, 20, 12)
+    x.kind[here] = ETHER
+    x.mark(here, "erspan")
+
+
+def _tcp(x: Layers, here: Ints) -> None:
+    p = x.pos[here]
+    header = (x.u8[p + 12] >> 4).astype(np.int64) * 4
+    good = (header >= 20) & (p + header <= x.full[here])
+    x.sport[here] = x.be16[p]
+    x.dport[here] = x.be16[p + 2]
+    x.seq[here] = x.be32[p + 4]
+    x.ack[here] = x.be32[p + 8]
+    x.flags[here] = x.u8[p + 13]
+    x.window[here] = x.be16[p + 14]
+    x.check[here] = x.be16[p + 16]
+    x.pos[here] = p + header
+    x.kind[here] = np.where(good, TCP, OTHER)
+
+
+# kind -> (bytes that must be there, handler)
+_HANDLERS: dict[int, tuple[int, Callable[[Layers, Ints], None]]] = {
+    ETHER: (14, _ether),
+    SLL: (16, _sll),
+    SLL2: (20, _sll2),
+    NULL: (4, _null),
+    RAW: (1, _raw),
+    VLAN: (4, _vlan),
+    MPLS: (4, _mpls),
+    PPPOE: (8, _pppoe),
+    PPP: (2, _ppp),
+    SNAP: (8, _snap),
+    IPV4: (20, _ipv4),
+    IPV6: (40, _ipv6),
+    IPV6_OPTION: (8, _ipv6_option),
+    UDP: (8, _udp),
+    GRE: (4, _gre),
+    ERSPAN2: (8, _erspan2),
+    ERSPAN3: (12, _erspan3),
+    VXLAN: (8, _vxlan),
+    GENEVE: (8, _geneve),
+    GTPU: (8, _gtpu),
+    TCP_HEADER: (20, _tcp),
+}

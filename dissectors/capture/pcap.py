@@ -1,0 +1,123 @@
+"""Classic pcap.
+
+file header                         packet header
+ at  size  field                     at  size  field
+  0     4  magic: order, precision    0     4  seconds since the epoch
+  4     4  version 2.4                4     4  micro- or nanoseconds
+  8     8  unused                     8     4  captured length
+ 16     4  snaplen                   12     4  original length
+ 20     4  link type (low 16 bits)   16     -  packet
+
+Kuznetzov's variant (magic a1b2cd34) has 8 more bytes in each packet header: interface index, protocol, packet type.
+Source: tcpdump.org, pcap-savefile(5); libpcap's list of magics.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from dissectors.capture.raw import RawBlock
+from dissectors.capture.source import read_fully
+from dissectors.errors import TruncatedError
+from dissectors.limits import Limits
+
+FILE_HEADER = 24
+
+
+class Format(NamedTuple):
+    """What the magic says."""
+
+    name: str
+    order: str  # "<" or ">"
+    unit: int  # ns in one unit of the fraction
+    header: int  # bytes of a packet header
+
+
+MAGICS = {
+    b"\xd4\xc3\xb2\xa1": Format("pcap", "<", 1000, 16),
+    b"\xa1\xb2\xc3\xd4": Format("pcap", ">", 1000, 16),
+    b"\x4d\x3c\xb2\xa1": Format("pcap-ns", "<", 1, 16),
+    b"\xa1\xb2\x3c\x4d": Format("pcap-ns", ">", 1, 16),
+    b"\x34\xcd\xb2\xa1": Format("pcap-modified", "<", 1000, 24),
+    b"\xa1\xb2\xcd\x34": Format("pcap-modified", ">", 1000, 24),
+}
+
+
+def link_type(header: bytes, format: Format) -> int:
+    """Link type of a file, from its header."""
+    word: int = struct.unpack_from(format.order + "I", header, 20)[0]
+    return word & 0xFFFF
+
+
+def walk(buffer: bytes, format: Format, start: int, limits: Limits) -> tuple[list[int], int, str | None]:
+    """(index of each whole packet header in buffer, index after the last whole packet, what is wrong there)."""
+    lengths = struct.Struct(format.order + "8xII").unpack_from
+    header, most, end = format.header, limits.packet_bytes, len(buffer)
+    heads: list[int] = []
+    add = heads.append
+    at = start
+    last = end - header
+    while at <= last:
+        captured = lengths(buffer, at)[0]
+        if captured > most:
+            return heads, at, f"a packet announces {captured} bytes"
+        after = at + header + captured
+        if after > end:
+            break
+        add(at)
+        at = after
+    return heads, at, None
+
+
+def blocks(
+    stream: IO[bytes],
+    file_header: bytes,
+    limits: Limits,
+    *,
+    number: int = 1,
+    size: int | None = None,
+) -> Iterator[RawBlock]:
+    """The packets that follow the file header, or any packet boundary; at most `size` bytes of them.
+
+    Raises TruncatedError behind the last whole packet where the file is cut or damaged.
+    """
+    format = MAGICS[file_header[:4]]
+    link = link_type(file_header, format)
+    left = b""
+    remaining = size if size is not None else 1 << 62
+    while True:
+        data, problem = read_fully(stream, min(limits.block_bytes, remaining))
+        remaining -= len(data)
+        buffer = left + data if left else data
+        heads, stop, damage = walk(buffer, format, 0, limits)
+        if heads:
+            yield _raw(buffer, heads, format, link, number)
+            number += len(heads)
+        if damage or problem:
+            raise TruncatedError(f"damaged after packet {number - 1}: {damage or problem}")
+        left = buffer[stop:]
+        if not data or remaining <= 0:
+            break
+    if left:
+        raise TruncatedError(f"cut off in packet {number}")
+
+
+def _raw(buffer: bytes, heads: list[int], format: Format, link: int, number: int) -> RawBlock:
+    """Columns of the packet headers at `heads`."""
+    at = np.array(heads, np.int64)
+    words = np.ndarray((len(buffer) - 3,), format.order + "u4", buffer, 0, (1,))
+    seconds, fraction = words[at].astype(np.int64), words[at + 4].astype(np.int64)
+    captured, original = words[at + 8].astype(np.int64), words[at + 12].astype(np.int64)
+    return RawBlock(
+        buffer,
+        at + format.header,
+        captured,
+        np.maximum(captured, original),
+        seconds * 1_000_000_000 + fraction * format.unit,
+        np.full(len(at), link, np.int64),
+        number,
+    )

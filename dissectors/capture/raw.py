@@ -1,0 +1,111 @@
+"""RawBlock: packets of one file as the container gives them, before any header is read; and the packets in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dissectors.capture.block import PacketBlock
+from dissectors.capture.fragments import Fragments
+from dissectors.capture.layers import LINK_TYPES, OTHER, TCP, Layers
+
+Ints = npt.NDArray[np.int64]
+NO_LINK = -1
+
+
+@dataclass(slots=True)
+class RawBlock:
+    """n packets over one buffer; all columns int64[n]."""
+
+    buffer: bytes
+    at: Ints  # index of the packet in buffer
+    have: Ints  # captured bytes
+    wire: Ints  # original length
+    time: Ints  # ns since the epoch
+    link: Ints  # link type, NO_LINK where unknown
+    number: int  # of the first packet, from 1
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
+@dataclass(slots=True)
+class Census:
+    """What a file held, for `info`."""
+
+    packets: int = 0
+    bytes: int = 0
+    tcp: int = 0
+    tcp_payload: int = 0
+    fragments: int = 0
+    cut: int = 0  # packets of which the capture kept only a part
+    first_ns: int | None = None
+    last_ns: int | None = None
+    clock: int = 0  # latest time so far: packets are ordered by it
+
+    def count(self, raw: RawBlock) -> None:
+        """Add a block."""
+        if not len(raw):
+            return
+        first, last = int(raw.time.min()), int(raw.time.max())
+        self.packets += len(raw)
+        self.bytes += int(raw.wire.sum())
+        self.cut += int((raw.have < raw.wire).sum())
+        self.first_ns = first if self.first_ns is None else min(first, self.first_ns)
+        self.last_ns = last if self.last_ns is None else max(last, self.last_ns)
+
+
+_FIRST_KIND = np.full(1 << 16, OTHER, np.int8)
+for _link, _kind in LINK_TYPES.items():
+    _FIRST_KIND[_link] = _kind
+
+
+def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> PacketBlock | None:
+    """The TCP packets of a raw block, fragments put together; None where there are none."""
+    census.count(raw)
+    if not len(raw):
+        return None
+    clock = np.maximum(np.maximum.accumulate(raw.time), census.clock)
+    census.clock = int(clock[-1])
+    layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, _FIRST_KIND[raw.link])
+    layers.run()
+    numbers = np.arange(raw.number, raw.number + len(raw), dtype=np.int64)
+    buffer = raw.buffer
+    fragmented = layers.fragments()
+    if len(fragmented):
+        census.fragments += len(fragmented)
+        buffer = fragments.join(layers, fragmented, raw.buffer, raw.time)
+    index = np.flatnonzero(layers.kind == TCP)
+    if not len(index):
+        return None
+    at = layers.pos[index]
+    size = np.maximum(layers.full[index] - at, 0)
+    have = np.clip(layers.end[index] - at, 0, size)
+    census.tcp += len(index)
+    census.tcp_payload += int(size.sum())
+    return PacketBlock(
+        buffer,
+        np.full(len(index), file, np.int64),
+        numbers[index],
+        raw.time[index],
+        clock[index],
+        raw.wire[index],
+        layers.src_hi[index],
+        layers.src_lo[index],
+        layers.dst_hi[index],
+        layers.dst_lo[index],
+        layers.sport[index],
+        layers.dport[index],
+        layers.seq[index],
+        layers.ack[index],
+        layers.flags[index],
+        layers.window[index],
+        layers.ip_id[index],
+        layers.check[index],
+        at,
+        size,
+        have,
+        layers.via[index],
+    )

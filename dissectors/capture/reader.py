@@ -1,0 +1,114 @@
+"""One capture file: open, tell its format, give its TCP packets block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, BinaryIO
+
+from dissectors.capture import pcap, pcapng
+from dissectors.capture.block import PacketBlock
+from dissectors.capture.fragments import Fragments
+from dissectors.capture.layers import LINK_NAMES
+from dissectors.capture.raw import Census, RawBlock, packets
+from dissectors.capture.source import open_capture, read_fully
+from dissectors.errors import InputError, TruncatedError
+from dissectors.limits import Limits
+
+_HEAD = pcap.FILE_HEADER
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of an uncompressed pcap file: whole packets only."""
+
+    offset: int  # of its first packet header in the file
+    size: int
+    number: int  # of its first packet
+    clock: int  # latest time before it, ns
+
+
+class Reader:
+    """The packets of one file, or of a part of it."""
+
+    def __init__(self, path: str, file: int, limits: Limits, part: Part | None = None) -> None:
+        """file: the index that its packets carry. Raises InputError where this is no capture."""
+        self.path = path
+        self.file = file
+        self.limits = limits
+        self.census = Census()
+        self.notes = pcapng.Notes()
+        self.problem: str | None = None  # why it ended early
+        self.links: set[int] = set()
+        self._part = part
+        self._stream: IO[bytes]
+        self._raw: BinaryIO
+        self._stream, self.compression, self._raw = open_capture(path)
+        self._head, problem = read_fully(self._stream, _HEAD)
+        self.format = _format(self._head)
+        if self.format is None:
+            self._raw.close()
+            what = f"cannot be decompressed: {problem}" if problem else "is not a pcap or pcapng capture"
+            raise InputError(f"{path}: {'is empty' if not self._head else what}")
+        self._fragments = Fragments()
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file read so far, for a progress bar."""
+        try:
+            return self._raw.tell()
+        except (OSError, ValueError):
+            return 0
+
+    def raw_blocks(self) -> Iterator[RawBlock]:
+        """All packets, headers unread. A damaged end is told in `problem`."""
+        try:
+            yield from self._containers()
+        except TruncatedError as error:
+            self.problem = f"{self.path}: {error}"
+        finally:
+            self._raw.close()
+
+    def blocks(self) -> Iterator[PacketBlock]:
+        """The TCP packets."""
+        for raw in self.raw_blocks():
+            self.links.update(set(raw.link.tolist()))
+            block = packets(raw, self.file, self.census, self._fragments)
+            if block is not None:
+                yield block
+
+    @property
+    def link_names(self) -> list[str]:
+        """Link types met, by name."""
+        return [LINK_NAMES.get(link, str(link)) for link in sorted(self.links)]
+
+    def _containers(self) -> Iterator[RawBlock]:
+        if self.format == "pcapng":
+            yield from pcapng.blocks(self._stream, self._head, self.limits, self.notes)
+            return
+        if len(self._head) < _HEAD:
+            raise TruncatedError("cut off in the file header")
+        if self._part is None:
+            yield from pcap.blocks(self._stream, self._head, self.limits)
+            return
+        self._stream.seek(self._part.offset)
+        self.census.clock = self._part.clock
+        yield from pcap.blocks(self._stream, self._head, self.limits, number=self._part.number, size=self._part.size)
+
+
+def _format(head: bytes) -> str | None:
+    if head[:4] == pcapng.MAGIC:
+        return "pcapng"
+    found = pcap.MAGICS.get(head[:4])
+    return found.name if found else None
+
+
+def is_capture(path: str) -> bool:
+    """Whether a file, once decompressed, begins like a capture."""
+    try:
+        stream, _, raw = open_capture(path)
+    except InputError:
+        return False
+    with raw:
+        head, _ = read_fully(stream, 4)
+    return _format(head) is not None

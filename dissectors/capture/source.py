@@ -1,0 +1,138 @@
+"""Bytes of a capture file, whatever it lies in: a path, a URL that fsspec opens, `-` for standard input; plain, gzip,
+zstd, lz4, xz or bz2, told by content and never by name.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from dissectors.errors import InputError
+
+STDIN = "-"
+_PEEK = 16
+
+
+def _gzip(raw: IO[bytes]) -> IO[bytes]:
+    import gzip
+
+    return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
+
+
+def _bz2(raw: IO[bytes]) -> IO[bytes]:
+    import bz2
+
+    return bz2.BZ2File(raw)
+
+
+def _xz(raw: IO[bytes]) -> IO[bytes]:
+    import lzma
+
+    return lzma.LZMAFile(raw)
+
+
+def _zstd(raw: IO[bytes]) -> IO[bytes]:
+    import zstandard
+
+    return cast(IO[bytes], zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+
+
+def _lz4(raw: IO[bytes]) -> IO[bytes]:
+    import lz4.frame
+
+    return cast(IO[bytes], lz4.frame.LZ4FrameFile(raw))
+
+
+# first bytes -> name, reader
+COMPRESSIONS: tuple[tuple[bytes, str, Callable[[IO[bytes]], IO[bytes]]], ...] = (
+    (b"\x1f\x8b", "gzip", _gzip),
+    (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+    (b"\x04\x22\x4d\x18", "lz4", _lz4),
+    (b"\xfd7zXZ\x00", "xz", _xz),
+    (b"BZh", "bz2", _bz2),
+)
+
+
+class _Prefixed(io.RawIOBase):
+    """A stream that cannot seek, with the bytes already read from it put back in front."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._head:
+            if size < 0:
+                out, self._head = self._head + self._rest.read(), b""
+                return out
+            out, self._head = self._head[:size], self._head[size:]
+            return out
+        return self._rest.read(size)
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+
+def is_url(path: str) -> bool:
+    """Whether fsspec, not the local file system, opens this."""
+    return "://" in path
+
+
+def open_raw(path: str) -> BinaryIO:
+    """The file as it lies there."""
+    try:
+        if path == STDIN:
+            return sys.stdin.buffer
+        if is_url(path):
+            import fsspec
+
+            return cast(BinaryIO, fsspec.open(path, "rb").open())
+        return Path(path).open("rb")
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(f"{path}: cannot be opened: {error}") from error
+
+
+def open_capture(path: str) -> tuple[IO[bytes], str | None, BinaryIO]:
+    """(stream of decompressed bytes, compression or None, the raw file, whose position shows the progress)."""
+    raw = open_raw(path)
+    try:
+        head = raw.read(_PEEK)
+    except OSError as error:
+        raw.close()
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    stream: IO[bytes] = raw
+    if path != STDIN and raw.seekable():
+        raw.seek(0)
+    else:
+        stream = cast(IO[bytes], _Prefixed(head, raw))
+    for magic, name, reader in COMPRESSIONS:
+        if head.startswith(magic):
+            return reader(stream), name, raw
+    return stream, None, raw
+
+
+def read_fully(stream: IO[bytes], size: int) -> tuple[bytes, str | None]:
+    """Up to `size` bytes, fewer only at the end; and why the stream broke off, if it did (damaged compression)."""
+    parts: list[bytes] = []
+    have = 0
+    while have < size:
+        try:
+            data = stream.read(size - have)
+        except Exception as error:  # each codec library raises its own; all mean the same here
+            return b"".join(parts), f"{type(error).__name__}: {error}"
+        if not data:
+            break
+        parts.append(data)
+        have += len(data)
+    return (parts[0] if len(parts) == 1 else b"".join(parts)), None

@@ -1,0 +1,211 @@
+"""Joins the floors: paths to record batches, in bounded memory.
+
+Engine   blocks of packets in, rows in a sink: what the local path and every Spark partition run
+Run      paths in, Arrow record batches out: files sorted into sites, merged by time, late names put in
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from dissectors.capture.block import PacketBlock
+from dissectors.capture.files import expand, site_of
+from dissectors.capture.merge import merge
+from dissectors.capture.reader import Reader
+from dissectors.errors import InputError
+from dissectors.limits import KIB, Limits
+from dissectors.options import Options
+from dissectors.protocols import protocols
+from dissectors.records import Finding
+from dissectors.session import Session
+from dissectors.sink import Names, Sink, has_tokens, resolve
+from dissectors.tcp.tracker import Tracker
+
+Batches = Iterator[tuple[str, pa.RecordBatch]]
+ORDERED_BY = {"connections": "start_time"}  # the other tables: time
+
+
+class Engine:
+    """Packets to rows. Feed each site its packets in time order."""
+
+    def __init__(self, options: Options, sink: Sink) -> None:
+        self.options = options
+        self.sink = sink
+        self._protocols = protocols()
+        self._trackers: dict[str, Tracker] = {}
+
+    def feed(self, site: str, block: PacketBlock) -> None:
+        """Take a block of a site."""
+        tracker = self._trackers.get(site)
+        if tracker is None:
+            tracker = self._trackers[site] = Tracker(self.options.limits)
+        self._deliver(site, tracker.feed(block))
+
+    def finish(self) -> None:
+        """No site has more packets."""
+        for site, tracker in self._trackers.items():
+            self._deliver(site, tracker.finish())
+            if tracker.evicted:
+                self.sink.findings.append(
+                    Finding(
+                        None,
+                        "limit",
+                        "warning",
+                        message=f"{tracker.evicted} idle connections were closed early: more than "
+                        f"{self.options.limits.flows} at once",
+                    )
+                )
+        self._trackers.clear()
+
+    def _deliver(self, site: str, flows: Iterator[tuple[Any, bool]]) -> None:
+        for flow, ended in flows:
+            session = flow.session
+            if session is None:
+                session = flow.session = Session(site, flow, self._protocols, self.sink, self.options)
+            if ended:
+                session.close()
+            else:
+                session.deliver()
+
+
+class Run:
+    """One pass over a set of captures.
+
+    After `records` is exhausted, `problems` lists the files that could not be read whole, and `readers` tells what each
+    file held.
+    """
+
+    def __init__(self, paths: Sequence[str], options: Options, progress: Callable[[int], None] | None = None) -> None:
+        """progress is called with the bytes of input read so far. Raises InputError where nothing can be read."""
+        self.options = options
+        self.problems: list[tuple[str, str]] = []
+        self.readers: list[Reader] = []
+        self.files = expand(paths)
+        self._progress = progress
+
+    def records(self) -> Batches:
+        """Record batches of the wanted tables, as they fill; names that are told later in the set are put in."""
+        sink = Sink(self.options.tables, full=self.options.full, payloads=self.options.payloads)
+        engine = Engine(self.options, sink)
+        spool = _Spool(self.options.limits)
+        for site, blocks in self._sites(sink):
+            for block in blocks:
+                engine.feed(site, block)
+                if self._progress is not None:
+                    self._progress(sum(reader.position for reader in self.readers))
+                if sink.rows() >= self.options.limits.rows:
+                    yield from spool.sort(sink.drain())
+        engine.finish()
+        self._tell_problems(sink)
+        yield from spool.sort(sink.drain())
+        yield from spool.resolved(Names(sink.names))
+
+    def _sites(self, sink: Sink) -> Iterator[tuple[str, Iterator[PacketBlock]]]:
+        """(site, its packets in time order), one site after the other."""
+        by_site: dict[str, list[tuple[int, Callable[[], Iterator[PacketBlock]]]]] = {}
+        for index, path in enumerate(self.files):
+            sink.files.append(path)
+            try:
+                first = first_time(path, self.options.limits) if len(self.files) > 1 else 0
+            except InputError as error:
+                self.problems.append((path, str(error)))
+                continue
+            site = site_of(path, self.options.site)
+            by_site.setdefault(site, []).append((first, lambda i=index, p=path: self._read(i, p)))  # type: ignore[misc]
+        for site in sorted(by_site):
+            yield site, merge(by_site[site])
+
+    def _read(self, index: int, path: str) -> Iterator[PacketBlock]:
+        try:
+            reader = Reader(path, index, self.options.limits)
+        except InputError as error:
+            self.problems.append((path, str(error)))
+            return
+        self.readers.append(reader)
+        yield from reader.blocks()
+        if reader.problem:
+            self.problems.append((path, reader.problem))
+
+    def _tell_problems(self, sink: Sink) -> None:
+        readable = {reader.path for reader in self.readers}
+        if self.problems and not readable:
+            raise InputError("; ".join(message for _, message in self.problems))
+        for path, message in self.problems:
+            kind, severity = ("truncated_file", "warning") if path in readable else ("unreadable_file", "error")
+            sink.findings.append(Finding(None, kind, severity, message=message))
+
+
+def first_time(path: str, limits: Limits) -> int:
+    """Time of a file's first packet, ns; 0 for a file without packets. Standard input is taken as it comes."""
+    if path == "-":
+        return 0
+    peek = Reader(path, 0, Limits(block_bytes=64 * KIB, packet_bytes=limits.packet_bytes))
+    raw = peek.raw_blocks()
+    block = next(raw, None)
+    raw.close()  # type: ignore[attr-defined]
+    return int(block.time[0]) if block is not None else 0
+
+
+class _Spool:
+    """Holds back batches in which a name is still unknown: in memory, and beyond a limit in a temporary file."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limit = limits.spill_bytes
+        self._held: list[tuple[str, pa.RecordBatch]] = []
+        self._size = 0
+        self._files: dict[str, tuple[Any, Any]] = {}
+
+    def sort(self, batches: Batches) -> Batches:
+        """Pass on the finished ones, in time order; keep the others."""
+        for table, batch in batches:
+            batch = batch.sort_by(ORDERED_BY.get(table, "time"))
+            if has_tokens(batch):
+                self._hold(table, batch)
+            else:
+                yield table, batch
+
+    def _hold(self, table: str, batch: pa.RecordBatch) -> None:
+        self._held.append((table, batch))
+        self._size += batch.nbytes
+        if self._size > self._limit:
+            for name, held in self._held:
+                if name not in self._files:
+                    file = tempfile.TemporaryFile()  # noqa: SIM115 (closed in resolved)
+                    self._files[name] = (file, pa.ipc.new_stream(file, held.schema))
+                self._files[name][1].write_batch(held)
+            self._held, self._size = [], 0
+
+    def resolved(self, names: Names) -> Batches:
+        """The batches that were kept, with their names."""
+        for table, (file, writer) in self._files.items():
+            writer.close()
+            file.seek(0)
+            for batch in pa.ipc.open_stream(file):
+                yield table, resolve(batch, names)
+            file.close()
+        for table, batch in self._held:
+            yield table, resolve(batch, names)
+
+
+def decode(blocks: Iterable[tuple[str, PacketBlock]], options: Options, files: list[str]) -> tuple[Engine, Batches]:
+    """Decode blocks of several sites; names stay tokens, told in the engine's `sink.names`.
+
+    `files` is the list that the blocks' file index refers to; it may grow while blocks are read.
+    """
+    sink = Sink(options.tables, full=options.full, payloads=options.payloads)
+    sink.files = files
+    engine = Engine(options, sink)
+
+    def run() -> Batches:
+        for site, block in blocks:
+            engine.feed(site, block)
+            if sink.rows() >= options.limits.rows:
+                yield from sink.drain()
+        engine.finish()
+        yield from sink.drain()
+
+    return engine, run()

@@ -1,0 +1,251 @@
+"""What a TCP connection turns out to be: recognition, and the conversation that follows."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator
+
+from dissectors.capture.block import VIA, address
+from dissectors.conversation import Conversation, Protocol, Summary
+from dissectors.options import Options
+from dissectors.records import Conn, Connection, Finding
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap
+from dissectors.tcp.flow import Flow
+
+CERTAIN = 0.9
+LIKELY = 0.5
+HINTED = 0.1  # enough where the port is one of the protocol's own
+
+Event = Chunk | Gap
+
+
+class Session:
+    """One flow on its way from bytes to records.
+
+    Until the protocol is known, events wait here. Recognition looks at the bytes segment by segment, in the order of
+    their delivery, so that its answer does not depend on how the capture was cut.
+    """
+
+    def __init__(self, site: str, flow: Flow, protocols: tuple[Protocol, ...], sink: Sink, options: Options) -> None:
+        self.site = site
+        self.flow = flow
+        self.sink = sink
+        self.options = options
+        self.talk: Conversation | None = None
+        self.conn: Conn | None = None
+        self._client: int | None = flow.opener  # the direction in which the client sends
+        self._protocols = protocols
+        self._waiting: tuple[list[Event], list[Event]] | None = ([], [])
+        self._prefix = (bytearray(), bytearray())
+        self._broken = [False, False]  # a hole ended the prefix
+
+    def deliver(self) -> None:
+        """Take what the flow delivered."""
+        events = self.flow.take()
+        resent = [half.resent for half in self.flow.halves]
+        if self._waiting is not None:
+            for waiting, fresh in zip(self._waiting, events, strict=True):
+                waiting += fresh
+            if events[0] or events[1]:
+                self._recognise(events)
+            if self._waiting is not None:
+                return
+        elif self.talk is not None:
+            self._feed(events)
+        for half, notes in zip(self.flow.halves, resent, strict=True):
+            if notes:
+                half.resent = []
+
+    def close(self) -> None:
+        """The flow has ended."""
+        self.deliver()
+        if self._waiting is not None:
+            self._settle(self._best(final=True))
+        if self.talk is not None:
+            self.talk.close()
+        if self.conn is None:
+            self.conn = self._conn(None)
+        self._tell_conflicts()
+        if "connections" in self.sink.tables:
+            self.sink.connections.append(self._row(self.talk.summary() if self.talk else Summary()))
+
+    # --- recognition ---
+
+    def _recognise(self, events: tuple[list[Event], list[Event]]) -> None:
+        forced = self._forced()
+        if forced is not None:
+            self._settle(forced)
+            return
+        for direction, data in _pieces(events):
+            if data is None:
+                self._broken[direction] = True
+            elif not self._broken[direction]:
+                self._prefix[direction].extend(data)
+            verdict = self._best(final=False)
+            if verdict is not None:
+                self._settle(verdict)
+                return
+
+    def _forced(self) -> tuple[Protocol | None, int] | None:
+        """What the user says about one of the ports."""
+        for direction in (0, 1):
+            port = self.flow.ends[5 - 3 * direction]  # the port that this direction sends to
+            name = self.options.decode_as.get(port)
+            if name is not None and self._client in (None, direction):
+                return next((p for p in self._protocols if p.name == name), None), direction
+        return None
+
+    def _best(self, final: bool) -> tuple[Protocol | None, int] | None:
+        """(protocol or None, client's direction), or None while more bytes could tell."""
+        best: tuple[float, bool, Protocol, int] | None = None
+        for direction in (0, 1) if self._client is None else (self._client,):
+            client, server = bytes(self._prefix[direction]), bytes(self._prefix[1 - direction])
+            for protocol in self._protocols:
+                midstream = not (self.flow.halves[direction].syn or self.flow.halves[1 - direction].syn)
+                confidence = protocol.recognise(client, server, midstream)
+                hinted = self.flow.ends[5 - 3 * direction] in protocol.ports
+                if confidence > 0 and (best is None or (confidence, hinted) > best[:2]):
+                    best = (confidence, hinted, protocol, direction)
+        client_direction = self._guess_client()
+        if best is None:
+            seen = self._prefix[0] or self._prefix[1]
+            return (None, client_direction) if seen or final else None
+        confidence, hinted, protocol, direction = best
+        if confidence >= CERTAIN:
+            return protocol, direction
+        size = max(len(p) for p in self._prefix)
+        if not final and size < self.options.limits.sniff_bytes:
+            return None
+        if confidence >= LIKELY or (hinted and confidence >= HINTED):
+            return protocol, direction
+        return None, client_direction
+
+    def _settle(self, verdict: tuple[Protocol | None, int] | None) -> None:
+        protocol, client = verdict or (None, self._guess_client())
+        waiting, self._waiting = self._waiting, None
+        self._prefix = (bytearray(), bytearray())
+        self._client = client
+        if protocol is None or waiting is None:
+            return
+        self.conn = self._conn(protocol.name)
+        halves = self.flow.halves
+        self.talk = protocol.conversation(
+            self.conn, self.sink, self.options, midstream=not (halves[0].syn or halves[1].syn)
+        )
+        self._feed(waiting)
+
+    def _feed(self, events: tuple[list[Event], list[Event]]) -> None:
+        talk = self.talk
+        assert talk is not None
+        client = self._client
+        for direction in (0, 1):
+            side = CLIENT if direction == client else SERVER
+            for note in self.flow.halves[direction].resent:
+                talk.note_resent(side, note)
+            self.flow.halves[direction].resent = []
+            for event in events[direction]:
+                talk.receive(side, event)
+        talk.advance()
+
+    def _guess_client(self) -> int:
+        """Who opened the connection; where nothing tells, the lower port is the server's."""
+        if self._client is not None:
+            return self._client
+        known = {port for protocol in self._protocols for port in protocol.ports}
+        a_port, b_port = self.flow.ends[2], self.flow.ends[5]
+        if (a_port in known) != (b_port in known):
+            return 1 if a_port in known else 0
+        return 1 if a_port < b_port else 0
+
+    # --- rows ---
+
+    def _conn(self, protocol: str | None) -> Conn:
+        a_hi, a_lo, a_port, b_hi, b_lo, b_port = self.flow.ends
+        a, b = (address(a_hi, a_lo), a_port), (address(b_hi, b_lo), b_port)
+        client, server = (a, b) if self._guess_client() == 0 else (b, a)
+        return Conn(self.site, *client, *server, self.flow.incarnation, protocol)
+
+    def _tell_conflicts(self) -> None:
+        if "findings" not in self.sink.tables:
+            return
+        for direction, half in enumerate(self.flow.halves):
+            side = SIDES[CLIENT if direction == self._guess_client() else SERVER]
+            for conflict in half.conflicts:
+                self.sink.findings.append(
+                    Finding(
+                        self.conn,
+                        "retransmission_conflict",
+                        "warning",
+                        side,
+                        f"{conflict.differing} bytes were sent again with other values",
+                        conflict.time,
+                        conflict.place,
+                        conflict.offset,
+                        conflict.length,
+                        json.dumps(
+                            {"first": self.sink.where(conflict.first_place), "second": self.sink.where(conflict.place)}
+                        ),
+                    )
+                )
+
+    def _row(self, summary: Summary) -> Connection:
+        flow = self.flow
+        client, server = flow.halves if self._guess_client() == 0 else flow.halves[::-1]
+        halves = flow.halves
+        seen = [flow.syn_time, flow.syn_ack_time, flow.ack_time]
+        handshake = "full" if None not in seen else "partial" if any(t is not None for t in seen) else "none"
+        rtt = None
+        if flow.ack_time is not None and flow.syn_time is not None and handshake == "full":
+            rtt = flow.ack_time - flow.syn_time
+        via = ",".join(name for i, name in enumerate(VIA) if flow.via >> i & 1)
+        assert self.conn is not None
+        return Connection(
+            conn=self.conn,
+            dialect=summary.dialect,
+            client_software=summary.client_software,
+            client_version=summary.client_version,
+            server_version=summary.server_version,
+            tls=False,
+            via=via or None,
+            start_time=flow.first_time,
+            end_time=flow.last_time,
+            duration_ns=flow.last_time - flow.first_time,
+            handshake=handshake,
+            rtt_ns=rtt,
+            client_packets=client.packets,
+            server_packets=server.packets,
+            client_bytes=client.bytes,
+            server_bytes=server.bytes,
+            retransmissions=sum(h.retransmissions for h in halves),
+            retransmitted_bytes=sum(h.retransmitted_bytes for h in halves),
+            duplicates=sum(h.duplicates for h in halves),
+            out_of_order=sum(h.out_of_order for h in halves),
+            gaps=sum(h.gaps for h in halves),
+            gap_bytes=sum(h.gap_bytes for h in halves),
+            zero_windows=sum(h.zero_windows for h in halves),
+            keep_alives=sum(h.keep_alives for h in halves),
+            closed="reset" if flow.reset else "fin" if flow.finished else "open",
+            frames=summary.frames,
+            framed_bytes=summary.framed_bytes,
+            skipped_bytes=summary.skipped_bytes,
+            pending_bytes=summary.pending_bytes,
+            place=flow.first_place,
+        )
+
+
+def _pieces(events: tuple[list[Event], list[Event]]) -> Iterator[tuple[int, bytes | None]]:
+    """The segments in both directions' events in the order of delivery: (direction, bytes, or None for a hole)."""
+
+    def split(direction: int) -> Iterator[tuple[int, int, bytes | None]]:
+        for event in events[direction]:
+            if isinstance(event, Gap):
+                yield event.order, direction, None
+                continue
+            bounds = [s - event.offset for s in event.starts] + [len(event.data)]
+            for order, start, end in zip(event.orders, bounds, bounds[1:], strict=False):
+                yield order, direction, event.data[start:end]
+
+    for _, direction, data in heapq.merge(split(0), split(1), key=lambda piece: piece[0]):
+        yield direction, data

@@ -1,0 +1,293 @@
+"""One connection, packet by packet: the careful path, for whatever is not plainly in order.
+
+Delivery follows two rules. Bytes of one direction are delivered in order, each once, the first version seen. And a
+segment is delivered only when everything that it acknowledges has been delivered or is given up for lost: what a server
+answers is never handed over before the request that it answers, however the capture shuffled them.
+
+A hole is given up when the peer has acknowledged it and it outlasts a grace of some packets or some time (captures
+re-order, so the acknowledgement may be captured before the bytes), when too much waits behind it, or at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.capture.block import ACK, FIN, RST, SYN
+from dissectors.limits import Limits
+from dissectors.tcp.chunk import Chunk, Gap, Resent
+from dissectors.tcp.half import MASK, Half, Segment
+
+ORDER_SHIFT = 16  # order = arrival << ORDER_SHIFT | delivery within that packet
+_FAR = 1 << 30  # an acknowledgement farther ahead than any window is not believed
+_REORDER_NS = 3_000_000  # a late segment within this time was re-ordered, not retransmitted (as Wireshark has it)
+UNACKED_GRACE = 8  # times the grace, for a hole that nobody acknowledges: its other direction may not be captured
+
+
+class Flow:
+    """Both directions between endpoints a and b; direction 0 is a to b."""
+
+    __slots__ = (
+        "ends",
+        "incarnation",
+        "halves",
+        "opener",
+        "packets",
+        "first_time",
+        "last_time",
+        "first_place",
+        "via",
+        "reset",
+        "closed_at",
+        "syn_time",
+        "syn_ack_time",
+        "ack_time",
+        "last_arrival",
+        "last_place",
+        "session",
+        "touched",
+        "_delivered",
+    )
+
+    def __init__(self, ends: tuple[int, int, int, int, int, int], incarnation: int) -> None:
+        """ends: (address hi, lo, port) of a, then of b."""
+        self.ends = ends
+        self.incarnation = incarnation
+        self.halves = (Half(), Half())
+        self.opener: int | None = None  # direction of the SYN
+        self.packets = 0
+        self.first_time = 0
+        self.last_time = 0
+        self.first_place = 0
+        self.last_place = 0
+        self.last_arrival = 0
+        self.via = 0
+        self.reset = False
+        self.closed_at: int | None = None
+        self.syn_time: int | None = None
+        self.syn_ack_time: int | None = None
+        self.ack_time: int | None = None
+        self.session: Any = None
+        self.touched = False
+        self._delivered = 0
+
+    @property
+    def finished(self) -> bool:
+        """Both directions ended with FIN and all their bytes were delivered."""
+        return self.halves[0].finished and self.halves[1].finished
+
+    def begins_anew(self, direction: int, flags: int, seq: int, time: int, limits: Limits) -> bool:
+        """Whether this packet belongs to another connection between the same endpoints."""
+        if self.closed_at is not None and time - self.closed_at > limits.linger_ns:
+            return True
+        half = self.halves[direction]
+        if not flags & SYN or not half.started:
+            return bool(flags & SYN) and not flags & ACK and self.closed_at is not None
+        return (seq + 1) & MASK != half.base
+
+    def see(self, time: int, place: int, arrival: int) -> None:
+        """Count a packet."""
+        if not self.packets:
+            self.first_time, self.first_place = time, place
+        self.packets += 1
+        self.last_time = max(self.last_time, time)
+        self.last_place = place
+        self.last_arrival = arrival
+        self._delivered = 0
+
+    def packet(
+        self,
+        direction: int,
+        seq: int,
+        ack: int,
+        flags: int,
+        window: int,
+        size: int,
+        data: bytes,
+        signature: int,
+        arrival: int,
+        place: int,
+        time: int,
+        limits: Limits,
+    ) -> None:
+        """Take one packet. size: payload bytes on the wire; data: those captured."""
+        self.see(time, place, arrival)
+        half, other = self.halves[direction], self.halves[1 - direction]
+        half.packets += 1
+        signatures = half.signatures
+        if signatures and (signature in signatures if size else signature == signatures[-1]):
+            half.duplicates += 1
+            self.release(limits, time, place, arrival)
+            return
+        signatures.append(signature)
+        if flags & RST:
+            self.reset = True
+            if self.closed_at is None:
+                self.closed_at = time
+        else:
+            if flags & SYN:
+                if self._syn(half, direction, seq, flags, time):
+                    return
+                seq += 1
+            elif not half.started:
+                half.start(seq, syn=False)
+            elif not half.syn and not half.next and not half.held and size and seq == (half.base + 1) & MASK:
+                half.start(seq, syn=False)  # the packet before was a keep-alive: it began one byte too early
+            if not window and not flags & SYN:
+                half.zero_windows += 1
+            if self.syn_ack_time is not None and self.ack_time is None and direction == self.opener:
+                self.ack_time = time
+            acked = self._acknowledge(other, ack) if flags & ACK and other.started else -1
+            offset = half.offset(seq)
+            if not size and not flags & (SYN | FIN) and half.next and offset == half.next - 1:
+                half.keep_alives += 1
+            if size:
+                self._data(half, offset, size, data, acked, arrival, place, time)
+            if flags & FIN and half.fin < 0 and offset + size >= half.next:
+                half.fin = offset + size
+        self.release(limits, time, place, arrival)
+
+    def _syn(self, half: Half, direction: int, seq: int, flags: int, time: int) -> bool:
+        """Take a SYN; True where it is a repeated one."""
+        if half.started and half.syn:
+            half.retransmissions += 1
+            return True
+        if not half.started or not half.next:
+            half.start(seq + 1, syn=True)
+        if flags & ACK:
+            if self.syn_ack_time is None:
+                self.syn_ack_time = time
+            if self.opener is None:
+                self.opener = 1 - direction
+        elif self.opener is None:
+            self.opener = direction
+            self.syn_time = time
+        return False
+
+    @staticmethod
+    def _acknowledge(other: Half, ack: int) -> int:
+        """Note what the peer has; the offset, without the FIN's own sequence number."""
+        offset = other.offset(ack)
+        if other.fin >= 0:
+            offset = min(offset, other.fin)
+        if offset - other.next > _FAR:
+            return -1
+        if offset > other.acked:
+            other.acked = offset
+        return offset
+
+    def _data(
+        self, half: Half, offset: int, size: int, data: bytes, ack: int, arrival: int, place: int, time: int
+    ) -> None:
+        end = offset + size
+        if size <= 1 and end == half.next and half.next:
+            half.keep_alives += 1
+            return
+        if end <= half.next:
+            self._again(half, offset, end, data, arrival, place, time)
+            return
+        if offset < half.next:
+            known = half.next - offset
+            self._again(half, offset, half.next, data[:known], arrival, place, time)
+            offset, size, data = half.next, size - known, data[known:]
+        if offset < half.top:
+            self._late(half, offset, end, time, arrival)
+        half.top = max(half.top, end)
+        half.hold(Segment(offset, arrival, size, data, ack, place, time))
+
+    def _again(self, half: Half, start: int, end: int, data: bytes, arrival: int, place: int, time: int) -> None:
+        """Bytes that were delivered before."""
+        half.retransmissions += 1
+        half.retransmitted_bytes += end - start
+        half.resent.append(Resent(start, end, arrival << ORDER_SHIFT))
+        if data and end > 0:
+            half.compare(start, data, place, time)
+
+    @staticmethod
+    def _late(half: Half, offset: int, end: int, time: int, arrival: int) -> None:
+        """Bytes that come after later ones: re-ordered on the way, or lost once and sent again."""
+        after = next((s for s in half.held if s.offset >= offset), None)
+        if after is not None and time - after.time > _REORDER_NS:
+            half.retransmissions += 1
+            half.retransmitted_bytes += end - offset
+            half.resent.append(Resent(offset, end, arrival << ORDER_SHIFT))
+        else:
+            half.out_of_order += 1
+
+    # --- delivery ---
+
+    def release(self, limits: Limits, time: int, place: int, arrival: int, force: bool = False) -> None:
+        """Deliver what may be delivered."""
+        moved = True
+        while moved:
+            moved = False
+            for half, other in (self.halves, self.halves[::-1]):
+                while half.held and self._step(half, other, limits, time, place, arrival, force):
+                    moved = True
+                if 0 <= half.fin <= half.next and not half.finished:
+                    half.finished = moved = True
+                    if self.finished and self.closed_at is None:
+                        self.closed_at = time
+                half.expect = (half.base + half.next + half.finished) & MASK
+
+    def _order(self, arrival: int) -> int:
+        self._delivered = min(self._delivered + 1, (1 << ORDER_SHIFT) - 1)
+        return arrival << ORDER_SHIFT | self._delivered
+
+    def _step(self, half: Half, other: Half, limits: Limits, time: int, place: int, arrival: int, force: bool) -> bool:
+        """Deliver or give up one thing at the head of a direction; False where it has to wait."""
+        segment = half.held[0]
+        if segment.offset > half.next:
+            patience = 1 if half.acked > half.next else UNACKED_GRACE
+            crowded = half.held_bytes > limits.reorder_bytes or len(half.held) > limits.reorder_packets
+            if not force and not crowded:
+                half.blocked, over = self._outlasted(half.blocked, patience, limits, time)
+                if not over:
+                    return False
+            reason = "limit" if crowded else "not captured"
+            half.blocked = None
+            half.skip(segment.offset - half.next, reason, self._order(arrival), segment.place, segment.time)
+            return True
+        if segment.ack > other.next and segment.ack > other.excused:
+            if not force:
+                other.barred, over = self._outlasted(other.barred, 1, limits, time)
+                if not over:
+                    return False
+            other.excused = segment.ack
+        other.barred = None
+        half.blocked = None
+        half.held.pop(0)
+        half.held_bytes -= len(segment.data)
+        start = half.next - segment.offset
+        if start:
+            half.compare(segment.offset, segment.data[:start], segment.place, segment.time)
+        if start >= segment.size:
+            return True  # wholly covered by one that came earlier
+        data = segment.data[start:] if start else segment.data
+        missing = segment.size - max(start, len(segment.data))
+        if data:
+            half.deliver(data, self._order(arrival), segment.place, segment.time)
+        if missing:
+            half.skip(missing, "snaplen", self._order(arrival), segment.place, segment.time)
+        return True
+
+    def _outlasted(
+        self, since: tuple[int, int] | None, patience: int, limits: Limits, time: int
+    ) -> tuple[tuple[int, int], bool]:
+        since = since or (self.packets, time)
+        over = (
+            self.packets - since[0] >= limits.grace_packets * patience or time - since[1] >= limits.grace_ns * patience
+        )
+        return since, over
+
+    def finish(self, limits: Limits) -> None:
+        """No packet will come: give up what is missing and deliver the rest."""
+        self.release(limits, self.last_time, self.last_place, self.last_arrival + 1, force=True)
+
+    def take(self) -> tuple[list[Chunk | Gap], list[Chunk | Gap]]:
+        """What was delivered since the last call, per direction."""
+        out: list[list[Chunk | Gap]] = []
+        for half in self.halves:
+            half.flush()
+            out.append(half.out)
+            half.out = []
+        return out[0], out[1]

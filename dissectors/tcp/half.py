@@ -1,0 +1,202 @@
+"""One direction of a connection: what was delivered, what waits behind a hole, what was sent twice."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from typing import NamedTuple
+
+from dissectors.tcp.chunk import Chunk, Gap, Resent
+
+MASK = 0xFFFFFFFF
+_SIGN = 0x80000000
+RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with: more than an initial window
+RECENT_PACKETS = 16  # packets in which a copy of a packet is looked for
+
+
+class Segment(NamedTuple):
+    """Bytes that wait for delivery. Sorted by offset, then by arrival."""
+
+    offset: int  # stream offset of the first byte
+    arrival: int  # number of the packet among all that the tracker saw
+    size: int  # on the wire
+    data: bytes  # captured: shorter than size where the capture cut the packet
+    ack: int  # stream offset of the other direction that it acknowledges, -1 for none
+    place: int
+    time: int
+
+
+class Conflict(NamedTuple):
+    """The same stream bytes were seen twice and differ."""
+
+    offset: int
+    length: int  # of the stretch from the first to the last differing byte
+    differing: int
+    first_place: int
+    place: int
+    time: int
+
+
+class Half:
+    """State of one direction. Offsets count stream bytes from 0, the first one after SYN or the first one seen."""
+
+    __slots__ = (
+        "started",
+        "syn",
+        "base",
+        "next",
+        "expect",
+        "top",
+        "held",
+        "held_bytes",
+        "acked",
+        "excused",
+        "fin",
+        "finished",
+        "blocked",
+        "barred",
+        "signatures",
+        "recent",
+        "out",
+        "resent",
+        "conflicts",
+        "packets",
+        "bytes",
+        "retransmissions",
+        "retransmitted_bytes",
+        "duplicates",
+        "out_of_order",
+        "gaps",
+        "gap_bytes",
+        "zero_windows",
+        "keep_alives",
+        "_starts",
+        "_orders",
+        "_places",
+        "_times",
+        "_data",
+        "_from",
+    )
+
+    def __init__(self) -> None:
+        self.started = False
+        self.syn = False
+        self.base = 0  # sequence number of offset 0
+        self.next = 0  # offset of the next byte to deliver
+        self.expect = 0  # sequence number that the next packet carries when nothing is missing
+        self.top = 0  # offset after the highest byte seen
+        self.held: list[Segment] = []
+        self.held_bytes = 0
+        self.acked = 0  # highest offset that the peer acknowledged
+        self.excused = 0  # acknowledgements up to here no longer hold back the peer's bytes
+        self.fin = -1  # offset of the FIN
+        self.finished = False  # everything up to the FIN was delivered
+        self.blocked: tuple[int, int] | None = (
+            None  # (packets of the connection, time) since when a hole is acknowledged
+        )
+        self.barred: tuple[int, int] | None = None  # the same for bytes that the peer acknowledges and nobody saw
+        self.signatures: deque[int] = deque(maxlen=RECENT_PACKETS)
+        self.recent: deque[Chunk] = deque()
+        self.out: list[Chunk | Gap] = []
+        self.resent: list[Resent] = []
+        self.conflicts: list[Conflict] = []
+        self.packets = 0
+        self.bytes = 0
+        self.retransmissions = 0
+        self.retransmitted_bytes = 0
+        self.duplicates = 0
+        self.out_of_order = 0
+        self.gaps = 0
+        self.gap_bytes = 0
+        self.zero_windows = 0
+        self.keep_alives = 0
+        self._from = 0
+        self._starts: list[int] = []
+        self._orders: list[int] = []
+        self._places: list[int] = []
+        self._times: list[int] = []
+        self._data: list[bytes] = []
+
+    def start(self, seq: int, *, syn: bool) -> None:
+        """Sequence numbers begin: `seq` is that of stream offset 0."""
+        self.started = True
+        self.syn = syn
+        self.base = self.expect = seq & MASK
+
+    def offset(self, seq: int) -> int:
+        """Stream offset of a sequence number: the one nearest to what is expected."""
+        distance = (seq - self.base - self.next) & MASK
+        return self.next + (distance - (MASK + 1) if distance & _SIGN else distance)
+
+    @property
+    def clean(self) -> bool:
+        """Nothing waits and nothing is being assembled: whole runs of packets may be taken at once."""
+        return not self.held and self.blocked is None and self.barred is None
+
+    def hold(self, segment: Segment) -> None:
+        insort(self.held, segment)
+        self.held_bytes += len(segment.data)
+
+    def deliver(self, data: bytes, order: int, place: int, time: int) -> None:
+        """The next bytes of the stream."""
+        if not self._data:
+            self._from = self.next
+        self._starts.append(self.next)
+        self._orders.append(order)
+        self._places.append(place)
+        self._times.append(time)
+        self._data.append(data)
+        self.next += len(data)
+        self.bytes += len(data)
+
+    def skip(self, length: int, reason: str, order: int, place: int, time: int) -> None:
+        """The next bytes of the stream will never come."""
+        self.flush()
+        self.out.append(Gap(self.next, length, reason, order, place, time))
+        self.next += length
+        self.gaps += 1
+        self.gap_bytes += length
+
+    def flush(self) -> None:
+        """Make a chunk of what was delivered since the last one."""
+        if self._data:
+            data = self._data[0] if len(self._data) == 1 else b"".join(self._data)
+            chunk = Chunk(self._from, data, self._starts, self._orders, self._places, self._times)
+            self.out.append(chunk)
+            self.remember(chunk)
+            self._starts, self._orders, self._places, self._times, self._data = [], [], [], [], []
+
+    def remember(self, chunk: Chunk) -> None:
+        """Keep the end of what was delivered, to compare retransmissions with it."""
+        recent = self.recent
+        recent.append(chunk if len(chunk.data) <= 2 * RECENT_BYTES else _end_of(chunk, RECENT_BYTES))
+        if len(recent) > 1:
+            size = sum(len(c.data) for c in recent)
+            while len(recent) > 1 and size - len(recent[0].data) >= RECENT_BYTES:
+                size -= len(recent.popleft().data)
+
+    def compare(self, offset: int, data: bytes, place: int, time: int) -> None:
+        """Note where bytes sent again differ from those delivered before."""
+        self.flush()
+        for chunk in self.recent:
+            start = max(offset, chunk.offset)
+            end = min(offset + len(data), chunk.offset + len(chunk.data))
+            if start >= end:
+                continue
+            old = chunk.data[start - chunk.offset : end - chunk.offset]
+            new = data[start - offset : end - offset]
+            if old == new:
+                continue
+            differ = [i for i, (x, y) in enumerate(zip(old, new, strict=True)) if x != y]
+            at = start + differ[0]
+            piece = next(i for i in reversed(range(len(chunk.starts))) if chunk.starts[i] <= at)
+            length = differ[-1] - differ[0] + 1
+            self.conflicts.append(Conflict(at, length, len(differ), chunk.places[piece], place, time))
+
+
+def _end_of(chunk: Chunk, size: int) -> Chunk:
+    cut = len(chunk.data) - size
+    offset = chunk.offset + cut
+    first = next(i for i in reversed(range(len(chunk.starts))) if chunk.starts[i] <= offset)
+    starts = [offset, *chunk.starts[first + 1 :]]
+    return Chunk(offset, chunk.data[cut:], starts, chunk.orders[first:], chunk.places[first:], chunk.times[first:])
