@@ -1,0 +1,145 @@
+"""Kafka's messages as data: every message, every version, from the tables in `proto/kafka`.
+
+A message is a tree of fields in wire order; a field says in which versions it is there. Tables are read when first
+asked for: a capture uses a few dozen of the 290 messages. The format of the files is in proto/kafka/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple
+
+from dissectors.wire.proto import proto
+
+
+class Versions(NamedTuple):
+    """A set of versions: ranges, both ends included."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and any(a <= version <= b for a, b in self.ranges)
+
+    def each(self) -> Iterator[int]:
+        """Every version, ascending."""
+        for a, b in self.ranges:
+            yield from range(a, b + 1)
+
+    @property
+    def first(self) -> int:
+        return self.ranges[0][0]
+
+    @property
+    def last(self) -> int:
+        return self.ranges[-1][1]
+
+
+NO_VERSIONS = Versions(())
+
+
+def versions(text: str) -> Versions:
+    """`0-3`, `7`, `0,8`, `none`."""
+    if text in ("none", "-"):
+        return NO_VERSIONS
+    bounds = [part.split("-") for part in text.split(",")]
+    return Versions(tuple((int(b[0]), int(b[-1])) for b in bounds))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: a value, a struct, or an array of either."""
+
+    name: str  # lowerCamelCase, as Kafka's own request log has it
+    type: str  # of the value, or of one element
+    array: bool
+    versions: Versions
+    nullable: Versions = NO_VERSIONS
+    tag: int = -1
+    tagged: Versions = NO_VERSIONS
+    flexible: Versions | None = None  # where it departs from its message
+    entity: str = ""
+    fields: tuple[Field, ...] = ()  # of a struct
+
+    @property
+    def struct(self) -> bool:
+        return self.type[0].isupper()
+
+    @property
+    def element(self) -> Field:
+        """One element of this array, as a field."""
+        return replace(self, array=False, nullable=NO_VERSIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message in all its versions."""
+
+    name: str
+    kind: str  # request, response, header, data, metadata, coordinator-key, coordinator-value
+    key: int | None
+    versions: Versions
+    flexible: Versions
+    fields: tuple[Field, ...]
+
+
+class Api(NamedTuple):
+    """One API key."""
+
+    key: int
+    name: str
+    versions: Versions
+    removed: Versions  # refused since Kafka 4.0
+
+
+@cache
+def apis() -> dict[int, Api]:
+    """Every API key that ever existed."""
+    lines = proto("kafka", "apis.tsv").read_text().splitlines()[1:]
+    rows = [line.split("\t") for line in lines]
+    return {int(key): Api(int(key), name, versions(known), versions(removed)) for key, name, known, removed in rows}
+
+
+@cache
+def message(name: str) -> Message:
+    """A message by its name: `FetchRequest`, `ConsumerProtocolSubscription`."""
+    return parse(proto("kafka", "messages", f"{name}.txt").read_text())
+
+
+def messages() -> list[str]:
+    """The names of all messages."""
+    return sorted(path.stem for path in proto("kafka", "messages").glob("*.txt"))
+
+
+def parse(text: str) -> Message:
+    """A message from the text of its table."""
+    head, *lines = text.splitlines()
+    name, kind, key, known, flexible = head.split()
+    fields, rest = _fields(lines, 2)
+    assert not rest
+    return Message(name, kind, None if key == "-" else int(key), versions(known), versions(flexible), fields)
+
+
+def _fields(lines: list[str], indent: int) -> tuple[tuple[Field, ...], list[str]]:
+    """The fields at this indent, and the lines that follow them."""
+    fields = []
+    while lines and len(lines[0]) - len(lines[0].lstrip()) == indent:
+        name, type_, known, *more = lines[0].split()
+        words = dict(word.split("=", 1) for word in more)
+        inner, lines = _fields(lines[1:], indent + 2)
+        fields.append(
+            Field(
+                name[0].lower() + name[1:],
+                type_.removeprefix("[]"),
+                type_.startswith("[]"),
+                versions(known),
+                nullable=versions(words.get("nullable", "none")),
+                tag=int(words.get("tag", -1)),
+                tagged=versions(words.get("tagged", "none")),
+                flexible=versions(words["flexible"]) if "flexible" in words else None,
+                entity=words.get("entity", ""),
+                fields=inner,
+            )
+        )
+    return tuple(fields), lines
