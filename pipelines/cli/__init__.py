@@ -1,0 +1,46 @@
+"""The command line: `brokerscope`. One module a command; what a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines.cli import analyze, dissect, forensics, info, report
+
+app = typer.Typer(
+    name="brokerscope",
+    help="What the brokers in packet captures did: Apache Pulsar, Apache Kafka and Apache Iggy.",
+    epilog="Exit codes: 0 done, 1 bad checksums found (forensics), 2 wrong usage, 3 an input could not be read.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(analyze.analyze)
+app.command()(dissect.dissect)
+app.command()(forensics.forensics)
+app.command()(info.info)
+app.command()(report.report)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"brokerscope {version('brokerscope')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """The command's entry point."""
+    app()

@@ -1,0 +1,5 @@
+"""`brokerscope analyze`."""
+
+
+def analyze() -> None:
+    """x"""

@@ -1,0 +1,139 @@
+"""What all commands share: options, messages, exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeVar
+
+import typer
+
+from dissectors.errors import BrokerscopeError
+
+if TYPE_CHECKING:
+    from dissectors.limits import Limits
+
+DONE, BAD_CHECKSUMS, WRONG_USAGE, UNREADABLE = 0, 1, 2, 3
+
+# --- options that several commands take ------------------------------------------------------------------------------
+
+Captures = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CAPTURE…", help="Files, folders or globs; local paths or any URL that fsspec opens; - is stdin."
+    ),
+]
+DecodeAs = Annotated[
+    list[str] | None,
+    typer.Option("--decode-as", metavar="PORT=PROTOCOL", help="Take this server port as kafka, pulsar or iggy."),
+]
+Keylog = Annotated[
+    str | None, typer.Option("--keylog", metavar="FILE", help="TLS secrets in NSS key log format (SSLKEYLOGFILE).")
+]
+IggyEra = Annotated[
+    str | None, typer.Option("--iggy-era", metavar="ERA", help="Take this wire era for every Iggy connection.")
+]
+Site = Annotated[
+    str,
+    typer.Option(
+        "--site", metavar="folder|file|REGEX", help="What names the capture point: connections never merge across two."
+    ),
+]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="NAME=VALUE", help="Change a limit, for example frame_bytes=64M. May be repeated."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")]
+
+PROTOCOLS = ("kafka", "pulsar", "iggy")
+_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def decode_as(pairs: Sequence[str] | None) -> dict[int, str]:
+    """`9092=kafka` -> {9092: "kafka"}."""
+    wanted = {}
+    for pair in pairs or ():
+        port, _, protocol = pair.partition("=")
+        if not port.isdigit() or not 0 < int(port) < 65536 or protocol.lower() not in PROTOCOLS:
+            raise typer.BadParameter(f"{pair!r} is not PORT={'|'.join(PROTOCOLS)}", param_hint="--decode-as")
+        wanted[int(port)] = protocol.lower()
+    return wanted
+
+
+def limits(pairs: Sequence[str] | None) -> Limits:
+    """`frame_bytes=64M` -> Limits."""
+    from dataclasses import fields, replace
+
+    from dissectors.limits import Limits
+
+    names = {field.name for field in fields(Limits)}
+    changed = {}
+    for pair in pairs or ():
+        name, _, value = pair.partition("=")
+        number = re.fullmatch(r"(\d+)([kmg]?)(?:i?b)?", value.lower())
+        if name not in names or number is None:
+            known = ", ".join(sorted(names))
+            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE; names are {known}", param_hint="--limit")
+        changed[name] = int(number[1]) * _SUFFIXES[number[2]]
+    return replace(Limits(), **changed)
+
+
+# --- messages and exit codes -----------------------------------------------------------------------------------------
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def say(text: str) -> None:
+    """One line to stderr."""
+    print(text, file=sys.stderr)
+
+
+def guarded(command: Command) -> Command:
+    """Run a command: what the user can act on becomes one line and exit code 3; a reader that left is no error."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except BrokerscopeError as error:
+            say(f"brokerscope: {error}")
+            raise typer.Exit(UNREADABLE) from None
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at exit
+            raise typer.Exit(DONE) from None
+
+    return run  # type: ignore[return-value]
+
+
+def report_problems(problems: Sequence[tuple[str, str]]) -> None:
+    """Name the inputs that could not be read, and end with exit code 3 if there were any."""
+    for path, message in problems:
+        say(f"brokerscope: {message if path in message else f'{path}: {message}'}")
+    if problems:
+        raise typer.Exit(UNREADABLE)
+
+
+@contextlib.contextmanager
+def output(path: str | None, *, binary: bool = False) -> Iterator[BinaryIO]:
+    """The file to write to, or stdout. A file that was not finished does not stay."""
+    if path is None or path == "-":
+        if binary and sys.stdout.isatty():
+            raise typer.BadParameter("this format is not for a terminal: name a file", param_hint="-o")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        file = open(path, "wb")  # noqa: PTH123, SIM115 - closed below, and kept only if all went well
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {path}: {error.strerror}", param_hint="-o") from None
+    try:
+        with file:
+            yield file
+    except BaseException:
+        if os.path.isfile(path):  # noqa: PTH113 - not a device
+            os.unlink(path)  # noqa: PTH108
+        raise

@@ -1,0 +1,5 @@
+"""`brokerscope forensics`."""
+
+
+def forensics() -> None:
+    """x"""

@@ -1,0 +1,5 @@
+"""`brokerscope info`."""
+
+
+def info() -> None:
+    """x"""

@@ -1,0 +1,5 @@
+"""`brokerscope report`."""
+
+
+def report() -> None:
+    """x"""

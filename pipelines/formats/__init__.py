@@ -1,0 +1,55 @@
+"""Record batches as text, JSON lines, CSV or Parquet, written as they come: never the whole set in memory.
+
+A writer takes a schema and a binary stream; `write` takes one record batch, `close` ends the output and leaves the
+stream open.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from typing import BinaryIO
+
+import pyarrow as pa
+
+
+class Writer(typing.Protocol):
+    """Writes record batches of one table to a stream."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _text(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
+    from pipelines.formats.text import TextWriter
+
+    return TextWriter(table, schema, stream)
+
+
+def _json(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
+    from pipelines.formats.json_lines import JsonWriter
+
+    return JsonWriter(schema, stream)
+
+
+def _csv(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
+    from pipelines.formats.csv import CsvWriter
+
+    return CsvWriter(schema, stream)
+
+
+def _parquet(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
+    from pipelines.formats.parquet import ParquetWriter
+
+    return ParquetWriter(schema, stream)
+
+
+# name -> (table name, schema, stream) -> writer; each module is imported when it is asked for
+FORMATS: dict[str, Callable[[str, pa.Schema, BinaryIO], Writer]] = {
+    "text": _text,
+    "json": _json,
+    "csv": _csv,
+    "parquet": _parquet,
+}
+BINARY_FORMATS = frozenset({"parquet"})  # not for a terminal

@@ -1,0 +1,77 @@
+"""One JSON object a line.
+
+Timestamps are ISO 8601 in UTC with microseconds, bytes are base64, columns that hold JSON stand as what they hold, and
+64-bit integers are plain numbers. A line is put together by Arrow from columns of JSON fragments, not row by row.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dissectors.records import JSON_COLUMNS
+from pipelines.formats import columns
+
+_CHUNK_ROWS = 4096  # lines put together at once
+
+
+class JsonWriter:
+    """Writes batches as JSON lines."""
+
+    def __init__(self, schema: pa.Schema, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for start in range(0, batch.num_rows, _CHUNK_ROWS):
+            self._stream.write(_lines(batch.slice(start, _CHUNK_ROWS)))
+
+    def close(self) -> None:
+        self._stream.flush()
+
+
+def _lines(batch: pa.RecordBatch) -> bytes:
+    pieces: list[pa.Array | str] = []
+    for at, field in enumerate(batch.schema):
+        pieces.append(("{" if at == 0 else ",") + json.dumps(field.name) + ":")
+        pieces.append(pc.fill_null(_fragments(field.name, batch.column(at)), "null"))
+    lines = pc.binary_join_element_wise(*pieces, "}\n", "")
+    return b"".join(lines.cast(pa.binary()).to_pylist())
+
+
+def _fragments(name: str, column: pa.Array) -> pa.Array:
+    """A column of JSON values as text; null where the value is null."""
+    kind = column.type
+    if name in JSON_COLUMNS:
+        return column
+    if pa.types.is_string(kind):
+        return columns.mapped(column, _quote)
+    if pa.types.is_timestamp(kind):
+        return pc.binary_join_element_wise('"', columns.timestamps(column), '"', "")
+    if pa.types.is_binary(kind):
+        return pc.binary_join_element_wise('"', columns.base64_text(column), '"', "")
+    if pa.types.is_list(kind):
+        return _list_fragments(column)
+    if pa.types.is_floating(kind):
+        return pa.array([None if v is None else _number(v) for v in column.to_pylist()], pa.string())
+    return column.cast(pa.string())  # integers and booleans
+
+
+def _list_fragments(column: pa.ListArray) -> pa.Array:
+    values = _fragments("", column.flatten())
+    offsets = pa.concat_arrays(
+        [pa.array([0], pa.int64()), pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0)).cast(pa.int64())]
+    )
+    mask = column.is_null() if column.null_count else None
+    lists = pa.ListArray.from_arrays(offsets.cast(pa.int32()), pc.fill_null(values, "null"), mask=mask)
+    return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _number(value: float) -> str | None:
+    return repr(value) if value - value == 0.0 else None  # JSON has no infinity

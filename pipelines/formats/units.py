@@ -1,0 +1,68 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+_DURATIONS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))  # ns
+_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))  # bytes
+_COUNTS = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
+
+
+def duration(ns: float | None) -> str:
+    """1234567 -> `1.23 ms`."""
+    if ns is None:
+        return ""
+    if abs(ns) >= 120_000_000_000:
+        minutes, seconds = divmod(round(ns / 1e9), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
+    for size, name in _DURATIONS:
+        if abs(ns) >= size:
+            return f"{_three(ns / size)} {name}"
+    return f"{ns:.0f} ns"
+
+
+def size(count: float | None) -> str:
+    """1536 -> `1.50 KiB`."""
+    return _scaled(count, _SIZES, " B")
+
+
+def count(number: float | None) -> str:
+    """Thousands apart: `12 345`."""
+    if number is None:
+        return ""
+    return f"{number:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def short_count(number: float | None) -> str:
+    """12345 -> `12.3k`."""
+    for limit, name in _COUNTS:
+        if number is not None and abs(number) >= limit:
+            return f"{_three(number / (limit if name != 'k' else 1000))}{name}"
+    return "" if number is None else f"{number:.0f}" if float(number).is_integer() else _three(number)
+
+
+def share(part: float | None) -> str:
+    """0.0123 -> `1.23 %`; never a rounded 0 or 100 for what is not."""
+    if part is None:
+        return ""
+    percent = part * 100
+    if 0 < percent < 0.01:
+        return "<0.01 %"
+    if 99.99 < percent < 100:
+        return ">99.99 %"
+    return f"{_three(percent)} %" if percent % 1 else f"{percent:.0f} %"
+
+
+def _scaled(number: float | None, scale: tuple[tuple[int, str], ...], unit: str) -> str:
+    if number is None:
+        return ""
+    for limit, name in scale:
+        if abs(number) >= limit:
+            return f"{_three(number / limit)} {name}"
+    return f"{number:.0f}{unit}"
+
+
+def _three(number: float) -> str:
+    """Three digits that count."""
+    digits = 2 if abs(number) < 10 else 1 if abs(number) < 100 else 0
+    return f"{number:.{digits}f}"

@@ -1,0 +1,147 @@
+"""Made-up records of a small cluster, for everything after the records: a little of each thing that tables tell."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+
+from dissectors import records
+from dissectors.records import PLACE_SHIFT, Batch, Conn, Connection, Error, Exchange, Finding, Message
+from dissectors.sink import to_batch
+
+FILES = ["captures/client.pcap", "captures/broker <b>.pcap"]
+START = 1_760_000_000_000_000_000  # ns
+MS = 1_000_000
+HOSTILE = "<script>alert(1)</script>\x1b[31m=cmd()"
+PORTS = {"kafka": 9092, "pulsar": 6650, "iggy": 8090}
+APIS = {
+    "kafka": [("Produce", 0, 9), ("Fetch", 1, 12), ("Metadata", 3, 9)],
+    "pulsar": [("SEND", 6, None), ("PRODUCER", 5, None)],
+    "iggy": [("SEND_MESSAGES", 101, None), ("POLL_MESSAGES", 100, None)],
+}
+
+
+def place(packet: int, file: int = 0) -> int:
+    return file << PLACE_SHIFT | packet
+
+
+def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa.Table]:
+    """Tables of records, the same for the same arguments."""
+    rng = random.Random(seed)
+    rows: dict[str, list[tuple]] = {name: [] for name in records.TABLES}
+    conns = {
+        protocol: [Conn("site", f"10.0.0.{2 + i}", 40000 + i, "10.0.0.1", port, 0, protocol) for i in range(3)]
+        for protocol, port in PORTS.items()
+    }
+    for protocol, some in conns.items():
+        for conn in some:
+            rows["connections"].append(_connection(conn, rng, seconds))
+    offset = 0
+    for n in range(exchanges):
+        protocol = rng.choice(list(PORTS))
+        conn = rng.choice(conns[protocol])
+        api, code, version = rng.choice(APIS[protocol])
+        time = START + n * seconds * 1000 * MS // exchanges
+        wait = int(rng.lognormvariate(0, 1) * MS)
+        fails = rng.random() < 0.05
+        unanswered = rng.random() < 0.02
+        poll = api in ("Fetch", "POLL_MESSAGES") and rng.random() < 0.3
+        topic = HOSTILE if n % 50 == 0 else f"topic-{n % 4}"
+        rows["exchanges"].append(
+            Exchange(
+                conn,
+                kind="unanswered" if unanswered else "call",
+                api=api,
+                api_code=code,
+                version=version,
+                correlation_id=n,
+                client_id=f"client-{conn.client_port}",
+                time=time,
+                request_ns=1000,
+                wait_ns=None if unanswered else wait + poll * 500 * MS,
+                response_ns=2000,
+                total_ns=None if unanswered else wait + poll * 500 * MS + 3000,
+                request_bytes=100,
+                response_bytes=200,
+                status="unknown" if unanswered else "error" if fails else "ok",
+                error_code=6 if fails else None,
+                error_name="NOT_LEADER_OR_FOLLOWER" if fails else None,
+                error_count=int(fails),
+                topics=[topic],
+                partitions=1,
+                records=10,
+                long_poll=poll,
+                retransmitted=False,
+                complete=True,
+                request_place=place(n + 1),
+                response_place=place(n + 2),
+            )
+        )
+        if fails:
+            rows["errors"].append(
+                Error(
+                    conn, api, version, "partition", topic, 0, 6, "NOT_LEADER_OR_FOLLOWER", True, None,
+                    f"client-{conn.client_port}", n, time + wait, place(n + 2),
+                )
+            )  # fmt: skip
+        for role, delay in (("produce", 0), ("consume", 5 * MS)):
+            bad = n == 17 and role == "consume"
+            rows["batches"].append(
+                Batch(
+                    conn, role, topic, 0, offset, offset + 9, str(offset), 10, "zstd", 400, 1000, "2",
+                    checksum_kind="crc32c", checksum_stored="0x1", checksum_computed="0x2" if bad else "0x1",
+                    verdict="bad" if bad else "ok", outcome="ok", correlation_id=n, api=api,
+                    time=time + delay, place=place(n + 1), stream_offset=n * 100,
+                )
+            )  # fmt: skip
+        rows["messages"].append(
+            Message(
+                conn, "produce", topic, 0, offset, str(offset), time, key_bytes=None, value_bytes=3,
+                key=None, value=b"\x00\xff\n", headers='{"a": 1}', time=time, place=place(n + 1),
+            )
+        )  # fmt: skip
+        offset += 10
+    rows["findings"] += [
+        Finding(conns["kafka"][0], "bad_checksum", "error", "server", f"Bad {HOSTILE}", START, place(9), 10, 20, '{"a":1}'),
+        Finding(None, "truncated_file", "warning", None, "The file ends inside a packet", None, place(300, 1)),
+    ]  # fmt: skip
+    return {
+        name: pa.Table.from_batches(
+            [to_batch(name, made, FILES, full=name == "exchanges", payloads=name == "messages")]
+        )
+        for name, made in rows.items()
+    }
+
+
+def _connection(conn: Conn, rng: random.Random, seconds: int) -> Connection:
+    resent = rng.choice([0, 0, 7])
+    return Connection(
+        conn,
+        client_software="librdkafka" if conn.protocol == "kafka" else None,
+        client_version="2.3.0" if conn.protocol == "kafka" else None,
+        tls=False,
+        start_time=START,
+        end_time=START + seconds * 1000 * MS,
+        duration_ns=seconds * 1000 * MS,
+        handshake="full",
+        rtt_ns=200_000,
+        client_packets=100,
+        server_packets=90,
+        client_bytes=10_000,
+        server_bytes=20_000,
+        retransmissions=resent,
+        retransmitted_bytes=resent * 100,
+        duplicates=0,
+        out_of_order=1,
+        gaps=0,
+        gap_bytes=0,
+        zero_windows=0,
+        keep_alives=0,
+        closed="fin",
+        frames=200,
+        framed_bytes=29_000,
+        skipped_bytes=1_000,
+        pending_bytes=0,
+        place=place(1),
+    )
