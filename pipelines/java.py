@@ -103,9 +103,8 @@ def _shim(binary: Path, version: int) -> Path:
     if not (script.is_file() and script.read_text() == text):
         script.parent.mkdir(parents=True, exist_ok=True)
         (home / ".brokerscope").touch()
-        with tempfile.NamedTemporaryFile(
-            "w", dir=script.parent, delete=False
-        ) as file:  # another process may do the same
+        # under another name first: another process may be doing the same
+        with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as file:
             file.write(text)
         Path(file.name).chmod(0o755)
         Path(file.name).replace(script)

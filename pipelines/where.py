@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 class Filter:
-    """Keeps the rows for which a condition holds. Raises ValueError, in one line, for a condition that means nothing."""
+    """Keeps the rows for which a condition holds. Raises ValueError for a condition that means nothing."""
 
     def __init__(self, condition: str, schema: pa.Schema) -> None:
         import duckdb
@@ -15,7 +15,7 @@ class Filter:
         self._condition = condition
         self._duckdb = duckdb.connect(":memory:", config={"enable_external_access": "false"})
         self._duckdb.execute("SET TimeZone = 'UTC'")
-        self(schema.empty_table().to_batches()[0] if schema.empty_table().to_batches() else _empty(schema))
+        self(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         numbered = pa.Table.from_batches([batch]).append_column("_row", pa.array(range(batch.num_rows), pa.int64()))
@@ -25,7 +25,3 @@ class Filter:
             raise ValueError(" ".join(str(error).split())) from None
         rows.sort()
         return batch if len(rows) == batch.num_rows else batch.take(pa.array(rows, pa.int64()))
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

@@ -15,6 +15,7 @@ import typer
 from dissectors.errors import BrokerscopeError
 
 if TYPE_CHECKING:
+    from dissectors.engine import Run
     from dissectors.limits import Limits
 
 DONE, BAD_CHECKSUMS, WRONG_USAGE, UNREADABLE = 0, 1, 2, 3
@@ -47,6 +48,7 @@ Limit = Annotated[
     list[str] | None,
     typer.Option("--limit", metavar="NAME=VALUE", help="Change a limit, for example frame_bytes=64M. May be repeated."),
 ]
+Out = Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")]
 
 PROTOCOLS = ("kafka", "pulsar", "iggy")
@@ -109,11 +111,13 @@ def guarded(command: Command) -> Command:
     return run  # type: ignore[return-value]
 
 
-def report_problems(problems: Sequence[tuple[str, str]]) -> None:
-    """Name the inputs that could not be read, and end with exit code 3 if there were any."""
-    for path, message in problems:
-        say(f"brokerscope: {message if path in message else f'{path}: {message}'}")
-    if problems:
+def tell_problems(run: Run, quiet: bool) -> None:
+    """Say which inputs were not read whole. One that could not be read at all: exit code 3."""
+    readable = {reader.path for reader in run.readers}
+    for path, message in run.problems:
+        if path not in readable or not quiet:
+            say(f"brokerscope: {message}")
+    if any(path not in readable for path, _ in run.problems):
         raise typer.Exit(UNREADABLE)
 
 

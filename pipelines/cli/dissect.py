@@ -26,9 +26,7 @@ def dissect(
     payloads: Annotated[
         bool, typer.Option("--payloads", help="Add key, value and headers (with --table messages).")
     ] = False,
-    out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
-    ] = None,
+    out: common.Out = None,
     decode_as: common.DecodeAs = None,
     keylog: common.Keylog = None,
     iggy_era: common.IggyEra = None,
@@ -63,13 +61,15 @@ def dissect(
             keep = Filter(where, schema)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--where") from None
-    run = Run(captures, options)
+    bar = progress.Bar(quiet=quiet)
+    run = Run(captures, options, bar.update)
+    bar.total = run.files
     with common.output(out, binary=format in BINARY_FORMATS) as stream:
         writer = FORMATS[format](table, schema, stream)
-        with progress.shown(lambda: run.progress, quiet=quiet):
+        with bar:
             for name, batch in run.records():
                 rows = batch if keep is None else keep(batch)
                 if name == table and rows.num_rows:
                     writer.write(rows)
         writer.close()
-    common.report_problems(run.problems)
+    common.tell_problems(run, quiet)

@@ -5,37 +5,59 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
+from pathlib import Path
 
 _PATIENCE = 0.5  # seconds before a bar appears
 _STEP = 0.2
 
 
-@contextlib.contextmanager
-def shown(state: Callable[[], tuple[int, int]], *, quiet: bool, what: str = "reading") -> Iterator[None]:
-    """Show `state()`, (done, total) in bytes, while the body runs."""
-    if quiet or not sys.stderr.isatty():
-        yield
-        return
-    finished = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(state, finished, what), daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        watcher.join(timeout=2)
+class Bar:
+    """Bytes read of the captures. `with bar:` shows it; `update` may be called at any time."""
+
+    def __init__(self, *, quiet: bool, what: str = "reading") -> None:
+        self.total: Sequence[str] = ()  # the files
+        self._what = what
+        self._done = 0
+        self._finished = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._wanted = not quiet and sys.stderr.isatty()
+
+    def update(self, done: int) -> None:
+        """Bytes read so far."""
+        self._done = done
+
+    def __enter__(self) -> None:
+        if self._wanted:
+            self._watcher.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._finished.set()
+        if self._wanted:
+            self._watcher.join(timeout=2)
+
+    def _watch(self) -> None:
+        if self._finished.wait(_PATIENCE):
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import TransferSpeedColumn as SpeedColumn
+
+        columns = (TextColumn(self._what), BarColumn(), DownloadColumn(), SpeedColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(self._what, total=_size(self.total))
+            while not self._finished.wait(_STEP):
+                progress.update(task, completed=self._done)
 
 
-def _watch(state: Callable[[], tuple[int, int]], finished: threading.Event, what: str) -> None:
-    if finished.wait(_PATIENCE):
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        while not finished.wait(_STEP):
-            done, total = state()
-            progress.update(task, completed=done, total=total or None)
+def _size(files: Sequence[str]) -> int | None:
+    """Bytes of all files; None where one does not tell."""
+    total = 0
+    for file in files:
+        size = None
+        with contextlib.suppress(OSError):
+            size = Path(file).stat().st_size
+        if size is None:
+            return None
+        total += size
+    return total or None

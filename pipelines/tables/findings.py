@@ -16,6 +16,7 @@ def _findings(records: Records, ask: Ask) -> DataFrame:
     from pyspark.sql import functions as F
 
     rank = F.expr("case severity when 'error' then 0 when 'warning' then 1 else 2 end")
+    order = F.struct("time", "file", "packet")
     return (
         records["findings"]
         .groupBy(*_KEYS)
@@ -25,7 +26,7 @@ def _findings(records: Records, ask: Ask) -> DataFrame:
             F.sum("length").alias("bytes"),
             F.min("time").alias("first_time"),
             F.max("time").alias("last_time"),
-            F.min_by(F.struct("message", "connection", "file", "packet"), F.struct("time", "file", "packet")).alias("f"),
+            F.min_by(F.struct("message", "connection", "file", "packet"), order).alias("f"),
         )
         .select(
             *_KEYS, "count", "connections", "bytes", "first_time", "last_time", "f.message", "f.connection", "f.file",
@@ -37,7 +38,7 @@ def _findings(records: Records, ask: Ask) -> DataFrame:
 
 FINDINGS = Table(
     "findings",
-    "What a person should look at: one row per kind of finding, with the first of each. All of them are in the records.",
+    "What a person should look at: one row per kind of finding, with the first of each. The records hold them all.",
     (
         Column("severity", "info, warning or error"),
         Column("kind", "bad_checksum, malformed_frame, gap …"),

@@ -34,7 +34,7 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
         protocol: [Conn("site", f"10.0.0.{2 + i}", 40000 + i, "10.0.0.1", port, 0, protocol) for i in range(3)]
         for protocol, port in PORTS.items()
     }
-    for protocol, some in conns.items():
+    for some in conns.values():
         for conn in some:
             rows["connections"].append(_connection(conn, rng, seconds))
     offset = 0
@@ -103,7 +103,9 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
         )  # fmt: skip
         offset += 10
     rows["findings"] += [
-        Finding(conns["kafka"][0], "bad_checksum", "error", "server", f"Bad {HOSTILE}", START, place(9), 10, 20, '{"a":1}'),
+        Finding(
+            conns["kafka"][0], "bad_checksum", "error", "server", f"Bad {HOSTILE}", START, place(9), 10, 20, '{"a": 1}',
+        ),
         Finding(None, "truncated_file", "warning", None, "The file ends inside a packet", None, place(300, 1)),
     ]  # fmt: skip
     return {
