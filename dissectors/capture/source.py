@@ -126,9 +126,10 @@ def read_fully(stream: IO[bytes], size: int) -> tuple[bytes, str | None]:
     """Up to `size` bytes, fewer only at the end; and why the stream broke off, if it did (damaged compression)."""
     parts: list[bytes] = []
     have = 0
+    read = getattr(stream, "read1", stream.read)  # one step at a time: what was decompressed before damage is kept
     while have < size:
         try:
-            data = stream.read(size - have)
+            data = read(size - have)
         except Exception as error:  # each codec library raises its own; all mean the same here
             return b"".join(parts), f"{type(error).__name__}: {error}"
         if not data:

@@ -1,0 +1,229 @@
+"""Containers, compressions and damaged files."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+from pathlib import Path
+
+import lz4.frame
+import pytest
+import zstandard
+
+from dissectors.capture.files import expand, site_of
+from dissectors.capture.merge import merge
+from dissectors.capture.reader import Reader
+from dissectors.errors import InputError
+from dissectors.limits import Limits
+from tests.wires import CLIENT, SERVER, T0, Packet, blocks, payloads, pcap, segment
+
+PACKETS = [segment(CLIENT, SERVER, 100 + 10 * i, 1, b"%010d" % i, time=T0 + 1000 * i) for i in range(50)]
+WANT = [b"%010d" % i for i in range(50)]
+
+
+def pad(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)
+
+
+def option(order: str, code: int, value: bytes) -> bytes:
+    return struct.pack(order + "HH", code, len(value)) + pad(value)
+
+
+class Pcapng:
+    """Writes blocks."""
+
+    def __init__(self, order: str = "<") -> None:
+        self.order = order
+        self.out = b""
+        self.block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
+
+    def block(self, kind: int, body: bytes) -> Pcapng:
+        size = len(pad(body)) + 12
+        self.out += struct.pack(self.order + "II", kind, size) + pad(body) + struct.pack(self.order + "I", size)
+        return self
+
+    def interface(self, link: int = 1, options: bytes = b"", snaplen: int = 0) -> Pcapng:
+        return self.block(1, struct.pack(self.order + "HHI", link, 0, snaplen) + options)
+
+    def enhanced(self, packet: Packet, interface: int = 0, ns_per_tick: int = 1000) -> Pcapng:
+        ticks = packet.time // ns_per_tick
+        head = struct.pack(
+            self.order + "IIIII", interface, ticks >> 32, ticks & 0xFFFFFFFF, len(packet.data), packet.wire
+        )
+        return self.block(6, head + packet.data)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("nano", [False, True])
+def test_pcap_in_both_byte_orders_and_precisions(tmp_path: Path, order: str, nano: bool) -> None:
+    found = blocks(tmp_path / "t.pcap", pcap(PACKETS, order=order, nano=nano))
+    assert payloads(found) == WANT
+    assert [t for b in found for t in b.time.tolist()] == [p.time for p in PACKETS]
+    assert [n for b in found for n in b.number.tolist()] == list(range(1, 51))
+
+
+@pytest.mark.parametrize("block_bytes", [30, 100, 1000, 1 << 20])
+def test_blocks_of_any_size_hold_the_same_packets(tmp_path: Path, block_bytes: int) -> None:
+    assert payloads(blocks(tmp_path / "t.pcap", pcap(PACKETS), block_bytes=block_bytes)) == WANT
+
+
+COMPRESSED = {
+    "gzip": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "lz4": lz4.frame.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+    "gzip in two members": lambda data: gzip.compress(data[:500]) + gzip.compress(data[500:]),
+    "zstd in two frames": lambda data: b"".join(
+        zstandard.ZstdCompressor().compress(part) for part in (data[:500], data[500:])
+    ),
+}
+
+
+@pytest.mark.parametrize("how", COMPRESSED)
+def test_compression_is_told_by_content_not_by_name(tmp_path: Path, how: str) -> None:
+    assert payloads(blocks(tmp_path / "a-name-that-says-nothing", COMPRESSED[how](pcap(PACKETS)))) == WANT
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_pcapng_in_both_byte_orders(tmp_path: Path, order: str) -> None:
+    file = Pcapng(order).interface()
+    for packet in PACKETS:
+        file.enhanced(packet)
+    found = blocks(tmp_path / "t.pcapng", file.out)
+    assert payloads(found) == WANT
+    assert found[0].time.tolist() == [p.time for p in PACKETS]
+
+
+def test_pcapng_interfaces_have_clocks_and_link_types_of_their_own(tmp_path: Path) -> None:
+    raw_ip = Packet(T0 + 7, PACKETS[1].data[14:], PACKETS[1].wire - 14)
+    file = Pcapng()
+    file.interface(1, option("<", 9, b"\x06")).interface(101, option("<", 9, b"\x09"))
+    file.enhanced(PACKETS[0], 0).enhanced(raw_ip, 1, ns_per_tick=1)
+    (block,) = blocks(tmp_path / "t.pcapng", file.out)
+    assert payloads([block]) == WANT[:2]
+    assert block.time.tolist() == [T0, T0 + 7]
+
+
+def test_a_second_section_begins_with_interfaces_of_its_own(tmp_path: Path) -> None:
+    first = Pcapng("<").interface().enhanced(PACKETS[0])
+    second = Pcapng(">").interface(1, option(">", 9, b"\x09")).enhanced(PACKETS[1], ns_per_tick=1)
+    (block,) = blocks(tmp_path / "t.pcapng", first.out + second.out)
+    assert payloads([block]) == WANT[:2]
+    assert block.time.tolist() == [T0, T0 + 1000]
+
+
+def test_unknown_blocks_are_stepped_over_and_drops_and_secrets_are_noted(tmp_path: Path) -> None:
+    file = Pcapng().interface().block(0x0BAD, b"whatever").enhanced(PACKETS[0])
+    file.block(10, struct.pack("<II", 0x544C534B, 5) + b"SECRE")
+    file.block(5, struct.pack("<III", 0, 0, 0) + option("<", 5, struct.pack("<Q", 42)))
+    path = tmp_path / "t.pcapng"
+    path.write_bytes(file.out)
+    reader = Reader(str(path), 0, Limits())
+    assert payloads(list(reader.blocks())) == WANT[:1]
+    assert reader.notes.drops == 42
+    assert reader.notes.secrets == [b"SECRE"]
+
+
+def test_simple_and_obsolete_packet_blocks(tmp_path: Path) -> None:
+    file = Pcapng().interface()
+    packet = PACKETS[0]
+    ticks = T0 // 1000
+    old = struct.pack("<HHIIII", 0, 0, ticks >> 32, ticks & 0xFFFFFFFF, len(packet.data), packet.wire)
+    file.block(2, old + packet.data).block(3, struct.pack("<I", PACKETS[1].wire) + PACKETS[1].data)
+    assert payloads(blocks(tmp_path / "t.pcapng", file.out)) == WANT[:2]
+
+
+@pytest.mark.parametrize("kind", ["pcap", "pcapng"])
+@pytest.mark.parametrize("cut", [1, 10, 60])
+def test_a_file_cut_in_a_packet_keeps_the_packets_before(tmp_path: Path, kind: str, cut: int) -> None:
+    data = pcap(PACKETS)
+    if kind == "pcapng":
+        file = Pcapng().interface()
+        for packet in PACKETS:
+            file.enhanced(packet)
+        data = file.out
+    path = tmp_path / "t"
+    path.write_bytes(data[:-cut])
+    reader = Reader(str(path), 0, Limits())
+    assert payloads(list(reader.blocks())) == WANT[:-1]
+    assert reader.problem is not None
+    assert "cut off" in reader.problem
+
+
+def test_damaged_compression_keeps_what_came_before(tmp_path: Path) -> None:
+    data = bytearray(gzip.compress(pcap(PACKETS * 2000)))
+    path = tmp_path / "t.gz"
+    path.write_bytes(bytes(data[: len(data) // 2]))
+    reader = Reader(str(path), 0, Limits())
+    found = payloads(list(reader.blocks()))
+    assert found[:50] == WANT
+    assert 100 < len(found) < 100_000
+    assert reader.problem is not None
+
+
+def test_a_packet_that_announces_gigabytes_ends_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "t.pcap"
+    path.write_bytes(pcap(PACKETS[:3]) + struct.pack("<IIII", 1, 2, 0xFFFFFFF0, 0xFFFFFFF0) + b"x" * 100)
+    reader = Reader(str(path), 0, Limits())
+    assert payloads(list(reader.blocks())) == WANT[:3]
+    assert "damaged after packet 3" in str(reader.problem)
+
+
+@pytest.mark.parametrize("data", [b"", b"hello, I am a text\n" * 10, b"\x1f\x8b broken gzip", b"\x0a\x0d"])
+def test_a_foreign_file_is_told_as_such(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"notes\.txt"):
+        Reader(str(path), 0, Limits())
+
+
+def test_a_file_that_does_not_exist_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        Reader(str(tmp_path / "absent.pcap"), 0, Limits())
+
+
+def test_standard_input_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stdin:
+        buffer = io.BufferedReader(io.BytesIO(gzip.compress(pcap(PACKETS))))  # type: ignore[arg-type]
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    assert payloads(list(Reader("-", 0, Limits()).blocks())) == WANT
+
+
+def test_a_url_is_opened_with_fsspec() -> None:
+    import fsspec
+
+    with fsspec.open("memory://box/t.pcap", "wb") as file:
+        file.write(pcap(PACKETS))
+    assert payloads(list(Reader("memory://box/t.pcap", 0, Limits()).blocks())) == WANT
+    assert [p.rpartition("/")[2] for p in expand(["memory://box/*.pcap"])] == ["t.pcap"]
+
+
+def test_folders_give_their_captures_and_leave_out_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "b.pcap").write_bytes(pcap(PACKETS))
+    (tmp_path / "deep" / "a.gz").write_bytes(gzip.compress(pcap(PACKETS)))
+    (tmp_path / "notes.json").write_text("{}")
+    assert expand([str(tmp_path)]) == [str(tmp_path / "b.pcap"), str(tmp_path / "deep" / "a.gz")]
+    assert expand([str(tmp_path / "*.pcap")]) == [str(tmp_path / "b.pcap")]
+    with pytest.raises(InputError):
+        expand([str(tmp_path / "*.nothing")])
+
+
+def test_a_site_is_the_folder_the_file_or_what_an_expression_says() -> None:
+    assert site_of("/a/b/c.pcap", "folder") == "/a/b"
+    assert site_of("/a/b/c.pcap", "file") == "/a/b/c.pcap"
+    assert site_of("/a/broker-3/c.pcap", r"/(broker-\d+)/") == "broker-3"
+
+
+def test_files_that_overlap_in_time_are_merged_in_time_order(tmp_path: Path) -> None:
+    for name, part in (("a", PACKETS[::2]), ("b", PACKETS[1::2])):
+        (tmp_path / name).write_bytes(pcap(part, nano=True))
+    readers = [Reader(str(tmp_path / n), i, Limits(block_bytes=300)) for i, n in enumerate("ab")]
+    merged = list(merge([(T0, readers[0].blocks), (T0 + 1000, readers[1].blocks)]))
+    assert payloads(merged) == WANT
+    assert [f for b in merged for f in b.file.tolist()] == [0, 1] * 25

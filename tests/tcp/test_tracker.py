@@ -1,0 +1,354 @@
+"""What TCP did to a stream, and what the tracker makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dissectors.capture.block import ACK, FIN, RST, SYN
+from dissectors.limits import Limits
+from dissectors.tcp.chunk import Chunk, Gap
+from dissectors.tcp.flow import Flow
+from dissectors.tcp.tracker import Tracker
+from tests.wires import CLIENT, SERVER, T0, Packet, blocks, pcap, segment
+
+ISN, SERVER_ISN = 1000, 9000
+MS = 1_000_000
+
+
+class Talk:
+    """Writes the packets of one connection, in order; tests then do to them what networks do."""
+
+    def __init__(self, isn: int = ISN, *, handshake: bool = True) -> None:
+        self.next = {CLIENT: isn, SERVER: SERVER_ISN}
+        self.packets: list[Packet] = []
+        self.ip_id = 0
+        if handshake:
+            self.send(CLIENT, b"", SYN)
+            self.send(SERVER, b"", SYN | ACK)
+            self.send(CLIENT, b"", ACK)
+
+    def send(self, source: object, payload: bytes = b"", flags: int = ACK, **more: int) -> Talk:
+        other = SERVER if source is CLIENT else CLIENT
+        self.ip_id += 1
+        packet = segment(
+            source,  # type: ignore[arg-type]
+            other,
+            self.next[source],  # type: ignore[index]
+            self.next[other] if flags & ACK else 0,
+            payload,
+            flags,
+            time=T0 + self.ip_id * MS,
+            ip_id=self.ip_id,
+            **more,  # type: ignore[arg-type]
+        )
+        self.packets.append(packet)
+        self.next[source] += len(payload) + bool(flags & (SYN | FIN))  # type: ignore[index]
+        return self
+
+    def again(self, index: int, *, late: int = 0, payload: bytes | None = None) -> Talk:
+        """Send a packet once more, with an IP id of its own."""
+        old = self.packets[index]
+        self.ip_id += 1
+        data = bytearray(old.data)
+        data[18:20] = self.ip_id.to_bytes(2, "big")
+        if payload is not None:
+            data[54:] = payload
+        self.packets.append(Packet(T0 + self.ip_id * MS + late, bytes(data), old.wire))
+        return self
+
+
+def track(tmp_path: Path, packets: list[Packet], *, block_bytes: int | None = None, fast: bool = True) -> list[Flow]:
+    """All flows of a capture after its end. What they delivered stands in their `session`, per direction."""
+    tracker = Tracker(Limits())
+    tracker.fast = fast
+    flows: dict[int, Flow] = {}
+    for block in blocks(tmp_path / "t.pcap", pcap(packets, nano=True), block_bytes=block_bytes):
+        for flow, _ in tracker.feed(block):
+            gather(flows, flow)
+    for flow, _ in tracker.finish():
+        gather(flows, flow)
+    return list(flows.values())
+
+
+def gather(flows: dict[int, Flow], flow: Flow) -> None:
+    flows[id(flow)] = flow
+    flow.session = flow.session or ([], [])
+    for events, fresh in zip(flow.session, flow.take(), strict=True):
+        events += fresh
+
+
+def client_half(flow: Flow) -> int:
+    return 0 if flow.ends[2] == CLIENT.port else 1
+
+
+def stream(flow: Flow, direction: int) -> tuple[bytes, list[tuple[int, int]]]:
+    """Delivered bytes, and (offset, length) of the holes."""
+    events = flow.session[direction]
+    return (
+        b"".join(e.data for e in events if isinstance(e, Chunk)),
+        [(e.offset, e.length) for e in events if isinstance(e, Gap)],
+    )
+
+
+def the_stream(tmp_path: Path, packets: list[Packet]) -> tuple[bytes, list[tuple[int, int]], Flow]:
+    """The client's side of the only flow."""
+    (flow,) = track(tmp_path, packets)
+    return *stream(flow, client_half(flow)), flow
+
+
+def test_bytes_in_order_are_delivered_as_they_came(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abc").send(SERVER, b"12").send(CLIENT, b"def")
+    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    assert (data, gaps) == (b"abcdef", [])
+    assert flow.packets == 6
+    assert flow.opener == client_half(flow)
+
+
+def test_a_segment_that_comes_late_is_put_in_its_place(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abc").send(CLIENT, b"def").send(SERVER, b"", ACK)
+    talk.packets[3], talk.packets[4] = talk.packets[4], talk.packets[3]
+    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    assert (data, gaps) == (b"abcdef", [])
+    assert flow.halves[client_half(flow)].out_of_order == 1
+
+
+def test_a_retransmission_is_delivered_once_and_counted(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abc").again(3).send(CLIENT, b"def")
+    data, _, flow = the_stream(tmp_path, talk.packets)
+    half = flow.halves[client_half(flow)]
+    assert data == b"abcdef"
+    assert (half.retransmissions, half.retransmitted_bytes, half.duplicates) == (1, 3, 0)
+
+
+def test_a_retransmission_that_fills_a_hole_is_counted(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abc").send(CLIENT, b"def").again(3)
+    talk.again(3, late=200 * MS)
+    del talk.packets[3], talk.packets[4]  # the network lost the first one before the capture point
+    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    assert (data, gaps) == (b"abcdef", [])
+    assert flow.halves[client_half(flow)].retransmissions == 1
+
+
+def test_a_packet_captured_twice_is_a_duplicate_not_a_retransmission(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abc").send(CLIENT, b"def")
+    talk.packets.insert(4, talk.packets[3])
+    data, _, flow = the_stream(tmp_path, talk.packets)
+    half = flow.halves[client_half(flow)]
+    assert data == b"abcdef"
+    assert (half.retransmissions, half.duplicates) == (0, 1)
+
+
+def test_retransmission_with_different_bytes_is_a_conflict_and_the_first_version_stands(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abcdef").again(3, payload=b"abXdYf")
+    data, _, flow = the_stream(tmp_path, talk.packets)
+    (conflict,) = flow.halves[client_half(flow)].conflicts
+    assert data == b"abcdef"
+    assert (conflict.offset, conflict.length, conflict.differing) == (2, 3, 2)
+    assert (conflict.first_place, conflict.place) == (4, 5)
+
+
+def test_overlapping_segments_deliver_each_byte_once(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abcd")
+    talk.next[CLIENT] -= 2
+    talk.send(CLIENT, b"cdef")
+    data, gaps, _ = the_stream(tmp_path, talk.packets)
+    assert (data, gaps) == (b"abcdef", [])
+
+
+def test_sequence_numbers_wrap(tmp_path: Path) -> None:
+    talk = Talk(isn=2**32 - 3)
+    for piece in (b"abc", b"def", b"ghi"):
+        talk.send(CLIENT, piece)
+    data, gaps, _ = the_stream(tmp_path, talk.packets)
+    assert (data, gaps) == (b"abcdefghi", [])
+
+
+def test_acknowledged_bytes_that_were_never_captured_are_a_gap(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abc").send(CLIENT, b"LOST").send(CLIENT, b"xyz").send(SERVER, b"", ACK)
+    del talk.packets[4]
+    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    assert (data, gaps) == (b"abcxyz", [(3, 4)])
+    assert flow.halves[client_half(flow)].gap_bytes == 4
+
+
+def test_a_gap_is_declared_while_the_connection_goes_on(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abc").send(CLIENT, b"LOST")
+    for _ in range(200):
+        talk.send(CLIENT, b"x").send(SERVER, b"", ACK)
+    del talk.packets[4]
+    tracker = Tracker(Limits())
+    found = None
+    for block in blocks(tmp_path / "t.pcap", pcap(talk.packets, nano=True)):
+        for flow, _ in tracker.feed(block):
+            found = flow.take()[client_half(flow)]
+    assert found is not None
+    assert any(isinstance(e, Gap) and e.length == 4 for e in found)
+
+
+def test_a_request_captured_after_its_answer_is_delivered_before_it(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"ping").send(SERVER, b"pong").send(CLIENT, b"", ACK)
+    talk.packets[3], talk.packets[4] = talk.packets[4], talk.packets[3]
+    (flow,) = track(tmp_path, talk.packets)
+    client = client_half(flow)
+    (request,), (answer,) = flow.session[client], flow.session[1 - client]
+    assert request.data == b"ping"
+    assert request.orders[0] < answer.orders[0]
+
+
+def test_a_packet_cut_by_the_snaplen_leaves_a_gap_of_its_rest(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abcdef", keep=54 + 2).send(CLIENT, b"ghi")
+    data, gaps, _ = the_stream(tmp_path, talk.packets)
+    assert (data, gaps) == (b"abghi", [(2, 4)])
+
+
+def test_a_capture_that_begins_in_mid_stream_starts_at_the_first_byte_seen(tmp_path: Path) -> None:
+    talk = Talk(handshake=False).send(CLIENT, b"abc").send(SERVER, b"1").send(CLIENT, b"def")
+    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    assert (data, gaps) == (b"abcdef", [])
+    assert flow.opener is None
+
+
+def test_used_again_the_same_ports_are_another_incarnation(tmp_path: Path) -> None:
+    first = Talk().send(CLIENT, b"one").send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN)
+    second = Talk(isn=500_000).send(CLIENT, b"two")
+    flows = track(tmp_path, first.packets + second.packets)
+    assert [f.incarnation for f in flows] == [0, 1]
+    assert [stream(f, client_half(f))[0] for f in flows] == [b"one", b"two"]
+    assert [f.finished for f in flows] == [True, False]
+
+
+def test_data_after_a_reset_is_still_delivered(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abc").send(SERVER, b"", RST | ACK).send(CLIENT, b"def")
+    data, _, flow = the_stream(tmp_path, talk.packets)
+    assert data == b"abcdef"
+    assert flow.reset
+
+
+def test_keep_alives_are_not_retransmissions(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"abc")
+    talk.next[CLIENT] -= 1
+    talk.send(CLIENT, b"\0").send(SERVER, b"", ACK)
+    _, _, flow = the_stream(tmp_path, talk.packets)
+    half = flow.halves[client_half(flow)]
+    assert (half.keep_alives, half.retransmissions) == (1, 0)
+
+
+def test_each_piece_knows_its_packet_and_its_time(tmp_path: Path) -> None:
+    talk = Talk()
+    for piece in (b"a" * 10, b"b" * 20, b"c" * 30, b"d" * 5, b"e"):
+        talk.send(CLIENT, piece)
+    (flow,) = track(tmp_path, talk.packets)
+    pieces = [
+        (start, place, time)
+        for e in flow.session[client_half(flow)]
+        for start, place, time in zip(e.starts, e.places, e.times, strict=True)
+    ]
+    assert pieces == [(0, 4, T0 + 4 * MS), (10, 5, T0 + 5 * MS), (30, 6, T0 + 6 * MS), (60, 7, T0 + 7 * MS),
+                      (65, 8, T0 + 8 * MS)]  # fmt: skip
+
+
+# --- properties ---
+
+
+@st.composite
+def mistreated(draw: st.DrawFn) -> tuple[list[Packet], bytes, bytes, bool]:
+    """A conversation whose packets were lost, doubled, sent again and shuffled on their way to the capture."""
+    handshake = draw(st.booleans())
+    talk = Talk(handshake=handshake)
+    sent = {CLIENT: b"", SERVER: b""}
+    for i in range(draw(st.integers(1, 30))):
+        source = draw(st.sampled_from([CLIENT, SERVER]))
+        payload = bytes([i + 1]) * draw(st.integers(0, 12))
+        talk.send(source, payload)
+        sent[source] += payload
+        if draw(st.integers(0, 9)) == 0:
+            talk.again(draw(st.integers(0, len(talk.packets) - 1)))
+    if draw(st.booleans()):
+        talk.send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN)
+    packets = talk.packets
+    for _ in range(draw(st.integers(0, 6))):
+        i = draw(st.integers(0, len(packets) - 1))
+        what = draw(st.sampled_from(["lose", "double", "swap"]))
+        if what == "double":
+            packets.insert(i, packets[i])
+        elif what == "swap" and i:
+            packets[i - 1], packets[i] = packets[i], packets[i - 1]
+        elif what == "lose" and len(packets) > 1:
+            del packets[i]
+    times = sorted(p.time for p in packets)
+    packets = [Packet(t, p.data, p.wire) for t, p in zip(times, packets, strict=True)]
+    return packets, sent[CLIENT], sent[SERVER], handshake
+
+
+def told(flow: Flow) -> tuple[object, ...]:
+    """Everything that later floors can see of a flow, freed of how it was cut into chunks and of absolute orders."""
+    sides, orders = [], []
+    for direction, events in enumerate(flow.session):
+        pieces: list[object] = []
+        for e in events:
+            if isinstance(e, Gap):
+                pieces.append(("gap", e.offset, e.length, e.reason, e.place, e.time))
+                orders.append((e.order, direction, e.offset))
+                continue
+            bounds = [*e.starts, e.offset + len(e.data)]
+            for i, start in enumerate(e.starts):
+                data = e.data[start - e.offset : bounds[i + 1] - e.offset]
+                pieces.append((start, data, e.places[i], e.times[i]))
+                orders.append((e.orders[i], direction, start))
+        half = flow.halves[direction]
+        counts = [getattr(half, n) for n in ("packets", "bytes", "retransmissions", "duplicates", "out_of_order",
+                                             "gaps", "gap_bytes", "keep_alives", "zero_windows")]  # fmt: skip
+        sides.append((pieces, counts, half.conflicts))
+    return flow.ends, flow.incarnation, sides, [o[1:] for o in sorted(orders)], flow.packets, flow.first_time
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=mistreated(), block_bytes=st.integers(60, 2000))
+def test_streams_do_not_depend_on_blocks_nor_on_the_path_taken(
+    tmp_path: Path, case: tuple[list[Packet], bytes, bytes, bool], block_bytes: int
+) -> None:
+    packets, *_ = case
+    whole = [told(f) for f in track(tmp_path, packets)]
+    assert [told(f) for f in track(tmp_path, packets, block_bytes=block_bytes)] == whole
+    assert [told(f) for f in track(tmp_path, packets, fast=False)] == whole
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=mistreated())
+def test_every_captured_byte_is_delivered_once_and_every_hole_is_told(
+    tmp_path: Path, case: tuple[list[Packet], bytes, bytes, bool]
+) -> None:
+    packets, client, server, handshake = case
+    for flow in track(tmp_path, packets):
+        for direction, whole in ((client_half(flow), client), (1 - client_half(flow), server)):
+            half = flow.halves[direction]
+            isn = ISN if direction == client_half(flow) else SERVER_ISN
+            begin = half.base - isn - handshake  # bytes sent before the first one seen
+            at = 0
+            for event in flow.session[direction]:
+                assert event.offset == at
+                if isinstance(event, Gap):
+                    at += event.length
+                    continue
+                if begin >= 0:
+                    assert event.data == whole[begin + at : begin + at + len(event.data)]
+                at += len(event.data)
+            assert at == half.next
+            assert half.bytes == sum(len(e.data) for e in flow.session[direction] if isinstance(e, Chunk))
+
+
+@pytest.mark.parametrize("late", [1, 2, 5])
+def test_a_shuffled_capture_has_no_gaps(tmp_path: Path, late: int) -> None:
+    talk = Talk()
+    for i in range(60):
+        talk.send(CLIENT, bytes([i]) * 7).send(SERVER, bytes([i]) * 3)
+    shuffled = sorted(range(len(talk.packets)), key=lambda i: i + (i * 7919 % 11) / 11 * late)
+    packets = [Packet(T0 + n * MS, talk.packets[i].data, talk.packets[i].wire) for n, i in enumerate(shuffled)]
+    (flow,) = track(tmp_path, packets)
+    assert not flow.halves[0].gaps
+    assert not flow.halves[1].gaps
+    assert stream(flow, client_half(flow))[0] == b"".join(bytes([i]) * 7 for i in range(60))
