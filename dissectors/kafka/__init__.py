@@ -1,0 +1,27 @@
+"""Apache Kafka, 0.8 to 4.x."""
+
+from __future__ import annotations
+
+from dissectors.conversation import Conversation
+from dissectors.kafka.recognise import recognise
+from dissectors.options import Options
+from dissectors.records import Conn
+from dissectors.sink import Sink
+
+
+class Kafka:
+    """Kafka, as the engine sees it."""
+
+    name = "kafka"
+    ports = (9092, 9093, 9094)
+
+    def recognise(self, client: bytes, server: bytes, midstream: bool) -> float:
+        return recognise(client, server, midstream)
+
+    def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
+        from dissectors.kafka.conversation import KafkaConversation
+
+        return KafkaConversation(conn, sink, options, midstream=midstream)
+
+
+PROTOCOL = Kafka()

@@ -53,7 +53,7 @@ class Skim(NamedTuple):
     faults: Sequence[Fault]
     names: Sequence[tuple[bytes, str]]  # (topic id, name), where both are told
     throttle_ms: int | None
-    pairs: Sequence[tuple[Topic, int]]  # (topic, partition), for the messages in PAIRED
+    pairs: Sequence[tuple[Any, ...]]  # (topic, partition, numbers …), for the messages in PAIRED
     forgotten: Sequence[tuple[Topic, int]]  # the same for what leaves a fetch session
     values: Mapping[str, Any]  # the fields in VALUES
 
@@ -75,8 +75,12 @@ VALUES: dict[str, tuple[str, ...]] = {
 }
 """Single values that somebody wants, by message."""
 
-PAIRED = frozenset({"FetchRequest", "ShareFetchRequest"})
-"""Messages of which every (topic, partition) is wanted: they set up fetch sessions."""
+PAIRED: dict[str, tuple[str, ...]] = {
+    "FetchRequest": (),  # they set up fetch sessions
+    "ShareFetchRequest": (),
+    "ProduceResponse": ("baseOffset",),
+}
+"""Messages of which every (topic, partition) is wanted, and which of its numbers with it."""
 
 _LISTS = ("topics", "sets", "faults", "names", "pairs", "forgotten")
 _FORGOTTEN = "forgottenTopicsData"
@@ -217,7 +221,8 @@ class SkimWriter(Writer):
                 self.take("i", var)
                 around = around._replace(partition=var)
                 if self.paired:
-                    self.after(f"{around.pairs}.append(({around.topic}, {var}))")
+                    extra = "".join(f", y_{name}" for name in PAIRED[self.message.name])
+                    self.after(f"{around.pairs}.append(({around.topic}, {var}{extra}))")
             elif self.is_error(field) and not field.array:
                 code, text = self.var("e"), "None"
                 self.take("h", code)
@@ -229,6 +234,8 @@ class SkimWriter(Writer):
                 errors.append((field, code, text))
             elif field.name in texts:
                 self.text(field, texts[field.name])
+            elif field.name in PAIRED.get(self.message.name, ()):
+                self.take(FIXED[field.type], f"y_{field.name}")
             elif top and self.response and field.name == "throttleTimeMs":
                 self.take("i", "throttle")
             elif field.type == "records":

@@ -1,0 +1,245 @@
+"""Record sets: where batches and messages lie in them, what their headers say, whether their checksums hold.
+
+Record batch (magic 2), all integers big-endian:
+
+    at  size  field
+     0     8  base_offset             rewritten by the broker: not covered by the crc
+     8     4  length                  bytes that follow this field
+    12     4  partition_leader_epoch  not covered by the crc
+    16     1  magic                   2
+    17     4  crc                     CRC32C of byte 21 to the end
+    21     2  attributes              0-2 codec, 3 log-append time, 4 transactional, 5 control
+    23     4  last_offset_delta
+    27     8  base_timestamp          ms since the epoch
+    35     8  max_timestamp           ms
+    43     8  producer_id             -1: none
+    51     2  producer_epoch
+    53     4  base_sequence
+    57     4  count
+    61        records, compressed as a whole where there is a codec
+
+Message (magic 0 and 1), before Kafka 0.11:
+
+     0     8  offset
+     8     4  size                    bytes that follow this field
+    12     4  crc                     CRC32 of byte 16 to the end
+    16     1  magic                   0, 1
+    17     1  attributes              0-2 codec, 3 log-append time (magic 1)
+    18     8  timestamp               magic 1 only, ms
+              key length 4, key, value length 4, value
+
+A message with a codec is a wrapper: its value is a compressed set of messages. In magic 1 the wrapper has the offset of
+its last message and the inner ones count from 0; in magic 0 the inner offsets are the offsets. A Fetch may end within a
+batch: the broker cuts at a size, and the client asks for the rest again.
+
+Sources: Kafka protocol guide, "Record Batch" and "Message sets"; KIP-31, KIP-32, KIP-98.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dissectors.checksum import CRC32, CRC32C, compute
+from dissectors.wire.codecs import CodecError, decompress
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7")
+NO_TIMESTAMP = -1
+
+_HEAD = struct.Struct(">qi4xb")  # offset, length, magic: the same place in all formats
+_BATCH = struct.Struct(">qiibIhiqqqhii")
+_MESSAGE = struct.Struct(">qiIbb")
+_CONTROL, _TRANSACTIONAL, _LOG_APPEND, _CODEC = 0x20, 0x10, 0x08, 0x07
+_SMALLEST = {0: 14, 1: 22, 2: 49}  # magic -> the least that `length` may say
+_KEEPS_LENGTH = 12  # offset and length
+
+
+class Unit(NamedTuple):
+    """One record batch, or one top-level message of the older formats."""
+
+    start: int  # index into the buffer
+    size: int  # bytes on the wire
+    magic: int
+    base_offset: int
+    last_offset: int
+    records: int | None  # as the application counts them; None where that cannot be told
+    codec: str
+    log_append: bool
+    transactional: bool
+    control: bool
+    first_timestamp: int  # ms, or NO_TIMESTAMP
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    crc: int  # as on the wire
+    body: int  # index of the (compressed) records
+    whole: bool  # every byte of it is there
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+
+class Inner(NamedTuple):
+    """What a wrapper message holds: offsets and timestamps as its messages have them."""
+
+    count: int
+    first_offset: int
+    last_offset: int
+    first_timestamp: int
+
+
+class Trouble(ValueError):
+    """The set goes on in a way that is no batch. `at` is the index at which it does."""
+
+    def __init__(self, at: int, what: str) -> None:
+        super().__init__(what)
+        self.at = at
+
+
+def count(data: bytes, start: int, size: int, known: int, limit: int) -> tuple[int, int]:
+    """Messages in a record set, and the newest timestamp (ms); only headers are read, and old formats' wrappers."""
+    total, newest = 0, NO_TIMESTAMP
+    end = start + size
+    have = min(end, known)
+    while start + 61 <= have:
+        _, length, _, magic, _, attributes, _, _, latest, _, _, _, records = _BATCH.unpack_from(data, start)
+        if magic != 2 or length < 49:
+            break
+        start += _KEEPS_LENGTH + length
+        if start > end:
+            return total, newest
+        if not attributes & _CONTROL:
+            total += max(0, records)
+        newest = max(newest, latest)
+    try:
+        for unit in units(data, start, end - start, known, limit, lenient=True):
+            total += unit.records or 0
+            newest = max(newest, unit.max_timestamp)
+    except Trouble:
+        pass  # told where the batches are
+    return total, newest
+
+
+def units(data: bytes, start: int, size: int, known: int, limit: int, *, lenient: bool) -> Iterator[Unit]:
+    """The batches of a record set data[start:start+size], of which everything before `known` was captured.
+
+    With `lenient` the last one may be cut short, as in a Fetch, and is left out. Raises Trouble where something is no
+    batch.
+    """
+    end = start + size
+    while start < end:
+        if start + 17 > end or start + 17 > known:
+            if start + 17 > end and not lenient:
+                raise Trouble(start, f"{end - start} bytes are left, too few for a batch")
+            return
+        _, length, magic = _HEAD.unpack_from(data, start)
+        if length < _SMALLEST.get(magic, 1 << 31):
+            raise Trouble(start, f"magic {magic} and length {length} are no batch")
+        stop = start + _KEEPS_LENGTH + length
+        if stop > end:
+            if lenient:
+                return
+            raise Trouble(start, f"a batch of {stop - start} bytes where {end - start} are left")
+        if magic == 2:
+            if start + 61 > known:
+                return
+            yield _batch(data, start, known)
+        else:
+            if start + 18 + 8 * magic > known:
+                return
+            yield _message(data, start, stop, known, limit)
+        start = stop
+
+
+def checksum(data: bytes, unit: Unit) -> int:
+    """The checksum of a unit that is whole, computed."""
+    covered = memoryview(data)[unit.start + (21 if unit.magic == 2 else 16) : unit.end]
+    return compute(checksum_kind(unit), covered)
+
+
+def checksum_kind(unit: Unit) -> str:
+    return CRC32C if unit.magic == 2 else CRC32
+
+
+def records_of(data: bytes, unit: Unit, limit: int) -> bytes | memoryview:
+    """The records of a unit, decompressed; of an uncompressed message of the older formats the message itself."""
+    if unit.magic < 2 and unit.codec == "none":
+        return memoryview(data)[unit.start : unit.end]
+    stored = memoryview(data)[unit.body : unit.end]
+    return stored if unit.codec == "none" else decompress(unit.codec, stored, limit=limit)
+
+
+def _batch(data: bytes, start: int, known: int) -> Unit:
+    (base, length, _, magic, crc, attributes, last_delta, first, latest, producer, epoch, sequence, n) = (
+        _BATCH.unpack_from(data, start)
+    )
+    control = bool(attributes & _CONTROL)
+    return Unit(
+        start,
+        _KEEPS_LENGTH + length,
+        magic,
+        base,
+        base + last_delta,
+        0 if control else max(0, n),
+        CODECS[attributes & _CODEC],
+        bool(attributes & _LOG_APPEND),
+        bool(attributes & _TRANSACTIONAL),
+        control,
+        first,
+        latest,
+        producer,
+        epoch,
+        sequence,
+        crc,
+        start + 61,
+        start + _KEEPS_LENGTH + length <= known,
+    )
+
+
+def _message(data: bytes, start: int, stop: int, known: int, limit: int) -> Unit:
+    offset, _, crc, magic, attributes = _MESSAGE.unpack_from(data, start)
+    at = start + 18
+    timestamp = NO_TIMESTAMP
+    if magic == 1:
+        timestamp = int.from_bytes(data[at : at + 8], "big", signed=True)
+        at += 8
+    codec = CODECS[attributes & _CODEC]
+    log_append = magic == 1 and bool(attributes & _LOG_APPEND)
+    whole = stop <= known
+    base, last, first, n, body = offset, offset, timestamp, 1 if codec == "none" else None, stop
+    if codec != "none" and whole:
+        key = int.from_bytes(data[at : at + 4], "big", signed=True)
+        body = min(stop, at + 4 + max(0, key) + 4)
+        try:
+            held = _inner(decompress(codec, memoryview(data)[body:stop], limit=limit))
+        except CodecError:
+            held = None
+        if held is not None:
+            n = held.count
+            base = offset - held.last_offset + held.first_offset if magic == 1 else held.first_offset
+            last = offset if magic == 1 else held.last_offset
+            first = timestamp if log_append else held.first_timestamp
+    return Unit(
+        start, stop - start, magic, base, last, n, codec, log_append, False, False,
+        first, timestamp, -1, -1, -1, crc, body, whole,
+    )  # fmt: skip
+
+
+def _inner(data: bytes) -> Inner:
+    """Count the messages of a decompressed wrapper."""
+    n, at, first, last, timestamp = 0, 0, 0, 0, NO_TIMESTAMP
+    while at + 18 <= len(data):
+        offset, size, _, magic, _ = _MESSAGE.unpack_from(data, at)
+        if size < _SMALLEST.get(magic, 1 << 31) or at + _KEEPS_LENGTH + size > len(data):
+            break
+        if not n:
+            first = offset
+            if magic == 1:
+                timestamp = int.from_bytes(data[at + 18 : at + 26], "big", signed=True)
+        last = offset
+        n += 1
+        at += _KEEPS_LENGTH + size
+    return Inner(n, first, last, timestamp)

@@ -1,0 +1,311 @@
+"""One Kafka connection: frames in, rows out. The rooms around it do the work; here it is joined."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from dissectors.conversation import Conversation, Frame, Summary
+from dissectors.kafka import batches
+from dissectors.kafka.decode import (
+    API_VERSIONS,
+    FETCH,
+    FETCH_SNAPSHOT,
+    NOT_DECODED,
+    PRODUCE,
+    REQUEST_HEAD,
+    RESPONSE_HEAD,
+    SASL_HANDSHAKE,
+    SHARE_FETCH,
+    UNSUPPORTED_VERSION,
+    Spoken,
+    after_tags,
+    spoken,
+)
+from dissectors.kafka.emit import CONSUME, REPLICATE, Answer, Emitter, to_json
+from dissectors.kafka.emit import PRODUCE as PRODUCED
+from dissectors.kafka.frames import Resync, measure_request, measure_response, plausible_request
+from dissectors.kafka.match import Call, Waiting
+from dissectors.kafka.sessions import Sessions
+from dissectors.kafka.skim import Skim
+from dissectors.options import Options
+from dissectors.records import Conn
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import CLIENT
+
+_NEVER_LATE = 10  # a Fetch answered within a tenth of the time that it allows was not kept waiting …
+_MS = 1_000_000  # … unless the newest record in the answer is younger than the request
+_FETCHES = frozenset({FETCH, SHARE_FETCH})
+
+
+class KafkaConversation(Conversation):
+    """One connection between a client (or broker, or controller) and a broker."""
+
+    def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
+        super().__init__(conn, sink, options, midstream=midstream)
+        self.waiting = Waiting(options.limits.pending)
+        self.sessions = Sessions()
+        self.emit = Emitter(self)
+        self.raw_sasl = False  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
+        self.tokens: deque[Call] = deque()  # tokens of the client that wait for the server's
+        self.software: tuple[str | None, str | None] = (None, None)
+        self.last_id: int | None = None  # correlation id of the newest request
+        self._client_ids: dict[bytes, str] = {}
+        self._unknown: set[tuple[int, int]] = set()
+        self._resync = Resync(self)
+
+    # --- what the base class asks ---
+
+    def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
+        measure = measure_request if direction == CLIENT else measure_response
+        return measure(buf, pos, end, self.options.limits.frame_bytes, self.raw_sasl)
+
+    def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
+        return self._resync.find(direction, buf, pos, end, final)
+
+    def on_frame(self, frame: Frame) -> None:
+        if frame.direction == CLIENT:
+            self._on_request(frame)
+        else:
+            self._on_response(frame)
+
+    def on_close(self) -> None:
+        for call in (*self.tokens, *self.waiting.rest()):
+            self._unanswered(call, complete=None)
+        self.tokens.clear()
+
+    def summary(self) -> Summary:
+        name, version = self.software
+        return super().summary()._replace(client_software=name, client_version=version)
+
+    @property
+    def client_ids(self) -> list[bytes]:
+        """The client ids seen, as on the wire."""
+        return list(self._client_ids)
+
+    # --- requests ---
+
+    def _on_request(self, frame: Frame) -> None:
+        data, start = frame.data, frame.start
+        have = min(frame.end, frame.known)
+        if self.raw_sasl:
+            if not plausible_request(data, start, have):
+                self.tokens.append(Call(frame, None, None, None))
+                return
+            self.raw_sasl = False
+        if have - start < 12:
+            if frame.complete:
+                self.finding_at(frame, "malformed_frame", "error", "A request too short for its header")
+            return
+        _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(data + b"\0\0" if have - start < 14 else data, start)
+        said = spoken(key, version)
+        body = start + 14
+        client_id = None
+        if not said.has_client_id:
+            body = start + 12
+        elif n >= 0:
+            body += n
+            raw = data[start + 14 : body]
+            client_id = self._client_ids.get(raw)
+            if client_id is None:
+                client_id = raw.decode("utf-8", "backslashreplace")
+                if body <= have and len(self._client_ids) < 100:
+                    self._client_ids[raw] = client_id
+        self.last_id = correlation_id
+        call = Call(frame, said, correlation_id, client_id)
+        if said.known:
+            self._request_body(frame, call, said, data, body, have)
+        elif (key, version) not in self._unknown and len(self._unknown) < 1000:
+            self._unknown.add((key, version))
+            self.finding_at(
+                frame,
+                "unknown_api",
+                "warning",
+                f"{said.api} version {version} is not known: its requests are matched, not decoded",
+                key=key,
+                version=version,
+            )
+        if key == PRODUCE and call.values.get("acks") == 0:
+            self._produced(call, {}, None)
+            self.emit.exchange("oneway", call, Answer())
+            return
+        dropped = self.waiting.add(call)
+        if dropped is not None:
+            self._unanswered(dropped, complete=None)
+
+    def _request_body(self, frame: Frame, call: Call, said: Spoken, data: bytes, body: int, have: int) -> None:
+        if not frame.complete:
+            data = data[:have]
+        try:
+            if said.request_tags:
+                body = after_tags(data, body)
+            skim = said.skim_request(data, body, have)
+            if self.sink.full and frame.complete:
+                call.text = to_json(said.full_request(data, body, have))
+        except NOT_DECODED as trouble:
+            self._malformed(frame, said, "request", trouble)
+            return
+        if frame.complete and not skim.whole and not self.sink.full:
+            self._malformed(frame, said, "request", "it ends early")
+        call.topics, call.partitions, call.values = skim.topics, skim.partitions, skim.values
+        if skim.names:
+            self.emit.learn(skim.names, frame.first_ns)
+        if said.key in _FETCHES:
+            call.session = self.sessions.request(skim)
+            if call.session is not None:
+                call.topics, call.partitions = call.session.topics, call.session.partitions
+        elif skim.sets:
+            self._carried(frame, call, skim)
+        elif said.key == API_VERSIONS and skim.values:
+            self.software = (skim.values["clientSoftwareName"], skim.values["clientSoftwareVersion"])
+
+    def _carried(self, frame: Frame, call: Call, skim: Skim) -> None:
+        """Count the records of a Produce, and look at its batches while its bytes are there."""
+        call.records = 0
+        call.payload_bytes = sum(records.size for records in skim.sets)
+        known = min(frame.known, frame.end)
+        for records in skim.sets:
+            if self.emit.looks:
+                seen = self.emit.look(frame, records, lenient=False)
+                call.batches.append((records.topic, records.partition, seen))
+                call.records += sum(batch.unit.records or 0 for batch in seen)
+            else:
+                limit = self.options.limits.decompressed_bytes
+                call.records += batches.count(frame.data, records.start, records.size, known, limit)[0]
+
+    def _produced(self, call: Call, codes: dict[Any, int], bases: dict[Any, int] | None) -> None:
+        """Tell the batches of a Produce, now that it is known what became of them."""
+        for topic, partition, seen in call.batches:
+            code, base = codes.get((topic, partition), 0), None
+            outcome = "unknown" if bases is None else "error" if code else "ok"
+            if bases is not None and not code:
+                base = bases.get((topic, partition))
+                if base is None:
+                    outcome = "unknown"
+                elif base < 0:
+                    base = None
+            self.emit.batches(PRODUCED, call, topic, partition, seen, outcome, base)
+
+    # --- responses ---
+
+    def _on_response(self, frame: Frame) -> None:
+        data, start = frame.data, frame.start
+        if self.tokens:
+            self.emit.exchange("call", self.tokens.popleft(), Answer(frame))
+            return
+        have = min(frame.end, frame.known)
+        if have - start < 8:
+            if frame.complete:
+                self.finding_at(frame, "malformed_frame", "error", "A response too short for its header")
+            return
+        _, correlation_id = RESPONSE_HEAD.unpack_from(data, start)
+        call, passed = self.waiting.take(correlation_id)
+        for lost in passed:
+            self._unanswered(lost, complete=False)
+        if call is None:
+            self.emit.orphan(frame, correlation_id)
+            return
+        said = call.spoken
+        if said is None or not said.known:
+            self.emit.exchange("call", call, Answer(frame))
+            return
+        self._answer(frame, call, said, start + 8, have)
+
+    def _answer(self, frame: Frame, call: Call, said: Spoken, body: int, have: int) -> None:
+        data = frame.data if frame.complete else frame.data[:have]
+        if said.key == API_VERSIONS and data[body : body + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
+            said = spoken(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
+        text = None
+        try:
+            if said.response_tags:
+                body = after_tags(data, body)
+            skim = said.skim_response(data, body, have)
+            if self.sink.full and frame.complete:
+                text = to_json(said.full_response(data, body, have))
+        except NOT_DECODED as trouble:
+            self._malformed(frame, said, "response", trouble)
+            self._produced(call, {}, None)
+            self.emit.exchange("call", call, Answer(frame))
+            return
+        if frame.complete and not skim.whole and not self.sink.full:
+            self._malformed(frame, said, "response", "it ends early")
+        faults = skim.faults
+        if skim.names:
+            self.emit.learn(skim.names, frame.first_ns)
+        records = payload = None
+        long_poll = False
+        if said.key in _FETCHES or said.key == FETCH_SNAPSHOT:
+            records, payload, newest = self._fetched(frame, call, skim)
+            long_poll = not skim.throttle_ms and self._was_kept_waiting(frame, call, payload, newest)
+            if said.key == FETCH:
+                failed = bool(faults) and faults[0].scope == "request"
+                self.sessions.answer(call.values, call.session, skim.values.get("sessionId"), failed)
+        elif said.key == PRODUCE:
+            codes = {(f.topic, f.partition): f.code for f in faults}
+            self._produced(call, codes, {(topic, partition): base for topic, partition, base in skim.pairs})
+        elif said.key == SASL_HANDSHAKE and said.version == 0 and not faults:
+            self.raw_sasl = True
+        if faults:
+            self.emit.errors(call, frame, faults)
+        status = "error" if faults else "ok" if skim.whole else "unknown"
+        self.emit.exchange(
+            "call",
+            call,
+            Answer(
+                frame,
+                status,
+                faults,
+                skim.topics if call.session is None else (),
+                skim.partitions,
+                skim.throttle_ms,
+                records,
+                payload,
+                long_poll,
+                text,
+            ),
+        )
+
+    def _fetched(self, frame: Frame, call: Call, skim: Skim) -> tuple[int, int, int]:
+        """(records, bytes of record sets, newest timestamp in ms) of an answer to a fetch; its batches are told."""
+        replica = call.values.get("replicaId")
+        role = REPLICATE if call.spoken.key == FETCH_SNAPSHOT or (replica or -1) >= 0 else CONSUME
+        total, newest = 0, batches.NO_TIMESTAMP
+        known = min(frame.known, frame.end)
+        for records in skim.sets:
+            if self.emit.looks:
+                seen = self.emit.look(frame, records, lenient=True)
+                self.emit.batches(role, call, records.topic, records.partition, seen, "ok", None)
+                total += sum(batch.unit.records or 0 for batch in seen)
+                newest = max([newest, *(batch.unit.max_timestamp for batch in seen)])
+            else:
+                limit = self.options.limits.decompressed_bytes
+                n, latest = batches.count(frame.data, records.start, records.size, known, limit)
+                total += n
+                newest = max(newest, latest)
+        return total, sum(records.size for records in skim.sets), newest
+
+    def _was_kept_waiting(self, frame: Frame, call: Call, payload: int, newest: int) -> bool:
+        """Whether a fetch's answer was late because the request allowed the broker to wait for data."""
+        allowed = call.values.get("maxWaitMs") or 0
+        if allowed <= 0 or not call.values.get("minBytes"):
+            return False
+        if payload and newest * _MS >= call.last_ns:
+            return True
+        return (frame.first_ns - call.last_ns) * _NEVER_LATE >= allowed * _MS
+
+    # --- both ---
+
+    def _unanswered(self, call: Call, complete: bool | None) -> None:
+        self._produced(call, {}, None)
+        self.emit.exchange("unanswered", call, Answer(), complete=complete)
+
+    def _malformed(self, frame: Frame, said: Spoken, what: str, trouble: object) -> None:
+        if frame.complete:
+            self.finding_at(
+                frame,
+                "malformed_frame",
+                "error",
+                f"This {said.api} {what} is not as version {said.version} should be: {trouble}",
+                api=said.api,
+                version=said.version,
+            )

@@ -1,0 +1,333 @@
+"""What a conversation learnt -> rows of records."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from dissectors.checksum import shown
+from dissectors.conversation import Conversation, Frame
+from dissectors.kafka import batches
+from dissectors.kafka.batches import NO_TIMESTAMP, Trouble, Unit
+from dissectors.kafka.errors import error
+from dissectors.kafka.full import uuid_text
+from dissectors.kafka.match import Call
+from dissectors.kafka.skim import Fault, RecordSet, Topic
+from dissectors.records import Batch, Error, Exchange
+from dissectors.sink import unresolved
+from dissectors.wire.codecs import CodecError
+
+METADATA_TOPIC_ID = bytes(15) + b"\1"  # reserved for the log of the KRaft controllers (KIP-516)
+PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"
+
+
+class Seen(NamedTuple):
+    """A batch in a frame, looked at while the frame was there."""
+
+    unit: Unit
+    uncompressed: int | None
+    computed: int | None  # checksum
+    verdict: str
+    time: int
+    place: int
+    stream_offset: int
+
+
+class Answer(NamedTuple):
+    """What an exchange's row says of the answer."""
+
+    frame: Frame | None = None
+    status: str = "unknown"
+    faults: Sequence[Fault] = ()
+    topics: Sequence[Topic] = ()
+    partitions: int = 0
+    throttle_ms: int | None = None
+    records: int | None = None
+    payload_bytes: int | None = None
+    long_poll: bool = False
+    text: str | None = None
+
+
+class Emitter:
+    """Writes the rows of one connection."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self.talk = talk
+        self.conn = talk.conn
+        self.sink = talk.sink
+        self.limit = talk.options.limits.decompressed_bytes
+        tables = talk.sink.tables
+        self.wants_exchanges = "exchanges" in tables
+        self.wants_errors = "errors" in tables
+        self.wants_batches = "batches" in tables
+        self.wants_messages = "messages" in tables
+        self.looks = self.wants_batches or self.wants_messages or "findings" in tables
+        self._names: dict[Topic, str] = {METADATA_TOPIC_ID: "__cluster_metadata"}
+        self._tokens: dict[Topic, str] = {}
+
+    # --- names ---
+
+    def learn(self, names: Iterable[tuple[bytes, str]], time: int) -> None:
+        """Topic ids and what they are called."""
+        for id_, name in names:
+            if self._names.get(id_) != name:
+                self._names[id_] = name
+                self.sink.name(f"kafka/{uuid_text(id_)}", time, name)
+
+    def topic(self, topic: Topic | None) -> str | None:
+        """A topic's name, or what stands for it until the name is told."""
+        if topic is None or isinstance(topic, str):
+            return topic
+        name = self._names.get(topic) or self._tokens.get(topic)
+        if name is None:
+            text = uuid_text(topic)
+            name = self._tokens[topic] = unresolved(f"kafka/{text}", text)
+        return name
+
+    def topics(self, asked: Sequence[Topic], answered: Sequence[Topic]) -> list[str]:
+        """All topics of an exchange, each once, in order of appearance."""
+        if answered and answered != asked:
+            asked = [*asked, *answered]
+        names = [t if isinstance(t, str) else self.topic(t) or "" for t in asked]
+        return names if len(names) < 2 else list(dict.fromkeys(names))
+
+    # --- rows ---
+
+    def exchange(self, kind: str, call: Call, answer: Answer, *, complete: bool | None = None) -> None:
+        """A request with its answer, or without one."""
+        if not self.wants_exchanges:
+            return
+        frame, spoken, faults = answer.frame, call.spoken, answer.faults
+        wait = response = total = size = place = None
+        if frame is not None:
+            wait = frame.first_ns - call.last_ns
+            response = frame.last_ns - frame.first_ns
+            total = frame.last_ns - call.first_ns
+            size = frame.size
+            place = frame.place
+            if complete is None:
+                complete = call.complete and frame.complete
+        first = faults[0].code if faults else None
+        self.sink.exchanges.append(
+            Exchange(
+                self.conn,
+                None,
+                kind,
+                spoken.api if spoken else "SaslToken",
+                spoken.key if spoken else None,
+                spoken.version if spoken else None,
+                call.correlation_id,
+                call.client_id,
+                call.first_ns,
+                call.last_ns - call.first_ns,
+                wait,
+                response,
+                total,
+                call.size,
+                size,
+                answer.status,
+                first,
+                None if first is None else error(first).name,
+                len(faults),
+                self.topics(call.topics, answer.topics),
+                call.partitions or answer.partitions,
+                call.records if answer.records is None else answer.records,
+                call.payload_bytes if answer.payload_bytes is None else answer.payload_bytes,
+                answer.long_poll,
+                answer.throttle_ms,
+                call.resent or (frame is not None and frame.resent),
+                call.complete if complete is None else complete,
+                call.place,
+                place,
+                call.text,
+                answer.text,
+            )
+        )
+
+    def orphan(self, frame: Frame, correlation_id: int | None) -> None:
+        """An answer whose request was not captured."""
+        if not self.wants_exchanges:
+            return
+        self.sink.exchanges.append(
+            Exchange(
+                self.conn,
+                kind="orphan",
+                correlation_id=correlation_id,
+                time=frame.first_ns,
+                response_ns=frame.last_ns - frame.first_ns,
+                response_bytes=frame.size,
+                status="unknown",
+                retransmitted=frame.resent,
+                complete=frame.complete,
+                response_place=frame.place,
+            )
+        )
+
+    def errors(self, call: Call, frame: Frame, faults: Sequence[Fault]) -> None:
+        """One row for each error code of an answer."""
+        if not self.wants_errors or call.spoken is None:
+            return
+        for fault in faults:
+            meaning = error(fault.code)
+            self.sink.errors.append(
+                Error(
+                    self.conn,
+                    call.spoken.api,
+                    call.spoken.version,
+                    fault.scope,
+                    self.topic(fault.topic),
+                    fault.partition,
+                    fault.code,
+                    meaning.name,
+                    meaning.retriable,
+                    fault.message,
+                    call.client_id,
+                    call.correlation_id,
+                    frame.first_ns,
+                    frame.place,
+                )
+            )
+
+    # --- batches ---
+
+    def look(self, frame: Frame, records: RecordSet, *, lenient: bool) -> list[Seen]:
+        """The batches of a record set, with their checksums' verdicts; what is wrong becomes a finding."""
+        seen = []
+        data, known = frame.data, min(frame.known, frame.end)
+        try:
+            for unit in batches.units(data, records.start, records.size, known, self.limit, lenient=lenient):
+                seen.append(self._seen(frame, records, unit))
+        except Trouble as trouble:
+            if frame.complete:
+                time, place = self._locate(frame, trouble.at)
+                self.talk.finding(
+                    "malformed_frame",
+                    "error",
+                    f"Records are not as they should be: {trouble}",
+                    direction=frame.direction,
+                    time=time,
+                    place=place,
+                    offset=frame.offset + trouble.at - frame.start,
+                    topic=self.topic(records.topic),
+                    partition=records.partition,
+                )
+        return seen
+
+    def _seen(self, frame: Frame, records: RecordSet, unit: Unit) -> Seen:
+        time, place = self._locate(frame, unit.start)
+        computed, verdict = None, "unverifiable"
+        if unit.whole:
+            computed = batches.checksum(frame.data, unit)
+            verdict = "ok" if computed == unit.crc else "bad"
+            if verdict == "bad":
+                self._tell_bad(frame, records, unit, computed, time, place)
+        uncompressed = None
+        if unit.whole and (verdict == "ok" or unit.codec == "none"):
+            try:
+                uncompressed = len(batches.records_of(frame.data, unit, self.limit))
+            except CodecError as trouble:
+                self.talk.finding(
+                    "decompress_failed",
+                    "error",
+                    f"A batch does not decompress: {trouble}",
+                    direction=frame.direction,
+                    time=time,
+                    place=place,
+                    offset=frame.offset + unit.start - frame.start,
+                    length=unit.size,
+                    topic=self.topic(records.topic),
+                    partition=records.partition,
+                    codec=unit.codec,
+                )
+        return Seen(unit, uncompressed, computed, verdict, time, place, frame.offset + unit.start - frame.start)
+
+    def _tell_bad(
+        self, frame: Frame, records: RecordSet, unit: Unit, computed: int, time: int, place: int
+    ) -> None:
+        kind = batches.checksum_kind(unit)
+        self.talk.finding(
+            "bad_checksum",
+            "error",
+            f"The {kind} of a batch does not match its bytes",
+            direction=frame.direction,
+            time=time,
+            place=place,
+            offset=frame.offset + unit.start - frame.start,
+            length=unit.size,
+            topic=self.topic(records.topic),
+            partition=records.partition,
+            position=unit.base_offset,
+            format=f"magic {unit.magic}",
+            kind=kind,
+            stored=shown(kind, unit.crc),
+            computed=shown(kind, computed),
+        )
+
+    def batches(
+        self, role: str, call: Call, topic: Topic, partition: int, seen: Sequence[Seen], outcome: str, base: int | None
+    ) -> None:
+        """The rows of a partition's batches. `base`: the offset that the broker gave to the first one produced."""
+        if not self.wants_batches:
+            return
+        name = self.topic(topic)
+        for batch in seen:
+            unit = batch.unit
+            first: int | None = unit.base_offset
+            last: int | None = unit.last_offset
+            if role == PRODUCE:
+                first, last = base, None
+                if base is not None:
+                    last = base + max(unit.last_offset - unit.base_offset, (unit.records or 1) - 1)
+                    base = last + 1
+            kind = batches.checksum_kind(unit)
+            self.sink.batches.append(
+                Batch(
+                    self.conn,
+                    role,
+                    name,
+                    partition,
+                    first,
+                    last,
+                    None if first is None else str(first),
+                    unit.records,
+                    unit.codec,
+                    unit.size,
+                    batch.uncompressed,
+                    f"magic {unit.magic}",
+                    None if unit.producer_id < 0 else str(unit.producer_id),
+                    None if unit.producer_epoch < 0 else unit.producer_epoch,
+                    None if unit.base_sequence < 0 else unit.base_sequence,
+                    unit.transactional,
+                    unit.control,
+                    _ns(unit.first_timestamp),
+                    _ns(unit.max_timestamp),
+                    kind,
+                    shown(kind, unit.crc),
+                    None if batch.computed is None else shown(kind, batch.computed),
+                    batch.verdict,
+                    outcome,
+                    None,
+                    call.client_id,
+                    call.correlation_id,
+                    call.spoken.api if call.spoken else None,
+                    batch.time,
+                    batch.place,
+                    batch.stream_offset,
+                )
+            )
+
+    def _locate(self, frame: Frame, at: int) -> tuple[int, int]:
+        """Time and packet of the byte at index `at` of a frame that is being handed over."""
+        inbox = self.talk.inboxes[frame.direction]
+        piece = bisect_right(inbox.starts, frame.offset + at - frame.start) - 1
+        return inbox.times[piece], inbox.places[piece]
+
+
+def to_json(body: Any) -> str:
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+
+
+def _ns(ms: int) -> int | None:
+    return None if ms <= NO_TIMESTAMP else ms * 1_000_000

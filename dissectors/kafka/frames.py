@@ -1,0 +1,182 @@
+"""Where one frame ends and where, after a loss, the next begins.
+
+Every frame is a 4-byte big-endian size and so many bytes. A request goes on with a key, a version, a correlation id and
+a client id; of a response only the correlation id is known to be there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dissectors.conversation import INVALID, MORE
+from dissectors.kafka.decode import NOT_DECODED, REQUEST_HEAD, Spoken, after_tags, spoken
+from dissectors.tcp.chunk import CLIENT
+
+if TYPE_CHECKING:
+    from dissectors.kafka.conversation import KafkaConversation
+
+HEAD = REQUEST_HEAD.size  # 14
+MAX_FRAME = 256 << 20
+_HIGHEST_KEY, _HIGHEST_VERSION = 999, 99  # higher ones will not come in the life of this code
+_PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
+_STEP = 1 << 24  # correlation ids ascend; a client object shares them among its connections
+
+# size below 256 MiB and not below 8 | key 0-94 | version 0-31 | correlation id | length of the client id below 256, or -1
+_REQUEST = re.compile(
+    rb"(?=(?!\x00\x00\x00[\x00-\x07])[\x00-\x0f][\x00-\xff]{3}\x00[\x00-\x5e]\x00[\x00-\x1f][\x00-\xff]{4}"
+    rb"(?:\x00[\x00-\xff]|\xff\xff))"
+)
+_NOT_TEXT = re.compile(rb"[\x00-\x1f\x7f]")
+
+
+def measure_request(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> int:
+    """Size of the request at buf[pos]. With `raw` it may be a bare SASL token."""
+    if end - pos < 4:
+        return MORE
+    size = int.from_bytes(buf[pos : pos + 4], "big")
+    if size > limit:
+        return INVALID
+    if raw:
+        return 4 + size
+    if size < 8:
+        return INVALID
+    if end - pos < min(HEAD, 4 + size):
+        return MORE
+    key, version = (buf[pos + 4] << 8) | buf[pos + 5], (buf[pos + 6] << 8) | buf[pos + 7]
+    if key > _HIGHEST_KEY or version > _HIGHEST_VERSION:
+        return INVALID
+    if size >= 10 and spoken(key, version).has_client_id:
+        client = (buf[pos + 12] << 8) | buf[pos + 13]
+        if client > size - 10 and client != 0xFFFF:
+            return INVALID
+    return 4 + size
+
+
+def measure_response(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> int:
+    """Size of the response at buf[pos]."""
+    if end - pos < 4:
+        return MORE
+    size = int.from_bytes(buf[pos : pos + 4], "big")
+    if size > limit or (size < 4 and not raw):
+        return INVALID
+    return 4 + size
+
+
+def plausible_request(buf: bytes, pos: int, end: int) -> bool:
+    """Whether buf[pos:end] begins with a request that the tables know; proven by its body where no client id speaks."""
+    if end - pos < HEAD:
+        return False
+    size, key, version, _, client = REQUEST_HEAD.unpack_from(buf, pos)
+    said = spoken(key, version) if 0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_VERSION else None
+    if said is None or not said.known or not 8 <= size <= MAX_FRAME:
+        return False
+    if not said.has_client_id or client <= 0:
+        return client >= -1 and pos + 4 + size <= end and decodes_request(said, buf, pos)
+    if client > size - 10:
+        return False
+    return is_text(buf[pos + HEAD : min(end, pos + HEAD + client)])
+
+
+def is_text(raw: bytes) -> bool:
+    """Whether bytes look like what people call a client; the last character may be cut."""
+    if _NOT_TEXT.search(raw):
+        return False
+    return len(raw.decode("utf-8", "ignore").encode()) > len(raw) - 4
+
+
+def decodes_request(said: Spoken, buf: bytes, pos: int) -> bool:
+    """Whether the whole request at buf[pos] is what its header says."""
+    size, _, _, _, client = REQUEST_HEAD.unpack_from(buf, pos)
+    body = pos + (HEAD + max(0, client) if said.has_client_id else HEAD - 2)
+    try:
+        said.full_request(buf, after_tags(buf, body) if said.request_tags else body, pos + 4 + size)
+    except NOT_DECODED:
+        return False
+    return True
+
+
+def decodes_response(said: Spoken, buf: bytes, pos: int, size: int) -> bool:
+    """Whether the `size` bytes at buf[pos] are a response of this API and version."""
+    body = pos + 8
+    try:
+        said.full_response(buf, after_tags(buf, body) if said.response_tags else body, pos + size)
+    except NOT_DECODED:
+        return False
+    return True
+
+
+def search_request(buf: bytes, pos: int, end: int) -> int | None:
+    """The first index of a plausible request, or None."""
+    for match in _REQUEST.finditer(buf, pos, end):
+        if plausible_request(buf, match.start(), end):
+            return match.start()
+    return None
+
+
+class Resync:
+    """Finds the next frame after a loss, with what is known of the connection."""
+
+    def __init__(self, talk: KafkaConversation) -> None:
+        self._talk = talk
+
+    def find(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
+        """As Conversation.resync: candidates are judged from left to right."""
+        candidates = self._requests(buf, pos, end) if direction == CLIENT else self._responses(buf, pos, end)
+        judge = self._judge_request if direction == CLIENT else self._judge_response
+        for at in candidates:
+            verdict = judge(buf, at, end)
+            if verdict is None and not final:
+                return at, False
+            if verdict:
+                return at, True
+        head = HEAD if direction == CLIENT else 8
+        return (end if final else max(pos, end - head + 1)), False
+
+    def _requests(self, buf: bytes, pos: int, end: int) -> Iterator[int]:
+        for match in _REQUEST.finditer(buf, pos, end):
+            yield match.start()
+
+    def _responses(self, buf: bytes, pos: int, end: int) -> Iterator[int]:
+        ids = self._talk.waiting.ids()
+        if not ids:
+            return
+        head = b"|".join(re.escape((i & 0xFFFFFFFF).to_bytes(4, "big")) for i in ids)
+        pattern = re.compile(rb"(?=[\x00-\x0f][\x00-\xff]{3}(?:" + head + rb"))")
+        for match in pattern.finditer(buf, pos, end):
+            yield match.start()
+
+    def _judge_request(self, buf: bytes, at: int, end: int) -> bool | None:
+        """True, False, or None where more bytes would tell."""
+        size, key, version, correlation_id, client = REQUEST_HEAD.unpack_from(buf, at)
+        said = spoken(key, version)
+        if not said.known or not 8 <= size <= MAX_FRAME:
+            return False
+        last = self._talk.last_id
+        if last is not None and not 0 < (correlation_id - last) & 0xFFFFFFFF < _STEP:
+            return False
+        if client > 0 and said.has_client_id:
+            if client > size - 10:
+                return False
+            if at + HEAD + client > end:
+                return None
+            raw = buf[at + HEAD : at + HEAD + client]
+            known = self._talk.client_ids
+            return raw in known if known else is_text(raw)
+        if size > _PROVEN:
+            return False
+        return None if at + 4 + size > end else decodes_request(said, buf, at)
+
+    def _judge_response(self, buf: bytes, at: int, end: int) -> bool | None:
+        size = 4 + int.from_bytes(buf[at : at + 4], "big")
+        if not 8 <= size <= MAX_FRAME:
+            return False
+        call = self._talk.waiting.find(int.from_bytes(buf[at + 4 : at + 8], "big", signed=True))
+        if call is None or call.spoken is None:
+            return False
+        if size > _PROVEN:
+            return True
+        if at + size > end:
+            return None
+        return not call.spoken.known or decodes_response(call.spoken, buf, at, size)

@@ -1,0 +1,128 @@
+"""Which answer belongs to which request: by correlation id, and by order.
+
+A broker answers the requests of one connection in the order in which they came, so an answer to a later request says
+that the earlier ones will never be answered (their answers were not captured). Ids may repeat and wrap: the oldest
+request that waits with an id is meant. A Produce with acks=0 has no answer and never waits here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dissectors.conversation import Frame
+from dissectors.kafka.decode import Spoken
+from dissectors.kafka.skim import RecordSet, Topic
+
+if TYPE_CHECKING:
+    from dissectors.kafka.batches import Unit
+
+Carried = tuple[RecordSet, "Unit", tuple[Any, ...]]
+"""A batch in a request: its place in the request, what its header says, and the row's columns known so far."""
+
+
+class Call:
+    """A request: what is kept of it until its answer comes. No bytes of the frame are kept."""
+
+    __slots__ = (
+        "batches",
+        "client_id",
+        "complete",
+        "correlation_id",
+        "first_ns",
+        "last_ns",
+        "newest",
+        "pairs",
+        "partitions",
+        "payload_bytes",
+        "place",
+        "records",
+        "resent",
+        "session",
+        "size",
+        "spoken",
+        "text",
+        "topics",
+        "values",
+    )
+
+    def __init__(self, frame: Frame, spoken: Spoken | None, correlation_id: int | None, client_id: str | None) -> None:
+        self.spoken = spoken
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.first_ns = frame.first_ns
+        self.last_ns = frame.last_ns
+        self.size = frame.size
+        self.place = frame.place
+        self.resent = frame.resent
+        self.complete = frame.complete
+        self.topics: Sequence[Topic] = ()
+        self.partitions = 0
+        self.records: int | None = None
+        self.payload_bytes: int | None = None
+        self.batches: list[Any] = []
+        self.pairs: Sequence[tuple[Any, ...]] = ()
+        self.values: Any = {}
+        self.text: str | None = None
+        self.session: Any = None
+
+
+class Waiting:
+    """The requests of one connection that wait for their answers, oldest first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._calls: deque[Call] = deque()
+        self._ids: dict[int | None, int] = {}  # correlation id -> how many wait with it
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __contains__(self, correlation_id: int) -> bool:
+        return correlation_id in self._ids
+
+    def ids(self) -> list[int]:
+        """The correlation ids that an answer may carry."""
+        return [i for i in self._ids if i is not None]
+
+    def find(self, correlation_id: int) -> Call | None:
+        """The request that an answer with this id would be matched with."""
+        if correlation_id not in self._ids:
+            return None
+        return next(call for call in self._calls if call.correlation_id == correlation_id)
+
+    def add(self, call: Call) -> Call | None:
+        """Wait for the answer to `call`. The oldest request, where there are too many: it waits no longer."""
+        self._calls.append(call)
+        self._ids[call.correlation_id] = self._ids.get(call.correlation_id, 0) + 1
+        return self._pop() if len(self._calls) > self._limit else None
+
+    def take(self, correlation_id: int | None) -> tuple[Call | None, Sequence[Call]]:
+        """The request with this id, and those before it, which will have no answer."""
+        if correlation_id not in self._ids:
+            return None, ()
+        call = self._pop()
+        if call.correlation_id == correlation_id:
+            return call, ()
+        passed = []
+        while call.correlation_id != correlation_id:
+            passed.append(call)
+            call = self._pop()
+        return call, passed
+
+    def rest(self) -> list[Call]:
+        """All that still wait; nobody does afterwards."""
+        calls = list(self._calls)
+        self._calls.clear()
+        self._ids.clear()
+        return calls
+
+    def _pop(self) -> Call:
+        call = self._calls.popleft()
+        left = self._ids[call.correlation_id] - 1
+        if left:
+            self._ids[call.correlation_id] = left
+        else:
+            del self._ids[call.correlation_id]
+        return call

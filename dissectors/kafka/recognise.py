@@ -1,0 +1,52 @@
+"""Is this stream Kafka's? By content, on any port.
+
+A request whose size, key, version and client id all make sense is certain. A response has only a size and a correlation
+id: several in a row with ascending ids are likely Kafka's, and no more than that.
+"""
+
+from __future__ import annotations
+
+from dissectors.kafka.frames import HEAD, MAX_FRAME, plausible_request, search_request
+
+CERTAIN, LIKELY, POSSIBLE, NO = 0.95, 0.6, 0.2, 0.0
+
+
+def recognise(client: bytes, server: bytes, midstream: bool) -> float:
+    """How sure it is that these are the first bytes of a connection to a Kafka broker."""
+    from_client = _client(client, midstream) if client else NO
+    if from_client == CERTAIN or not server:
+        return from_client
+    from_server = _server(server)
+    return from_server if not client else max(from_client, min(from_server, POSSIBLE))
+
+
+def _client(data: bytes, midstream: bool) -> float:
+    if len(data) < HEAD:
+        return POSSIBLE if _may_begin(data) or midstream else NO
+    if plausible_request(data, 0, len(data)):
+        return CERTAIN
+    if not midstream:
+        return NO
+    return CERTAIN if search_request(data, 0, len(data)) is not None else POSSIBLE
+
+
+def _may_begin(data: bytes) -> bool:
+    """Whether fewer bytes than a header may begin a request."""
+    head = data[:8].ljust(8, b"\0")
+    size = int.from_bytes(head[:4], "big")
+    return (len(data) < 4 or 8 <= size <= MAX_FRAME) and not head[4] and not head[6] & 0xFE
+
+
+def _server(data: bytes) -> float:
+    """Responses in a row: sizes that lead from one to the next, correlation ids that ascend."""
+    at, n, last = 0, 0, -1
+    while at + 8 <= len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        id_ = int.from_bytes(data[at + 4 : at + 8], "big")
+        if not 4 <= size <= MAX_FRAME or (n and not last < id_ <= last + 1000):
+            return NO
+        at += 4 + size
+        n, last = n + 1, id_
+    if at == len(data) and n >= 3:
+        return LIKELY
+    return POSSIBLE if n else NO
