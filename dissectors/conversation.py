@@ -85,6 +85,7 @@ class Inbox:
         "lost",
         "resent",
         "searched",
+        "looked",
     )
 
     def __init__(self, midstream: bool) -> None:
@@ -102,6 +103,7 @@ class Inbox:
         self.queued = 0  # bytes in queue
         self.lost = midstream  # looking for a frame start
         self.searched = 0  # bytes skipped in this search
+        self.looked = 0  # stream offset up to which this search has looked
         self.resent: list[Resent] = []
 
     def put(self, chunk: Chunk) -> None:
@@ -171,14 +173,14 @@ class Conversation:
         client, server = self.inboxes
         while True:
             first, second = self._head(CLIENT, client, final), self._head(SERVER, server, final)
-            if first <= second:
+            if first <= second or (client.lost and first != _NEVER):
                 if first == _NEVER:
                     return
-                self._take(CLIENT, client)
+                self._take(CLIENT, client, final)
             elif client.lost and not final and server.queued < self.options.limits.held_bytes and self._waits(client):
                 return  # what the server answered makes sense only once the client's frames are found again
             else:
-                self._take(SERVER, server)
+                self._take(SERVER, server, final)
 
     def close(self) -> None:
         """The connection has ended, or the capture has."""
@@ -262,8 +264,8 @@ class Conversation:
         """Order of the next event of a direction (a frame, an invalid start, a cut at a hole), or _NEVER."""
         while True:
             have = len(inbox.buf)
-            if inbox.lost and inbox.pos < have:
-                self._search(direction, inbox, final)
+            if inbox.lost and self._unsearched(inbox, final):
+                return inbox.orders[inbox.piece(max(inbox.looked, inbox.base + inbox.pos))]
             if not inbox.lost and inbox.pos < have:
                 if inbox.size == MORE:
                     inbox.size = self.measure(direction, inbox.buf, inbox.pos, have)
@@ -285,8 +287,11 @@ class Conversation:
             else:
                 return event.order
 
-    def _take(self, direction: int, inbox: Inbox) -> None:
+    def _take(self, direction: int, inbox: Inbox, final: bool) -> None:
         """Consume what _head announced."""
+        if inbox.lost and self._unsearched(inbox, final):
+            self._search(direction, inbox, final)
+            return
         if not inbox.lost and inbox.pos < len(inbox.buf):
             if inbox.size == INVALID:
                 inbox.size = self.measure(direction, inbox.buf, inbox.pos, len(inbox.buf))  # with today's state
@@ -383,10 +388,21 @@ class Conversation:
         inbox.lost = True
         inbox.size = MORE
         inbox.searched = 0
+        inbox.looked = 0
+
+    def _unsearched(self, inbox: Inbox, final: bool) -> bool:
+        """Whether a lost direction has bytes to look at: new ones, or, once no more will come, the rest again."""
+        stop = inbox.base + len(inbox.buf)
+        return inbox.pos < len(inbox.buf) and inbox.looked < stop + (final and not inbox.queue)
 
     def _search(self, direction: int, inbox: Inbox, final: bool) -> None:
-        """Look for the next frame start in buf."""
-        at, found = self.resync(direction, inbox.buf, inbox.pos, len(inbox.buf), final and not inbox.queue)
+        """Look for the next frame start in one more piece: what may start there depends on the frames before it."""
+        piece = inbox.piece(max(inbox.looked, inbox.base + inbox.pos))
+        last = piece + 1 == len(inbox.starts)
+        end = len(inbox.buf) if last else inbox.starts[piece + 1] - inbox.base
+        ended = final and last and not inbox.queue
+        inbox.looked = inbox.base + end + ended
+        at, found = self.resync(direction, inbox.buf, inbox.pos, end, ended)
         skipped = at - inbox.pos
         self.skipped_bytes += skipped - (inbox.missing(inbox.base + inbox.pos, inbox.base + at) if inbox.holes else 0)
         inbox.searched += skipped
