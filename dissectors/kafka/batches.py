@@ -85,13 +85,13 @@ class Unit(NamedTuple):
 class Inner(NamedTuple):
     """What a wrapper message holds: offsets and timestamps as its messages have them."""
 
-    count: int
+    messages: int
     first_offset: int
     last_offset: int
     first_timestamp: int
 
 
-class Trouble(ValueError):
+class BatchError(ValueError):
     """The set goes on in a way that is no batch. `at` is the index at which it does."""
 
     def __init__(self, at: int, what: str) -> None:
@@ -118,7 +118,7 @@ def count(data: bytes, start: int, size: int, known: int, limit: int) -> tuple[i
         for unit in units(data, start, end - start, known, limit, lenient=True):
             total += unit.records or 0
             newest = max(newest, unit.max_timestamp)
-    except Trouble:
+    except BatchError:
         pass  # told where the batches are
     return total, newest
 
@@ -126,23 +126,23 @@ def count(data: bytes, start: int, size: int, known: int, limit: int) -> tuple[i
 def units(data: bytes, start: int, size: int, known: int, limit: int, *, lenient: bool) -> Iterator[Unit]:
     """The batches of a record set data[start:start+size], of which everything before `known` was captured.
 
-    With `lenient` the last one may be cut short, as in a Fetch, and is left out. Raises Trouble where something is no
-    batch.
+    With `lenient` the last one may be cut short, as in a Fetch, and is left out. Raises BatchError where something is
+    no batch.
     """
     end = start + size
     while start < end:
         if start + 17 > end or start + 17 > known:
             if start + 17 > end and not lenient:
-                raise Trouble(start, f"{end - start} bytes are left, too few for a batch")
+                raise BatchError(start, f"{end - start} bytes are left, too few for a batch")
             return
         _, length, magic = _HEAD.unpack_from(data, start)
         if length < _SMALLEST.get(magic, 1 << 31):
-            raise Trouble(start, f"magic {magic} and length {length} are no batch")
+            raise BatchError(start, f"magic {magic} and length {length} are no batch")
         stop = start + _KEEPS_LENGTH + length
         if stop > end:
             if lenient:
                 return
-            raise Trouble(start, f"a batch of {stop - start} bytes where {end - start} are left")
+            raise BatchError(start, f"a batch of {stop - start} bytes where {end - start} are left")
         if magic == 2:
             if start + 61 > known:
                 return
@@ -218,7 +218,7 @@ def _message(data: bytes, start: int, stop: int, known: int, limit: int) -> Unit
         except CodecError:
             held = None
         if held is not None:
-            n = held.count
+            n = held.messages
             base = offset - held.last_offset + held.first_offset if magic == 1 else held.first_offset
             last = offset if magic == 1 else held.last_offset
             first = timestamp if log_append else held.first_timestamp

@@ -97,7 +97,9 @@ class KafkaConversation(Conversation):
             if frame.complete:
                 self.finding_at(frame, "malformed_frame", "error", "A request too short for its header")
             return
-        _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(data + b"\0\0" if have - start < 14 else data, start)
+        _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(
+            data + b"\0\0" if have - start < 14 else data, start
+        )
         said = spoken(key, version)
         body = start + 14
         client_id = None
@@ -235,7 +237,7 @@ class KafkaConversation(Conversation):
         records = payload = None
         long_poll = False
         if said.key in _FETCHES or said.key == FETCH_SNAPSHOT:
-            records, payload, newest = self._fetched(frame, call, skim)
+            records, payload, newest = self._fetched(frame, call, said, skim)
             long_poll = not skim.throttle_ms and self._was_kept_waiting(frame, call, payload, newest)
             if said.key == FETCH:
                 failed = bool(faults) and faults[0].scope == "request"
@@ -265,10 +267,10 @@ class KafkaConversation(Conversation):
             ),
         )
 
-    def _fetched(self, frame: Frame, call: Call, skim: Skim) -> tuple[int, int, int]:
+    def _fetched(self, frame: Frame, call: Call, said: Spoken, skim: Skim) -> tuple[int, int, int]:
         """(records, bytes of record sets, newest timestamp in ms) of an answer to a fetch; its batches are told."""
         replica = call.values.get("replicaId")
-        role = REPLICATE if call.spoken.key == FETCH_SNAPSHOT or (replica or -1) >= 0 else CONSUME
+        role = REPLICATE if said.key == FETCH_SNAPSHOT or (replica is not None and replica >= 0) else CONSUME
         total, newest = 0, batches.NO_TIMESTAMP
         known = min(frame.known, frame.end)
         for records in skim.sets:

@@ -16,11 +16,11 @@ from typing import Any
 from dissectors.kafka import schema
 from dissectors.kafka.full import decoder
 from dissectors.kafka.skim import Skim, Skimmer, skimmer
-from dissectors.kafka.writer import Malformed, skip_tags, varint
+from dissectors.kafka.writer import MalformedError, skip_tags, varint
 
 REQUEST_HEAD = struct.Struct(">ihhih")  # size, key, version, correlation id, length of the client id
 RESPONSE_HEAD = struct.Struct(">ii")  # size, correlation id
-NOT_DECODED = (struct.error, IndexError, Malformed)
+NOT_DECODED = (struct.error, IndexError, MalformedError)
 
 PRODUCE, FETCH, CONTROLLED_SHUTDOWN, SASL_HANDSHAKE, API_VERSIONS = 0, 1, 7, 17, 18
 SASL_AUTHENTICATE, FETCH_SNAPSHOT, SHARE_FETCH = 36, 59, 78
@@ -84,7 +84,9 @@ def after_tags(data: bytes, at: int) -> int:
 def _whole(name: str, version: int, data: bytes, start: int, end: int) -> dict[str, Any]:
     body, stop = decoder(name, version)(data, start, end)
     if stop != end:
-        raise Malformed(f"{name} v{version} ends {abs(end - stop)} bytes {'before' if stop < end else 'after'} its frame")
+        raise MalformedError(
+            f"{name} v{version} ends {abs(end - stop)} bytes {'before' if stop < end else 'after'} its frame"
+        )
     return body
 
 

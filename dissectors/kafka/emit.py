@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from dissectors.checksum import shown
 from dissectors.conversation import Conversation, Frame
 from dissectors.kafka import batches
-from dissectors.kafka.batches import NO_TIMESTAMP, Trouble, Unit
+from dissectors.kafka.batches import NO_TIMESTAMP, BatchError, Unit
 from dissectors.kafka.errors import error
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.match import Call
@@ -199,7 +199,7 @@ class Emitter:
         try:
             for unit in batches.units(data, records.start, records.size, known, self.limit, lenient=lenient):
                 seen.append(self._seen(frame, records, unit))
-        except Trouble as trouble:
+        except BatchError as trouble:
             if frame.complete:
                 time, place = self._locate(frame, trouble.at)
                 self.talk.finding(
@@ -243,9 +243,7 @@ class Emitter:
                 )
         return Seen(unit, uncompressed, computed, verdict, time, place, frame.offset + unit.start - frame.start)
 
-    def _tell_bad(
-        self, frame: Frame, records: RecordSet, unit: Unit, computed: int, time: int, place: int
-    ) -> None:
+    def _tell_bad(self, frame: Frame, records: RecordSet, unit: Unit, computed: int, time: int, place: int) -> None:
         kind = batches.checksum_kind(unit)
         self.talk.finding(
             "bad_checksum",
@@ -260,7 +258,7 @@ class Emitter:
             partition=records.partition,
             position=unit.base_offset,
             format=f"magic {unit.magic}",
-            kind=kind,
+            checksum=kind,
             stored=shown(kind, unit.crc),
             computed=shown(kind, computed),
         )

@@ -23,7 +23,7 @@ _HIGHEST_KEY, _HIGHEST_VERSION = 999, 99  # higher ones will not come in the lif
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
 _STEP = 1 << 24  # correlation ids ascend; a client object shares them among its connections
 
-# size below 256 MiB and not below 8 | key 0-94 | version 0-31 | correlation id | length of the client id below 256, or -1
+# size 8 to 256 MiB | key 0-94 | version 0-31 | correlation id | length of the client id: below 256, or -1
 _REQUEST = re.compile(
     rb"(?=(?!\x00\x00\x00[\x00-\x07])[\x00-\x0f][\x00-\xff]{3}\x00[\x00-\x5e]\x00[\x00-\x1f][\x00-\xff]{4}"
     rb"(?:\x00[\x00-\xff]|\xff\xff))"

@@ -22,7 +22,7 @@ from dissectors.kafka.writer import FIXED, SIZES, TEXT, Writer
 UNKNOWN_TAGS = "_unknownTags"
 
 Decoder = Callable[[bytes, int, int], tuple[dict[str, Any], int]]
-"""(data, start, end) -> the message and the index after it; raises Malformed, IndexError or struct.error."""
+"""(data, start, end) -> the message and the index after it; raises MalformedError, IndexError or struct.error."""
 
 
 @cache

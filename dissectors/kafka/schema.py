@@ -14,7 +14,8 @@ from typing import NamedTuple
 from dissectors.wire.proto import proto
 
 
-class Versions(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Versions:
     """A set of versions: ranges, both ends included."""
 
     ranges: tuple[tuple[int, int], ...]

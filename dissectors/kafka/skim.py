@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from dissectors.kafka import schema
 from dissectors.kafka.schema import Field, Message
-from dissectors.kafka.writer import FIXED, SIZES, TEXT, Malformed, Writer
-
+from dissectors.kafka.writer import FIXED, TEXT, MalformedError, Writer
 
 Topic = str | bytes
 """A topic's name, or its id (16 bytes)."""
@@ -135,7 +134,7 @@ class SkimWriter(Writer):
             "RecordSet": RecordSet,
             "Fault": Fault,
             "new": tuple.__new__,
-            "ENDED": (struct.error, IndexError, Malformed),
+            "ENDED": (struct.error, IndexError, MalformedError),
             "NO_ID": bytes(16),
             "NOTHING": MappingProxyType({}),
         }
@@ -154,7 +153,10 @@ class SkimWriter(Writer):
         body = "\n".join(self.lines)
         used = [name for name in _LISTS if re.search(rf"\b{name}\b", body)]
         unset = ["throttle", *self.found.values()]
-        self.lines[:0] = [f"    {'; '.join([f'{name} = []' for name in used] + ['count = 0'])}", f"    {' = '.join(unset)} = None"]
+        self.lines[:0] = [
+            f"    {'; '.join([f'{name} = []' for name in used] + ['count = 0'])}",
+            f"    {' = '.join(unset)} = None",
+        ]
         lists = {name: name if name in used else "()" for name in _LISTS}
         values = ", ".join(f"{key!r}: {var}" for key, var in self.found.items())
         parts = ["whole", lists["topics"], "count", lists["sets"], lists["faults"], lists["names"], "throttle"]
@@ -287,7 +289,9 @@ class SkimWriter(Writer):
         self.line(f"{var} = d[p:p + {n}]{TEXT} if {n} > 0 and {var} else None")
         self.line(f"if {n} > 0: p += {n}")
 
-    def told(self, errors: list[tuple[Field, str, str]], around: _Around, fields: tuple[Field, ...]) -> list[tuple[Field, str, str]]:
+    def told(
+        self, errors: list[tuple[Field, str, str]], around: _Around, fields: tuple[Field, ...]
+    ) -> list[tuple[Field, str, str]]:
         """Note the errors of a struct, once what they are about is read. What is left to note: nothing."""
         for field, code, text in errors:
             scope = self.scope_of(field, around, fields)

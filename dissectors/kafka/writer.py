@@ -30,12 +30,12 @@ SIZES = {type_: struct.calcsize(">" + format_) for type_, format_ in FIXED.items
 TEXT = '.decode("utf-8", "backslashreplace")'
 
 
-class Malformed(ValueError):
+class MalformedError(ValueError):
     """The bytes are not what the schema says."""
 
 
 def bad(what: str) -> NoReturn:
-    raise Malformed(what)
+    raise MalformedError(what)
 
 
 def varint(d: bytes, p: int, low: int) -> tuple[int, int]:
@@ -47,7 +47,7 @@ def varint(d: bytes, p: int, low: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, p
-    raise Malformed("a varint of more than 5 bytes")
+    raise MalformedError("a varint of more than 5 bytes")
 
 
 def skip_tags(d: bytes, p: int, count: int) -> int:
