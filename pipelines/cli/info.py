@@ -1,5 +1,171 @@
-"""`brokerscope info`."""
+"""`brokerscope info`: what is in these files."""
+
+from __future__ import annotations
+
+import collections
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dissectors.options import Options
+from pipelines.cli import common, progress
+
+if TYPE_CHECKING:
+    from dissectors.capture.reader import Reader
+    from dissectors.engine import Run
 
 
-def info() -> None:
-    """x"""
+@common.guarded
+def info(
+    captures: common.Captures,
+    format: Annotated[str, typer.Option("--format", "-f", metavar="text|json", help="How to write it.")] = "text",
+    decode_as: common.DecodeAs = None,
+    keylog: common.Keylog = None,
+    site: common.Site = "folder",
+    limit: common.Limit = None,
+    quiet: common.Quiet = False,
+) -> None:
+    """What is in these files: format, span, packets, connections, protocols."""
+    if format not in ("text", "json"):
+        raise typer.BadParameter(f"{format!r} is none of text, json", param_hint="--format")
+    options = Options(
+        tables=("connections", "findings"),
+        site=site,
+        decode_as=common.decode_as(decode_as),
+        keylog=keylog,
+        limits=common.limits(limit),
+    )
+    from dissectors.engine import Run
+
+    bar = progress.Bar(quiet=quiet)
+    run = Run(captures, options, bar.update)
+    bar.total = run.files
+    with bar:
+        summary = gather(run)
+    if format == "json":
+        print(json.dumps(summary, ensure_ascii=False))
+    else:
+        for line in lines(summary):
+            print(line)
+    common.tell_problems(run, quiet)
+
+
+def gather(run: Run) -> dict[str, Any]:
+    """Everything that `info` tells, as plain values: times ISO 8601, spans in ns, sizes in bytes."""
+    protocols: dict[str, collections.Counter[str]] = {}
+    software: dict[str, set[str]] = {}
+    findings: collections.Counter[str] = collections.Counter()
+    for table, batch in run.records():
+        if table == "findings":
+            findings.update(f"{severity} {kind}" for severity, kind in _columns(batch, "severity", "kind"))
+            continue
+        names = ("protocol", "client_bytes", "server_bytes", "framed_bytes", "frames", "gap_bytes", "dialect")
+        for protocol, client, server, framed, frames, gaps, dialect in _columns(batch, *names):
+            counts = protocols.setdefault(protocol or "other", collections.Counter())
+            counts.update(
+                connections=1,
+                captured_bytes=(client or 0) + (server or 0),
+                framed_bytes=framed or 0,
+                frames=frames or 0,
+                lost_bytes=gaps or 0,
+            )
+            if dialect:
+                software.setdefault(protocol or "other", set()).add(dialect)
+        for protocol, name, version in _columns(batch, "protocol", "client_software", "client_version"):
+            if name:
+                software.setdefault(protocol or "other", set()).add(f"{name} {version or ''}".strip())
+    return {
+        "files": [_file(reader) for reader in sorted(run.readers, key=lambda r: r.file)],
+        "protocols": {name: {**protocols[name], "seen": sorted(software.get(name, ()))} for name in sorted(protocols)},
+        "findings": dict(sorted(findings.items())),
+    }
+
+
+def _columns(batch: Any, *names: str) -> Any:
+    return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+
+
+def _file(reader: Reader) -> dict[str, Any]:
+    census, notes = reader.census, reader.notes
+    path = Path(reader.path)
+    return {
+        "file": reader.path,
+        "format": reader.format,
+        "compression": reader.compression,
+        "bytes": path.stat().st_size if path.is_file() else None,
+        "packets": census.packets,
+        "packet_bytes": census.bytes,
+        "tcp_packets": census.tcp,
+        "tcp_payload_bytes": census.tcp_payload,
+        "cut_packets": census.cut,
+        "fragments": census.fragments,
+        "first_time": _iso(census.first_ns),
+        "last_time": _iso(census.last_ns),
+        "span_ns": None if census.first_ns is None else (census.last_ns or 0) - census.first_ns,
+        "link_types": reader.link_names,
+        "dropped_packets": getattr(notes, "drops", None),
+        "problem": reader.problem,
+    }
+
+
+def _iso(ns: int | None) -> str | None:
+    if ns is None:
+        return None
+    try:
+        second = datetime.fromtimestamp(ns // 1_000_000_000, UTC)
+    except (ValueError, OverflowError, OSError):  # a damaged file may tell any time
+        return None
+    return f"{second:%Y-%m-%dT%H:%M:%S}.{ns % 1_000_000_000 // 1000:06}Z"
+
+
+# --- for people ------------------------------------------------------------------------------------------------------
+
+
+def lines(summary: dict[str, Any]) -> list[str]:
+    """The text form."""
+    from pipelines.formats import units
+    from pipelines.formats.text import clean
+
+    out: list[str] = []
+
+    def fact(name: str, value: str) -> None:
+        out.append(f"  {name:<13}{value}")
+
+    for file in summary["files"]:
+        out.append(clean(file["file"]))
+        form = file["format"] + (f", {file['compression']}" if file["compression"] else "")
+        size = f", {units.size(file['bytes'])}" if file["bytes"] is not None else ""
+        fact("format", f"{form}{size}; {', '.join(file['link_types']) or 'no packets'}")
+        if file["first_time"]:
+            fact("span", f"{file['first_time']} to {file['last_time']} ({units.duration(file['span_ns'])})")
+        packets = f"{units.count(file['packets'])} ({units.size(file['packet_bytes'])} on the wire)"
+        fact("packets", f"{packets}, {units.count(file['tcp_packets'])} of them TCP")
+        if file["cut_packets"]:
+            fact("cut short", f"{units.count(file['cut_packets'])} packets by the capture's snap length")
+        if file["fragments"]:
+            fact("fragments", units.count(file["fragments"]))
+        if file["dropped_packets"]:
+            fact("dropped", f"{units.count(file['dropped_packets'])} packets, says the capture itself")
+        if file["problem"]:
+            fact("problem", clean(file["problem"]))
+        out.append("")
+    for name, told in summary["protocols"].items():
+        coverage = units.share(told["framed_bytes"] / told["captured_bytes"]) if told["captured_bytes"] else ""
+        connections = f"{units.count(told['connections'])} connection{'s' if told['connections'] != 1 else ''}"
+        if name == "other":
+            out.append(f"{name:<8} {connections}, {units.size(told['captured_bytes'])}")
+            continue
+        out.append(
+            f"{name:<8} {connections}, {units.size(told['captured_bytes'])}, {units.count(told['frames'])} frames"
+            + (f", {coverage} understood" if coverage else "")
+            + (f", {units.size(told['lost_bytes'])} lost" if told["lost_bytes"] else "")
+        )
+        if told["seen"]:
+            out.append(f"{'':<9}{clean(', '.join(told['seen']))}")
+    if summary["findings"]:
+        told = ", ".join(f"{units.count(n)} {kind}" for kind, n in summary["findings"].items())
+        out += ["", f"findings {clean(told)}"]
+    return out

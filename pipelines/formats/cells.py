@@ -1,0 +1,57 @@
+"""Values of an aggregate table as people read them, by the unit of their column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pipelines.formats import units
+
+
+def _text(value: Any) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _rate(value: float) -> str:
+    return f"{units.short_count(value)}/s"
+
+
+def _byte_rate(value: float) -> str:
+    return f"{units.size(value)}/s"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _time(value: Any) -> str:
+    return str(value.strftime("%Y-%m-%d %H:%M:%S.%f"))[:-3]
+
+
+def _list(value: list[Any]) -> str:
+    return ", ".join(str(v) for v in value)
+
+
+# unit -> how its values are written; what is not here is text
+SHOW: dict[str, Callable[[Any], str]] = {
+    "ns": units.duration,
+    "bytes": units.size,
+    "bytes/s": _byte_rate,
+    "1/s": _rate,
+    "share": units.share,
+    "ratio": _ratio,
+    "count": units.count,
+    "time": _time,
+    "list": _list,
+}
+NUMBERS = frozenset({"ns", "bytes", "bytes/s", "1/s", "share", "ratio", "count", "code"})  # to the right
+
+
+def show(value: Any, unit: str) -> str:
+    """One cell; nothing for null."""
+    return "" if value is None else SHOW.get(unit, _text)(value)
+
+
+def head(name: str) -> str:
+    """A column's name as a heading: the unit is seen in the values."""
+    return name.removesuffix("_ns").replace("_", " ")

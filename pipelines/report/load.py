@@ -1,0 +1,54 @@
+"""What `analyze` left behind, read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dissectors.errors import InputError
+
+Row = dict[str, Any]
+TABLE_FOLDER = "tables"
+ABOUT = "analysis.json"
+_ROWS = 20_000  # rows of a table that the page looks at
+
+
+@dataclass
+class Analysis:
+    """The tables, as rows, and what is known about the run."""
+
+    tables: dict[str, list[Row]]
+    about: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)  # rows of each table, also those not loaded
+
+    def __getitem__(self, table: str) -> list[Row]:
+        return self.tables.get(table, [])
+
+
+def load(out: Path) -> Analysis:
+    """Read OUT. Raises InputError where there is nothing to read."""
+    import pyarrow.parquet as pq
+
+    found = sorted((out / TABLE_FOLDER).glob("*.parquet"))
+    if not found:
+        raise InputError(f"{out}: no tables here; `brokerscope analyze CAPTURE… -o {out}` makes them")
+    analysis = Analysis({})
+    for path in found:
+        try:
+            file = pq.ParquetFile(path)
+            names = [name for name in file.schema_arrow.names if not name.endswith("_sketch")]
+            batches = file.iter_batches(batch_size=_ROWS, columns=names)
+            first = next(batches, None)
+            analysis.tables[path.stem] = first.to_pylist() if first is not None else []
+            analysis.rows[path.stem] = file.metadata.num_rows
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: cannot be read: {error}") from None
+    about = out / ABOUT
+    if about.is_file():
+        try:
+            analysis.about = json.loads(about.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{about}: cannot be read: {error}") from None
+    return analysis
