@@ -16,6 +16,7 @@ from dissectors.capture.block import PacketBlock
 from dissectors.capture.files import expand, site_of
 from dissectors.capture.merge import merge
 from dissectors.capture.reader import Reader
+from dissectors.capture.source import open_raw
 from dissectors.errors import InputError
 from dissectors.limits import KIB, Limits
 from dissectors.options import Options
@@ -24,6 +25,7 @@ from dissectors.records import Finding
 from dissectors.session import Session
 from dissectors.sink import Names, Sink, has_tokens, resolve
 from dissectors.tcp.tracker import Tracker
+from dissectors.tls import KeyLog
 
 Batches = Iterator[tuple[str, pa.RecordBatch]]
 ORDERED_BY = {"connections": "start_time"}  # the other tables: time
@@ -37,6 +39,12 @@ class Engine:
         self.sink = sink
         self._protocols = protocols()
         self._trackers: dict[str, Tracker] = {}
+        self.keylog = KeyLog()
+        if options.keylog is not None:
+            try:
+                self.keylog.add(open_raw(options.keylog).read())
+            except OSError as error:
+                raise InputError(f"{options.keylog}: cannot be read: {error}") from error
 
     def feed(self, site: str, block: PacketBlock) -> None:
         """Take a block of a site."""
@@ -65,7 +73,7 @@ class Engine:
         for flow, ended in flows:
             session = flow.session
             if session is None:
-                session = flow.session = Session(site, flow, self._protocols, self.sink, self.options)
+                session = flow.session = Session(site, flow, self._protocols, self.sink, self.options, self.keylog)
             if ended:
                 session.close()
             else:
@@ -94,6 +102,9 @@ class Run:
         spool = _Spool(self.options.limits)
         for site, blocks in self._sites(sink):
             for block in blocks:
+                for reader in self.readers:
+                    while reader.notes.secrets:  # a pcapng file may carry its own key log
+                        engine.keylog.add(reader.notes.secrets.pop())
                 engine.feed(site, block)
                 if self._progress is not None:
                     self._progress(sum(reader.position for reader in self.readers))

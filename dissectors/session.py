@@ -11,24 +11,35 @@ from dissectors.conversation import Conversation, Protocol, Summary
 from dissectors.options import Options
 from dissectors.records import Conn, Connection, Finding
 from dissectors.sink import Sink
-from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap
+from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Flow
+from dissectors.tls import KeyLog, TlsLayer, looks_like_tls
 
 CERTAIN = 0.9
 LIKELY = 0.5
 HINTED = 0.1  # enough where the port is one of the protocol's own
 
-Event = Chunk | Gap
+Events = tuple[list[Chunk | Gap], list[Chunk | Gap]]  # of direction 0 and 1
+Notes = tuple[list[Resent], list[Resent]]
 
 
 class Session:
     """One flow on its way from bytes to records.
 
     Until the protocol is known, events wait here. Recognition looks at the bytes segment by segment, in the order of
-    their delivery, so that its answer does not depend on how the capture was cut.
+    their delivery, so that its answer does not depend on how the capture was cut. A stream that is TLS goes through a
+    layer that gives plaintext where the key log has the secrets; recognition then looks at that.
     """
 
-    def __init__(self, site: str, flow: Flow, protocols: tuple[Protocol, ...], sink: Sink, options: Options) -> None:
+    def __init__(
+        self,
+        site: str,
+        flow: Flow,
+        protocols: tuple[Protocol, ...],
+        sink: Sink,
+        options: Options,
+        keylog: KeyLog | None = None,
+    ) -> None:
         self.site = site
         self.flow = flow
         self.sink = sink
@@ -37,30 +48,40 @@ class Session:
         self.conn: Conn | None = None
         self._client: int | None = flow.opener  # the direction in which the client sends
         self._protocols = protocols
-        self._waiting: tuple[list[Event], list[Event]] | None = ([], [])
+        self._keylog = keylog
+        self._tls: TlsLayer | None = None
+        self._waiting: Events | None = ([], [])
+        self._notes: Notes = ([], [])
         self._prefix = (bytearray(), bytearray())
         self._broken = [False, False]  # a hole ended the prefix
 
     def deliver(self) -> None:
         """Take what the flow delivered."""
         events = self.flow.take()
-        resent = [half.resent for half in self.flow.halves]
+        notes: Notes = (self.flow.halves[0].resent, self.flow.halves[1].resent)
+        for half in self.flow.halves:
+            if half.resent:
+                half.resent = []
+        if self._tls is not None:
+            events, notes = self._decrypt(self._tls, events, notes)
+        self._pass_on(events, notes)
+
+    def _pass_on(self, events: Events, notes: Notes) -> None:
+        """Towards the conversation, or to where events wait for one."""
         if self._waiting is not None:
-            for waiting, fresh in zip(self._waiting, events, strict=True):
-                waiting += fresh
+            for direction in (0, 1):
+                self._waiting[direction].extend(events[direction])
+                self._notes[direction].extend(notes[direction])
             if events[0] or events[1]:
                 self._recognise(events)
-            if self._waiting is not None:
-                return
         elif self.talk is not None:
-            self._feed(events)
-        for half, notes in zip(self.flow.halves, resent, strict=True):
-            if notes:
-                half.resent = []
+            self._feed(events, notes)
 
     def close(self) -> None:
         """The flow has ended."""
         self.deliver()
+        if self._tls is not None:
+            self._pass_on(*_sorted(self._tls.close()))
         if self._waiting is not None:
             self._settle(self._best(final=True))
         if self.talk is not None:
@@ -68,22 +89,63 @@ class Session:
         if self.conn is None:
             self.conn = self._conn(None)
         self._tell_conflicts()
+        self._tell_tls()
         if "connections" in self.sink.tables:
             self.sink.connections.append(self._row(self.talk.summary() if self.talk else Summary()))
 
+    # --- TLS ---
+
+    def _start_tls(self) -> None:
+        """What waits is TLS records: take it through the layer, and look at what comes out."""
+        assert self._waiting is not None
+        raw, notes = self._waiting, self._notes
+        self._tls = TlsLayer(self._keylog)
+        self._waiting, self._notes = ([], []), ([], [])
+        self._prefix = (bytearray(), bytearray())
+        self._broken = [False, False]
+        self._pass_on(*self._decrypt(self._tls, raw, notes))
+
+    @staticmethod
+    def _decrypt(tls: TlsLayer, events: Events, notes: Notes) -> tuple[Events, Notes]:
+        out = []
+        for direction in (0, 1):
+            for event in events[direction]:
+                out += tls.receive(direction, event)
+            for note in notes[direction]:
+                out += tls.note_resent(direction, note)
+        return _sorted(out)
+
+    def _tell_tls(self) -> None:
+        if self._tls is not None and self._tls.problem and self._keylog and "findings" in self.sink.tables:
+            flow = self.flow
+            self.sink.findings.append(
+                Finding(
+                    self.conn,
+                    "not_decrypted",
+                    "info",
+                    message=self._tls.problem,
+                    time=flow.first_time,
+                    place=flow.first_place,
+                )
+            )
+
     # --- recognition ---
 
-    def _recognise(self, events: tuple[list[Event], list[Event]]) -> None:
+    def _recognise(self, events: Events) -> None:
         forced = self._forced()
-        if forced is not None:
-            self._settle(forced)
-            return
         for direction, data in _pieces(events):
             if data is None:
                 self._broken[direction] = True
             elif not self._broken[direction]:
                 self._prefix[direction].extend(data)
-            verdict = self._best(final=False)
+            if self._tls is None:
+                tls = looks_like_tls(bytes(self._prefix[0]), bytes(self._prefix[1]))
+                if tls:
+                    self._start_tls()
+                    return
+                if tls is None and len(self._prefix[0]) + len(self._prefix[1]) < self.options.limits.sniff_bytes:
+                    continue
+            verdict = forced or self._best(final=False)
             if verdict is not None:
                 self._settle(verdict)
                 return
@@ -125,6 +187,7 @@ class Session:
     def _settle(self, verdict: tuple[Protocol | None, int] | None) -> None:
         protocol, client = verdict or (None, self._guess_client())
         waiting, self._waiting = self._waiting, None
+        notes, self._notes = self._notes, ([], [])
         self._prefix = (bytearray(), bytearray())
         self._client = client
         if protocol is None or waiting is None:
@@ -134,17 +197,16 @@ class Session:
         self.talk = protocol.conversation(
             self.conn, self.sink, self.options, midstream=not (halves[0].syn or halves[1].syn)
         )
-        self._feed(waiting)
+        self._feed(waiting, notes)
 
-    def _feed(self, events: tuple[list[Event], list[Event]]) -> None:
+    def _feed(self, events: Events, notes: Notes) -> None:
         talk = self.talk
         assert talk is not None
         client = self._client
         for direction in (0, 1):
             side = CLIENT if direction == client else SERVER
-            for note in self.flow.halves[direction].resent:
+            for note in notes[direction]:
                 talk.note_resent(side, note)
-            self.flow.halves[direction].resent = []
             for event in events[direction]:
                 talk.receive(side, event)
         talk.advance()
@@ -153,6 +215,8 @@ class Session:
         """Who opened the connection; where nothing tells, the lower port is the server's."""
         if self._client is not None:
             return self._client
+        if self._tls is not None and self._tls.sni is not None:
+            return self._tls.client
         known = {port for protocol in self._protocols for port in protocol.ports}
         a_port, b_port = self.flow.ends[2], self.flow.ends[5]
         if (a_port in known) != (b_port in known):
@@ -207,7 +271,9 @@ class Session:
             client_software=summary.client_software,
             client_version=summary.client_version,
             server_version=summary.server_version,
-            tls=False,
+            tls=self._tls is not None,
+            tls_version=self._tls.version if self._tls is not None else None,
+            sni=self._tls.sni if self._tls is not None else None,
             via=via or None,
             start_time=flow.first_time,
             end_time=flow.last_time,
@@ -235,7 +301,19 @@ class Session:
         )
 
 
-def _pieces(events: tuple[list[Event], list[Event]]) -> Iterator[tuple[int, bytes | None]]:
+def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Notes]:
+    """What a TLS layer gives, by direction."""
+    plain: Events = ([], [])
+    notes: Notes = ([], [])
+    for direction, event in events:
+        if isinstance(event, Resent):
+            notes[direction].append(event)
+        else:
+            plain[direction].append(event)
+    return plain, notes
+
+
+def _pieces(events: Events) -> Iterator[tuple[int, bytes | None]]:
     """The segments in both directions' events in the order of delivery: (direction, bytes, or None for a hole)."""
 
     def split(direction: int) -> Iterator[tuple[int, int, bytes | None]]:
@@ -243,9 +321,10 @@ def _pieces(events: tuple[list[Event], list[Event]]) -> Iterator[tuple[int, byte
             if isinstance(event, Gap):
                 yield event.order, direction, None
                 continue
-            bounds = [s - event.offset for s in event.starts] + [len(event.data)]
-            for order, start, end in zip(event.orders, bounds, bounds[1:], strict=False):
-                yield order, direction, event.data[start:end]
+            offset, starts, last = event.offset, event.starts, len(event.starts) - 1
+            for i, order in enumerate(event.orders):
+                end = starts[i + 1] - offset if i < last else len(event.data)
+                yield order, direction, event.data[starts[i] - offset : end]
 
     for _, direction, data in heapq.merge(split(0), split(1), key=lambda piece: piece[0]):
         yield direction, data

@@ -1,0 +1,118 @@
+"""The invariants of the design, on real captures: one set of records however they are cut, every byte accounted for."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dissectors
+from dissectors.limits import Limits
+from dissectors.records import TABLES
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+CAPTURES = sorted(p for p in SAMPLES.iterdir() if p.suffix in (".pcap", ".pcapng"))
+CLASSIC = [p for p in CAPTURES if p.suffix == ".pcap"]
+WHERE = ("file", "packet", "request_file", "request_packet", "response_file", "response_packet", "site", "evidence")
+
+
+def rows(paths: list[Path] | Path, **more: Any) -> dict[str, list[str]]:
+    """Every row of every table, comparable: without the file's name and the packet's number in it."""
+    given = [str(p) for p in (paths if isinstance(paths, list) else [paths])]
+    tables = dissectors.dissect(given, tables=list(TABLES), full=True, payloads=True, **more)
+    return {
+        name: sorted(repr({k: v for k, v in row.items() if k not in WHERE}) for row in table.to_pylist())
+        for name, table in tables.items()
+    }
+
+
+def packets(path: Path) -> tuple[bytes, list[bytes]]:
+    """File header and packet records of a little-endian classic pcap."""
+    data = path.read_bytes()
+    assert data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1")
+    out, at = [], 24
+    while at < len(data):
+        size = 16 + struct.unpack_from("<I", data, at + 8)[0]
+        out.append(data[at : at + size])
+        at += size
+    return data[:24], out
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("block_bytes", [700, 20_000])
+def test_records_do_not_depend_on_the_block_size(path: Path, block_bytes: int) -> None:
+    assert rows(path, limits=Limits(block_bytes=block_bytes)) == rows(path)
+
+
+@pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
+def test_records_do_not_depend_on_how_a_capture_is_cut_into_files(path: Path, tmp_path: Path) -> None:
+    head, all_packets = packets(path)
+    rng = random.Random(7)
+    cuts = sorted(rng.sample(range(1, len(all_packets)), 9))
+    for i, (a, b) in enumerate(zip([0, *cuts], [*cuts, len(all_packets)], strict=True)):
+        data = head + b"".join(all_packets[a:b])
+        name = tmp_path / f"ring-{i:03d}"
+        name.write_bytes(gzip.compress(data) if i % 2 else data)
+    assert rows(tmp_path) == rows(path)
+
+
+@pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
+def test_records_do_not_depend_on_the_column_path_of_tcp(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dissectors.tcp.tracker import Tracker
+
+    want = rows(path)
+    original = Tracker.__init__
+
+    def slow(self: Tracker, limits: Limits) -> None:
+        original(self, limits)
+        self.fast = False
+
+    monkeypatch.setattr(Tracker, "__init__", slow)
+    assert rows(path) == want
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)
+def test_every_captured_byte_is_framed_skipped_or_pending(path: Path) -> None:
+    for row in dissectors.dissect([path], tables=["connections"])["connections"].to_pylist():
+        if row["tls"]:
+            continue  # what is framed then is plaintext
+        accounted = row["framed_bytes"] + row["skipped_bytes"] + row["pending_bytes"]
+        assert accounted == row["client_bytes"] + row["server_bytes"], row["connection"]
+
+
+@pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
+@pytest.mark.parametrize("share", [0.01, 0.05])
+def test_bytes_are_conserved_and_nothing_is_invented_when_packets_are_lost(
+    path: Path, share: float, tmp_path: Path
+) -> None:
+    head, all_packets = packets(path)
+    rng = random.Random(5)
+    kept = [p for p in all_packets if rng.random() >= share]
+    lossy = tmp_path / "lossy.pcap"
+    lossy.write_bytes(head + b"".join(kept))
+    whole, found = dissectors.dissect([path]), dissectors.dissect([lossy])
+    for row in found["connections"].to_pylist():
+        accounted = row["framed_bytes"] + row["skipped_bytes"] + row["pending_bytes"]
+        if row["protocol"]:
+            assert accounted == row["client_bytes"] + row["server_bytes"], row["connection"]
+    known = {(r["client_port"], r["correlation_id"], r["api"]) for r in whole["exchanges"].to_pylist()}
+    known |= {(port, correlation, None) for port, correlation, _ in known}  # an orphan may not know its api
+    assert {(r["client_port"], r["correlation_id"], r["api"]) for r in found["exchanges"].to_pylist()} <= known
+    bad = [b for b in found["batches"].to_pylist() if b["verdict"] == "bad"]
+    assert len(bad) <= sum(b["verdict"] == "bad" for b in whole["batches"].to_pylist())
+
+
+@pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
+def test_records_do_not_depend_on_packets_captured_twice(path: Path, tmp_path: Path) -> None:
+    head, all_packets = packets(path)
+    rng = random.Random(3)
+    doubled = [p for packet in all_packets for p in ([packet] * (2 if rng.random() < 0.2 else 1))]
+    twice = tmp_path / "twice.pcap"
+    twice.write_bytes(head + b"".join(doubled))
+    got, want = rows(twice), rows(path)
+    for table in ("exchanges", "batches", "errors", "messages"):
+        assert got[table] == want[table], table
