@@ -1,0 +1,49 @@
+"""Messages that came in chunks, put together again.
+
+A producer sends the chunks of a message in order, those of several producers may mix; each carries the message's uuid,
+its own number and how many there are. What is incomplete is kept under a ceiling for all together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dissectors.pulsar.entries import Seen
+
+Key = tuple[str, int | None, str, str]  # role, producer or consumer id, producer name, uuid
+
+
+class Chunks:
+    """Unfinished messages of one connection, oldest first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._parts: dict[Key, list[bytes]] = {}
+
+    def add(self, seen: Seen) -> bytes | None:
+        """Take a chunk. The whole message where this completes it; None where it does not, or where one is missing."""
+        meta = seen.meta
+        key = (seen.role, seen.noted.id, meta.producer_name, meta.uuid)
+        parts = self._parts.get(key, [])
+        if meta.chunk_id == 0:
+            self._drop(key)
+            parts = []
+        elif meta.chunk_id < len(parts):
+            return None  # sent again
+        if seen.plain is None or meta.chunk_id != len(parts):
+            self._drop(key)
+            return None
+        parts.append(bytes(seen.plain))
+        if meta.chunk_id + 1 == meta.num_chunks_from_msg:
+            self._drop(key)
+            return b"".join(parts)
+        self._parts[key] = parts
+        self._held += len(parts[-1])
+        while self._held > self._limit:
+            self._drop(next(iter(self._parts)))
+        return None
+
+    def _drop(self, key: Key) -> None:
+        self._held -= sum(map(len, self._parts.pop(key, ())))

@@ -1,0 +1,241 @@
+"""One Pulsar connection: frames in, rows out. The work is done next door; this says in which order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dissectors.conversation import Conversation, Frame, Summary
+from dissectors.options import Options
+from dissectors.pulsar import frames
+from dissectors.pulsar.batches import Entry
+from dissectors.pulsar.commands import (
+    ACK,
+    ASK,
+    CLOSE_CONSUMER,
+    CLOSE_PRODUCER,
+    CONNECTED,
+    ERROR,
+    FIRST,
+    KEYS,
+    PAYLOAD,
+    PRODUCER_SUCCESS,
+    SEND_RECEIPT,
+    TELL,
+    Command,
+    Part,
+)
+from dissectors.pulsar.decode import Decoded, decode, first_number, to_dict
+from dissectors.pulsar.emit import Emitter, signed
+from dissectors.pulsar.entries import Entries, position_of
+from dissectors.pulsar.errors import Fault, fault
+from dissectors.pulsar.match import Asked, Key, Matcher
+from dissectors.pulsar.state import State
+from dissectors.records import Conn
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import CLIENT, SERVER, Gap
+
+NOBODY = -1  # the request_id, 2^64-1, of what answers no request
+_BROKERS_TELL = frozenset((CLOSE_PRODUCER, CLOSE_CONSUMER))  # clients ask for it, brokers just say so
+
+
+class PulsarConversation(Conversation):
+    """See dissectors.conversation.Conversation."""
+
+    def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
+        super().__init__(conn, sink, options, midstream=midstream)
+        self.state = State(options.limits.pending)
+        self.matcher = Matcher(options.limits.pending)
+        self.emit = Emitter(conn, sink, self.state)
+        self.entries = Entries(self)
+        self.limits = [options.limits.frame_bytes, options.limits.frame_bytes]
+        self._full = sink.full and "exchanges" in sink.tables
+        self._newcomers: set[int] = set()  # types that no table knows, and that were told
+
+    # --- frames ---
+
+    def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
+        return frames.measure(buf, pos, end, self.limits[direction])
+
+    def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
+        return frames.search(buf, pos, end, self.limits[direction], direction, final)
+
+    def on_gap(self, direction: int, gap: Gap) -> None:
+        self.matcher.gap(direction)
+
+    def on_frame(self, frame: Frame) -> None:
+        decoded = decode(frame)
+        if decoded.defect is not None:
+            self.finding_at(frame, "malformed_frame", "error", decoded.defect, type=decoded.code)
+        command = decoded.command
+        if command is None:
+            self._newcomer(frame, decoded)
+            return
+        part = _part(command, frame.direction, decoded.body)
+        if part is ASK:
+            self._ask(frame, decoded, command)
+        elif part is TELL:
+            self._tell(frame, decoded, command)
+        else:
+            self._answer(frame, decoded, command, part)
+
+    def on_close(self) -> None:
+        for asked in self.matcher.rest():
+            self._give_up(asked)
+
+    def summary(self) -> Summary:
+        state = self.state
+        return (
+            super()
+            .summary()
+            ._replace(
+                dialect=state.dialect,
+                client_software=state.client_software,
+                client_version=state.client_version,
+                server_version=state.server_version,
+            )
+        )
+
+    # --- the parts that a command may take ---
+
+    def _ask(self, frame: Frame, decoded: Decoded, command: Command) -> None:
+        asked = self._noted(frame, decoded, command)
+        if decoded.body is not None:
+            self.state.learn(command.name, decoded.body, asked)
+        key = _key(command, decoded.body)
+        if key is None:
+            self._give_up(asked)
+            return
+        self._open(frame.direction, key, asked)
+
+    def _tell(self, frame: Frame, decoded: Decoded, command: Command) -> None:
+        self.emit.told(frame.direction, self._noted(frame, decoded, command))
+
+    def _answer(self, frame: Frame, decoded: Decoded, command: Command, part: Part) -> None:
+        body = decoded.body
+        key = self._answered(frame.direction, command, body)
+        asked = None if key is None else self.matcher.peek(frame.direction, key)
+        told = self._noted(frame, decoded, command)
+        error = None
+        if body is not None:
+            error = fault(body)
+            self.state.learn(command.name, body, asked or told)
+            if command.code == CONNECTED and self.state.max_message_size is not None:
+                self.limits[SERVER] = self.state.max_message_size + frames.PADDING
+        if key is None or asked is None:
+            if part is FIRST or told.correlation_id == NOBODY:
+                self.emit.told(frame.direction, told, error)
+            else:
+                self.emit.response(told, "orphan", error)
+        elif command.code == PRODUCER_SUCCESS and not body.producer_ready:
+            asked.waits = True  # the producer is queued for an exclusive topic: the answer proper is still to come
+            self.emit.told(frame.direction, told)
+        else:
+            self._close(frame, key, told, error)
+
+    def _newcomer(self, frame: Frame, decoded: Decoded) -> None:
+        """A command that is newer than the table. Most carry a request id in field 1; that is all we go by."""
+        if decoded.code not in self._newcomers and len(self._newcomers) < 64:
+            self._newcomers.add(decoded.code)
+            self.finding_at(
+                frame, "unknown_api", "warning", f"Command type {decoded.code} is not known", type=decoded.code
+            )
+        number = first_number(frame, decoded.after)
+        told = Asked(decoded.code, str(decoded.code), None, frame, None if number is None else signed(number))
+        key = ("newcomer", number)
+        if number is not None and self.matcher.peek(frame.direction, key) is not None:
+            self._close(frame, key, told, None)
+        elif number is not None and frame.direction == CLIENT:
+            self._open(frame.direction, key, told)
+        else:
+            self.emit.told(frame.direction, told)
+
+    # --- open requests ---
+
+    def _open(self, direction: int, key: Key, asked: Asked) -> None:
+        overdue = self.matcher.ask(direction, key, asked)
+        if overdue is not None:
+            self._give_up(overdue)
+
+    def _answered(self, direction: int, command: Command, body: Any) -> Key | None:
+        """The key under which something is open that this command may answer."""
+        key = _key(command, body)
+        if key is None:
+            return None
+        if command.by == "ping":
+            for lost in self.matcher.outlived(direction, key):
+                self._give_up(lost)
+        keys = [key]
+        if command.by == "request":
+            keys.append(("newcomer", *key[1:]))
+        if command.code == ERROR:
+            keys.append(("connect",))  # a refused login is told with a filler for an id
+        for key in keys:
+            asked = self.matcher.peek(direction, key)
+            if asked is not None and (
+                asked.command is None or command.code == ERROR or command.name in asked.command.answers
+            ):
+                return key
+        return None
+
+    def _close(self, frame: Frame, key: Key, told: Asked, error: Fault | None) -> None:
+        asked = self.matcher.answer(frame.direction, key)
+        assert asked is not None
+        self.entries.settle(asked, told, error)
+        self.emit.call(asked, frame, told, error)
+
+    def _give_up(self, asked: Asked) -> None:
+        self.entries.settle(asked, None, None)
+        self.emit.request(asked, "oneway" if asked.command is None else "unanswered")
+
+    # --- what a row needs of a frame ---
+
+    def _noted(self, frame: Frame, decoded: Decoded, command: Command) -> Asked:
+        body = decoded.body
+        noted = Asked(command.code, command.name, command, frame, _correlation(command, body))
+        self.state.subject(noted, command, body)
+        entry = None
+        if command.code in PAYLOAD:
+            entry = self.entries.read(frame, decoded, noted)
+        elif command.code == SEND_RECEIPT and body is not None and body.HasField("message_id"):
+            noted.position = position_of(body.message_id)
+        if self._full:
+            noted.body = _text(body, entry, decoded)
+        return noted
+
+
+def _part(command: Command, direction: int, body: Any) -> Part:
+    if command.part is ASK and (
+        (command.code in _BROKERS_TELL and direction == SERVER)
+        or (command.code == ACK and not (body is not None and body.HasField("request_id")))
+    ):
+        return TELL
+    return command.part
+
+
+def _key(command: Command, body: Any) -> Key | None:
+    """What answers to this command are found by; None where an id is missing."""
+    key: list[Any] = [command.by]
+    for name in KEYS[command.by]:
+        if body is None or not body.HasField(name):
+            return None
+        key.append(getattr(body, name))
+    return tuple(key)
+
+
+def _correlation(command: Command, body: Any) -> int | None:
+    ids = KEYS.get(command.by)
+    return signed(getattr(body, ids[-1])) if ids and body is not None and body.HasField(ids[-1]) else None
+
+
+def _text(body: Any, entry: Entry | None, decoded: Decoded) -> str | None:
+    """A command as JSON: its fields, and what came with it."""
+    if body is None:
+        return None
+    shown = to_dict(body)
+    if entry is not None:
+        if entry.broker is not None:
+            shown["broker_entry_metadata"] = to_dict(entry.broker)
+        if entry.meta is not None:
+            shown["metadata"] = to_dict(entry.meta)
+    return json.dumps(shown, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,98 @@
+"""Where a frame ends, and where one starts after bytes were lost. All integers are big-endian.
+
+    0  4  total size      bytes that follow this field
+    4  4  command size
+    8     command         BaseCommand, a protobuf message:
+             0x08, type               field 1, a varint
+             (type << 3) | 2, size    the field that has the command's own number, a varint and a length
+    then, for SEND and MESSAGE only: entry metadata, checksum, message metadata, payload (batches.py)
+
+A command without payload has total size == command size + 4, and a command holds nothing but its type and its one
+field; so the two sizes, the type, the tag and the field's size agree in some 55 bits: one header is proof of a frame.
+
+Source: Pulsar binary protocol specification, "Framing".
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from dissectors.conversation import INVALID, MORE
+from dissectors.pulsar.commands import COMMANDS, PAYLOAD
+
+PADDING = 10 * 1024
+"""A frame may be this much larger than max_message_size (Commands.MESSAGE_SIZE_FRAME_PADDING)."""
+
+_SIZES = struct.Struct(">II").unpack_from
+_LEAST = 10  # two sizes, the type's tag and one byte of the type
+_SHORTEST = 12  # of frames that a search may find: sizes, type, tag, size 0
+_FIELD = 0x08  # tag of BaseCommand.type
+
+
+def measure(buf: bytes, pos: int, end: int, limit: int) -> int:
+    """Size of the frame at `pos`, MORE or INVALID. Types that are not known are frames like any other."""
+    if end - pos < _LEAST:
+        return MORE
+    total, command = _SIZES(buf, pos)
+    if command + 4 <= total <= limit and command >= 2 and buf[pos + 8] == _FIELD:
+        return int(total) + 4
+    return INVALID
+
+
+def sender_bit(direction: int) -> int:
+    return 1 << direction
+
+
+def judge(buf: bytes, pos: int, end: int, limit: int, direction: int) -> int:
+    """Size of the frame at `pos` if its header proves it, MORE where bytes are wanting, INVALID where it is none."""
+    have = end - pos
+    if have < _LEAST:
+        return MORE
+    total, command = _SIZES(buf, pos)
+    known = COMMANDS.get(buf[pos + 9])
+    if known is None or not known.sender & sender_bit(direction) or buf[pos + 8] != _FIELD or total > limit:
+        return INVALID
+    if command + 8 > total if known.code in PAYLOAD else command + 4 != total:
+        return INVALID
+    tag = _tag(known.code)
+    at = pos + 10
+    here = buf[at : min(end, at + len(tag))]
+    if here != tag[: len(here)]:
+        return INVALID
+    at += len(tag)
+    size = shift = 0
+    while at < end and shift < 35:
+        byte = buf[at]
+        at += 1
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return int(total) + 4 if at - pos - 8 + size == command else INVALID
+    return MORE if shift < 35 else INVALID
+
+
+def search(buf: bytes, pos: int, end: int, limit: int, direction: int, final: bool) -> tuple[int, bool]:
+    """The first index in [pos, end) at which a frame of this sender is proven; see Conversation.resync."""
+    for match in _STARTS[direction].finditer(buf, pos + 8, end):
+        at = match.start() - 8
+        size = judge(buf, at, end, limit, direction)
+        if size > 0:
+            return at, True
+        if size == MORE and not final:
+            return at, False
+    return (end, False) if final else (max(pos, end - _SHORTEST + 1), False)
+
+
+def _tag(code: int) -> bytes:
+    tag = code << 3 | 2
+    return bytes([tag]) if tag < 0x80 else bytes([tag & 0x7F | 0x80, tag >> 7])
+
+
+def _starts(direction: int) -> re.Pattern[bytes]:
+    """What the commands of a sender begin with: type and tag."""
+    codes = [command.code for command in COMMANDS.values() if command.sender & sender_bit(direction)]
+    return re.compile(b"\x08(?=" + b"|".join(re.escape(bytes([code]) + _tag(code)) for code in codes) + b")")
+
+
+_STARTS = (_starts(0), _starts(1))

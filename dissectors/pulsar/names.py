@@ -1,0 +1,72 @@
+"""What ids stand for on one connection: producer_id and consumer_id -> topic, partition, names, subscription.
+
+An id is known only from the PRODUCER or SUBSCRIBE that introduced it on the same connection. Where that was not
+captured the id stays without a name: ids are counted per client and say nothing by themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+_PARTITION = re.compile(r"^(.*)-partition-(\d{1,9})$", re.DOTALL)
+
+
+class Topic(NamedTuple):
+    """A topic as records show it: the full name without the partition's suffix."""
+
+    name: str
+    partition: int | None
+
+
+@lru_cache(maxsize=4096)
+def topic(name: str) -> Topic:
+    """`orders`, `tenant/ns/orders` and `persistent://tenant/ns/orders-partition-3`, as brokers read them.
+
+    A name without a domain is persistent; one without a namespace is in public/default (TopicName.get).
+    """
+    if "://" not in name:
+        name = f"persistent://{name}" if "/" in name else f"persistent://public/default/{name}"
+    match = _PARTITION.match(name)
+    return Topic(match[1], int(match[2])) if match else Topic(name, None)
+
+
+class Party(NamedTuple):
+    """A producer or a consumer."""
+
+    topic: Topic
+    name: str | None = None  # producer or consumer name
+    subscription: str | None = None
+    compacted: bool = False  # a consumer that reads the compacted topic
+
+
+class Names:
+    """Producers and consumers of one connection, the newest `limit` of each."""
+
+    def __init__(self, limit: int) -> None:
+        self.producers: dict[int, Party] = {}
+        self.consumers: dict[int, Party] = {}
+        self.scalable: dict[int, Party] = {}  # consumers of whole scalable topics, which have ids of their own
+        self._limit = limit
+
+    def produce(self, producer_id: int, party: Party) -> None:
+        self._put(self.producers, producer_id, party)
+
+    def consume(self, consumer_id: int, party: Party) -> None:
+        self._put(self.consumers, consumer_id, party)
+
+    def follow(self, consumer_id: int, party: Party) -> None:
+        self._put(self.scalable, consumer_id, party)
+
+    def called(self, producer_id: int, name: str) -> None:
+        """The broker has chosen, or confirmed, a producer's name."""
+        party = self.producers.get(producer_id)
+        if party is not None:
+            self.producers[producer_id] = party._replace(name=name)
+
+    def _put(self, parties: dict[int, Party], id_: int, party: Party) -> None:
+        parties.pop(id_, None)
+        parties[id_] = party
+        if len(parties) > self._limit:
+            parties.pop(next(iter(parties)))
