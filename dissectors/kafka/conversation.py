@@ -18,6 +18,7 @@ from dissectors.kafka.decode import (
     SASL_HANDSHAKE,
     SHARE_FETCH,
     UNSUPPORTED_VERSION,
+    Full,
     Spoken,
     after_tags,
     spoken,
@@ -142,12 +143,12 @@ class KafkaConversation(Conversation):
             if said.request_tags:
                 body = after_tags(data, body)
             skim = said.skim_request(data, body, have)
-            if self.sink.full and frame.complete:
-                call.text = to_json(said.full_request(data, body, have))
+            if self.sink.full:
+                call.text = self._full(frame, said, "request", said.full_request(data, body, have))
         except NOT_DECODED as trouble:
             self._malformed(frame, said, "request", trouble)
             return
-        if frame.complete and not skim.whole and not self.sink.full:
+        if not skim.whole and not self.sink.full:
             self._malformed(frame, said, "request", "it ends early")
         call.topics, call.partitions, call.values = skim.topics, skim.partitions, skim.values
         if skim.names:
@@ -222,14 +223,14 @@ class KafkaConversation(Conversation):
             if said.response_tags:
                 body = after_tags(data, body)
             skim = said.skim_response(data, body, have)
-            if self.sink.full and frame.complete:
-                text = to_json(said.full_response(data, body, have))
+            if self.sink.full:
+                text = self._full(frame, said, "response", said.full_response(data, body, have))
         except NOT_DECODED as trouble:
             self._malformed(frame, said, "response", trouble)
             self._produced(call, {}, None)
             self.emit.exchange("call", call, Answer(frame))
             return
-        if frame.complete and not skim.whole and not self.sink.full:
+        if not skim.whole and not self.sink.full:
             self._malformed(frame, said, "response", "it ends early")
         faults = skim.faults
         if skim.names:
@@ -300,6 +301,22 @@ class KafkaConversation(Conversation):
     def _unanswered(self, call: Call, complete: bool | None) -> None:
         self._produced(call, {}, None)
         self.emit.exchange("unanswered", call, Answer(), complete=complete)
+
+    def _full(self, frame: Frame, said: Spoken, what: str, full: Full) -> str:
+        """A body as JSON; what is odd about it becomes a finding."""
+        if full.trouble:
+            self._malformed(frame, said, what, full.trouble)
+        elif full.left and frame.complete:
+            self.finding_at(
+                frame,
+                "trailing_bytes",
+                "info",
+                f"{full.left} bytes follow the body of this {said.api} {what}; brokers ignore them",
+                api=said.api,
+                version=said.version,
+                bytes=full.left,
+            )
+        return to_json(full.body)
 
     def _malformed(self, frame: Frame, said: Spoken, what: str, trouble: object) -> None:
         if frame.complete:

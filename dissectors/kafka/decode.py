@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from dissectors.kafka import schema
 from dissectors.kafka.full import decoder
@@ -25,6 +25,30 @@ NOT_DECODED = (struct.error, IndexError, MalformedError)
 PRODUCE, FETCH, CONTROLLED_SHUTDOWN, SASL_HANDSHAKE, API_VERSIONS = 0, 1, 7, 17, 18
 SASL_AUTHENTICATE, FETCH_SNAPSHOT, SHARE_FETCH = 36, 59, 78
 UNSUPPORTED_VERSION = 35
+
+
+class Full(NamedTuple):
+    """A body as a dict, as far as it could be read."""
+
+    body: dict[str, Any]
+    left: int  # bytes after it, which brokers ignore
+    trouble: str | None  # why it could not be read whole
+
+    @property
+    def exact(self) -> bool:
+        return self.trouble is None and not self.left
+
+
+def full(name: str, version: int, data: bytes, start: int, end: int) -> Full:
+    """Decode a message that ends at `end`."""
+    body: dict[str, Any] = {}
+    try:
+        stop = decoder(name, version)(data, start, end, body)
+    except NOT_DECODED as trouble:
+        return Full(body, 0, str(trouble) or "it ends early")
+    if stop > end:
+        return Full(body, 0, f"it ends {stop - end} bytes after its frame")
+    return Full(body, end - stop, None)
 
 
 class Spoken:
@@ -50,13 +74,13 @@ class Spoken:
     def skim_response(self) -> Skimmer:
         return skimmer(f"{self.api}Response", self.version)
 
-    def full_request(self, data: bytes, start: int, end: int) -> dict[str, Any]:
-        """The body of a request; raises one of NOT_DECODED."""
-        return _whole(f"{self.api}Request", self.version, data, start, end)
+    def full_request(self, data: bytes, start: int, end: int) -> Full:
+        """The body of a request."""
+        return full(f"{self.api}Request", self.version, data, start, end)
 
-    def full_response(self, data: bytes, start: int, end: int) -> dict[str, Any]:
-        """The body of a response; raises one of NOT_DECODED."""
-        return _whole(f"{self.api}Response", self.version, data, start, end)
+    def full_response(self, data: bytes, start: int, end: int) -> Full:
+        """The body of a response."""
+        return full(f"{self.api}Response", self.version, data, start, end)
 
 
 _SPOKEN: dict[tuple[int, int], Spoken] = {}
@@ -79,15 +103,6 @@ def after_tags(data: bytes, at: int) -> int:
     if count > 127:
         count, at = varint(data, at, count)
     return skip_tags(data, at, count)
-
-
-def _whole(name: str, version: int, data: bytes, start: int, end: int) -> dict[str, Any]:
-    body, stop = decoder(name, version)(data, start, end)
-    if stop != end:
-        raise MalformedError(
-            f"{name} v{version} ends {abs(end - stop)} bytes {'before' if stop < end else 'after'} its frame"
-        )
-    return body
 
 
 __all__ = ["NOT_DECODED", "Skim", "Spoken", "after_tags", "spoken"]

@@ -91,20 +91,18 @@ def decodes_request(said: Spoken, buf: bytes, pos: int) -> bool:
     size, _, _, _, client = REQUEST_HEAD.unpack_from(buf, pos)
     body = pos + (HEAD + max(0, client) if said.has_client_id else HEAD - 2)
     try:
-        said.full_request(buf, after_tags(buf, body) if said.request_tags else body, pos + 4 + size)
+        return said.full_request(buf, after_tags(buf, body) if said.request_tags else body, pos + 4 + size).exact
     except NOT_DECODED:
         return False
-    return True
 
 
 def decodes_response(said: Spoken, buf: bytes, pos: int, size: int) -> bool:
     """Whether the `size` bytes at buf[pos] are a response of this API and version."""
     body = pos + 8
     try:
-        said.full_response(buf, after_tags(buf, body) if said.response_tags else body, pos + size)
+        return said.full_response(buf, after_tags(buf, body) if said.response_tags else body, pos + size).exact
     except NOT_DECODED:
         return False
-    return True
 
 
 def search_request(buf: bytes, pos: int, end: int) -> int | None:

@@ -21,8 +21,9 @@ from dissectors.kafka.writer import FIXED, SIZES, TEXT, Writer
 
 UNKNOWN_TAGS = "_unknownTags"
 
-Decoder = Callable[[bytes, int, int], tuple[dict[str, Any], int]]
-"""(data, start, end) -> the message and the index after it; raises MalformedError, IndexError or struct.error."""
+Decoder = Callable[[bytes, int, int, dict[str, Any]], int]
+"""(data, start, end, body) -> the index after the message; fills `body` as it reads, so that of a message that ends too
+early everything before its end is there. Raises MalformedError, IndexError or struct.error."""
 
 
 @cache
@@ -45,92 +46,79 @@ def number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
+Put = Callable[[str], str]
+"""expression -> the statement that puts its value where it belongs"""
+
+
 class FullWriter(Writer):
-    """Writes `full(d, p, end) -> (dict, p)`."""
+    """Writes `full(d, p, end, body) -> p`."""
 
     def __init__(self, message: Message, version: int) -> None:
         super().__init__(message, version)
-        self.scope |= {"uuid": uuid_text, "number": number, "unpack": struct.unpack_from}
-        self.names: dict[int, str] = {}  # id of a field -> the variable that holds it
+        self.scope |= {"uuid": uuid_text, "number": number, "unpack": struct.unpack_from, "base64": base64_text}
 
     def decoder(self) -> Decoder:
-        out = self.struct(self.message.fields)
+        self.struct(self.message.fields, "body")
         self.flush()
-        self.line(f"return {out}, p")
-        return self.compile("full", "d, p, end")
+        self.line("return p")
+        return self.compile("full", "d, p, end, body")
 
-    def struct(self, fields: tuple[Field, ...]) -> str:
-        """Read a struct; the variable that holds its dict."""
-        parts = [f"{field.name!r}: {self.shown(field, self.read(field), fields)}" for field in self.plain(fields)]
-        out = self.var("o")
+    def struct(self, fields: tuple[Field, ...], out: str) -> None:
+        """Read a struct into the dict `out`."""
+        values: dict[str, str] = {}  # field -> the variable that holds it
+        for field in self.plain(fields):
+            self.read(field, _item(out, field), values)
         if self.flexible:
-            tags = self.var("t")
-            self.varint(tags)
-            self.line(f"{out} = {{{', '.join(parts)}}}")
-            with self.block(f"if {tags}:"):
-                self.tags(tags, out, self.tagged(fields), fields)
-        else:
-            self.flush()
-            self.line(f"{out} = {{{', '.join(parts)}}}")
-        return out
+            self.tags(out, self.tagged(fields), values)
 
-    def tags(self, count: str, out: str, known: list[Field], fields: tuple[Field, ...]) -> None:
+    def tags(self, out: str, known: list[Field], values: dict[str, str]) -> None:
         """Read tagged fields into the dict `out`."""
-        self.guard(count)
-        tag, size, stop = self.var("tag"), self.var("n"), self.var("q")
-        with self.block(f"for _ in range({count}):"):
-            self.varint(tag)
-            self.varint(size)
-            self.guard(size)
-            self.line(f"{stop} = p + {size}")
-            for i, field in enumerate(known):
-                with self.block(f"{'elif' if i else 'if'} {tag} == {field.tag}:"):
-                    value = self.read(field)
-                    self.flush()
-                    self.line(f"{out}[{field.name!r}] = {self.shown(field, value, fields)}")
-                    self.line(f"if p != {stop}: bad('a tagged field of another size')")
-            with self.block("else:" if known else "if True:"):
-                encode = self.const("b64", base64_text)
-                self.line(f"{out}.setdefault({UNKNOWN_TAGS!r}, {{}})[{tag}] = {encode}(d[p:{stop}])")
+        count, tag, size, stop = self.var("t"), self.var("tag"), self.var("n"), self.var("q")
+        self.varint(count)
+        with self.block(f"if {count}:"):
+            self.guard(count)
+            with self.block(f"for _ in range({count}):"):
+                self.varint(tag)
+                self.varint(size)
+                self.guard(size)
+                self.line(f"{stop} = p + {size}")
+                for field in known:
+                    with self.block(f"if {tag} == {field.tag}:"):
+                        self.read(field, _item(out, field), values)
+                        self.flush()
+                        self.line(f"if p != {stop}: bad('a tagged field of another size')")
+                        self.line("continue")
+                self.line(f"{out}.setdefault({UNKNOWN_TAGS!r}, {{}})[{tag}] = base64(d[p:{stop}])")
                 self.line(f"p = {stop}")
 
-    def read(self, field: Field) -> str:
-        """Read a field; the variable that holds its value once the run is flushed."""
+    def read(self, field: Field, put: Put, values: dict[str, str]) -> None:
+        """Read one field and put it where it belongs."""
         if field.array:
-            return self.array(field)
-        if field.struct:
-            return self.nullable_struct(field) if self.nullable(field) else self.struct(field.fields)
-        return self.value(field)
+            self.array(field, put)
+        elif field.struct:
+            self.inner(field, put)
+        elif field.type in FIXED:
+            var = values[field.name] = self.var("v")
+            self.take(FIXED[field.type], var)
+            self.after(put(_CONVERTED.get(field.type, "{}").format(var)))
+        else:
+            self.sized(field, put, values)
 
-    def shown(self, field: Field, var: str, siblings: tuple[Field, ...]) -> str:
-        """The expression that stands for the value in the dict."""
-        if field.array or field.struct:
-            return var
-        if field.type == "uuid":
-            return f"uuid({var})"
-        if field.type == "float64":
-            return f"number({var})"
-        if secrets.may_be_config(field, siblings):
-            name = next(f for f in siblings if f.name == "name")
-            return f"{self.const('hide', secrets.config_value)}({self.names[id(name)]}, {var})"
-        return var
-
-    def value(self, field: Field) -> str:
-        """Read one value that is no struct."""
-        v = self.var("v")
-        self.names[id(field)] = v
-        if field.type in FIXED:
-            self.take(FIXED[field.type], v)
-            return v
+    def sized(self, field: Field, put: Put, values: dict[str, str]) -> None:
+        """Read text or bytes behind a length."""
         n = self.length(field)
+        var = values[field.name] = self.var("v")
         with self.block(f"if {n} < 0:"):
             self.line(f"if {n} < -1: bad('a negative length')")
-            self.line(f"{v} = None")
+            self.line(f"{var} = None")
         with self.block("else:"):
             self.guard(n)
-            self.line(f"{v} = {self.slice(field, n)}")
+            self.line(f"{var} = {self.slice(field, n)}")
             self.line(f"p += {n}")
-        return v
+        if field.name == "value" and "name" in values:
+            self.line(put(f"{self.const('hide', secrets.config_value)}({values['name']}, {var})"))
+        else:
+            self.line(put(var))
 
     def slice(self, field: Field, n: str) -> str:
         """The expression for `n` bytes at p."""
@@ -143,31 +131,45 @@ class FullWriter(Writer):
         show = nested.SHOWN.get((self.message.name, field.name), base64_text)
         return f"{self.const('show', show)}(d[p:p + {n}])"
 
-    def nullable_struct(self, field: Field) -> str:
-        v, there = self.var("v"), self.var("n")
+    def inner(self, field: Field, put: Put) -> None:
+        """Read a struct that is a field or an element."""
+        out = self.var("o")
+        if not self.nullable(field):
+            self.after(f"{out} = {{}}")
+            self.after(put(out))
+            self.struct(field.fields, out)
+            return
+        there = self.var("n")
         self.take("b", there)
         self.flush()
-        self.line(f"{v} = None")
-        with self.block(f"if {there} >= 0:"):
-            inner = self.struct(field.fields)
-            self.line(f"{v} = {inner}")
-        return v
+        with self.block(f"if {there} < 0:"):
+            self.line(put("None"))
+        with self.block("else:"):
+            self.line(f"{out} = {{}}")
+            self.line(put(out))
+            self.struct(field.fields, out)
 
-    def array(self, field: Field) -> str:
-        v = self.var("v")
+    def array(self, field: Field, put: Put) -> None:
         n = self.length(field)
         with self.block(f"if {n} < 0:"):
             self.line(f"if {n} < -1: bad('a negative count')")
-            self.line(f"{v} = None")
+            self.line(put("None"))
         with self.block("else:"):
-            self.guard(n, SIZES.get(field.type, 1))
-            if field.type in FIXED and field.type not in ("uuid", "float64"):
-                self.line(f"{v} = list(unpack(f'>{{{n}}}{FIXED[field.type]}', d, p))")
+            if field.type in FIXED and field.type not in _CONVERTED:
+                self.guard(n, SIZES[field.type])
+                self.line(put(f"list(unpack(f'>{{{n}}}{FIXED[field.type]}', d, p))"))
                 self.line(f"p += {n} * {SIZES[field.type]}")
             else:
-                self.line(f"{v} = []")
+                self.guard(n)
+                out = self.var("v")
+                self.line(f"{out} = []")
+                self.line(put(out))
                 with self.block(f"for _ in range({n}):"):
-                    one = self.struct(field.fields) if field.struct else self.value(field.element)
-                    self.flush()
-                    self.line(f"{v}.append({self.shown(field.element, one, ())})")
-        return v
+                    self.read(field.element, lambda value: f"{out}.append({value})", {})
+
+
+_CONVERTED = {"uuid": "uuid({})", "float64": "number({})"}  # type -> how its value is shown
+
+
+def _item(out: str, field: Field) -> Put:
+    return lambda value: f"{out}[{field.name!r}] = {value}"

@@ -8,18 +8,13 @@ from dissectors.kafka.schema import Field
 
 REDACTED = "<redacted>"
 
-_SECRET_FIELDS = frozenset({"authBytes", "hmac", "salt", "saltedPassword", "storedKey", "serverKey"})
-_SECRET_CONFIGS = re.compile(r"password|secret|jaas|token|credential|\.key$|keystore|private", re.IGNORECASE)
+_SECRET_FIELDS = frozenset({"authBytes", "hmac", "saltedPassword", "storedKey", "serverKey"})
+_SECRET_CONFIGS = re.compile(r"password|secret|jaas|credential|private|\.key$|token$", re.IGNORECASE)
 
 
 def is_secret(field: Field) -> bool:
     """Whether the field's value is a secret, whatever it is."""
     return field.name in _SECRET_FIELDS
-
-
-def may_be_config(field: Field, siblings: tuple[Field, ...]) -> bool:
-    """Whether the field is the value of a configuration, whose name decides."""
-    return field.name == "value" and field.type == "string" and any(f.name == "name" for f in siblings)
 
 
 def config_value(name: str | None, value: str | None) -> str | None:
