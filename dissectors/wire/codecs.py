@@ -1,7 +1,7 @@
 """Compression codecs, as brokers' clients write them: whole input in, whole output out, under a ceiling.
 
     gzip       RFC 1952, one or more members
-    zlib       RFC 1950, one stream
+    zlib       RFC 1950, one stream; Pulsar's Java clients flush it, but never end it
     snappy     the raw format, or the block framing of snappy-java ("xerial"), told apart by content
     lz4        LZ4 frames, one or more; also with the wrong header checksum of Kafka's message format 0
     lz4-block  one bare LZ4 block; it does not know its size, so `size` must be given
@@ -64,8 +64,11 @@ def _cut_short(codec: str, have: int) -> NoReturn:
 # --- zlib and gzip ---------------------------------------------------------------------------------------------------
 
 
-def _zlib_stream(codec: str, wbits: int, data: _Data, limit: int) -> tuple[bytes, bytes]:
-    """One stream's output, and the input after it."""
+_FLUSHED = b"\x00\x00\xff\xff"  # an empty stored block: everything written before it can be read
+
+
+def _zlib_stream(codec: str, wbits: int, data: _Data, limit: int, *, open_end: bool) -> tuple[bytes, bytes]:
+    """One stream's output, and the input after it. `open_end`: it may stop where it was flushed."""
     stream = zlib.decompressobj(wbits)
     try:
         out = stream.decompress(data, limit + 1)  # a max_length of 0 would mean: no limit
@@ -73,13 +76,13 @@ def _zlib_stream(codec: str, wbits: int, data: _Data, limit: int) -> tuple[bytes
         _damaged(codec, error)
     if len(out) > limit:
         _too_large(codec, f"more than {limit}", limit)
-    if not stream.eof:
+    if not stream.eof and not (open_end and data[-4:] == _FLUSHED):
         _cut_short(codec, len(data))
     return out, stream.unused_data
 
 
 def _zlib(data: _Data, limit: int) -> bytes:
-    out, rest = _zlib_stream("zlib", zlib.MAX_WBITS, data, limit)
+    out, rest = _zlib_stream("zlib", zlib.MAX_WBITS, data, limit, open_end=True)
     if rest:
         raise CodecError(f"zlib: {len(rest)} bytes after the end of the stream")
     return out
@@ -89,7 +92,7 @@ def _gzip(data: _Data, limit: int) -> bytes:
     parts = []
     rest: _Data = data
     while rest:
-        part, left = _zlib_stream("gzip", 16 + zlib.MAX_WBITS, rest, limit)
+        part, left = _zlib_stream("gzip", 16 + zlib.MAX_WBITS, rest, limit, open_end=False)
         parts.append(part)
         limit -= len(part)
         rest = left.lstrip(b"\0")  # padding, as gzip itself allows
