@@ -82,7 +82,11 @@ class Entries:
             messages = [message._replace(position=position + (message.position or "")) for message in messages]
         else:
             messages = [message._replace(position=None) for message in messages]
-        outcome = "unknown" if told is None else "ok" if fault is None else "error"
+        outcome = "ok"
+        if fault is not None or (told is None and asked.party is not None and asked.party.fenced):
+            outcome = "error"
+        elif told is None:
+            outcome = "unknown"
         self._write(batch._replace(position=position, outcome=outcome), messages)
         asked.batch = asked.messages = None
 
@@ -105,7 +109,7 @@ class Entries:
         meta = seen.meta
         if not produced:
             seen.role = "consume"
-        elif meta.HasField("replicated_from"):
+        elif meta.replicated_from:  # old clients set it to nothing
             seen.role = "replicate"
         stop = frame.start + frame.size
         seen.codec = batches.codec(meta, stop - entry.payload)

@@ -39,6 +39,8 @@ class Party(NamedTuple):
     name: str | None = None  # producer or consumer name
     subscription: str | None = None
     compacted: bool = False  # a consumer that reads the compacted topic
+    epoch: int | None = None  # topic epoch of an exclusive producer
+    fenced: bool = False  # another has taken the topic since: the broker refuses what this producer sends
 
 
 class Names:
@@ -59,11 +61,18 @@ class Names:
     def follow(self, consumer_id: int, party: Party) -> None:
         self._put(self.scalable, consumer_id, party)
 
-    def called(self, producer_id: int, name: str) -> None:
-        """The broker has chosen, or confirmed, a producer's name."""
+    def accepted(self, producer_id: int, name: str, epoch: int | None) -> None:
+        """The broker has let a producer in, and has chosen or confirmed its name.
+
+        One with a higher topic epoch fences the exclusive producers that were there before.
+        """
         party = self.producers.get(producer_id)
-        if party is not None:
-            self.producers[producer_id] = party._replace(name=name)
+        if party is None:
+            return
+        self.producers[producer_id] = party._replace(name=name, epoch=epoch)
+        for other_id, other in self.producers.items() if epoch else ():
+            if other.topic == party.topic and other.epoch is not None and epoch is not None and other.epoch < epoch:
+                self.producers[other_id] = other._replace(fenced=True)
 
     def _put(self, parties: dict[int, Party], id_: int, party: Party) -> None:
         parties.pop(id_, None)

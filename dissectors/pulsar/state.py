@@ -71,7 +71,8 @@ class State:
 
     def _producer_success(self, body: Any, asked: Asked) -> None:
         if asked.id is not None and body.HasField("producer_name"):
-            self.names.called(asked.id, body.producer_name)
+            epoch = body.topic_epoch if body.HasField("topic_epoch") and body.producer_ready else None
+            self.names.accepted(asked.id, body.producer_name, epoch)
 
     def _subscribe(self, body: Any, asked: Asked) -> None:
         if asked.topic is not None and body.HasField("consumer_id"):
