@@ -6,20 +6,25 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from dissectors.capture import expand
+from dissectors.capture.source import STDIN, open_raw
 from dissectors.errors import InputError
 from dissectors.options import Options
 from pipelines import report
 from pipelines.report.load import ABOUT, TABLE_FOLDER
+from pipelines.secrets import carries_secrets, secrets_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from pipelines.tables.table import Ask, Records, Table
 
 RECORD_FOLDER = "records"
 AT_ONCE = 4  # tables computed at the same time: each is a small job with pauses of its own
@@ -64,15 +69,14 @@ def analyze(
     spark = session.start(master)
     tell("decoding")
     packets = spark.read.format("pcap").option("site", options.site).load(files)
-    made = decode.decode(packets, options, _partitions(spark, files)).persist(StorageLevel.DISK_ONLY)
+    secrets = tls_secrets(spark, files, options)
+    options = replace(options, keylog=None)  # executors get what is in it, not its path
+    made = decode.decode(packets, options, _partitions(spark, files), secrets).persist(StorageLevel.DISK_ONLY)
     try:
         told = decode.names(made)
         tell("writing records")
         records = _each(
-            {
-                name: (lambda name=name: _write(decode.table(made, name, options, told), out, name))
-                for name in options.tables
-            }
+            {name: partial(_write, decode.table(made, name, options, told), out, name) for name in options.tables}
         )
     finally:
         made.unpersist()
@@ -81,9 +85,9 @@ def analyze(
         raise InputError("; ".join(message for _, message in problems))
     tell("computing tables")
     ask = Ask(tuple(by), bucket_us or choose_bucket(records["exchanges"]))
-    tables = _each({name: (lambda table=table: table.build(records, ask).toArrow()) for name, table in TABLES.items()})
-    for name, made_table in tables.items():
-        _save(made_table, out / TABLE_FOLDER / name)
+    tables = _each({name: partial(_compute, table, records, ask) for name, table in TABLES.items()})
+    for name, rows in tables.items():
+        _save(rows, out / TABLE_FOLDER / name)
     tell("writing the report")
     _describe(out, files, problems, ask.by, ask.bucket_us)
     return Outcome(tables, report.write(out), files, problems, ask.bucket_us)
@@ -98,6 +102,19 @@ def choose_bucket(exchanges: DataFrame) -> int:
         if count <= BUCKETS:
             return width
     return WIDTHS_US[-1]
+
+
+def tls_secrets(spark: SparkSession, files: Sequence[str], options: Options) -> list[bytes]:
+    """Key logs: the one that the user names, and those that pcapng files carry (anywhere in them, so all are read)."""
+    told = []
+    if options.keylog is not None:
+        with open_raw(options.keylog) as file:
+            told.append(file.read())
+    carriers = [path for path in files if path != STDIN and carries_secrets(path)]
+    if carriers:
+        found = spark.sparkContext.parallelize(carriers, len(carriers)).flatMap(secrets_in)
+        told += sorted(set(found.collect()))
+    return told
 
 
 def _partitions(spark: SparkSession, files: Sequence[str]) -> int:
@@ -118,6 +135,10 @@ def _write(table: DataFrame, out: Path, name: str) -> DataFrame:
     folder = str(out / RECORD_FOLDER / name)
     table.write.mode("overwrite").parquet(folder)
     return table.sparkSession.read.schema(table.schema).parquet(folder)
+
+
+def _compute(table: Table, records: Records, ask: Ask) -> pa.Table:
+    return table.build(records, ask).toArrow()
 
 
 def _save(table: pa.Table, path: Path) -> None:

@@ -10,7 +10,7 @@ like are called, told on any connection, put in when the tables are taken apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -32,12 +32,14 @@ _ROWS = 10_000  # of a record batch handed back to Spark
 Batches = Iterator[pa.RecordBatch]
 
 
-def decode(packets: DataFrame, options: Options, partitions: int | None = None) -> DataFrame:
-    """Packets, as the data source gives them, to rows (table, batch)."""
+def decode(
+    packets: DataFrame, options: Options, partitions: int | None = None, secrets: Sequence[bytes] = ()
+) -> DataFrame:
+    """Packets, as the data source gives them, to rows (table, batch). secrets: TLS key logs."""
     keys = ("site", "flow")
     shuffled = packets.repartition(partitions, *keys) if partitions else packets.repartition(*keys)
     ordered = shuffled.sortWithinPartitions("site", "order_ns", "file_order", "packet")
-    return ordered.mapInArrow(_decoder(options), _DDL)
+    return ordered.mapInArrow(_decoder(options, tuple(secrets)), _DDL)
 
 
 def names(made: DataFrame) -> list[Name]:
@@ -58,7 +60,7 @@ def table(made: DataFrame, name: str, options: Options, told: list[Name]) -> Dat
     return rows.mapInArrow(_unwrapper(schema, told), from_arrow_schema(schema))
 
 
-def _decoder(options: Options) -> Callable[[Batches], Batches]:
+def _decoder(options: Options, secrets: Sequence[bytes]) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         from dissectors import engine
         from dissectors.capture.arrow import from_arrow
@@ -77,6 +79,8 @@ def _decoder(options: Options) -> Callable[[Batches], Batches]:
                     yield site, from_arrow(part, files)
 
         running, made = engine.decode(blocks(), options, files)
+        for secret in secrets:
+            running.keylog.add(secret)
         for name, batch in made:
             yield _wrapped(name, batch)
         if problems and "findings" in options.tables:

@@ -27,10 +27,8 @@ def size(count: float | None) -> str:
 
 
 def count(number: float | None) -> str:
-    """Thousands apart: `12 345`."""
-    if number is None:
-        return ""
-    return f"{number:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    """Thousands apart: `12,345`."""
+    return "" if number is None else f"{number:,.0f}"
 
 
 def short_count(number: float | None) -> str:

@@ -32,7 +32,7 @@ def _delivery(records: Records, ask: Ask) -> DataFrame:
     )
     groups = pairs.groupBy("protocol", "topic").agg(
         F.count("*").alias("deliveries"),
-        F.count_distinct("site", "partition", "position").alias("batches"),
+        F.count_distinct(F.struct("site", "partition", "position")).alias("batches"),
         F.max("delay_ns").alias("delay_max_ns"),
         sketch(F.col("delay_ns")).alias("delay_sketch"),
     )

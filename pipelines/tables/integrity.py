@@ -49,5 +49,4 @@ INTEGRITY = Table(
     ),
     _integrity,
     headline=("protocol", "topic", "role", "checksum_kind", "batches", "ok", "bad", "unverifiable", "absent"),
-    rank="batches",
 )
