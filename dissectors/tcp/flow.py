@@ -221,13 +221,23 @@ class Flow:
         while moved:
             moved = False
             for half, other in (self.halves, self.halves[::-1]):
-                while half.held and self._step(half, other, limits, time, place, arrival, force):
+                while half.held and self._step(half, other, limits, time, place, arrival, False):
                     moved = True
                 if 0 <= half.fin <= half.next and not half.finished:
                     half.finished = moved = True
                     if self.finished and self.closed_at is None:
                         self.closed_at = time
                 half.expect = (half.base + half.next + half.finished) & MASK
+            if force and not moved:
+                moved = self._force(limits, time, place, arrival)
+
+    def _force(self, limits: Limits, time: int, place: int, arrival: int) -> bool:
+        """Give up one thing, so that the rest keeps its order: a hole rather than a wait, else what came first."""
+        waiting = [pair for pair in (self.halves, self.halves[::-1]) if pair[0].held]
+        if not waiting:
+            return False
+        half, other = min(waiting, key=lambda p: (p[0].held[0].offset <= p[0].next, p[0].held[0].arrival))
+        return self._step(half, other, limits, time, place, arrival, True)
 
     def _order(self, arrival: int) -> int:
         self._delivered = min(self._delivered + 1, (1 << ORDER_SHIFT) - 1)
