@@ -140,7 +140,7 @@ class SkimWriter(Writer):
         }
 
     def skimmer(self) -> Skimmer:
-        if any(self.version in f.versions and self.wants(f) for f in self.message.fields):
+        if any(self.version in f.versions and self.wants(f, True) for f in self.message.fields):
             self.line("whole = False")
             with self.block("try:"):
                 self.struct(self.message.fields, _Around(), top=True)
@@ -166,19 +166,19 @@ class SkimWriter(Writer):
 
     # --- what is wanted ---
 
-    def wants(self, field: Field) -> bool:
-        """Whether the field, or anything in it, is wanted."""
+    def wants(self, field: Field, single: bool) -> bool:
+        """Whether the field, or anything in it, is wanted. `single`: it is in no array."""
         if field.struct:
             counted = field.array and self.is_partitions(field)
-            return counted or any(self.version in f.versions and self.wants(f) for f in field.fields)
+            single = single and not field.array
+            return counted or any(self.version in f.versions and self.wants(f, single) for f in field.fields)
         if field.array:
             return self.is_partitions(field) or (field.type == "string" and field.entity == "topicName")
         return (
             self.is_topic(field)
             or field.type == "records"
             or self.is_error(field)
-            or (self.response and field.name == "throttleTimeMs")
-            or field.name in self.values
+            or (single and (self.is_throttle(field) or field.name in self.values))
             or (self.paired and field.name in _PARTITION_NAMES)
         )
 
@@ -189,6 +189,9 @@ class SkimWriter(Writer):
 
     def is_error(self, field: Field) -> bool:
         return self.response and field.type == "int16" and field.name.lower().endswith("errorcode")
+
+    def is_throttle(self, field: Field) -> bool:
+        return self.response and field.name == "throttleTimeMs"
 
     def is_partitions(self, field: Field) -> bool:
         return "artition" in field.name and (field.struct or field.type == "int32")
@@ -203,9 +206,10 @@ class SkimWriter(Writer):
 
     def struct(self, fields: tuple[Field, ...], around: _Around, top: bool = False) -> None:
         """Read or step over the fields of one struct."""
-        plain, tagged = self.plain(fields), [f for f in self.tagged(fields) if self.wants(f)]
+        single = not around.array
+        plain, tagged = self.plain(fields), [f for f in self.tagged(fields) if self.wants(f, single)]
         if top and not tagged:
-            while plain and not self.wants(plain[-1]):
+            while plain and not self.wants(plain[-1], single):
                 plain.pop()  # nothing after the last wanted field is looked at
         identity = [f for f in plain if not f.array and self.is_topic(f)]
         place = self.paired or any(self.needs_place(f) for f in plain)
@@ -238,13 +242,13 @@ class SkimWriter(Writer):
                 self.text(field, texts[field.name])
             elif field.name in PAIRED.get(self.message.name, ()):
                 self.take(FIXED[field.type], f"y_{field.name}")
-            elif top and self.response and field.name == "throttleTimeMs":
+            elif single and self.is_throttle(field):
                 self.take("i", "throttle")
             elif field.type == "records":
                 self.records(field, around)
-            elif field.name in self.values and not field.array:
+            elif single and field.name in self.values and not field.array:
                 self.kept(field)
-            elif self.wants(field):
+            elif self.wants(field, single):
                 if field.struct and errors:
                     errors = self.told(errors, around, fields)  # in wire order: before those of what it holds
                 self.inner(field, around)
@@ -272,13 +276,13 @@ class SkimWriter(Writer):
         name = next((known[f.name] for f in identity if f.type == "string"), None)
         id_ = next((known[f.name] for f in identity if f.type == "uuid"), None)
         topic = self.var("t")
-        self.after(f"{topic} = {name or id_}")
+        self.after(f"{topic} = {name}" if name else f"{topic} = None if {id_} == NO_ID else {id_}")
         if name and id_:
             self.after(f"if {id_} != NO_ID:")
             self.after(f"    if {name} is None: {topic} = {id_}")
             self.after(f"    else: names.append(({id_}, {name}))")
         if listed:
-            self.after(f"if {topic} {'is not None' if name else '!= NO_ID'}: topics.append({topic})")
+            self.after(f"if {topic} is not None: topics.append({topic})")
         if not self._run:
             self.flush()
         return topic
@@ -369,7 +373,7 @@ class SkimWriter(Writer):
     def structs(self, field: Field, n: str, around: _Around) -> None:
         """Read `n` structs."""
         size = self.fixed_size(field)
-        if size and not any(self.version in f.versions and self.wants(f) for f in field.fields):
+        if size and not any(self.version in f.versions and self.wants(f, False) for f in field.fields):
             self.line(f"p += {n} * {size}")  # only their number was wanted
             return
         with self.block(f"for _ in range({n}):"):

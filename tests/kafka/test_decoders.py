@@ -1,0 +1,150 @@
+"""The generated decoders: everything that the tables can say is read back, and the two kinds agree."""
+
+from __future__ import annotations
+
+import random
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors.kafka import schema
+from dissectors.kafka.decode import full
+from dissectors.kafka.nested import SHOWN
+from dissectors.kafka.schema import Field, Message
+from dissectors.kafka.secrets import REDACTED
+from dissectors.kafka.skim import PAIRED, VALUES, skimmer
+from tests.kafka.encoder import Encoder
+
+ALL = schema.messages()
+BODIES = [name for name in ALL if name.endswith(("Request", "Response"))]
+
+
+def same(ours: Any, sent: Any, message: str, name: str = "") -> bool:
+    """Whether a decoded value is what was sent; bytes may be shown in many ways."""
+    if isinstance(sent, dict):
+        return set(ours) == set(sent) and all(same(ours[k], v, message, k) for k, v in sent.items())
+    if isinstance(sent, list):
+        return len(ours) == len(sent) and all(same(a, b, message, name) for a, b in zip(ours, sent, strict=True))
+    if isinstance(sent, bytes):
+        show = SHOWN.get((message, name))
+        return ours in ({"sizeInBytes": len(sent)}, REDACTED, b64encode(sent).decode()) or (
+            show is not None and ours == show(sent)
+        )
+    return bool(ours == sent)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_version_of_every_message_is_read_back(name: str) -> None:
+    message = schema.message(name)
+    if message.kind == "header":
+        return
+    for version in message.versions.each():
+        for seed in range(3):
+            sent, data = Encoder(message, version, random.Random(f"{name}{version}{seed}")).body()
+            got = full(name, version, b"xx" + data + b"yy", 2, 2 + len(data))
+            assert got.exact, (version, got)
+            assert same(got.body, sent, name), (version, sent, got.body)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_is_skimmed_is_what_the_whole_body_says(name: str) -> None:
+    message = schema.message(name)
+    for version in message.versions.each():
+        for seed in range(3):
+            sent, data = Encoder(message, version, random.Random(f"{name}{version}{seed}")).body()
+            skim = skimmer(name, version)(b"xx" + data + b"yy", 2, 2 + len(data))
+            assert skim.whole, version
+            walk = Walk(message, version)
+            walk.struct(message.fields, sent, None, None)
+            assert sorted(f.code for f in skim.faults) == sorted(walk.codes), version
+            assert {(f.topic, f.partition) for f in skim.faults if f.scope == "partition"} == walk.failed, version
+            assert [(s.topic, s.partition, s.size) for s in skim.sets] == walk.sets, version
+            if name not in PAIRED:
+                assert sorted(map(repr, skim.topics)) == sorted(map(repr, walk.topics)), version
+            if "throttleTimeMs" in sent:
+                assert skim.throttle_ms == sent["throttleTimeMs"]
+            for value in VALUES.get(name, ()):
+                if value in sent:
+                    assert skim.values[value] == sent[value], version
+
+
+class Walk:
+    """What a skimmer should find, the slow way: over the values that were sent."""
+
+    def __init__(self, message: Message, version: int) -> None:
+        self.response = message.kind == "response"
+        self.version = version
+        self.codes: list[int] = []
+        self.failed: set[tuple[Any, Any]] = set()
+        self.sets: list[tuple[Any, Any, int]] = []
+        self.topics: list[Any] = []
+
+    def struct(self, fields: tuple[Field, ...], values: dict[str, Any], topic: Any, partition: Any) -> None:
+        here = {f.name: f for f in fields if f.name in values}
+        name = next((values[n] for n, f in here.items() if is_name(f)), None) or None
+        id_ = next((raw(values[n]) for n, f in here.items() if f.type == "uuid" and n == "topicId"), None)
+        if any(is_name(f) or n == "topicId" for n, f in here.items()):
+            topic = name or id_
+            if topic is not None:
+                self.topics.append(topic)
+        placed = [n for n, f in here.items() if n in PARTITIONS and f.type == "int32" and not f.array]
+        if placed:
+            partition = values[placed[0]]
+        for n, f in here.items():
+            value = values[n]
+            if self.response and f.type == "int16" and n.lower().endswith("errorcode") and value:
+                self.codes.append(value)
+                if placed:
+                    self.failed.add((topic, partition))
+            elif f.type == "records" and value:
+                self.sets.append((topic, partition, len(value)))
+            elif f.array and f.type == "string" and f.entity == "topicName":
+                self.topics += [v for v in value or [] if v]
+            elif f.struct and value is not None:
+                for one in value if f.array else [value]:
+                    self.struct(f.fields, one, topic, partition)
+
+
+PARTITIONS = ("partition", "partitionIndex", "partitionId", "index")
+
+
+def is_name(field: Field) -> bool:
+    return field.entity == "topicName" and field.type == "string" and not field.array
+
+
+def raw(text: str) -> bytes | None:
+    from base64 import urlsafe_b64decode
+
+    value = urlsafe_b64decode(text + "==")
+    return value if any(value) else None
+
+
+@given(st.data())
+def test_no_bytes_make_a_decoder_fail_otherwise_than_it_should(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(BODIES))
+    message = schema.message(name)
+    version = data.draw(st.sampled_from(list(message.versions.each())))
+    _, body = Encoder(message, version, random.Random(data.draw(st.integers()))).body()
+    noise = bytearray(body + b"\0" * 8)
+    for at in data.draw(st.lists(st.integers(0, len(noise) - 1), max_size=6)):
+        noise[at] = data.draw(st.integers(0, 255))
+    end = data.draw(st.integers(0, len(noise)))
+    full(name, version, bytes(noise), 0, end)
+    skimmer(name, version)(bytes(noise), 0, end)
+
+
+def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_allocated() -> None:
+    got = full("MetadataResponse", 0, b"\x7f\xff\xff\xff" + bytes(20), 0, 24)
+    assert got.trouble == "a count beyond the end"
+
+
+def test_a_body_that_is_cut_tells_what_it_held_before() -> None:
+    message = schema.message("FetchRequest")
+    sent, data = Encoder(message, 11, random.Random(5)).body()
+    got = full("FetchRequest", 11, data[:30], 0, 30)
+    assert got.trouble
+    assert got.body["replicaId"] == sent["replicaId"]
+    assert got.body["maxWaitMs"] == sent["maxWaitMs"]
