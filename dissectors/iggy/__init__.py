@@ -1,0 +1,30 @@
+"""Apache Iggy: every wire era, from the protocol document of 2023 to frames of viewstamped replication."""
+
+from __future__ import annotations
+
+from dissectors.conversation import Conversation, Protocol
+from dissectors.options import Options
+from dissectors.records import Conn
+from dissectors.sink import Sink
+
+
+class Iggy:
+    """See conversation.Protocol."""
+
+    name = "iggy"
+    ports: tuple[int, ...] = (8090,)
+
+    def recognise(self, client: bytes, server: bytes, midstream: bool) -> float:
+        """How sure it is that these bytes are Iggy's."""
+        from dissectors.iggy.recognise import recognise
+
+        return recognise(client, server, midstream)
+
+    def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
+        """A conversation for one connection."""
+        from dissectors.iggy.conversation import IggyConversation
+
+        return IggyConversation(conn, sink, options, midstream=midstream)
+
+
+PROTOCOL: Protocol = Iggy()

@@ -1,0 +1,521 @@
+"""One Iggy connection: frames in, rows out. The rooms around it do the work; here it is joined."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dissectors.conversation import Conversation, Frame, Summary
+from dissectors.iggy import frames, layouts, replica, tables
+from dissectors.iggy.decode import NON_REPLICATED, Body, body, legacy, result_section, vsr_reply, vsr_request
+from dissectors.iggy.emit import CONSUME, PRODUCE, Emitter, message_dicts
+from dissectors.iggy.era import Era
+from dissectors.iggy.errors import TRANSIENT, Fault, eviction, fault
+from dissectors.iggy.frames import EVICTION, LEGACY, REPLY, REQUEST, VSR, Clues
+from dissectors.iggy.match import PAIRED, SURPLUS, Answer, Call, Pairing
+from dissectors.iggy.names import TEACHING, Names
+from dissectors.options import Options
+from dissectors.records import Conn
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import CLIENT, SERVER, Gap
+
+POLL_MESSAGES = 100
+DISCONNECTED = 8
+_ROOT, _FIRST_ROOT_ID = "iggy", 1  # the root user has id 1 up to 0.5, 0 from 0.6 on
+_LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
+_LOGIN_APIS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
+_SDK_OF = (("0.6.", "0.4", "0.4"), ("0.7.", "0.5", "0.5"), ("0.8.", "0.6", "0.7"))  # version in login, releases
+
+
+class IggyConversation(Conversation):
+    """One connection between a client and a server, or between two replicas."""
+
+    def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
+        super().__init__(conn, sink, options, midstream=midstream)
+        self.era = Era(tables.asked_for(options.iggy_era) if options.iggy_era else 0)
+        self.emit = Emitter(self, self.era)
+        self.names = Names(conn, sink)
+        self.pairing = Pairing(self._fits, options.limits.pending, midstream=midstream)
+        self.framing: str | None = None
+        if not (self.era.has(LEGACY) and self.era.has(VSR)):
+            self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
+        self._software: tuple[str | None, str | None, str | None] = (None, None, None)
+        self._ends = [-1, -1]  # stream offset after the last frame of a direction
+        self._surplus = 0
+        self._retries: dict[int, int] = {}
+        self._refused: tuple[int, int | None, int] | None = None  # the request last refused for now
+        self._unknown: set[int] = set()
+        self._answer_sizes: dict[int, bool] = {}
+
+    # --- what the base class asks ---
+
+    def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
+        most = self.options.limits.frame_bytes
+        if self.framing is None:
+            framing = frames.detect(direction, buf, pos, end, most)
+            if framing is None:
+                return 0
+            self._frame_as(framing)
+        return frames.measure(self.framing or LEGACY, direction, buf, pos, end, most)
+
+    def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
+        clues = Clues(self.era.allowed, self.options.limits.frame_bytes, self._expects_empty(direction))
+        at, found, framing = frames.resync(self.framing, direction, buf, pos, end, final, clues)
+        if found and framing:
+            self._frame_as(framing)
+        return at, found
+
+    def on_frame(self, frame: Frame) -> None:
+        lost = self._lost(frame)
+        if self.framing == VSR:
+            self._on_vsr(frame, lost)
+        elif frame.direction == CLIENT:
+            self._on_request(frame)
+        else:
+            self._on_answer(frame, lost)
+
+    def on_gap(self, direction: int, gap: Gap) -> None:
+        inbox = self.inboxes[direction]
+        within = inbox.size > 0 and inbox.pos < len(inbox.buf)
+        end = self._ends[direction]
+        if direction == CLIENT and not within and gap.offset + gap.length > end >= 0:
+            self.pairing.hole(gap.order, gap.offset + gap.length - max(end, gap.offset))
+
+    def on_close(self) -> None:
+        for call in self.pairing.close():
+            self.emit.exchange(call, None, kind="unanswered")
+        self.emit.flush()
+        if self.frames:
+            self._tell_era()
+        if self._retries:
+            self.finding(
+                "retries",
+                "info",
+                f"{sum(self._retries.values())} requests were refused for now and sent again",
+                by_code=self._retries,
+            )
+
+    def summary(self) -> Summary:
+        name, version, server = self._software
+        return (
+            super()
+            .summary()
+            ._replace(
+                dialect=self.era.dialect if self.frames else None,
+                client_software=name,
+                client_version=version,
+                server_version=server,
+            )
+        )
+
+    # --- framing ---
+
+    def _frame_as(self, framing: str) -> None:
+        if self.framing is None:
+            self.framing = framing
+            self.era.narrow(tables.of_framing(framing), f"{framing} framing")
+
+    def _expects_empty(self, direction: int) -> bool:
+        queue = self.pairing.queue
+        if direction != SERVER or not queue or self.pairing.pipelined or self.framing != LEGACY:
+            return False
+        newest = queue[-1]
+        return isinstance(newest, Call) and not self._has_payload(newest)
+
+    def _lost(self, frame: Frame) -> int:
+        """Bytes of this direction between the last frame and this one."""
+        end = self._ends[frame.direction]
+        self._ends[frame.direction] = frame.offset + frame.size
+        return frame.offset - end if end >= 0 else 0
+
+    # --- legacy framing ---
+
+    def _on_request(self, frame: Frame) -> None:
+        _, code = legacy(frame)
+        if frame.known - frame.start < 8:
+            return
+        read = self._body(layouts.REQUEST, code, frame, frame.start + 8)
+        call = self._call(frame, code, self._name(code), read)
+        self._send(call, read, frame)
+
+    def _on_answer(self, frame: Frame, lost: int) -> None:
+        if frame.known - frame.start < 8:
+            return
+        status, length = legacy(frame)
+        answer = Answer(frame.order, frame.first_ns, status, length)
+        judged, call, given_up = self.pairing.answer(answer, lost)
+        self._give_up(given_up)
+        if judged == PAIRED and call is not None:
+            self._answered(call, frame, status, frame.start + 8)
+        else:
+            self._unasked(judged, frame, status)
+
+    def _unasked(self, judged: str, frame: Frame, status: int) -> None:
+        """An answer to nothing that was captured, or to nothing at all."""
+        error = fault(status, self.era.allowed) if status else None
+        if judged == SURPLUS:
+            if status == DISCONNECTED:
+                self.emit.lone(frame, "push", "DISCONNECTED", None, fault=error)
+                return
+            self._surplus += 1
+            if self._surplus == 1:
+                self.finding_at(
+                    frame,
+                    "pairing_lost",
+                    "warning",
+                    "The server answered bytes that were no request; its answers are paired again by what fits",
+                    status=status,
+                )
+            self.emit.lone(frame, "orphan", None, None, fault=error)
+            return
+        run = None
+        if frame.size >= 24 and not status:
+            read = self._body(layouts.RESPONSE, POLL_MESSAGES, frame, frame.start + 8)
+            run = read.run if read.exact else None
+        if run and run.messages:
+            self._lone_poll(read, frame)
+        else:
+            self._orphan(frame, status)
+
+    def _lone_poll(self, read: Body, frame: Frame) -> None:
+        run = read.run
+        assert run is not None
+        partition = read.values.get("partition_id")
+        self.emit.put_batches(self.emit.batch_rows(run, frame, CONSUME, None, partition, "POLL_MESSAGES", None))
+        self.emit.lone(
+            frame,
+            "orphan",
+            "POLL_MESSAGES",
+            POLL_MESSAGES,
+            records=run.total,
+            payload_bytes=sum(m.payload_length for m in run.messages),
+            body=self._text(read, frame, status=0),
+        )
+
+    # --- VSR framing ---
+
+    def _on_vsr(self, frame: Frame, lost: int) -> None:
+        if frame.known - frame.start < 64:
+            return
+        command = frame.data[frame.start + frames.COMMAND_AT]
+        if command == REQUEST:
+            self._on_vsr_request(frame)
+        elif command == REPLY:
+            self._on_vsr_reply(frame, lost)
+        elif command == EVICTION:
+            self._on_eviction(frame)
+        else:
+            replica.row(frame, command, self.emit)
+
+    def _on_vsr_request(self, frame: Frame) -> None:
+        header = vsr_request(frame)
+        if header is None:
+            return
+        if header.routed:
+            self.era.narrow(tables.span("vsr-0.10", ""), "routing fields in a request's header")
+        operation = tables.operations().get(header.operation)
+        if header.operation == NON_REPLICATED:
+            code, api = header.code, self._name(header.code)
+            read = self._body(layouts.REQUEST, code, frame, frame.start + 256)
+        elif header.operation == 1:
+            read = self._body(layouts.REQUEST, layouts.REGISTER, frame, frame.start + 256)
+            code, api = _LOGINS.get(read.name or "", (38, "LOGIN_USER"))
+        else:
+            code = operation.code if operation else 0
+            api = self._name(code) if code else operation.name if operation else f"OPERATION_{header.operation}"
+            read = self._body(layouts.REQUEST, code, frame, frame.start + 256) if code else Body(None, {})
+        call = self._call(frame, code or None, api, read)
+        call.request_id, call.operation, call.client = header.request, header.operation, header.client
+        call.retry = self._refused == (header.operation, header.request, frame.size)
+        self._check_request(frame, header.checksum, header.operation)
+        self._send(call, read, frame)
+
+    def _check_request(self, frame: Frame, stored: int, operation: int) -> None:
+        """request_checksum: in 0.9 the XXH3-64 of the body where it is not zero; later a random id."""
+        if stored and frame.complete and self.era.settled and self.era.dialect == "iggy-vsr-0.9":
+            replica.check_body(self, frame, stored, "request_checksum")
+
+    def _on_vsr_reply(self, frame: Frame, lost: int) -> None:
+        header = vsr_reply(frame)
+        if header is None:
+            return
+        if header.committed:
+            self.era.narrow(tables.span("vsr-0.10", ""), "a committed marker in a reply's header")
+        self.pairing.multiplexed = self.era.settled and self.era.dialect == "iggy-vsr-0.10"
+        operation = tables.operations().get(header.operation)
+        asked = operation.request if operation else header.operation
+        answer = Answer(
+            frame.order, frame.first_ns, header.status, frame.size - 256, header.request, asked, header.client
+        )
+        judged, call, given_up = self.pairing.answer(answer, lost)
+        self._give_up(given_up)
+        status, start = header.status, frame.start + 256
+        if not status and operation and operation.result:
+            status, start = result_section(frame.data, start, min(frame.known, frame.end))
+        if judged == PAIRED and call is not None:
+            self._answered(call, frame, status, start)
+            return
+        code = operation.code if operation and header.operation != NON_REPLICATED else 0
+        error = fault(status, self.era.allowed) if status else None
+        if code:
+            self.emit.lone(frame, "orphan", self._name(code), code, request_id=header.request, fault=error)
+        else:
+            self._orphan(frame, status)
+
+    def _on_eviction(self, frame: Frame) -> None:
+        if not frame.complete:
+            return
+        error = eviction(frame.data[frame.start + 255], self.era.allowed)
+        call = self.pairing.oldest(frame.order)
+        if call is None:
+            self.emit.lone(frame, "push", "EVICTION", EVICTION, fault=error)
+            return
+        self.emit.exchange(call, frame, faults=(error,))
+
+    # --- requests ---
+
+    def _name(self, code: int) -> str:
+        meanings = tables.commands().get(code, ())
+        best = 1 << self.era.best
+        for meaning in meanings:
+            if meaning.releases & best:
+                return meaning.name
+        return meanings[-1].name if meanings else f"COMMAND_{code}"
+
+    def _body(self, side: str, code: int, frame: Frame, start: int) -> Body:
+        limit = min(frame.known, frame.end)
+        return body(side, code, self.era, frame.data, start, frame.start + frame.size, limit)
+
+    def _call(self, frame: Frame, code: int | None, api: str, read: Body) -> Call:
+        """What a request's rows need of its frame."""
+        call = Call()
+        call.api, call.code = (_LOGINS[read.name][1] if read.name in _LOGINS else api), code
+        call.order, call.offset, call.size, call.place = frame.order, frame.offset, frame.size, frame.place
+        call.first_ns, call.last_ns = frame.first_ns, frame.last_ns
+        call.complete, call.resent = frame.complete, frame.resent
+        call.well_formed = read.exact
+        call.values = read.values
+        call.user = read.values.get("username") if call.api in _LOGIN_APIS else None
+        meanings = tables.commands().get(code or 0, ())
+        call.waits = any(meaning.waits for meaning in meanings)
+        if not meanings and code is not None:
+            self._tell_unknown(frame, code)
+        if read.problem:
+            self._malformed(frame, call.api, read)
+        if "stream_id" in read.values:
+            call.topics = self.names.of(read.values)
+        partition = _partition(read.values)
+        if partition is not None:
+            call.partitions = 1
+        return call
+
+    def _send(self, call: Call, read: Body, frame: Frame) -> None:
+        """A request goes out: what it carries, and its place in the queue."""
+        run = read.run
+        if run is not None:
+            call.records = run.total
+            call.payload_bytes = sum(m.payload_length for m in run.messages) if frame.complete else None
+            topic = call.topics[0] if call.topics else None
+            partition = _partition(read.values)
+            call.batches = self.emit.batch_rows(run, frame, PRODUCE, topic, partition, call.api, call.request_id)
+        elif "messages_count" in read.values:
+            call.records = read.values["messages_count"]
+        if self.sink.full:
+            call.full = self._text(read, frame)
+        if call.retry:
+            code = self._last_refusal
+            self._retries[code] = self._retries.get(code, 0) + 1
+        self._refused = None
+        if call.user and isinstance(version := read.values.get("version"), str):
+            self._client_says(version)
+        if "sdk_name" in read.values:
+            values = read.values
+            self._software = (values["sdk_name"], values["sdk_version"], self._software[2])
+            self._protocol_says(values["protocol_version"])
+        if any(meaning.silent for meaning in tables.commands().get(call.code or 0, ())):
+            self.emit.exchange(call, None, kind="oneway")
+            return
+        self._give_up(self.pairing.call(call))
+
+    def _client_says(self, version: str) -> None:
+        self._software = (self._software[0], version or None, self._software[2])
+        for prefix, since, until in _SDK_OF:
+            if version.startswith(prefix):
+                self.era.favour(tables.span(since, until), f"client version {version}")
+
+    def _protocol_says(self, version: str) -> None:
+        major, minor, _ = (int(part) for part in version.split("."))
+        if (major, minor) >= (0, 12):
+            self.era.narrow(tables.span("vsr-0.10", ""), f"protocol version {version} in login")
+        else:
+            self.era.narrow(tables.span("vsr-0.9", "vsr-0.9"), f"protocol version {version} in login")
+
+    # --- answers ---
+
+    def _answered(self, call: Call, frame: Frame, status: int, start: int) -> None:
+        faults: tuple[Fault, ...] = ()
+        records = payload = partitions = None
+        end = frame.start + frame.size
+        response = None
+        if status:
+            faults = (fault(status, self.era.allowed),)
+            if status in TRANSIENT:
+                self._refused, self._last_refusal = (call.operation, call.request_id, call.size), status
+            if self.sink.full:
+                response = json.dumps({"status": status, "error": faults[0].name})
+        elif end > start and self._matters(call):
+            read = self._answer_body(call, frame, start)
+            if read.problem:
+                self._malformed(frame, call.api, read)
+            run = read.run
+            if run is not None:
+                topic = call.topics[0] if call.topics else None
+                partition = read.values.get("partition_id")
+                records = run.total
+                payload = sum(m.payload_length for m in run.messages)
+                partitions = 1
+                rows = self.emit.batch_rows(run, frame, CONSUME, topic, partition, call.api, call.request_id)
+                self.emit.put_batches(rows)
+            elif "messages_count" in read.values and call.code != POLL_MESSAGES:
+                pass
+            elif call.code == POLL_MESSAGES:
+                records = read.values.get("messages_count")
+            if read.name is not None and not read.problem:
+                self._learn(call, read.values, frame)
+            if self.sink.full:
+                response = self._text(read, frame, status=0)
+        else:
+            self._learn(call, {}, frame)
+            if call.code == POLL_MESSAGES and not status:
+                records = 0
+            if self.sink.full:
+                response = '{"status": 0}'
+        long_poll = (not records or frame.first_ns - call.last_ns > 1_000_000) if call.waits else None
+        self.emit.exchange(
+            call,
+            frame,
+            faults=faults,
+            records=records,
+            payload_bytes=payload,
+            partitions=partitions,
+            long_poll=long_poll,
+            response=response,
+        )
+
+    def _matters(self, call: Call) -> bool:
+        """Whether an answer's payload is worth reading."""
+        return (
+            self.sink.full
+            or not self.era.settled
+            or call.code == POLL_MESSAGES
+            or call.code == 106
+            or call.api in TEACHING
+            or call.api in _LOGIN_APIS
+            or (call.api == "SEND_MESSAGES" and bool(call.batches))
+        )
+
+    def _answer_body(self, call: Call, frame: Frame, start: int) -> Body:
+        if call.operation == 1:
+            return self._body(layouts.RESPONSE, layouts.REGISTER, frame, start)
+        return self._body(layouts.RESPONSE, call.code or -1, frame, start)
+
+    def _learn(self, call: Call, values: dict[str, Any], frame: Frame) -> None:
+        """What a successful answer says beyond its own exchange."""
+        if call.api in TEACHING:
+            self.names.learn(call.api, call.values, values, frame.first_ns)
+        elif call.api in _LOGIN_APIS:
+            self.emit.user = call.user or self.emit.user
+            if "server_version" in values:
+                self._software = (*self._software[:2], values["server_version"])
+            elif call.user == _ROOT and "user_id" in values:
+                first = values["user_id"] == _FIRST_ROOT_ID
+                releases = tables.span("", "0.5") if first else tables.span("0.6", "")
+                self.era.narrow(releases & tables.of_framing(LEGACY), f"the root user has id {values['user_id']}")
+        elif call.api == "SEND_MESSAGES" and values.get("confirmations") and len(call.batches) == 1:
+            told = values["confirmations"][0]
+            row = call.batches[0]
+            last = told["base_offset"] + (row.records or 1) - 1
+            call.batches = [
+                row._replace(
+                    partition=told["partition_id"],
+                    base_offset=told["base_offset"],
+                    last_offset=last,
+                    position=str(told["base_offset"]),
+                )
+            ]
+
+    def _give_up(self, calls: list[Call]) -> None:
+        for call in calls:
+            self.emit.exchange(call, None, kind="unanswered")
+
+    def _has_payload(self, call: Call) -> bool:
+        """Whether the command is ever answered with a payload."""
+        code = layouts.REGISTER if call.operation == 1 else call.code or -1
+        known = self._answer_sizes.get(code)
+        if known is None:
+            found = layouts.candidates(layouts.RESPONSE, code, self.era.allowed)
+            known = any(layout.steps for layout in found) or code not in tables.commands()
+            self._answer_sizes[code] = known
+        return known
+
+    def _fits(self, call: Call, answer: Answer) -> bool:
+        """Whether an answer can be that of a request."""
+        if answer.request_id is not None:
+            return call.operation == answer.operation or answer.operation not in tables.operations()
+        if answer.status:
+            return answer.length == 0 and answer.status != DISCONNECTED
+        return answer.length == 0 or self._has_payload(call)
+
+    # --- findings and bodies ---
+
+    def _text(self, read: Body, frame: Frame, **more: Any) -> str:
+        values = {**more, **read.values}
+        if read.run is not None:
+            values["messages"] = message_dicts(read.run, frame.data)
+        return json.dumps(values, default=str, allow_nan=False)
+
+    def _malformed(self, frame: Frame, api: str | None, read: Body) -> None:
+        self.finding_at(
+            frame,
+            "malformed_frame",
+            "error",
+            f"No layout of {api} reads this body: {read.problem}",
+            api=api,
+            position=read.at - frame.start,
+        )
+
+    def _orphan(self, frame: Frame, status: int) -> None:
+        """No row: which command it answers cannot be told."""
+        self.finding_at(frame, "orphan_answer", "info", "The request of this answer was not captured", status=status)
+
+    def _tell_unknown(self, frame: Frame, code: int) -> None:
+        if code not in self._unknown:
+            self._unknown.add(code)
+            self.finding_at(frame, "unknown_api", "warning", f"Command {code} is not known", code=code)
+
+    def _tell_era(self) -> None:
+        era = self.era
+        sure = era.settled
+        self.finding(
+            "dialect" if sure else "dialect_uncertain",
+            "info",
+            f"Spoken is {era.dialect}" if sure else f"Several releases read these bytes; {era.dialect} is likeliest",
+            dialect=era.dialect,
+            confidence=era.confidence(),
+            releases=era.names(),
+            evidence=era.evidence,
+            revised=era.revised,
+            overridden=era.fixed,
+        )
+
+    _last_refusal = 0
+
+
+def _partition(values: dict[str, Any]) -> int | None:
+    """The partition that a request names."""
+    partitioning = values.get("partitioning")
+    if partitioning is not None:
+        value = partitioning.get("value") if partitioning["kind"] == "partition_id" else None
+        return value if isinstance(value, int) else None
+    partition = values.get("partition_id")
+    return partition if isinstance(partition, int) else None

@@ -1,0 +1,174 @@
+"""One frame -> one Message: header fields, and the body read by the layout that fits.
+
+VSR header, from byte 128 on
+  Request                       Reply                         Eviction
+  128 16 client                 128 16 request_checksum       128 16 client
+  144 16 request_checksum       144 16 context                144  4 server_protocol_version
+  160  8 timestamp              160 16 client                 148  4 the oldest that it accepts
+  168  8 request                176  8 op                     255  1 reason
+  176  1 operation              184  8 commit
+  184  8 session                192  8 timestamp              Prepare, as Reply from 176 on
+  192  4 user_id                200  8 request                128 16 client
+  196  4 code (operation 2)     208  1 operation              144 16 parent
+  200  8 partition_incarnation  216  4 status                 160 16 request_checksum
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, NamedTuple
+
+from dissectors.conversation import Frame
+from dissectors.iggy import batches, layouts, tables
+from dissectors.iggy.batches import Run
+from dissectors.iggy.era import Era
+from dissectors.iggy.kinds import MalformedError
+
+_PAIR = Struct("<II")
+_U32 = Struct("<I")
+_REQUEST = Struct("<QQQQQQB7xQIIQQQ")  # from 128
+_REPLY = Struct("<QQQQQQQQQQB7xI")  # from 128
+_RESULT = Struct("<II")
+
+NON_REPLICATED = 2
+
+
+class Body(NamedTuple):
+    """What a layout made of a body. `problem`: why none read it to its end."""
+
+    name: str | None  # the layout's command
+    values: dict[str, Any]
+    run: Run | None = None
+    problem: str | None = None
+    at: int = 0  # index in the buffer where the problem is
+    trailing: int = 0  # bytes after the last field
+
+    @property
+    def exact(self) -> bool:
+        return self.name is not None and self.problem is None and not self.trailing
+
+
+_NOTHING = Body(None, {})
+
+
+class VsrRequest(NamedTuple):
+    """Header of a VSR request."""
+
+    client: int
+    checksum: int
+    request: int
+    operation: int
+    session: int
+    code: int
+    routed: bool  # fields of 0.10 are in use
+
+
+class VsrReply(NamedTuple):
+    """Header of a VSR reply."""
+
+    client: int
+    timestamp: int
+    request: int
+    operation: int
+    status: int
+    committed: bool  # fields of 0.10 are in use
+
+
+def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: int) -> Body:
+    """Read buf[pos:end], of which buf[pos:limit] was captured, and let what reads it narrow the era."""
+    found = layouts.candidates(side, code, era.allowed)
+    if not found:
+        return _NOTHING
+    if limit < end:
+        return _partial(found[0], buf, pos, end, limit)
+    chosen: Body | None = None
+    failed: Body | None = None
+    readers = 0
+    for layout in found:
+        if chosen and (era.settled or not layout.releases & era.allowed):
+            break
+        one = _exact(layout, buf, pos, end)
+        if one.exact:
+            readers |= layout.releases
+            chosen = chosen or one
+        elif failed is None or (failed.problem and not one.problem):
+            failed = one
+    if chosen is None:
+        assert failed is not None
+        return failed
+    empty_answer = side == layouts.RESPONSE and end == pos  # nothing found, in every release
+    if readers & era.allowed != era.allowed and not empty_answer:
+        era.narrow(readers, f"{side} {chosen.name} read by {_range(readers)}")
+    return chosen
+
+
+def _range(releases: int) -> str:
+    names = [release.name for i, release in enumerate(tables.releases()) if releases >> i & 1]
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def _exact(layout: layouts.Layout, buf: bytes, pos: int, end: int) -> Body:
+    values: dict[str, Any] = {}
+    try:
+        after = layout.read(buf, pos, end, values)
+        if not layout.run:
+            return Body(layout.name, values, trailing=end - after)
+        if not layouts.metadata_fits(values, pos, after):
+            return Body(layout.name, values, None, "metadata_length does not fit what it covers", pos)
+        run = batches.read(layout.run, buf, after, end, end, values.get("messages_count"))
+    except MalformedError as error:
+        return Body(layout.name, values, None, error.what, error.at)
+    return Body(layout.name, values, run)
+
+
+def _partial(layout: layouts.Layout, buf: bytes, pos: int, end: int, limit: int) -> Body:
+    """As far as the captured bytes go."""
+    values: dict[str, Any] = {}
+    run = None
+    try:
+        after = layout.read(buf, pos, limit, values)
+        if layout.run and layouts.metadata_fits(values, pos, after):
+            run = batches.read(layout.run, buf, after, end, limit, values.get("messages_count"))
+    except MalformedError:
+        pass
+    return Body(layout.name, values, run)
+
+
+def legacy(frame: Frame) -> tuple[int, int]:
+    """The two numbers of a legacy frame: length and code, or status and length."""
+    if frame.known - frame.start < 8:
+        return 0, 0
+    first, second = _PAIR.unpack_from(frame.data, frame.start)
+    return first, second
+
+
+def vsr_request(frame: Frame) -> VsrRequest | None:
+    """None where the header is not all there."""
+    if frame.known - frame.start < 256:
+        return None
+    low, high, check, check_high, _, request, operation, session, _, code, *routed = _REQUEST.unpack_from(
+        frame.data, frame.start + 128
+    )
+    return VsrRequest(high << 64 | low, check_high << 64 | check, request, operation, session, code, any(routed))
+
+
+def vsr_reply(frame: Frame) -> VsrReply | None:
+    """None where the header is not all there."""
+    at = frame.start
+    if frame.known - at < 256:
+        return None
+    _, _, _, _, low, high, _, _, timestamp, request, operation, status = _REPLY.unpack_from(frame.data, at + 128)
+    later = any(frame.data[at + 220 : at + 232])
+    return VsrReply(high << 64 | low, timestamp, request, operation, status, later)
+
+
+def result_section(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    """u32 count | count x (u32 index, u32 result): the first result, 0 for success, and where the payload begins."""
+    if end - pos < 4:
+        return 0, pos
+    entries = _U32.unpack_from(buf, pos)[0]
+    if not entries:
+        return 0, pos + 4
+    if entries > (end - pos - 4) // 8:
+        return 0, pos  # no result section
+    return _RESULT.unpack_from(buf, pos + 4)[1], pos + 4 + 8 * entries

@@ -1,0 +1,90 @@
+"""Which release of Iggy speaks on a connection. No frame says it; what reads the bytes to their end does.
+
+An Era is the set of releases that everything seen so far allows. Evidence narrows it: a body that only some releases'
+layouts read, a checksum that only some compute, an id that only some give. Where several remain, the likeliest one is
+shown and the choice is told as uncertain. Evidence against all that remains is counted; when it repeats, the set is
+drawn from that evidence anew.
+"""
+
+from __future__ import annotations
+
+from dissectors.iggy import tables
+
+STRIKES = 3  # contradictions in a row that overturn what was believed
+_KEPT = 8  # pieces of evidence told
+
+
+class Era:
+    """The releases that a connection's bytes allow."""
+
+    __slots__ = ("_doubt", "_strikes", "allowed", "best", "dialect", "evidence", "fixed", "hint", "revised", "settled")
+
+    def __init__(self, asked: int = 0) -> None:
+        self.fixed = bool(asked)
+        self.allowed = asked or (1 << len(tables.releases())) - 1
+        self.hint = 0  # releases that weak evidence favours
+        self.evidence: list[str] = []
+        self.revised = 0
+        self._strikes = 0
+        self._doubt = 0
+        self._settle()
+
+    def narrow(self, releases: int, reason: str) -> None:
+        """Only `releases` do what was seen."""
+        if self.fixed or not releases:
+            return
+        if releases & self.allowed:
+            self._strikes = 0
+            if releases & self.allowed != self.allowed:
+                self.allowed &= releases
+                self._tell(reason)
+                self._settle()
+            return
+        self._doubt = releases if not self._strikes or not self._doubt & releases else self._doubt & releases
+        self._strikes += 1
+        if self._strikes >= STRIKES:
+            self.allowed = self._doubt
+            self.revised += 1
+            self._strikes = 0
+            self._tell(f"against what was believed: {reason}")
+            self._settle()
+
+    def favour(self, releases: int, reason: str) -> None:
+        """Weak evidence: decides only between what remains."""
+        if not self.fixed and not self.settled and releases & self.allowed:
+            self.hint = releases
+            self._tell(reason)
+            self._settle()
+
+    def has(self, framing: str) -> bool:
+        """Whether any release that remains uses this framing."""
+        return bool(self.allowed & tables.of_framing(framing))
+
+    def names(self) -> list[str]:
+        """The releases that remain, oldest first."""
+        return [release.name for i, release in enumerate(tables.releases()) if self.allowed >> i & 1]
+
+    def dialects(self) -> list[str]:
+        """Their dialects, oldest first."""
+        return list(dict.fromkeys(r.dialect for i, r in enumerate(tables.releases()) if self.allowed >> i & 1))
+
+    def confidence(self) -> float:
+        """How sure `dialect` is: its share of the weight of all that remains."""
+        weights: dict[str, int] = {}
+        for i, release in enumerate(tables.releases()):
+            if self.allowed >> i & 1:
+                favoured = 4 if self.hint >> i & 1 else 1
+                weights[release.dialect] = max(weights.get(release.dialect, 0), release.weight * favoured)
+        return round(weights[self.dialect] / sum(weights.values()), 2)
+
+    def _tell(self, reason: str) -> None:
+        if len(self.evidence) < _KEPT:
+            self.evidence.append(reason)
+
+    def _settle(self) -> None:
+        rows = tables.releases()
+        possible = [i for i in range(len(rows)) if self.allowed >> i & 1]
+        self.settled = len({rows[i].dialect for i in possible}) == 1
+        favoured = [i for i in possible if self.hint >> i & 1] or possible
+        self.best = max(favoured, key=lambda i: (rows[i].weight, i))
+        self.dialect = rows[self.best].dialect

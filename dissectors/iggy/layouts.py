@@ -1,0 +1,243 @@
+"""Bodies of commands: the rows of proto/iggy/layouts.txt, compiled to decoders.
+
+A row is valid for a range of releases; a field may be of a type that has versions of its own. Both are expanded release
+by release, and releases whose expansions are equal share one Layout. A Layout is a list of steps: a run of fixed fields
+is one precompiled Struct, everything else a reader of kinds.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from struct import Struct
+from typing import Any
+
+from dissectors.iggy import tables
+from dissectors.iggy.kinds import READERS, MalformedError, Reader, need, secret
+from dissectors.wire.proto import proto
+
+REQUEST, RESPONSE = "request", "response"
+
+Step = Callable[[bytes, int, int, dict[str, Any]], int]
+"""(buf, pos, end, values so far) -> position after; adds its values."""
+
+_FIXED = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i32": "i", "f32": "f", "bool": "?"}
+_FIELD = re.compile(
+    r"(?P<name>\w+):(?P<maybe>\??)(?P<type>[A-Za-z_0-9]+)(?::(?P<size>\d+))?(?:\[(?P<count>\w+|\*)\])?(?P<left>~?)"
+)
+_RUN = "messages:messages_"
+
+
+class Layout:
+    """One version of a body."""
+
+    __slots__ = ("fields", "name", "releases", "run", "steps")
+
+    def __init__(self, name: str, fields: tuple[str, ...], releases: int) -> None:
+        self.name = name
+        self.fields = fields
+        self.releases = releases
+        self.run = fields[-1].removeprefix(_RUN) if fields and fields[-1].startswith(_RUN) else ""
+        self.steps = _compile(fields[:-1] if self.run else fields)
+
+    def read(self, buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
+        """Fill `values` from buf[pos:end]; the position after the last field. Messages, if any, follow there."""
+        for step in self.steps:
+            pos = step(buf, pos, end, values)
+        return pos
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _fixed(names: list[str], codes: str) -> Step:
+    struct, keys = Struct("<" + codes), tuple(names)
+
+    def step(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
+        after = need(pos, struct.size, end, keys[0])
+        values.update(zip(keys, struct.unpack_from(buf, pos), strict=True))
+        return after
+
+    return step
+
+
+def _one(name: str, read: Reader) -> Step:
+    def step(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
+        values[name], pos = read(buf, pos, end)
+        return pos
+
+    return step
+
+
+def _maybe(name: str, read: Reader) -> Step:
+    """Behind a flag."""
+
+    def step(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
+        after = need(pos, 1, end, f"flag of {name}")
+        if buf[pos] > 1:
+            raise MalformedError(f"flag {buf[pos]} before {name}", pos)
+        values[name], after = read(buf, after, end) if buf[pos] else (None, after)
+        return after
+
+    return step
+
+
+def _left(step: Step) -> Step:
+    """Only where bytes are left."""
+
+    def maybe(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
+        return step(buf, pos, end, values) if pos < end else pos
+
+    return maybe
+
+
+def _many(name: str, read: Reader, count: str) -> Step:
+    def step(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
+        found: list[Any] = []
+        values[name] = found
+        wanted = -1 if count == "*" else values.get(count, 0)
+        while pos < end if wanted < 0 else len(found) < wanted:
+            value, after = read(buf, pos, end)
+            if after == pos:
+                raise MalformedError(f"{name} without bytes", pos)
+            found.append(value)
+            pos = after
+        return pos
+
+    return step
+
+
+def _number(code: str, order: str = "<") -> Reader:
+    struct = Struct(order + code)
+
+    def read(buf: bytes, pos: int, end: int) -> tuple[Any, int]:
+        after = need(pos, struct.size, end, "number")
+        return struct.unpack_from(buf, pos)[0], after
+
+    return read
+
+
+def _group(fields: tuple[str, ...]) -> Reader:
+    steps = _compile(fields)
+
+    def read(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+        values: dict[str, Any] = {}
+        for step in steps:
+            pos = step(buf, pos, end, values)
+        return values, pos
+
+    return read
+
+
+def _reader(kind: str, size: str | None) -> Reader:
+    if kind == "secret":
+        return secret(int(size or 0))
+    if kind == "u64be":
+        return _number("Q", ">")
+    return _number(_FIXED[kind]) if kind in _FIXED else READERS[kind]
+
+
+def _compile(fields: tuple[str, ...]) -> list[Step]:
+    """`name:type`, or `name:(field field …)[count]` for a type of several fields."""
+    steps: list[Step] = []
+    names: list[str] = []
+    codes = ""
+    for field in fields:
+        group = re.fullmatch(r"(\w+):\((.*)\)\[(\w+|\*)\](~?)", field)
+        match = None if group else _FIELD.fullmatch(field)
+        if match and match["type"] in _FIXED and not (match["maybe"] or match["count"] or match["left"]):
+            names.append(match["name"])
+            codes += _FIXED[match["type"]]
+            continue
+        if names:
+            steps.append(_fixed(names, codes))
+            names, codes = [], ""
+        if group:
+            step = _many(group[1], _group(_split(group[2])), group[3])
+            left = group[4]
+        else:
+            if match is None:
+                raise ValueError(f"layouts.txt: {field!r} is no field")
+            read, left = _reader(match["type"], match["size"]), match["left"]
+            if match["count"]:
+                step = _many(match["name"], read, match["count"])
+            else:
+                step = (_maybe if match["maybe"] else _one)(match["name"], read)
+        steps.append(_left(step) if left else step)
+    if names:
+        steps.append(_fixed(names, codes))
+    return steps
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """Fields of a row; a group in brackets is one."""
+    return tuple(re.findall(r"\S*\([^()]*(?:\([^()]*\)[^()]*)*\)\S*|\S+", text))
+
+
+# --- the file --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _file() -> dict[tuple[str, str], list[tuple[int, str]]]:
+    """(request | response | type, name) -> its rows: releases and fields."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for line in proto("iggy", "layouts.txt").read_text("utf-8").splitlines():
+        if line and not line.startswith("#"):
+            side, name, reach, *fields = line.split(None, 3)
+            since, _, until = reach.partition("..")
+            found.setdefault((side, name), []).append((tables.span(since, until), fields[0] if fields else ""))
+    return found
+
+
+def _expand(text: str, bit: int) -> str | None:
+    """A row's fields with every type replaced by its version of one release; None where it has none."""
+    out = []
+    for field in text.split():
+        name, _, kind = field.rpartition(":")
+        match = re.fullmatch(r"(\*?)([A-Z]\w*)(.*)", field if field.startswith("*") else kind)
+        if match is None:
+            out.append(field)
+            continue
+        row = next((row for releases, row in _file()["type", match[2]] if releases & bit), None)
+        inner = None if row is None else _expand(row, bit)
+        if inner is None:
+            return None
+        out.append(inner if match[1] else f"{name}:({inner}){match[3]}")
+    return " ".join(out)
+
+
+@cache
+def versions(side: str, name: str) -> tuple[Layout, ...]:
+    """Every version of a body, newest first; empty where nothing is known of it."""
+    expanded: dict[str, int] = {}
+    for i in range(len(tables.releases())):
+        for releases, text in _file().get((side, name), ()):
+            if releases >> i & 1 and (fields := _expand(text, 1 << i)) is not None:
+                expanded[fields] = expanded.get(fields, 0) | 1 << i
+    layouts = [Layout(name, _split(fields), releases) for fields, releases in expanded.items()]
+    return tuple(sorted(layouts, key=lambda layout: -layout.releases))
+
+
+def metadata_fits(values: dict[str, Any], start: int, after: int) -> bool:
+    """Whether a send's `metadata_length` says where its identifiers, partitioning and count end."""
+    length = values.get("metadata_length")
+    return length is None or after - start == 4 + length
+
+
+REGISTER = 0  # in place of a command code: the login of VSR, with a password or a token
+_REGISTER_CODES = (40, 45)
+
+
+@cache
+def candidates(side: str, code: int, allowed: int) -> tuple[Layout, ...]:
+    """The versions of a command's body, those that `allowed` releases use first, the likeliest of them before."""
+    best = max((release.weight, i) for i, release in enumerate(tables.releases()) if not allowed or allowed >> i & 1)[1]
+    found = [
+        layout
+        for one in (_REGISTER_CODES if code == REGISTER else (code,))
+        for command in tables.commands().get(one, ())
+        for layout in versions(side, command.name)
+        if layout.releases & command.releases
+    ]
+    return tuple(sorted(found, key=lambda layout: (not layout.releases >> best & 1, not layout.releases & allowed)))

@@ -1,0 +1,258 @@
+"""Which answer belongs to which request.
+
+Legacy frames hold nothing that ties them: the server answers in the order of the requests. VSR answers name a request
+id, unique per connection from 0.10 on, repeated by reads and sends before. What breaks the order is a hole in the
+capture, and one server that answers bytes that were no requests (0.8.0). The rules:
+
+    eligible    an answer belongs to a request that was complete before it (Frame.order)
+    lock-step   until an answer proves the contrary, a client waits for each answer: after a hole the newest eligible
+                request is the one that is answered, older ones lost their answers in the hole
+    pipelined   after a hole in the answers, the number of lost answers follows from the lost bytes where that is
+                certain; else nothing is paired until the connection has been quiet
+    surplus     after a refused SEND_MESSAGES, answers `InvalidCommand` to a well-formed request are not its answers:
+                a server that did not read the body takes each eight bytes of it for a frame
+
+A hole in the requests is a Ghost in the queue: requests unknown in number, whose answers are orphans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+INVALID_COMMAND = 3
+SEND_MESSAGES = 101
+QUIET_NS = 100_000_000  # nothing in flight any more: longer than any server takes to answer what it has read
+
+
+class Call:
+    """A request that waits for its answer: what its rows need, without its bytes."""
+
+    __slots__ = (
+        "api",
+        "batches",
+        "client",
+        "code",
+        "complete",
+        "first_ns",
+        "full",
+        "last_ns",
+        "offset",
+        "operation",
+        "order",
+        "partitions",
+        "payload_bytes",
+        "place",
+        "records",
+        "request_id",
+        "resent",
+        "retry",
+        "size",
+        "topics",
+        "user",
+        "values",
+        "waits",
+        "well_formed",
+    )
+
+    def __init__(self) -> None:
+        self.api: str | None = None
+        self.batches: list[Any] = []
+        self.client: int | None = None
+        self.code: int | None = None
+        self.complete = True
+        self.first_ns = self.last_ns = self.order = self.offset = self.place = self.size = 0
+        self.full: str | None = None
+        self.operation = 0
+        self.partitions: int | None = None
+        self.payload_bytes: int | None = None
+        self.records: int | None = None
+        self.request_id: int | None = None
+        self.resent = False
+        self.retry = False
+        self.topics: list[str] = []
+        self.user: str | None = None
+        self.values: dict[str, Any] = {}
+        self.waits = False
+        self.well_formed = True
+
+
+class Ghost:
+    """Requests in a hole: at least one, at most `most`."""
+
+    __slots__ = ("most", "order")
+
+    def __init__(self, order: int, most: int) -> None:
+        self.order = order
+        self.most = most
+
+
+class Answer:
+    """What pairing needs to know of an answer."""
+
+    __slots__ = ("client", "first_ns", "length", "operation", "order", "request_id", "status")
+
+    def __init__(
+        self,
+        order: int,
+        first_ns: int,
+        status: int,
+        length: int,
+        request_id: int | None = None,
+        operation: int = 0,
+        client: int | None = None,
+    ) -> None:
+        self.order = order
+        self.first_ns = first_ns
+        self.status = status
+        self.length = length
+        self.request_id = request_id
+        self.operation = operation
+        self.client = client
+
+
+Entry = Call | Ghost
+PAIRED, ORPHAN, SURPLUS = "paired", "orphan", "surplus"
+
+
+class Pairing:
+    """Requests in flight on one connection. `fits(call, answer)` says whether the answer can be that request's."""
+
+    def __init__(self, fits: Callable[[Call, Answer], bool], limit: int, *, midstream: bool) -> None:
+        self.queue: list[Entry] = []
+        self.fits = fits
+        self.limit = limit
+        self.pipelined = False
+        self.multiplexed = False  # answers come in any order (0.10)
+        self.doubtful = False
+        self.unread = 0  # eight-byte pieces of a refused body that may still be answered
+        self.unseen = midstream  # answers may belong to requests before the capture
+        self._last_ns = 0
+
+    def call(self, call: Call) -> list[Call]:
+        """A request; returns those that are given up for unanswered."""
+        given_up: list[Call] = []
+        if self.doubtful and call.first_ns - self._last_ns > QUIET_NS:
+            given_up, self.queue, self.doubtful = self._calls(self.queue), [], False
+        if len(self.queue) >= self.limit:
+            given_up += self._calls(self.queue[:1])
+            del self.queue[0]
+        self._last_ns = call.last_ns
+        self.queue.append(call)
+        return given_up
+
+    def hole(self, order: int, length: int) -> None:
+        """Requests were lost in a hole of `length` bytes."""
+        self.queue.append(Ghost(order, max(1, length // 8)))
+
+    def answer(self, answer: Answer, lost: int) -> tuple[str, Call | None, list[Call]]:
+        """An answer, after `lost` bytes of answers: how it is judged, its request, requests without an answer."""
+        quiet = answer.first_ns - self._last_ns > QUIET_NS
+        self._last_ns = max(self._last_ns, answer.first_ns)
+        ready = sum(entry.order < answer.order for entry in self.queue)
+        if answer.request_id is not None:
+            return self._by_id(answer, ready, lost)
+        if self._is_surplus(answer, ready):
+            self.unread -= 1
+            return SURPLUS, None, []
+        self.unread = 0
+        if not ready:
+            unseen = self.unseen or self.doubtful or bool(lost)
+            return (ORPHAN if unseen else SURPLUS), None, []
+        self.unseen = False
+        eligible = self.queue[:ready]
+        holes = bool(lost) or any(isinstance(entry, Ghost) for entry in eligible)
+        if self.doubtful:
+            return ORPHAN, None, []
+        if holes:
+            at = self._aligned(answer, eligible, lost, quiet)
+            if at is None:
+                self.doubtful = True
+                del self.queue[:ready]
+                return ORPHAN, None, self._calls(eligible)
+        else:
+            self.pipelined = self.pipelined or ready > 1
+            at = next(
+                (i for i, entry in enumerate(eligible) if isinstance(entry, Call) and self.fits(entry, answer)), -1
+            )
+            if at < 0:
+                return SURPLUS, None, []
+        entry = eligible[at]
+        del self.queue[: at + 1]
+        given_up = self._calls(eligible[:at])
+        if isinstance(entry, Ghost):
+            entry.most -= 1
+            if entry.most:
+                self.queue.insert(0, entry)
+            return ORPHAN, None, given_up
+        if entry.code == SEND_MESSAGES and answer.status:
+            self.unread = entry.size // 8
+        return PAIRED, entry, given_up
+
+    def oldest(self, order: int) -> Call | None:
+        """Take the oldest request that was complete before `order`."""
+        for i, entry in enumerate(self.queue):
+            if isinstance(entry, Call) and entry.order < order:
+                del self.queue[i]
+                return entry
+        return None
+
+    def close(self) -> list[Call]:
+        """What never was answered."""
+        left, self.queue = self._calls(self.queue), []
+        return left
+
+    def _is_surplus(self, answer: Answer, ready: int) -> bool:
+        if not self.unread or answer.status != INVALID_COMMAND or answer.length:
+            return False
+        first = self.queue[0] if ready else None
+        return first is None or (isinstance(first, Call) and first.well_formed)
+
+    def _aligned(self, answer: Answer, eligible: list[Entry], lost: int, quiet: bool) -> int | None:
+        """Index of the entry that is answered after a hole, None where it cannot be told."""
+        if not self.pipelined or len(eligible) == 1:
+            last = len(eligible) - 1
+            newest = eligible[last]
+            return last if isinstance(newest, Ghost) or self.fits(newest, answer) else None
+        if any(isinstance(entry, Ghost) for entry in eligible):
+            return None
+        calls = self._calls(eligible)
+        possible = []
+        least, open_ended = 0, False
+        for i, call in enumerate(calls):
+            if (least == lost or (open_ended and least < lost)) and self.fits(call, answer):
+                possible.append(i)
+            least += 8
+            open_ended = open_ended or self.fits(call, _PAYLOAD)
+        return possible[0] if len(possible) == 1 else None
+
+    def _by_id(self, answer: Answer, ready: int, lost: int) -> tuple[str, Call | None, list[Call]]:
+        matching = [
+            i
+            for i, entry in enumerate(self.queue[:ready])
+            if isinstance(entry, Call) and entry.request_id == answer.request_id and self.fits(entry, answer)
+        ]
+        if not matching:
+            holes = self.unseen or lost or any(isinstance(entry, Ghost) for entry in self.queue)
+            self.queue = [e for e in self.queue if not (isinstance(e, Ghost) and e.order < answer.order)]
+            return (ORPHAN if holes else SURPLUS), None, []
+        self.unseen = False
+        holes = bool(lost) or any(isinstance(entry, Ghost) for entry in self.queue[:ready])
+        if len(matching) > 1 and not holes:
+            self.pipelined = True
+        at = matching[-1] if holes and not self.pipelined else matching[0]
+        call = self.queue[at]
+        assert isinstance(call, Call)
+        if self.multiplexed:
+            del self.queue[at]
+            return PAIRED, call, []
+        given_up = [] if self.pipelined else self._calls(self.queue[:at])
+        self.queue = self.queue[at + 1 :] if not self.pipelined else self.queue[:at] + self.queue[at + 1 :]
+        return PAIRED, call, given_up
+
+    @staticmethod
+    def _calls(entries: list[Entry]) -> list[Call]:
+        return [entry for entry in entries if isinstance(entry, Call)]
+
+
+_PAYLOAD = Answer(0, 0, 0, -1)  # an answer with a payload of some length

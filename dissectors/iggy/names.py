@@ -1,0 +1,128 @@
+"""What streams and topics are called. Requests name them by number or by name; answers tell which is which.
+
+A topic is shown as `stream/topic`. A number whose name is not told yet becomes a token of the sink, so that a name told
+on any connection to the same server is found: keys are `iggy/<server>/<stream>` and `iggy/<server>/<stream>/<topic>`,
+numbers as such and names behind a `=`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.records import Conn, endpoint
+from dissectors.sink import MARK, Sink, unresolved
+
+Identifier = int | str
+
+
+class Names:
+    """Names of one server, as one connection learns and needs them."""
+
+    def __init__(self, conn: Conn, sink: Sink) -> None:
+        self._root = f"iggy/{endpoint(conn.server_ip, conn.server_port)}"
+        self._sink = sink
+        self._streams: dict[str, int] = {}  # name -> number
+        self._told: dict[str, str] = {}
+        self._shown: dict[tuple[Identifier, Identifier | None], str] = {}
+
+    def stream(self, stream: Identifier) -> str:
+        """A stream's name, or the token of its number."""
+        return stream if isinstance(stream, str) else unresolved(f"{self._root}/{stream}", str(stream))
+
+    def topic(self, stream: Identifier, topic: Identifier) -> str:
+        """`stream/topic`."""
+        shown = self._shown.get((stream, topic))
+        if shown is None:
+            if isinstance(topic, str):
+                name = topic
+            else:
+                name = unresolved(f"{self._root}/{_key(stream)}/{topic}", str(topic))
+            shown = self._shown[stream, topic] = f"{self.stream(stream)}/{name}"
+            if len(self._shown) > 4096:
+                self._shown.clear()
+        return shown
+
+    def of(self, values: dict[str, Any]) -> list[str]:
+        """The topics that a body's fields name."""
+        stream, topic = values.get("stream_id"), values.get("topic_id")
+        if stream is None:
+            return []
+        if topic is None or topic == 0:
+            topic = values.get("name")  # creating one: its number may be left to the server
+        return [] if topic is None else [self.topic(stream, topic)]
+
+    def learn(self, api: str | None, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
+        """Take the names out of an answered request."""
+        teach = _TEACHERS.get(api or "")
+        if teach is not None:
+            teach(self, request, answer, time)
+
+    # --- what commands teach ---
+
+    def _stream_made(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
+        number, name = answer.get("id", request.get("stream_id")), answer.get("name", request.get("name"))
+        if isinstance(number, int) and isinstance(name, str):
+            self._tell_stream(number, name, time)
+
+    def _stream(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
+        if "id" in answer and "name" in answer:
+            self._tell_stream(answer["id"], answer["name"], time)
+            for topic in answer.get("topics", ()):
+                self._tell_topic(answer["id"], topic["id"], topic["name"], time)
+                self._tell_topic(answer["name"], topic["id"], topic["name"], time)
+
+    def _all_streams(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
+        for stream in answer.get("streams", ()):
+            self._tell_stream(stream["id"], stream["name"], time)
+
+    def _stream_renamed(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
+        stream, name = request.get("stream_id"), request.get("name")
+        number = self._streams.get(stream) if isinstance(stream, str) else stream
+        if isinstance(number, int) and isinstance(name, str):
+            self._tell_stream(number, name, time)
+
+    def _topic_made(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
+        number = answer.get("id", request.get("topic_id"))
+        name = answer.get("name", request.get("name"))
+        if isinstance(number, int) and isinstance(name, str) and "stream_id" in request:
+            self._topic_of(request["stream_id"], number, name, time)
+
+    def _all_topics(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
+        for topic in answer.get("topics", ()):
+            self._topic_of(request.get("stream_id"), topic["id"], topic["name"], time)
+
+    # --- telling ---
+
+    def _topic_of(self, stream: Identifier | None, topic: int, name: str, time: int) -> None:
+        if stream is not None:
+            self._tell_topic(stream, topic, name, time)
+        if isinstance(stream, str) and stream in self._streams:
+            self._tell_topic(self._streams[stream], topic, name, time)
+
+    def _tell_stream(self, number: int, name: str, time: int) -> None:
+        self._streams[name] = number
+        self._tell(f"{self._root}/{number}", time, name)
+
+    def _tell_topic(self, stream: Identifier, topic: int, name: str, time: int) -> None:
+        self._tell(f"{self._root}/{_key(stream)}/{topic}", time, name)
+
+    def _tell(self, key: str, time: int, name: str) -> None:
+        if self._told.get(key) != name and MARK not in name:
+            self._told[key] = name
+            self._sink.name(key, time, name)
+
+
+def _key(stream: Identifier) -> str:
+    return f"={stream}" if isinstance(stream, str) else str(stream)
+
+
+_TEACHERS = {
+    "CREATE_STREAM": Names._stream_made,
+    "GET_STREAM": Names._stream,
+    "GET_STREAMS": Names._all_streams,
+    "UPDATE_STREAM": Names._stream_renamed,
+    "CREATE_TOPIC": Names._topic_made,
+    "GET_TOPIC": Names._topic_made,
+    "GET_TOPICS": Names._all_topics,
+}
+TEACHING = frozenset(_TEACHERS)
