@@ -259,6 +259,8 @@ class Flow:
             return True
         if segment.ack > other.next and segment.ack > other.excused:
             if not force:
+                if other.held and other.held[0].offset > other.next:
+                    return False  # a hole: it will be given up in its own time
                 other.barred, over = self._outlasted(other.barred, 1, limits, time)
                 if not over:
                     return False
