@@ -45,6 +45,8 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 
 class Command(NamedTuple):
+    """A row of the table."""
+
     code: int
     name: str
     sender: int
@@ -52,6 +54,17 @@ class Command(NamedTuple):
     by: str = ""  # one of KEYS
     answers: tuple[str, ...] = ()
     about: str = ""  # how it names its topic: by a field of this name, or by the id of a producer, consumer …
+
+    @property
+    def space(self) -> str:
+        """What keeps keys apart that only look alike.
+
+        A client may count its lookups and its other requests separately (C++ does): a request_id is unique only among
+        requests that expect the same answer.
+        """
+        if self.by != "request":
+            return self.by
+        return self.answers[0] if self.part is ASK else self.name
 
 
 _TABLE = (
@@ -147,6 +160,14 @@ PAYLOAD = frozenset((6, 9))  # SEND and MESSAGE: message metadata and payload fo
 ) = range(2, 12)
 ERROR, CLOSE_PRODUCER, CLOSE_CONSUMER, PRODUCER_SUCCESS = 14, 15, 16, 17
 PARTITIONED_METADATA_RESPONSE, LOOKUP_RESPONSE = 22, 24
+
+FAILING: tuple[str, ...] = tuple(
+    sorted(
+        {command.answers[0] for command in _TABLE if command.by == "request" and command.part is ASK},
+        key=lambda answer: (answer.endswith("_RESPONSE"), answer),
+    )
+)
+"""Where an ERROR looks for the request that failed: first among those whose own answer cannot tell an error."""
 
 _ASKED_BY: dict[str, list[Command]] = {}
 for _command in _TABLE:

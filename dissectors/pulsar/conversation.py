@@ -14,8 +14,11 @@ from dissectors.pulsar.commands import (
     ASK,
     CLOSE_CONSUMER,
     CLOSE_PRODUCER,
+    COMMANDS,
+    CONNECT,
     CONNECTED,
     ERROR,
+    FAILING,
     FIRST,
     KEYS,
     PAYLOAD,
@@ -123,7 +126,10 @@ class PulsarConversation(Conversation):
             if command.code == CONNECTED and self.state.max_message_size is not None:
                 self.limits[SERVER] = self.state.max_message_size + frames.PADDING
         if key is None or asked is None:
-            if part is FIRST or told.correlation_id == NOBODY:
+            if command.code == ERROR and told.correlation_id == NOBODY and not self.state.connected:
+                told.api, told.code, told.correlation_id = COMMANDS[CONNECT].name, CONNECT, None
+                self.emit.response(told, "orphan", error)
+            elif part is FIRST or told.correlation_id == NOBODY:
                 self.emit.told(frame.direction, told, error)
             else:
                 self.emit.response(told, "orphan", error)
@@ -158,24 +164,21 @@ class PulsarConversation(Conversation):
             self._give_up(overdue)
 
     def _answered(self, direction: int, command: Command, body: Any) -> Key | None:
-        """The key under which something is open that this command may answer."""
+        """The key under which something is open that this command answers."""
         key = _key(command, body)
         if key is None:
             return None
         if command.by == "ping":
             for lost in self.matcher.outlived(direction, key):
                 self._give_up(lost)
-        keys = [key]
+        if self.matcher.peek(direction, key) is not None:
+            return key
         if command.by == "request":
+            keys = [(space, *key[1:]) for space in FAILING] if command.code == ERROR else []
             keys.append(("newcomer", *key[1:]))
-        if command.code == ERROR:
-            keys.append(("connect",))  # a refused login is told with a filler for an id
-        for key in keys:
-            asked = self.matcher.peek(direction, key)
-            if asked is not None and (
-                asked.command is None or command.code == ERROR or command.name in asked.command.answers
-            ):
-                return key
+            if command.code == ERROR:
+                keys.append(("connect",))  # a refused login is told with a filler for an id
+            return next((key for key in keys if self.matcher.peek(direction, key) is not None), None)
         return None
 
     def _close(self, frame: Frame, key: Key, told: Asked, error: Fault | None) -> None:
@@ -215,7 +218,7 @@ def _part(command: Command, direction: int, body: Any) -> Part:
 
 def _key(command: Command, body: Any) -> Key | None:
     """What answers to this command are found by; None where an id is missing."""
-    key: list[Any] = [command.by]
+    key: list[Any] = [command.space]
     for name in KEYS[command.by]:
         if body is None or not body.HasField(name):
             return None

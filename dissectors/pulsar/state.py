@@ -26,6 +26,7 @@ class State:
         self.client_version: str | None = None
         self.server_version: str | None = None
         self.max_message_size: int | None = None
+        self.connected = False  # the login was accepted
         self.proxied_to: str | None = None  # a client that speaks to this broker through a proxy
         self.proxy_version: str | None = None  # the client is itself a proxy
 
@@ -54,6 +55,7 @@ class State:
             self.proxy_version = body.proxy_version
 
     def _connected(self, body: Any, asked: Asked) -> None:
+        self.connected = True
         if body.HasField("server_version"):
             match = _SOFTWARE.match(body.server_version)
             self.server_version = match[2] if match else body.server_version
