@@ -27,6 +27,7 @@ from dissectors.kafka.emit import CONSUME, REPLICATE, Answer, Emitter, to_json
 from dissectors.kafka.emit import PRODUCE as PRODUCED
 from dissectors.kafka.frames import Resync, measure_request, measure_response, plausible_request
 from dissectors.kafka.match import Call, Waiting
+from dissectors.kafka.orphans import Orphans, answers_to, explain
 from dissectors.kafka.sessions import Sessions
 from dissectors.kafka.skim import Skim
 from dissectors.options import Options
@@ -50,8 +51,10 @@ class KafkaConversation(Conversation):
         self.raw_sasl = False  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
         self.tokens: deque[Call] = deque()  # tokens of the client that wait for the server's
         self.software: tuple[str | None, str | None] = (None, None)
+        self.orphans = Orphans()
         self.last_id: int | None = None  # correlation id of the newest request
         self._client_ids: dict[bytes, str] = {}
+        self._spoken: dict[tuple[int, int], Spoken] = {}
         self._unknown: set[tuple[int, int]] = set()
         self._resync = Resync(self)
 
@@ -71,6 +74,8 @@ class KafkaConversation(Conversation):
             self._on_response(frame)
 
     def on_close(self) -> None:
+        for frame, correlation_id in self.orphans.release():
+            self._explain(frame, correlation_id)
         for call in (*self.tokens, *self.waiting.rest()):
             self._unanswered(call, complete=None)
         self.tokens.clear()
@@ -118,6 +123,7 @@ class KafkaConversation(Conversation):
         call = Call(frame, said, correlation_id, client_id)
         if said.known:
             self._request_body(frame, call, said, data, body, have)
+            self._spoken[key, version] = said
         elif (key, version) not in self._unknown and len(self._unknown) < 1000:
             self._unknown.add((key, version))
             self.finding_at(
@@ -206,7 +212,7 @@ class KafkaConversation(Conversation):
         for lost in passed:
             self._unanswered(lost, complete=False)
         if call is None:
-            self.emit.orphan(frame, correlation_id)
+            self._orphan(frame, correlation_id)
             return
         said = call.spoken
         if said is None or not said.known:
@@ -214,7 +220,40 @@ class KafkaConversation(Conversation):
             return
         self._answer(frame, call, said, start + 8, have)
 
+    def _orphan(self, frame: Frame, correlation_id: int) -> None:
+        """An answer to a request that was not captured."""
+        fits = answers_to(frame, self._spoken.values())
+        if len(fits) == 1:
+            self._explained(frame, correlation_id, fits[0], sure=True)
+        elif not self.orphans.hold(frame, correlation_id):
+            self._explain(frame, correlation_id)
+
+    def _explain(self, frame: Frame, correlation_id: int) -> None:
+        said, sure = explain(frame, self._spoken.values())
+        if said is not None or not self._spoken:
+            self._explained(frame, correlation_id, said, sure)
+            return
+        self.finding_at(
+            frame,
+            "orphan",
+            "info",
+            f"An answer with correlation id {correlation_id}, whose request was not captured",
+            correlation_id=correlation_id,
+        )
+
+    def _explained(self, frame: Frame, correlation_id: int, said: Spoken | None, sure: bool) -> None:
+        ids = list(self._client_ids.values())
+        call = Call(frame, said, correlation_id, ids[0] if len(ids) == 1 else None)
+        call.seen = False
+        if not sure:
+            call.version = None
+        if said is None:
+            self.emit.exchange("orphan", call, Answer(frame))
+        else:
+            self._answer(frame, call, said, frame.start + 8, min(frame.end, frame.known))
+
     def _answer(self, frame: Frame, call: Call, said: Spoken, body: int, have: int) -> None:
+        kind = "call" if call.seen else "orphan"
         data = frame.data if frame.complete else frame.data[:have]
         if said.key == API_VERSIONS and data[body : body + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
             said = spoken(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
@@ -228,7 +267,7 @@ class KafkaConversation(Conversation):
         except NOT_DECODED as trouble:
             self._malformed(frame, said, "response", trouble)
             self._produced(call, {}, None)
-            self.emit.exchange("call", call, Answer(frame))
+            self.emit.exchange(kind, call, Answer(frame))
             return
         if not skim.whole and not self.sink.full:
             self._malformed(frame, said, "response", "it ends early")
@@ -252,7 +291,7 @@ class KafkaConversation(Conversation):
             self.emit.errors(call, frame, faults)
         status = "error" if faults else "ok" if skim.whole else "unknown"
         self.emit.exchange(
-            "call",
+            kind,
             call,
             Answer(
                 frame,
@@ -289,7 +328,7 @@ class KafkaConversation(Conversation):
 
     def _was_kept_waiting(self, frame: Frame, call: Call, payload: int, newest: int) -> bool:
         """Whether a fetch's answer was late because the request allowed the broker to wait for data."""
-        allowed = call.values.get("maxWaitMs") or 0
+        allowed = call.values.get("maxWaitMs") or 0  # of an orphan: not told
         if allowed <= 0 or not call.values.get("minBytes"):
             return False
         if payload and newest * _MS >= call.last_ns:

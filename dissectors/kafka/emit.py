@@ -96,17 +96,18 @@ class Emitter:
     # --- rows ---
 
     def exchange(self, kind: str, call: Call, answer: Answer, *, complete: bool | None = None) -> None:
-        """A request with its answer, or without one."""
+        """A request with its answer, or one of the two."""
         if not self.wants_exchanges:
             return
         frame, spoken, faults = answer.frame, call.spoken, answer.faults
         wait = response = total = size = place = None
         if frame is not None:
-            wait = frame.first_ns - call.last_ns
             response = frame.last_ns - frame.first_ns
-            total = frame.last_ns - call.first_ns
             size = frame.size
             place = frame.place
+            if call.seen:
+                wait = frame.first_ns - call.last_ns
+                total = frame.last_ns - call.first_ns
             if complete is None:
                 complete = call.complete and frame.complete
         first = faults[0].code if faults else None
@@ -115,17 +116,17 @@ class Emitter:
                 self.conn,
                 None,
                 kind,
-                spoken.api if spoken else "SaslToken",
+                spoken.api if spoken else "SaslToken" if call.seen else None,
                 spoken.key if spoken else None,
-                spoken.version if spoken else None,
+                call.version,
                 call.correlation_id,
                 call.client_id,
                 call.first_ns,
-                call.last_ns - call.first_ns,
+                call.last_ns - call.first_ns if call.seen else None,
                 wait,
                 response,
                 total,
-                call.size,
+                call.size if call.seen else None,
                 size,
                 answer.status,
                 first,
@@ -139,29 +140,10 @@ class Emitter:
                 answer.throttle_ms,
                 call.resent or (frame is not None and frame.resent),
                 call.complete if complete is None else complete,
-                call.place,
+                call.place if call.seen else None,
                 place,
                 call.text,
                 answer.text,
-            )
-        )
-
-    def orphan(self, frame: Frame, correlation_id: int | None) -> None:
-        """An answer whose request was not captured."""
-        if not self.wants_exchanges:
-            return
-        self.sink.exchanges.append(
-            Exchange(
-                self.conn,
-                kind="orphan",
-                correlation_id=correlation_id,
-                time=frame.first_ns,
-                response_ns=frame.last_ns - frame.first_ns,
-                response_bytes=frame.size,
-                status="unknown",
-                retransmitted=frame.resent,
-                complete=frame.complete,
-                response_place=frame.place,
             )
         )
 
@@ -175,7 +157,7 @@ class Emitter:
                 Error(
                     self.conn,
                     call.spoken.api,
-                    call.spoken.version,
+                    call.version,
                     fault.scope,
                     self.topic(fault.topic),
                     fault.partition,
@@ -319,7 +301,10 @@ class Emitter:
     def _locate(self, frame: Frame, at: int) -> tuple[int, int]:
         """Time and packet of the byte at index `at` of a frame that is being handed over."""
         inbox = self.talk.inboxes[frame.direction]
-        piece = bisect_right(inbox.starts, frame.offset + at - frame.start) - 1
+        offset = frame.offset + at - frame.start
+        piece = bisect_right(inbox.starts, offset) - 1
+        if piece < 0 or not frame.offset <= offset < inbox.base + len(inbox.buf):
+            return frame.first_ns, frame.place  # it was handed over long ago
         return inbox.times[piece], inbox.places[piece]
 
 

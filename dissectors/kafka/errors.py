@@ -22,6 +22,11 @@ def _table() -> dict[int, ErrorCode]:
     return {int(code): ErrorCode(name, retriable == "true") for code, name, retriable in rows}
 
 
+def is_known(code: int) -> bool:
+    """Whether the tables have this code."""
+    return code in _table()
+
+
 def error(code: int) -> ErrorCode:
     """What is known of a code: of one that is not in the tables, its number."""
     return _table().get(code) or ErrorCode(f"ERROR_{code}", None)

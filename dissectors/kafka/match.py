@@ -39,16 +39,20 @@ class Call:
         "place",
         "records",
         "resent",
+        "seen",
         "session",
         "size",
         "spoken",
         "text",
         "topics",
         "values",
+        "version",
     )
 
     def __init__(self, frame: Frame, spoken: Spoken | None, correlation_id: int | None, client_id: str | None) -> None:
+        self.seen = True  # False: the request was not captured, all times are its answer's
         self.spoken = spoken
+        self.version = spoken.version if spoken else None
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.first_ns = frame.first_ns
