@@ -1,0 +1,343 @@
+"""Errors put into bytes, and found again from the checksum alone."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dissectors.checksum import CRC32, CRC32C, XXH3, compute
+from dissectors.checksum import locate as room
+from dissectors.checksum.diagnosis import Diagnosis, Flip
+from dissectors.checksum.linear import Crc
+from dissectors.checksum.locate import locate
+
+KINDS = st.sampled_from([CRC32, CRC32C])
+WORDS = ("willow", "kelp", "nettle", "ember", "jasper", "grove", "delta", "yarrow", "tulip", "raven", "maple", "zinnia")
+
+
+def text(size: int, seed: int = 1) -> bytes:
+    """Bytes as applications send them."""
+    rng = random.Random(seed)
+    return " ".join(rng.choice(WORDS) for _ in range(size // 4)).encode()[:size]
+
+
+def corrected(data: bytes, found: Diagnosis) -> bytes:
+    """The data after the correction."""
+    out = bytearray(data)
+    for flip in found.flips:
+        if not flip.stored:
+            assert out[flip.at] in (flip.was, flip.should_be)
+            assert flip.should_be is not None
+            out[flip.at] = flip.should_be
+    return bytes(out)
+
+
+def flip_bits(data: bytes, bits: list[int]) -> bytes:
+    out = bytearray(data)
+    for bit in bits:
+        out[bit // 8] ^= 1 << bit % 8
+    return bytes(out)
+
+
+def brute(kind: str, data: bytes, stored: int, count: int) -> list[tuple[int, ...]]:
+    """Every choice of `count` bits whose flip gives the checksum, by trying them all."""
+    choices = itertools.combinations(range(8 * len(data)), count)
+    return [bits for bits in choices if compute(kind, flip_bits(data, list(bits))) == stored]
+
+
+@given(KINDS, st.binary(min_size=1, max_size=3000), st.data())
+def test_a_single_bit_is_located_exactly(kind: str, data: bytes, draw: st.DataObject) -> None:
+    bit = draw.draw(st.integers(0, 8 * len(data) - 1))
+    broken = flip_bits(data, [bit])
+    found = locate(kind, broken, compute(kind, data))
+    at = bit // 8
+    assert (found.pattern, found.verified, found.candidates) == ("single_bit", True, 1)
+    assert found.flips == (Flip(at, bit % 8, broken[at], data[at]),)
+
+
+@given(KINDS, st.binary(min_size=1, max_size=12), st.binary(min_size=4, max_size=4))
+def test_a_bit_is_accused_exactly_where_trying_every_bit_accuses_it(kind: str, data: bytes, stored: bytes) -> None:
+    wanted = int.from_bytes(stored, "big")
+    found = locate(kind, data, wanted)
+    singles = brute(kind, data, wanted, 1)
+    assert [(8 * f.at + (f.bit or 0),) for f in found.flips if found.pattern == "single_bit"] == singles
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C])
+@pytest.mark.parametrize("size", [1 << 20, 20_000_000])
+def test_a_single_bit_in_megabytes_costs_thousands_of_operations_not_millions(
+    kind: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = []
+    orbit = Crc.orbit
+
+    def counted(self: Crc, value: int, count: int, step: int = 1) -> object:
+        work.append(count)
+        return orbit(self, value, count, step)
+
+    monkeypatch.setattr(Crc, "orbit", counted)
+    data = random.Random(size).randbytes(size)
+    bit = 8 * (size // 3) + 5
+    found = locate(kind, flip_bits(data, [bit]), compute(kind, data))
+    assert (found.flips[0].at, found.flips[0].bit) == (bit // 8, 5)
+    assert sum(work) <= 8 * size / 4096 + 4096 + 1
+
+
+@given(KINDS, st.binary(min_size=1, max_size=300), st.integers(0, 31))
+def test_a_flip_in_the_stored_checksum_is_told_apart(kind: str, data: bytes, bit: int) -> None:
+    found = locate(kind, data, compute(kind, data) ^ 1 << bit)
+    assert found.pattern == "stored_checksum"
+    assert found.verified
+    (flip,) = found.flips
+    assert flip.stored
+    assert (flip.at, flip.bit) == (3 - bit // 8, bit % 8)
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C])
+def test_checksums_that_were_never_right_are_named(kind: str) -> None:
+    data = text(200)
+    right = compute(kind, data)
+    for stored, words in [
+        (0, "zero"),
+        (0xFFFFFFFF, "all its bits"),
+        (right ^ 0xFFFFFFFF, "complement"),
+        (int.from_bytes(right.to_bytes(4, "big"), "little"), "wrong order"),
+    ]:
+        found = locate(kind, data, stored)
+        assert found.pattern == "stored_checksum"
+        assert words in found.note
+
+
+@given(KINDS, st.binary(min_size=1, max_size=200), st.data())
+def test_two_bits_are_located(kind: str, data: bytes, draw: st.DataObject) -> None:
+    bits = draw.draw(st.sets(st.integers(0, 8 * len(data) - 1), min_size=2, max_size=2))
+    broken = flip_bits(data, sorted(bits))
+    found = locate(kind, broken, compute(kind, data))
+    if found.pattern == "double_bit" and found.candidates == 1:
+        assert {8 * f.at + (f.bit or 0) for f in found.flips} == bits or len(data) > 60
+    else:
+        assert found.pattern in ("stored_checksum", "burst", "double_bit")
+    assert compute(kind, corrected(broken, found)) == compute(kind, data)
+
+
+@given(KINDS, st.binary(min_size=1, max_size=6), st.integers(0, 2**32 - 1))
+def test_pairs_are_all_found(kind: str, data: bytes, stored: int) -> None:
+    assume(stored != compute(kind, data))
+    case = room.Case(kind, data, stored, compute(kind, data))
+    got = {tuple(sorted(8 * f.at + (f.bit or 0) for f in case.flips(pair))) for pair in room._pairs(case)}
+    assert got == set(brute(kind, data, stored, 2))
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C])
+def test_neighbouring_pairs_are_found_in_long_data(kind: str) -> None:
+    data = random.Random(5).randbytes(300_000)
+    for bits in ([2_000_000, 2_000_003], [7, 8], [2_399_990, 2_399_999]):
+        found = locate(kind, flip_bits(data, bits), compute(kind, data))
+        assert found.pattern == "double_bit"
+        assert sorted(8 * f.at + (f.bit or 0) for f in found.flips) == bits
+
+
+@given(KINDS, st.binary(min_size=20, max_size=400), st.data())
+def test_a_flip_in_data_and_one_in_the_checksum_are_found_together(kind: str, data: bytes, draw: st.DataObject) -> None:
+    bit = draw.draw(st.integers(0, 8 * len(data) - 1))
+    stored = compute(kind, data) ^ 1 << draw.draw(st.integers(0, 31))
+    broken = flip_bits(data, [bit])
+    found = locate(kind, broken, stored)
+    assert found.pattern in ("double_bit", "stored_checksum", "burst")
+    assert found.verified
+    if found.pattern == "double_bit" and any(f.stored for f in found.flips):
+        assert [8 * f.at + (f.bit or 0) for f in found.flips if not f.stored] == [bit]
+
+
+@given(KINDS, st.integers(40, 400), st.integers(3, 11), st.data())
+def test_short_bursts_are_located(kind: str, size: int, length: int, draw: st.DataObject) -> None:
+    data = text(size)
+    start = draw.draw(st.integers(0, 8 * size - length))
+    inside = draw.draw(st.integers(0, (1 << length - 2) - 1)) << 1
+    change = inside | 1 | 1 << length - 1
+    assume(change.bit_count() > 2)
+    bits = [start + i for i in range(length) if change >> i & 1]
+    broken = flip_bits(data, bits)
+    found = locate(kind, broken, compute(kind, data))
+    assert compute(kind, corrected(broken, found)) == compute(kind, data)
+    if found.pattern == "burst" and found.candidates == 1:
+        span = [8 * f.at + (f.bit or 0) for f in found.flips]
+        assert max(span) - min(span) < length
+
+
+@given(KINDS, st.binary(min_size=1, max_size=6), st.integers(0, 2**32 - 1))
+def test_the_shortest_burst_is_the_shortest(kind: str, data: bytes, stored: int) -> None:
+    assume(stored != compute(kind, data))
+    case = room.Case(kind, data, stored, compute(kind, data))
+    found = next(room._burst(case), None)
+    size = 8 * len(data)
+    lengths = [
+        length
+        for length in range(1, min(13, size + 1))
+        for start in range(size - length + 1)
+        for inside in range(1 << max(0, length - 2))
+        for change in [1 | inside << 1 | 1 << length - 1]
+        if compute(kind, flip_bits(data, [start + i for i in range(length) if change >> i & 1])) == stored
+    ]
+    if lengths:
+        assert found is not None
+        span = [8 * f.at + (f.bit or 0) for f in found.flips]
+        assert max(span) - min(span) + 1 == min(lengths)
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C])
+@pytest.mark.parametrize("unit", [1, 2, 4, 8, 64, 512])
+def test_swapped_units_are_found(kind: str, unit: int) -> None:
+    data = random.Random(unit).randbytes(3000)
+    at = 1111
+    broken = data[:at] + data[at + unit : at + 2 * unit] + data[at : at + unit] + data[at + 2 * unit :]
+    found = locate(kind, broken, compute(kind, data))
+    assert (found.pattern, found.verified) == ("swapped", True)
+    assert min(f.at for f in found.flips) == at
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C])
+@pytest.mark.parametrize("unit", [4, 8])
+def test_reversed_words_are_found(kind: str, unit: int) -> None:
+    data = random.Random(unit).randbytes(3000)
+    broken = data[:77] + data[77 : 77 + unit][::-1] + data[77 + unit :]
+    found = locate(kind, broken, compute(kind, data))
+    assert (found.pattern, found.verified) == ("swapped", True)
+    assert corrected(broken, found) == data
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C])
+@pytest.mark.parametrize("length", [2, 3])
+def test_a_short_run_of_zeros_is_restored(kind: str, length: int) -> None:
+    data = text(400)
+    broken = data[:200] + bytes(length) + data[200 + length :]
+    found = locate(kind, broken, compute(kind, data))
+    assert found.verified
+    assert found.pattern in ("zeroed_run", "burst")
+    assert corrected(broken, found) == data
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C, XXH3])
+@pytest.mark.parametrize("length", [4, 6, 20, 100])
+def test_a_longer_run_of_zeros_is_recognised_and_not_called_proven(kind: str, length: int) -> None:
+    data = text(400)
+    broken = data[:200] + bytes(length) + data[200 + length :]
+    found = locate(kind, broken, compute(kind, data))
+    assert (found.pattern, found.verified) == ("zeroed_run", False)
+    assert found.flips[0] == Flip(200, None, 0, None)
+
+
+def test_a_header_full_of_zeros_is_not_suspicious() -> None:
+    data = bytes(30) + text(400)
+    broken = data[:200] + bytes(6) + data[206:]
+    assert locate(CRC32C, broken, compute(CRC32C, data), body=30).flips[0].at == 200
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C])
+def test_a_tail_of_zeros_is_a_truncation(kind: str) -> None:
+    data = text(500)
+    found = locate(kind, data[:400] + bytes(100), compute(kind, data))
+    assert (found.pattern, found.verified) == ("truncated", False)
+    short = locate(kind, data, compute(kind, data[:433]))
+    assert (short.pattern, short.verified, short.flips[0].at) == ("truncated", True, 433)
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C])
+@pytest.mark.parametrize("count", [1, 2])
+def test_lost_and_inserted_bytes_are_found(kind: str, count: int) -> None:
+    data = text(300, seed=count)
+    for broken in (data[:100] + data[100 + count :] + b"??"[:count], data[:100] + b"#@"[:count] + data[100:-count]):
+        found = locate(kind, broken, compute(kind, data))
+        assert (found.pattern, found.verified) == ("shifted", True), found
+        assert found.flips[0].at <= 102
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C, XXH3])
+def test_text_conversions_are_found(kind: str) -> None:
+    lines = b"one\ntwo\nthree caf\xe9 lines\n" * 5
+    windows = lines.replace(b"\n", b"\r\n")
+    for before, after, pattern in [
+        (lines, windows, "crlf"),
+        (windows, lines, "crlf"),
+        (lines, lines.decode("latin-1").encode(), "utf8_mangled"),
+    ]:
+        found = locate(kind, after, compute(kind, before))
+        assert (found.pattern, found.verified) == (pattern, True)
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C, XXH3])
+def test_replacement_characters_are_recognised(kind: str) -> None:
+    data = bytes(range(128, 250)) + text(100)
+    mangled = data.decode(errors="replace").encode()
+    found = locate(kind, mangled, compute(kind, data))
+    assert (found.pattern, found.verified) == ("utf8_mangled", False)
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C, XXH3])
+def test_a_repeated_block_is_recognised(kind: str) -> None:
+    data = random.Random(3).randbytes(6000)
+    broken = data[:2000] + data[1488:2000] + data[2512:]
+    found = locate(kind, broken, compute(kind, data))
+    assert (found.pattern, found.verified) == ("repeated", False)
+    assert found.flips[0].at == 2000
+
+
+@pytest.mark.parametrize("size", [100, 4000])
+def test_xxh3_falls_back_to_trying_neighbours(size: int) -> None:
+    data = text(size)
+    for bit in (0, 8 * size // 2 + 3, 8 * len(data) - 1):
+        found = locate(XXH3, flip_bits(data, [bit]), compute(XXH3, data))
+        assert (found.pattern, found.flips[0].at, found.flips[0].bit) == ("single_bit", bit // 8, bit % 8)
+    stored = locate(XXH3, data, compute(XXH3, data) ^ 1 << 40)
+    assert stored.pattern == "stored_checksum"
+    assert stored.flips[0].at == 2
+
+
+def test_xxh3_stops_at_its_budget_and_says_so() -> None:
+    data = text(1000)
+    calls = []
+
+    def hashed(data: bytes) -> int:
+        calls.append(1)
+        return compute(XXH3, data)
+
+    found = locate(XXH3, flip_bits(data, [7000, 10]), compute(XXH3, data), hash=hashed, tries=500)
+    assert found.pattern == "unknown"
+    assert "tried" in found.note
+    assert len(calls) <= 500 + 10
+
+
+def test_a_hash_of_parts_is_searched_as_it_is_computed() -> None:
+    frames = text(900)
+
+    def of_frames(data: bytes) -> int:
+        return compute(
+            XXH3, b"".join(compute(XXH3, data[at : at + 100]).to_bytes(8, "little") for at in range(0, 900, 100))
+        )
+
+    found = locate(XXH3, flip_bits(frames, [4321]), of_frames(frames), hash=of_frames)
+    assert (found.pattern, found.flips[0].at, found.flips[0].bit) == ("single_bit", 540, 1)
+
+
+@given(st.sampled_from([CRC32, CRC32C, XXH3]), st.binary(max_size=60), st.integers(0, 2**32 - 1))
+def test_what_is_called_verified_really_fits(kind: str, data: bytes, stored: int) -> None:
+    assume(stored != compute(kind, data))
+    found = locate(kind, data, stored, tries=2000)
+    if found.verified and found.pattern not in ("truncated", "shifted", "crlf", "utf8_mangled"):
+        right = stored
+        for flip in found.flips:
+            if flip.stored and flip.bit is not None:
+                right ^= 1 << 8 * ({XXH3: 7}.get(kind, 3) - flip.at) + flip.bit
+        assert compute(kind, corrected(data, found)) == right
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C])
+def test_random_bytes_are_rarely_explained(kind: str) -> None:
+    """The discipline: a checksum that has nothing to do with the data must not find its single bit or its pair."""
+    rng = random.Random(7)
+    wrong = sum(locate(kind, rng.randbytes(400), rng.getrandbits(32)).pattern != "unknown" for _ in range(200))
+    assert wrong <= 20  # 200 times DOUBTFUL is 10
