@@ -1,0 +1,49 @@
+# Everything that a fresh machine needs beyond this file: Python 3.11 or newer, and make.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format docs bench
+
+help:  ## what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(VENV)/.run  ## the command: .venv/bin/brokerscope, with Spark and Java
+demo: $(VENV)/.run  ## analyze the samples: tables here, page in out/demo
+	$(BIN)/brokerscope analyze samples -o out/demo
+
+test: $(VENV)/.test  ## run the tests
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+
+lint: $(VENV)/.test  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.test  ## put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.run  ## write docs/records.md and docs/tables.md again
+	$(BIN)/python -m pipelines.document docs
+
+bench: $(VENV)/.test  ## speed beside tshark's, on one core
+	$(BIN)/python bench/speed.py
+
+# Stamps: made again when the dependencies change. An existing environment is kept.
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "brokerscope needs Python 3.11 or newer; name it with: make PYTHON=python3.12 …" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,test]'
+	@touch $@ $(VENV)/.run
