@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dissectors.checksum import CRC32, CRC32C, XXH3, compute
@@ -59,6 +59,7 @@ def test_a_single_bit_is_located_exactly(kind: str, data: bytes, draw: st.DataOb
     assert found.flips == (Flip(at, bit % 8, broken[at], data[at]),)
 
 
+@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=12), st.binary(min_size=4, max_size=4))
 def test_a_bit_is_accused_exactly_where_trying_every_bit_accuses_it(kind: str, data: bytes, stored: bytes) -> None:
     wanted = int.from_bytes(stored, "big")
@@ -124,6 +125,7 @@ def test_two_bits_are_located(kind: str, data: bytes, draw: st.DataObject) -> No
     assert compute(kind, corrected(broken, found)) == compute(kind, data)
 
 
+@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=6), st.integers(0, 2**32 - 1))
 def test_pairs_are_all_found(kind: str, data: bytes, stored: int) -> None:
     assume(stored != compute(kind, data))
@@ -169,6 +171,7 @@ def test_short_bursts_are_located(kind: str, size: int, length: int, draw: st.Da
         assert max(span) - min(span) < length
 
 
+@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=6), st.integers(0, 2**32 - 1))
 def test_the_shortest_burst_is_the_shortest(kind: str, data: bytes, stored: int) -> None:
     assume(stored != compute(kind, data))
@@ -323,6 +326,7 @@ def test_a_hash_of_parts_is_searched_as_it_is_computed() -> None:
     assert (found.pattern, found.flips[0].at, found.flips[0].bit) == ("single_bit", 540, 1)
 
 
+@settings(deadline=None)
 @given(st.sampled_from([CRC32, CRC32C, XXH3]), st.binary(max_size=60), st.integers(0, 2**32 - 1))
 def test_what_is_called_verified_really_fits(kind: str, data: bytes, stored: int) -> None:
     assume(stored != compute(kind, data))
