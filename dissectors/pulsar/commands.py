@@ -55,17 +55,6 @@ class Command(NamedTuple):
     answers: tuple[str, ...] = ()
     about: str = ""  # how it names its topic: by a field of this name, or by the id of a producer, consumer …
 
-    @property
-    def space(self) -> str:
-        """What keeps keys apart that only look alike.
-
-        A client may count its lookups and its other requests separately (C++ does): a request_id is unique only among
-        requests that expect the same answer.
-        """
-        if self.by != "request":
-            return self.by
-        return self.answers[0] if self.part is ASK else self.name
-
 
 _TABLE = (
     Command(2, "CONNECT", CLIENT, ASK, "connect", ("CONNECTED",)),
@@ -145,6 +134,18 @@ _TABLE = (
 )
 
 COMMANDS: dict[int, Command] = {command.code: command for command in _TABLE}
+SPACES: dict[int, tuple[str, tuple[str, ...]]] = {
+    command.code: (
+        (command.answers[0] if command.part is ASK else command.name) if command.by == "request" else command.by,
+        KEYS.get(command.by, ()),
+    )
+    for command in _TABLE
+}
+"""Type -> what a key begins with, and the ids that follow.
+
+A client may count its lookups and its other requests separately (C++ does), so a request_id is unique only among
+requests that expect the same answer: their keys begin with the answer's name.
+"""
 PAYLOAD = frozenset((6, 9))  # SEND and MESSAGE: message metadata and payload follow the command
 (
     CONNECT,

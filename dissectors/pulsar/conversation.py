@@ -20,10 +20,10 @@ from dissectors.pulsar.commands import (
     ERROR,
     FAILING,
     FIRST,
-    KEYS,
     PAYLOAD,
     PRODUCER_SUCCESS,
     SEND_RECEIPT,
+    SPACES,
     TELL,
     Command,
     Part,
@@ -102,42 +102,53 @@ class PulsarConversation(Conversation):
     # --- the parts that a command may take ---
 
     def _ask(self, frame: Frame, decoded: Decoded, command: Command) -> None:
-        asked = self._noted(frame, decoded, command)
+        key = _key(command, decoded.body)
+        asked = self._noted(frame, decoded, command, key)
+        self._describe(asked, frame, decoded, command)
         if decoded.body is not None:
             self.state.learn(command.name, decoded.body, asked)
-        key = _key(command, decoded.body)
         if key is None:
             self._give_up(asked)
-            return
-        self._open(frame.direction, key, asked)
+        else:
+            self._open(frame.direction, key, asked)
 
     def _tell(self, frame: Frame, decoded: Decoded, command: Command) -> None:
-        self.emit.told(frame.direction, self._noted(frame, decoded, command))
+        told = self._noted(frame, decoded, command, _key(command, decoded.body))
+        self._describe(told, frame, decoded, command)
+        self.emit.told(frame.direction, told)
 
     def _answer(self, frame: Frame, decoded: Decoded, command: Command, part: Part) -> None:
         body = decoded.body
-        key = self._answered(frame.direction, command, body)
-        asked = None if key is None else self.matcher.peek(frame.direction, key)
-        told = self._noted(frame, decoded, command)
+        key = _key(command, body)
+        told = self._noted(frame, decoded, command, key)
+        open_key = self._answered(frame.direction, command, key)
+        asked = None if open_key is None else self.matcher.peek(frame.direction, open_key)
         error = None
         if body is not None:
             error = fault(body)
             self.state.learn(command.name, body, asked or told)
             if command.code == CONNECTED and self.state.max_message_size is not None:
                 self.limits[SERVER] = self.state.max_message_size + frames.PADDING
-        if key is None or asked is None:
-            if command.code == ERROR and told.correlation_id == NOBODY and not self.state.connected:
-                told.api, told.code, told.correlation_id = COMMANDS[CONNECT].name, CONNECT, None
-                self.emit.response(told, "orphan", error)
-            elif part is FIRST or told.correlation_id == NOBODY:
-                self.emit.told(frame.direction, told, error)
-            else:
-                self.emit.response(told, "orphan", error)
+        if open_key is None or asked is None:
+            self._describe(told, frame, decoded, command)
+            self._unasked(frame, told, command, part, error)
         elif command.code == PRODUCER_SUCCESS and not body.producer_ready:
             asked.waits = True  # the producer is queued for an exclusive topic: the answer proper is still to come
+            told.topic, told.topics, told.partitions = asked.topic, asked.topics, asked.partitions
             self.emit.told(frame.direction, told)
         else:
-            self._close(frame, key, told, error)
+            self._close(frame, open_key, told, error)
+
+    def _unasked(self, frame: Frame, told: Asked, command: Command, part: Part, error: Fault | None) -> None:
+        """An answer to nothing that is open: its request was not captured, or it needs none."""
+        filler = told.correlation_id == NOBODY
+        if command.code == ERROR and filler and not self.state.connected:
+            told.api, told.code, told.correlation_id = COMMANDS[CONNECT].name, CONNECT, None
+            self.emit.response(told, "orphan", error)
+        elif part is FIRST or filler:
+            self.emit.told(frame.direction, told, error)
+        else:
+            self.emit.response(told, "orphan", error)
 
     def _newcomer(self, frame: Frame, decoded: Decoded) -> None:
         """A command that is newer than the table. Most carry a request id in field 1; that is all we go by."""
@@ -163,9 +174,8 @@ class PulsarConversation(Conversation):
         if overdue is not None:
             self._give_up(overdue)
 
-    def _answered(self, direction: int, command: Command, body: Any) -> Key | None:
+    def _answered(self, direction: int, command: Command, key: Key | None) -> Key | None:
         """The key under which something is open that this command answers."""
-        key = _key(command, body)
         if key is None:
             return None
         if command.by == "ping":
@@ -173,13 +183,13 @@ class PulsarConversation(Conversation):
                 self._give_up(lost)
         if self.matcher.peek(direction, key) is not None:
             return key
-        if command.by == "request":
-            keys = [(space, *key[1:]) for space in FAILING] if command.code == ERROR else []
-            keys.append(("newcomer", *key[1:]))
-            if command.code == ERROR:
-                keys.append(("connect",))  # a refused login is told with a filler for an id
-            return next((key for key in keys if self.matcher.peek(direction, key) is not None), None)
-        return None
+        if command.by != "request":
+            return None
+        keys = [("newcomer", *key[1:])]
+        if command.code == ERROR:
+            keys = [(space, *key[1:]) for space in FAILING] + keys
+            keys.append(("connect",))  # a refused login is told with a filler for an id
+        return next((key for key in keys if self.matcher.peek(direction, key) is not None), None)
 
     def _close(self, frame: Frame, key: Key, told: Asked, error: Fault | None) -> None:
         asked = self.matcher.answer(frame.direction, key)
@@ -193,18 +203,22 @@ class PulsarConversation(Conversation):
 
     # --- what a row needs of a frame ---
 
-    def _noted(self, frame: Frame, decoded: Decoded, command: Command) -> Asked:
+    def _noted(self, frame: Frame, decoded: Decoded, command: Command, key: Key | None) -> Asked:
+        noted = Asked(command.code, command.name, command, frame, signed(key[-1]) if key and len(key) > 1 else None)
         body = decoded.body
-        noted = Asked(command.code, command.name, command, frame, _correlation(command, body))
-        self.state.subject(noted, command, body)
-        entry = None
+        if command.code == SEND_RECEIPT and body is not None and body.HasField("message_id"):
+            noted.position = position_of(body.message_id)
+        if self._full and command.code not in PAYLOAD:
+            noted.body = _text(body, None)
+        return noted
+
+    def _describe(self, noted: Asked, frame: Frame, decoded: Decoded, command: Command) -> None:
+        """What a command is about, and what it carries."""
+        self.state.subject(noted, command, decoded.body)
         if command.code in PAYLOAD:
             entry = self.entries.read(frame, decoded, noted)
-        elif command.code == SEND_RECEIPT and body is not None and body.HasField("message_id"):
-            noted.position = position_of(body.message_id)
-        if self._full:
-            noted.body = _text(body, entry, decoded)
-        return noted
+            if self._full:
+                noted.body = _text(decoded.body, entry)
 
 
 def _part(command: Command, direction: int, body: Any) -> Part:
@@ -217,22 +231,19 @@ def _part(command: Command, direction: int, body: Any) -> Part:
 
 
 def _key(command: Command, body: Any) -> Key | None:
-    """What answers to this command are found by; None where an id is missing."""
-    key: list[Any] = [command.space]
-    for name in KEYS[command.by]:
-        if body is None or not body.HasField(name):
-            return None
-        key.append(getattr(body, name))
-    return tuple(key)
+    """What answers to this command are found by; None where an id is missing, or where there is nothing to find."""
+    space, ids = SPACES[command.code]
+    if not ids:
+        return (space,) if space else None
+    if body is None or not body.HasField(ids[-1]):
+        return None
+    if len(ids) == 1:
+        return space, getattr(body, ids[0])
+    return (space, getattr(body, ids[0]), getattr(body, ids[1])) if body.HasField(ids[0]) else None
 
 
-def _correlation(command: Command, body: Any) -> int | None:
-    ids = KEYS.get(command.by)
-    return signed(getattr(body, ids[-1])) if ids and body is not None and body.HasField(ids[-1]) else None
-
-
-def _text(body: Any, entry: Entry | None, decoded: Decoded) -> str | None:
-    """A command as JSON: its fields, and what came with it."""
+def _text(body: Any, entry: Entry | None) -> str | None:
+    """A command as JSON: its fields, and the metadata that came with it."""
     if body is None:
         return None
     shown = to_dict(body)
