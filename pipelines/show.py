@@ -43,9 +43,13 @@ def _grid(told: Table, made: pa.Table) -> Grid:
     if told.rank and told.rank in made.column_names:
         made = made.sort_by([(told.rank, "descending")])
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    if {"file", "packet"} <= set(names):
+        places = zip(made.column("file").to_pylist(), made.column("packet").to_pylist(), strict=True)
+        made = made.append_column("where", pa.array([cells.where(*place) for place in places], pa.string()))
+        names = [n for n in names if n not in ("file", "packet")] + ["where"]
     columns = []
     for name in names:
-        column = known[name]
+        column = cells.WHERE if name == "where" else known[name]
         right = column.unit in cells.NUMBERS
         grid.add_column(cells.head(name), justify="right" if right else "left", no_wrap=right)
         columns.append((column.unit, made.column(name).slice(0, ROWS).to_pylist()))

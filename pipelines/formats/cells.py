@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipelines.formats import units
+from pipelines.tables.table import Column
 
 
 def _text(value: Any) -> str:
@@ -45,6 +46,14 @@ SHOW: dict[str, Callable[[Any], str]] = {
     "list": _list,
 }
 NUMBERS = frozenset({"ns", "bytes", "bytes/s", "1/s", "share", "ratio", "count", "code"})  # to the right
+
+
+WHERE = Column("where", "the packet: name of the file, and its number there, from 1")
+
+
+def where(file: str | None, packet: int | None) -> str | None:
+    """The way back to a packet: `client.pcap:17`."""
+    return None if file is None else f"{file.rsplit('/', 1)[-1]}:{packet}"
 
 
 def show(value: Any, unit: str) -> str:

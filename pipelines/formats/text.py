@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.formats import units
+from pipelines.formats import cells, units
 
 _GAP = "  "
 _NO_CUT = 10_000
@@ -51,7 +51,7 @@ def _api(api: str | None, version: int | None) -> str:
 
 
 def _place(file: str | None, packet: int | None) -> str:
-    return "" if file is None else f"{clean(file.rsplit('/', 1)[-1])}:{packet}"
+    return clean(cells.where(file, packet) or "")
 
 
 def _kind(kind: str | None, long_poll: bool | None) -> str:

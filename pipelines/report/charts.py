@@ -100,11 +100,17 @@ def _clock(seconds: float, width: float, date: bool = False) -> str:
 
 
 def bars(
-    axis: Axis, series: Sequence[Series], show: Callable[[float], str], *, height: int = 150, label: str = ""
+    axis: Axis,
+    series: Sequence[Series],
+    show: Callable[[float], str],
+    *,
+    height: int = 150,
+    label: str = "",
+    base: int = 1000,
 ) -> Html:
-    """Stacked bars along time."""
+    """Stacked bars along time. base: 1024 for sizes, so that the scale has round numbers."""
     totals = [sum(s.values[c] or 0 for s in series) for c in range(axis.columns)]
-    top = _nice(max(totals, default=0))
+    top = _nice(max(totals, default=0), base)
     frame = _Frame(axis, height, label)
     parts = frame.grid([(0, "0"), (0.5, show(top / 2)), (1, show(top))] if top else [(0, "0")])
     wide = max(1.0, frame.step - (1 if frame.step > 3 else 0))
@@ -260,12 +266,13 @@ def _svg(width: int, height: int, parts: Sequence[Html], label: str) -> Html:
     return tag("svg", join(parts), viewBox=f"0 0 {width} {height}", role="img", aria_label=label, class_="chart")
 
 
-def _nice(value: float) -> float:
-    """The next of 1, 2, 5, 10 … at or above a value."""
+def _nice(value: float, base: int = 1000) -> float:
+    """The next round number at or above a value: 1, 2, 5, 10 … times a power of the base."""
     if value <= 0:
         return 0
-    power = 10.0 ** math.floor(math.log10(value))
-    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= value * 0.9999)
+    unit = float(base) ** math.floor(math.log(value, base) + 1e-9)
+    steps = (power * step for power in (0.001, 0.01, 0.1, 1, 10, 100, 1000) for step in (1, 2, 4, 6, 8))
+    return next((step * unit for step in steps if step * unit >= value * 0.9999), value)
 
 
 def _f(number: float) -> str:

@@ -13,6 +13,7 @@ from pipelines.formats import cells
 from pipelines.formats.text import clean
 from pipelines.tables.table import Column
 
+_LONG = 44  # characters that stay on one line
 _VOID = frozenset({"line", "rect", "path", "circle", "input", "br", "meta"})
 
 
@@ -74,8 +75,10 @@ def _cell(value: Any, column: Column, mark: str | None) -> Html:
     shown = cells.show(value, column.unit)
     classes = [name for name, on in (("n", column.unit in cells.NUMBERS), (mark, mark and value)) if on]
     sort = None
-    if column.unit in cells.NUMBERS and value is not None:
+    if column.unit in cells.NUMBERS:
         sort = value
-    elif (isinstance(value, str) and len(value) > 48) or (isinstance(value, list) and len(shown) > 48):
+    elif len(shown) > _LONG:
         classes.append("long")
+    elif not isinstance(value, list):
+        classes.append("name")
     return tag("td", shown, class_=" ".join(classes) or None, data_sort=sort)

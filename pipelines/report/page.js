@@ -12,7 +12,8 @@ document.getElementById("theme").addEventListener("click", () => {
   root.dataset.theme = next;
 });
 
-// Tables: a click on a heading sorts, a second one turns the order; long ones get a filter.
+// Tables: a click on a heading sorts, a second one turns the order; long ones begin short and get a filter.
+const SHORT = 12; // as in page.css
 for (const table of document.querySelectorAll("table")) {
   const body = table.tBodies[0];
   const key = (row, at) => {
@@ -33,10 +34,17 @@ for (const table of document.querySelectorAll("table")) {
     });
     body.append(...rows.map(([, row]) => row));
   });
-  if (body.rows.length > 8 && !table.classList.contains("rank")) {
+  if (body.rows.length > SHORT + 3 && !table.classList.contains("rank")) {
+    const all = Object.assign(document.createElement("button"), { type: "button", className: "all" });
+    all.textContent = `Show all ${body.rows.length} rows`;
+    table.classList.add("short");
+    const open = () => { table.classList.remove("short"); all.remove(); };
+    all.addEventListener("click", open);
+    table.parentElement.after(all);
     const filter = Object.assign(document.createElement("input"), { type: "search", placeholder: "Filter", className: "filter" });
     filter.setAttribute("aria-label", "Filter rows");
     filter.addEventListener("input", () => {
+      open();
       const wanted = filter.value.toLowerCase();
       for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
     });

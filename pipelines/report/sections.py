@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.formats import units
+from pipelines.formats import cells, units
 from pipelines.report import charts
 from pipelines.report.charts import Axis, Series
 from pipelines.report.elements import Html, join, table, tag
@@ -220,7 +220,10 @@ def latency(analysis: Analysis) -> Html:
         note = f"{units.count(row.get('count'))} requests, median {units.duration(row.get('total_p50_ns'))}"
         head = tag("figcaption", _badge(protocol), " ", tag("b", api or "?"), tag("small", note))
         cards.append(tag("figure", head, chart))
-    lead = "How long requests took; scales are logarithmic. `total`: request and answer; `wait`: between the two."
+    lead = (
+        "How long requests took, on logarithmic scales. Total: from the first byte of the request to the last byte "
+        "of the answer; wait: from the last byte of the request to the first byte of the answer."
+    )
     shown = _ranked(analysis, "latency")
     return _section(
         "latency",
@@ -311,7 +314,7 @@ def throughput(analysis: Analysis) -> Html:
             series.append(Series("other topics", "var(--idle)", values[None]))
         parts += [
             tag("h3", f"{role.capitalize()}: bytes per second on the wire"),
-            charts.bars(axis, series, _bytes_per_second, label=f"{role}d bytes per second"),
+            charts.bars(axis, series, _bytes_per_second, label=f"{role}d bytes per second", base=1024),
             charts.legend(series),
         ]
     lead = "Message data, by topic: what was produced, consumed and replicated."
@@ -361,8 +364,8 @@ def integrity(analysis: Analysis) -> Html:
         bar = charts.proportion([(v, n, VERDICT_COLOURS[v]) for v, n in counts.items()])
         parts.append(tag("div", _badge(protocol), tag("b", kind), bar, tag("small", told), class_="verdict"))
     lead = (
-        "Every checksum on the wire, computed again. `bad` only where each byte that it covers was captured; "
-        "`unverifiable` where some are missing; `absent` where the format carries none."
+        "Every checksum on the wire, computed again. Bad only where each byte that it covers was captured, "
+        "unverifiable where some are missing, absent where the format carries none."
     )
     shown = sorted(rows, key=lambda r: (-r["bad"], -r["unverifiable"], -r["batches"]))[:SHOWN]
     return _section("integrity", "Integrity", lead, *parts, _table(analysis, "integrity", shown))
@@ -438,7 +441,11 @@ def _columns(name: str, rows: Sequence[Row] = ()) -> list[Column]:
 
 def _table(analysis: Analysis, name: str, rows: Sequence[Row]) -> Html:
     total = analysis.rows.get(name, len(rows))
-    return table(_columns(name, rows), rows, total=total, more=f"{TABLE_FOLDER}/{name}.parquet", marks=_MARKS)
+    columns = _columns(name, rows)
+    if {"file", "packet"} <= {c.name for c in columns}:
+        columns = [c for c in columns if c.name not in ("file", "packet")] + [cells.WHERE]
+        rows = [{**row, "where": cells.where(row["file"], row["packet"])} for row in rows]
+    return table(columns, rows, total=total, more=f"{TABLE_FOLDER}/{name}.parquet", marks=_MARKS)
 
 
 def _ranked(analysis: Analysis, name: str) -> list[Row]:

@@ -1,0 +1,90 @@
+"""Writes docs/records.md and docs/tables.md from where columns are defined: `python -m pipelines.document docs`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+from dissectors import records
+from pipelines.tables import BY, TABLES
+
+_NAMES = {
+    pa.string(): "text",
+    pa.int32(): "int32",
+    pa.int64(): "int64",
+    pa.bool_(): "bool",
+    pa.binary(): "bytes",
+    pa.timestamp("us", "UTC"): "timestamp[us, UTC]",
+    pa.list_(pa.string()): "list of text",
+}
+_OPTIONS = {"full": "`--full`", "payloads": "`--payloads`"}
+_HEAD = "<!-- Written by `make docs`; change the code, not this page. -->\n"
+
+_RECORDS = """# Records
+
+What `brokerscope dissect` and `dissectors.dissect()` give, and what `analyze` writes to OUT/records. Durations are
+nanoseconds from the capture's own clock, sizes are bytes, packet numbers count from 1 within their file as in
+Wireshark, and a column is null where nothing was told. In JSON, 64-bit integers are plain numbers, 128-bit ids are
+decimal text, bytes are base64, and columns that hold JSON stand as what they hold.
+"""
+
+_TABLES = """# Tables
+
+What `brokerscope analyze` computes from the records on Spark: OUT/tables/<name>.parquet and .csv. Sketch columns are in
+Parquet only. `topic` is Kafka's name; Pulsar's full name without -partition-N; Iggy's stream/topic.
+
+Time buckets have the width that `--bucket` says; otherwise one that leaves at most 120 buckets with anything in them.
+"""
+
+_BY = """## Keys of `--by`
+
+`analyze --by topic,client` adds keys to the latency table, after `long_poll`:
+"""
+
+
+def records_page() -> str:
+    """docs/records.md."""
+    parts = [_HEAD, _RECORDS]
+    for name, table in records.TABLES.items():
+        rows = [
+            (f"`{c.name}`", _NAMES[c.type], c.unit, c.doc + (f" ({_OPTIONS[c.only]})" if c.only else ""))
+            for c in records.columns(name, full=True, payloads=True)
+        ]
+        asked = "" if name in records.DEFAULT_TABLES else " Made only where it is asked for by name."
+        doc = (table.__doc__ or "").strip().splitlines()[0]
+        parts += [f"## {name}\n\n{doc}{asked}\n", _table(("Column", "Type", "Unit", "Meaning"), rows)]
+    return "\n".join(parts)
+
+
+def tables_page() -> str:
+    """docs/tables.md."""
+    parts = [_HEAD, _TABLES]
+    for name, table in TABLES.items():
+        parts += [f"## {name}\n\n{table.doc}\n", _columns(table.columns)]
+    parts += [_BY, _columns(BY.values())]
+    return "\n".join(parts)
+
+
+def _columns(columns: Iterable[tuple[str, str, str]]) -> str:
+    return _table(("Column", "Unit", "Meaning"), [(f"`{name}`", unit, doc) for name, doc, unit in columns])
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {"records.md": records_page, "tables.md": tables_page}
+
+
+def main(folder: str = "docs") -> None:
+    """Write the pages."""
+    for name, page in PAGES.items():
+        Path(folder, name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
