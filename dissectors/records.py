@@ -140,6 +140,7 @@ class Exchange(NamedTuple):
     response_place: Annotated[Place, "where the response's first byte is"] = None
     request: Annotated[Text, "decoded request, as JSON", Only("full")] = None
     response: Annotated[Text, "decoded response, push or orphan, as JSON", Only("full")] = None
+    subscription: Annotated[Text, "the consumer's subscription (pulsar), where told"] = None
 
 
 class Batch(NamedTuple):
@@ -180,6 +181,7 @@ class Batch(NamedTuple):
     time: Annotated[Time, "first byte of the batch"] = None
     place: Annotated[Place, "where its first byte is"] = None
     stream_offset: Annotated[Int64, "of its first byte, in its direction of the connection", Unit("bytes")] = None
+    subscription: Annotated[Text, "the consumer's subscription (pulsar), where told"] = None
 
 
 class Error(NamedTuple):
@@ -281,6 +283,8 @@ class Message(NamedTuple):
     time: Annotated[Time, "first byte of its batch in the capture"] = None
     place: Annotated[Place, "where its batch's first byte is"] = None
     stream_offset: Annotated[Int64, "of its batch's first byte", Unit("bytes")] = None
+    subscription: Annotated[Text, "the consumer's subscription (pulsar), where told"] = None
+    ordering_key: Annotated[Binary, "the ordering key (pulsar)", Only("payloads")] = None
 
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {
