@@ -54,6 +54,7 @@ class Session:
         self._notes: Notes = ([], [])
         self._prefix = (bytearray(), bytearray())
         self._broken = [False, False]  # a hole ended the prefix
+        self._headless = False  # the first bytes are missing
 
     def deliver(self) -> None:
         """Take what the flow delivered."""
@@ -135,7 +136,10 @@ class Session:
         forced = self._forced()
         for direction, data in _pieces(events):
             if data is None:
-                self._broken[direction] = True
+                if self._prefix[direction]:
+                    self._broken[direction] = True
+                else:
+                    self._headless = True
             elif not self._broken[direction]:
                 self._prefix[direction].extend(data)
             if self._tls is None:
@@ -165,7 +169,8 @@ class Session:
         for direction in (0, 1) if self._client is None else (self._client,):
             client, server = bytes(self._prefix[direction]), bytes(self._prefix[1 - direction])
             for protocol in self._protocols:
-                midstream = not (self.flow.halves[direction].syn or self.flow.halves[1 - direction].syn)
+                started = self.flow.halves[direction].syn or self.flow.halves[1 - direction].syn
+                midstream = self._headless or not started
                 confidence = protocol.recognise(client, server, midstream)
                 hinted = self.flow.ends[5 - 3 * direction] in protocol.ports
                 if confidence > 0 and (best is None or (confidence, hinted) > best[:2]):
