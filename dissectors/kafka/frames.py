@@ -21,7 +21,8 @@ HEAD = REQUEST_HEAD.size  # 14
 MAX_FRAME = 256 << 20
 _HIGHEST_KEY, _HIGHEST_VERSION = 999, 99  # higher ones will not come in the life of this code
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
-_STEP = 1 << 24  # correlation ids ascend; a client object shares them among its connections
+_BACK, _AHEAD = 64, 1 << 24  # how far from the last correlation id the next may be: a client object hands them out
+# before it sends, and for all its connections
 
 # size 8 to 256 MiB | key 0-94 | version 0-31 | correlation id | length of the client id: below 256, or -1
 _REQUEST = re.compile(
@@ -152,7 +153,7 @@ class Resync:
         if not said.known or not 8 <= size <= MAX_FRAME:
             return False
         last = self._talk.last_id
-        if last is not None and not 0 < (correlation_id - last) & 0xFFFFFFFF < _STEP:
+        if last is not None and not (correlation_id - last + _BACK) & 0xFFFFFFFF < _BACK + _AHEAD:
             return False
         if client > 0 and said.has_client_id:
             if client > size - 10:

@@ -1,13 +1,14 @@
 """Is this stream Kafka's? By content, on any port.
 
 A request whose size, key, version and client id all make sense is certain. A response has only a size and a correlation
-id: several in a row with ascending ids are likely Kafka's, and no more than that.
+id: several in a row with neighbouring ids are likely Kafka's, and no more than that.
 """
 
 from __future__ import annotations
 
 from dissectors.kafka.frames import HEAD, MAX_FRAME, plausible_request, search_request
 
+_NEAR = 1000  # correlation ids of neighbours differ by no more, though they need not ascend
 CERTAIN, LIKELY, POSSIBLE, NO = 0.95, 0.6, 0.2, 0.0
 
 
@@ -38,12 +39,12 @@ def _may_begin(data: bytes) -> bool:
 
 
 def _server(data: bytes) -> float:
-    """Responses in a row: sizes that lead from one to the next, correlation ids that ascend."""
+    """Responses in a row: sizes that lead from one to the next, correlation ids near each other."""
     at, n, last = 0, 0, -1
     while at + 8 <= len(data):
         size = int.from_bytes(data[at : at + 4], "big")
         id_ = int.from_bytes(data[at + 4 : at + 8], "big")
-        if not 4 <= size <= MAX_FRAME or (n and not last < id_ <= last + 1000):
+        if not 4 <= size <= MAX_FRAME or (n and not 0 < abs(id_ - last) < _NEAR):
             return NO
         at += 4 + size
         n, last = n + 1, id_
