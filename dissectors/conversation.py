@@ -20,11 +20,12 @@ import json
 import typing
 from bisect import bisect_right
 from collections import deque
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 from dissectors.options import Options
 from dissectors.records import Conn, Finding
-from dissectors.sink import Sink
+from dissectors.sink import Sink, Suspect
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 
 MORE = 0  # measure: the length is not there yet
@@ -155,6 +156,7 @@ class Conversation:
         self.skipped_bytes = 0
         self.pending_bytes = 0
         self.closed = False
+        self.bases: tuple[int, int] | None = None  # TCP sequence numbers of stream offset 0; None under TLS
 
     # --- what the engine calls ---
 
@@ -256,6 +258,57 @@ class Conversation:
             offset=frame.offset,
             length=frame.size,
             **evidence,
+        )
+
+    def suspect(
+        self,
+        frame: Frame,
+        format: str,
+        kind: str,
+        stored: int,
+        computed: int,
+        *,
+        unit: tuple[int, int],
+        covered: Sequence[tuple[int, int]],
+        checksum: tuple[int, int],
+        byteorder: Literal["big", "little"],
+        recipe: str = "",
+    ) -> None:
+        """Keep what forensics needs of a unit with a wrong checksum, if anybody asks for it.
+
+        unit, covered, checksum: [start, end) in frame.data; what is covered must lie in the unit.
+        """
+        suspects = self.sink.suspects
+        if suspects is None or len(suspects) >= self.options.limits.suspects:
+            return
+        start, end = unit
+        offset = frame.offset + start - frame.start
+        inbox = self.inboxes[frame.direction]
+        last = offset + end - start
+        first = max(0, bisect_right(inbox.starts, offset) - 1)
+        pieces = [
+            piece for piece in zip(inbox.starts[first:], inbox.places[first:], inbox.times[first:]) if piece[0] < last
+        ]
+        if not pieces or pieces[0][0] > offset:  # the frame was handed over long ago
+            pieces = [(frame.offset, frame.place, frame.first_ns)]
+        suspects.append(
+            Suspect(
+                self.conn,
+                frame.direction,
+                offset,
+                frame.data[start:end],
+                format,
+                kind,
+                stored,
+                computed,
+                tuple((a - start, b - start) for a, b in covered),
+                checksum[0] - start,
+                checksum[1] - checksum[0],
+                byteorder,
+                recipe,
+                None if self.bases is None else self.bases[frame.direction],
+                tuple(pieces),
+            )
         )
 
     # --- framing ---

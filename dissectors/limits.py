@@ -45,6 +45,9 @@ class Limits:
     held_bytes: int = 16 * MIB
     """Bytes of one direction that wait for the other to be re-synchronised."""
 
+    suspects: int = 1000
+    """Units with a wrong checksum that forensics looks into; of more it tells the verdict only."""
+
     pending: int = 100_000
     """Requests of one connection that may wait for their answers."""
 

@@ -202,6 +202,8 @@ class Session:
         self.talk = protocol.conversation(
             self.conn, self.sink, self.options, midstream=not (halves[0].syn or halves[1].syn)
         )
+        if self._tls is None:
+            self.talk.bases = (halves[client].base, halves[1 - client].base)
         self._feed(waiting, notes)
 
     def _feed(self, events: Events, notes: Notes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,26 @@ MARK = "\0"
 _TOKEN = re.compile(f"{MARK}([^{MARK}]*){MARK}([^{MARK}]*){MARK}")
 NAMED_COLUMNS = ("topic", "topics")  # the columns in which tokens may stand
 _MAX_US = 253_402_300_799_999_999  # 9999-12-31: what datetime, pandas and JSON readers can hold
+
+
+class Suspect(NamedTuple):
+    """Bytes whose checksum is wrong, kept for forensics. Indices count from the start of the unit."""
+
+    conn: Conn
+    direction: int
+    offset: int  # stream offset of the unit: that of its row in `batches`
+    unit: bytes  # the batch, entry or run of messages, as captured
+    format: str  # as in its row
+    kind: str  # of checksum
+    stored: int
+    computed: int
+    covered: tuple[tuple[int, int], ...]  # [start, end) of what the checksum covers, in this order
+    checksum_at: int  # where the stored checksum lies
+    checksum_bytes: int
+    byteorder: Literal["big", "little"]
+    recipe: str  # "" where the covered bytes are hashed as they stand, else how (see forensics.hashes)
+    base: int | None  # TCP sequence number of stream offset 0; None where the stream is what TLS carried
+    pieces: tuple[tuple[int, int, int], ...]  # stream offset, packet (Place) and time of each segment
 
 
 class Name(NamedTuple):
@@ -51,6 +71,7 @@ class Sink:
         self.findings: list[records.Finding] = []
         self.messages: list[records.Message] = []
         self.names: list[Name] = []
+        self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
         self.files: list[str] = []  # file index -> name, for Place
 
     def name(self, key: str, time: int, name: str) -> None:

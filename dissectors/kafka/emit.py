@@ -244,6 +244,18 @@ class Emitter:
             stored=shown(kind, unit.crc),
             computed=shown(kind, computed),
         )
+        crc = unit.start + (17 if unit.magic == 2 else 12)
+        self.talk.suspect(
+            frame,
+            f"magic {unit.magic}",
+            kind,
+            unit.crc,
+            computed,
+            unit=(unit.start, unit.end),
+            covered=[(crc + 4, unit.end)],
+            checksum=(crc, crc + 4),
+            byteorder="big",
+        )
 
     def batches(
         self, role: str, call: Call, topic: Topic, partition: int, seen: Sequence[Seen], outcome: str, base: int | None

@@ -147,6 +147,17 @@ class Entries:
                 stored=seen.stored,
                 computed=seen.computed,
             )
+            self._talk.suspect(
+                frame,
+                "entry",
+                seen.kind,
+                entry.stored,
+                computed,
+                unit=(entry.at, stop),
+                covered=[(entry.covered, stop)],
+                checksum=(entry.covered - 4, entry.covered),
+                byteorder="big",
+            )
 
     def _unpacked(self, seen: Seen, payload: memoryview) -> bytes | memoryview | None:
         limit = self._talk.options.limits.decompressed_bytes
