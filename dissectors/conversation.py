@@ -272,7 +272,6 @@ class Conversation:
         covered: Sequence[tuple[int, int]],
         checksum: tuple[int, int],
         byteorder: Literal["big", "little"],
-        recipe: str = "",
     ) -> None:
         """Keep what forensics needs of a unit with a wrong checksum, if anybody asks for it.
 
@@ -305,7 +304,6 @@ class Conversation:
                 checksum[0] - start,
                 checksum[1] - checksum[0],
                 byteorder,
-                recipe,
                 None if self.bases is None else self.bases[frame.direction],
                 tuple(pieces),
             )

@@ -35,11 +35,10 @@ class Suspect(NamedTuple):
     kind: str  # of checksum
     stored: int
     computed: int
-    covered: tuple[tuple[int, int], ...]  # [start, end) of what the checksum covers, in this order
+    covered: tuple[tuple[int, int], ...]  # [start, end) of what the checksum covers, one after the other
     checksum_at: int  # where the stored checksum lies
     checksum_bytes: int
     byteorder: Literal["big", "little"]
-    recipe: str  # "" where the covered bytes are hashed as they stand, else how (see forensics.hashes)
     base: int | None  # TCP sequence number of stream offset 0; None where the stream is what TLS carried
     pieces: tuple[tuple[int, int, int], ...]  # stream offset, packet (Place) and time of each segment
 

@@ -37,7 +37,7 @@ Source: facts measured on servers 0.0.4 to 0.9.0-edge.5; iggy_binary_protocol, b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -327,6 +327,30 @@ def _verify_messages(kind: str, messages: list[Msg], buf: bytes, known: int, who
     if not whole:
         return Verdict("unverifiable", *told)
     return Verdict("ok" if messages else "absent", *told)
+
+
+Span = tuple[int, int]
+
+
+def suspects(
+    run: Run, batch: Stored | None, messages: list[Msg], buf: bytes
+) -> Iterator[tuple[str, int, int, Span, list[Span]]]:
+    """Every wrong checksum of a run, or of a VSR batch, that was captured whole.
+
+    Yields kind, stored, computed, where the checksum lies, what it covers.
+    """
+    view = memoryview(buf)
+    for m in messages:
+        computed = compute(run.checksum_kind, view[m.covered : m.end])
+        if computed != m.stored:
+            place = (m.start, m.covered) if m.covered == m.start + 8 else (m.start + 33, m.start + 37)
+            yield run.checksum_kind, m.stored, computed, place, [(m.covered, m.end)]
+    if batch is not None:
+        at = batch.start
+        covered = [(at, at + 40), (at + 48, at + 52), *((m.start, m.start + 8) for m in messages)]
+        computed = compute(XXH3, b"".join(view[a:b] for a, b in covered))
+        if computed != batch.checksum:
+            yield XXH3, batch.checksum, computed, (at + 40, at + 48), covered
 
 
 def verify_batch(batch: Stored, buf: bytes, known: int) -> Verdict:

@@ -233,7 +233,7 @@ class Emitter:
                 partition = batch.partition
             row = self._batch_row(run, batch, verdict, frame, role, topic, partition, api, request_id)
             if verdict.verdict == "bad":
-                self._bad(run, verdict, messages, frame, row)
+                self._bad(run, batch, verdict, frame, row)
             if self._batches:
                 rows.append(row)
             if self._messages:
@@ -294,8 +294,9 @@ class Emitter:
         for row in rows:
             self._put(self.sink.batches, row)
 
-    def _bad(self, run: Run, verdict: Verdict, messages: list[batches.Msg], frame: Frame, row: Batch) -> None:
+    def _bad(self, run: Run, batch: Stored | None, verdict: Verdict, frame: Frame, row: Batch) -> None:
         assert verdict.covered is not None
+        messages = run.messages if batch is None else batch.messages
         at, size = verdict.covered
         message = None if verdict.bad is None else messages[verdict.bad]
         what = "batch" if message is None else f"message {verdict.bad}"
@@ -319,6 +320,18 @@ class Emitter:
             stored=verdict.stored,
             computed=verdict.computed,
         )
+        for kind, stored, computed, checksum, covered in batches.suspects(run, batch, messages, frame.data):
+            self.talk.suspect(
+                frame,
+                run.format,
+                kind,
+                stored,
+                computed,
+                unit=(run.start, run.end) if batch is None else (batch.start, batch.end),
+                covered=covered,
+                checksum=checksum,
+                byteorder="little",
+            )
 
     def _message_rows(self, run: Run, messages: list[batches.Msg], frame: Frame, row: Batch) -> None:
         for m in messages:
