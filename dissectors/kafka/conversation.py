@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 from dissectors.conversation import Conversation, Frame, Summary
@@ -27,16 +27,17 @@ from dissectors.kafka.emit import CONSUME, REPLICATE, Answer, Emitter, to_json
 from dissectors.kafka.emit import PRODUCE as PRODUCED
 from dissectors.kafka.frames import Resync, measure_request, measure_response, plausible_request
 from dissectors.kafka.match import Call, Waiting
-from dissectors.kafka.orphans import Orphans, answers_to, explain
+from dissectors.kafka.orphans import Orphans, explain
 from dissectors.kafka.sessions import Sessions
 from dissectors.kafka.skim import Skim
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink
-from dissectors.tcp.chunk import CLIENT
+from dissectors.tcp.chunk import CLIENT, Gap
 
 _NEVER_LATE = 10  # a Fetch answered within a tenth of the time that it allows was not kept waiting …
 _MS = 1_000_000  # … unless the newest record in the answer is younger than the request
+_SIZES = 1000  # how many lengths are remembered
 _FETCHES = frozenset({FETCH, SHARE_FETCH})
 
 
@@ -54,7 +55,8 @@ class KafkaConversation(Conversation):
         self.orphans = Orphans()
         self.last_id: int | None = None  # correlation id of the newest request
         self._client_ids: dict[bytes, str] = {}
-        self._spoken: dict[tuple[int, int], Spoken] = {}
+        self._spoken: dict[Spoken, Counter[int]] = {}  # what the client speaks, and the lengths of its requests
+        self._holes: list[int] = []  # lengths of the holes in what the client sent
         self._unknown: set[tuple[int, int]] = set()
         self._resync = Resync(self)
 
@@ -72,6 +74,10 @@ class KafkaConversation(Conversation):
             self._on_request(frame)
         else:
             self._on_response(frame)
+
+    def on_gap(self, direction: int, gap: Gap) -> None:
+        if direction == CLIENT and len(self._holes) < _SIZES:
+            self._holes.append(gap.length)
 
     def on_close(self) -> None:
         for frame, correlation_id in self.orphans.release():
@@ -123,7 +129,11 @@ class KafkaConversation(Conversation):
         call = Call(frame, said, correlation_id, client_id)
         if said.known:
             self._request_body(frame, call, said, data, body, have)
-            self._spoken[key, version] = said
+            sizes = self._spoken.get(said)
+            if sizes is None:
+                sizes = self._spoken[said] = Counter()
+            if len(sizes) < _SIZES:
+                sizes[frame.size] += 1
         elif (key, version) not in self._unknown and len(self._unknown) < 1000:
             self._unknown.add((key, version))
             self.finding_at(
@@ -212,7 +222,8 @@ class KafkaConversation(Conversation):
         for lost in passed:
             self._unanswered(lost, complete=False)
         if call is None:
-            self._orphan(frame, correlation_id)
+            if not self.orphans.hold(frame, correlation_id):
+                self._tell_orphan(frame, correlation_id)
             return
         said = call.spoken
         if said is None or not said.known:
@@ -220,19 +231,23 @@ class KafkaConversation(Conversation):
             return
         self._answer(frame, call, said, start + 8, have)
 
-    def _orphan(self, frame: Frame, correlation_id: int) -> None:
-        """An answer to a request that was not captured."""
-        fits = answers_to(frame, self._spoken.values())
-        if len(fits) == 1:
-            self._explained(frame, correlation_id, fits[0], sure=True)
-        elif not self.orphans.hold(frame, correlation_id):
-            self._explain(frame, correlation_id)
-
     def _explain(self, frame: Frame, correlation_id: int) -> None:
-        said, sure = explain(frame, self._spoken.values())
-        if said is not None or not self._spoken:
-            self._explained(frame, correlation_id, said, sure)
+        """An answer to a request that was not captured, now that all that was captured is known."""
+        said = explain(frame, self._spoken, self._holes)
+        if said is None and (self._spoken or self._holes):
+            self._tell_orphan(frame, correlation_id)
             return
+        ids = list(self._client_ids.values())
+        call = Call(frame, said, correlation_id, ids[0] if len(ids) == 1 else None)
+        call.seen = False
+        if said is None:
+            self.emit.exchange("orphan", call, Answer(frame))
+            return
+        if said not in self._spoken:
+            call.version = None  # the API is sure, the version is not
+        self._answer(frame, call, said, frame.start + 8, min(frame.end, frame.known))
+
+    def _tell_orphan(self, frame: Frame, correlation_id: int) -> None:
         self.finding_at(
             frame,
             "orphan",
@@ -240,17 +255,6 @@ class KafkaConversation(Conversation):
             f"An answer with correlation id {correlation_id}, whose request was not captured",
             correlation_id=correlation_id,
         )
-
-    def _explained(self, frame: Frame, correlation_id: int, said: Spoken | None, sure: bool) -> None:
-        ids = list(self._client_ids.values())
-        call = Call(frame, said, correlation_id, ids[0] if len(ids) == 1 else None)
-        call.seen = False
-        if not sure:
-            call.version = None
-        if said is None:
-            self.emit.exchange("orphan", call, Answer(frame))
-        else:
-            self._answer(frame, call, said, frame.start + 8, min(frame.end, frame.known))
 
     def _answer(self, frame: Frame, call: Call, said: Spoken, body: int, have: int) -> None:
         kind = "call" if call.seen else "orphan"

@@ -1,13 +1,19 @@
 """Answers whose requests were not captured: what can be told of them.
 
-A response does not say what it answers. But a client speaks few APIs on a connection, each in one version; if the
-bytes are a sensible answer to exactly one of these, or to one API in all of Kafka, then that is what they are.
-Otherwise nothing is claimed.
+A response does not say what it answers. Two kinds of evidence do:
+
+    the bytes    they are a sensible answer to one API only, of all that Kafka has
+    the hole     they are a sensible answer to one API only of those that this client speaks here, and a hole in its
+                 bytes is as long as its requests to that API usually are
+
+Where neither speaks, nothing is claimed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from dissectors.conversation import Frame
@@ -15,7 +21,8 @@ from dissectors.kafka import schema
 from dissectors.kafka.decode import NOT_DECODED, Spoken, after_tags, spoken
 from dissectors.kafka.errors import is_known
 
-_HELD_BYTES = 4 << 20  # of one connection
+_HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
+_HABIT = 3  # requests of one length that make it the usual length
 _LARGEST = 1 << 18
 _LONGEST_THROTTLE = 3_600_000  # ms
 
@@ -36,7 +43,7 @@ class Orphans:
 
     def hold(self, frame: Frame, correlation_id: int) -> bool:
         """Keep an answer for later, where there is room."""
-        if frame.size > _LARGEST or self._size + frame.size > _HELD_BYTES:
+        if len(self._held) >= _HELD or frame.size > _LARGEST or self._size + frame.size > _HELD_BYTES:
             return False
         self._size += frame.size
         data = bytes(frame.data[frame.start : frame.end])
@@ -49,25 +56,30 @@ class Orphans:
         return held
 
 
-def answers_to(frame: Frame, candidates: Iterable[Spoken]) -> list[Spoken]:
-    """Those of the candidates to which the frame is a sensible answer."""
-    return [said for said in candidates if said.known and _fits(said, frame)] if frame.complete else []
+def explain(frame: Frame, sizes: Mapping[Spoken, Counter[int]], holes: list[int]) -> Spoken | None:
+    """What the frame answers.
 
-
-def explain(frame: Frame, spoken_here: Iterable[Spoken]) -> tuple[Spoken | None, bool]:
-    """(what the frame answers, whether its version is sure too), or (None, False)."""
-    here = list(spoken_here)
-    fits = answers_to(frame, here)
-    if fits:
-        return (fits[0], True) if len(fits) == 1 else (None, False)
+    sizes: what this client speaks on the connection, and how often its requests were how long; holes: how many bytes in
+    a row of it are missing. A hole that is used as evidence is taken out.
+    """
     if not frame.complete:
-        return None, False
-    keys = {said.key for said in here}
-    fits = answers_to(frame, (spoken(a.key, v) for a in schema.apis().values() for v in a.versions.each()))
-    fits = [said for said in fits if said.key not in keys]  # a client speaks one version of an API
+        return None
+    fits = [said for said in _everything() if _fits(said, frame)]
     if len({said.key for said in fits}) == 1:
-        return fits[-1], len(fits) == 1
-    return None, False
+        spoken_here = [said for said in fits if said in sizes]
+        return spoken_here[0] if spoken_here else fits[-1]
+    fits = [said for said in fits if said in sizes]
+    if len(fits) == 1:
+        size = next((size for size in holes if sizes[fits[0]][size] >= _HABIT), None)
+        if size is not None:
+            holes.remove(size)
+            return fits[0]
+    return None
+
+
+@cache
+def _everything() -> list[Spoken]:
+    return [spoken(api.key, version) for api in schema.apis().values() for version in api.versions.each()]
 
 
 def _fits(said: Spoken, frame: Frame) -> bool:
