@@ -20,6 +20,7 @@ from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 POLL_MESSAGES = 100
+_LOOKED_AT = 64  # requests in flight
 DISCONNECTED = 8
 _ROOT, _FIRST_ROOT_ID = "iggy", 1  # the root user has id 1 up to 0.5, 0 from 0.6 on
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
@@ -40,7 +41,7 @@ class IggyConversation(Conversation):
         if not (self.era.has(LEGACY) and self.era.has(VSR)):
             self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
         self._software: tuple[str | None, str | None, str | None] = (None, None, None)
-        self._ends = [-1, -1]  # stream offset after the last frame of a direction
+        self._ends = [0, 0]  # stream offset after the last frame of a direction
         self._surplus = 0
         self._retries: dict[int, int] = {}
         self._refused: tuple[int, int | None, int] | None = None  # the request last refused for now
@@ -77,9 +78,9 @@ class IggyConversation(Conversation):
     def on_gap(self, direction: int, gap: Gap) -> None:
         inbox = self.inboxes[direction]
         within = inbox.size > 0 and inbox.pos < len(inbox.buf)
-        end = self._ends[direction]
-        if direction == CLIENT and not within and gap.offset + gap.length > end >= 0:
-            self.pairing.hole(gap.order, gap.offset + gap.length - max(end, gap.offset))
+        lost = gap.offset + gap.length - max(self._ends[direction], gap.offset)
+        if direction == CLIENT and not within and lost > 0:
+            self.pairing.hole(gap.order, lost)
 
     def on_close(self) -> None:
         for call in self.pairing.close():
@@ -116,17 +117,17 @@ class IggyConversation(Conversation):
             self.era.narrow(tables.of_framing(framing), f"{framing} framing")
 
     def _expects_empty(self, direction: int) -> bool:
+        """Whether no request that waits has an answer with a payload: nothing but headers is on its way."""
         queue = self.pairing.queue
-        if direction != SERVER or not queue or self.pairing.pipelined or self.framing != LEGACY:
+        if direction != SERVER or not queue or self.framing != LEGACY:
             return False
-        newest = queue[-1]
-        return isinstance(newest, Call) and not self._has_payload(newest)
+        return all(isinstance(entry, Call) and not self._has_payload(entry) for entry in queue[-_LOOKED_AT:])
 
     def _lost(self, frame: Frame) -> int:
         """Bytes of this direction between the last frame and this one."""
         end = self._ends[frame.direction]
         self._ends[frame.direction] = frame.offset + frame.size
-        return frame.offset - end if end >= 0 else 0
+        return frame.offset - end
 
     # --- legacy framing ---
 
@@ -289,7 +290,8 @@ class IggyConversation(Conversation):
     def _call(self, frame: Frame, code: int | None, api: str, read: Body) -> Call:
         """What a request's rows need of its frame."""
         call = Call()
-        call.api, call.code = (_LOGINS[read.name][1] if read.name in _LOGINS else api), code
+        named = read.name if read.exact and code is not None and len(tables.commands().get(code, ())) > 1 else api
+        call.api, call.code = named, code
         call.order, call.offset, call.size, call.place = frame.order, frame.offset, frame.size, frame.place
         call.first_ns, call.last_ns = frame.first_ns, frame.last_ns
         call.complete, call.resent = frame.complete, frame.resent
@@ -317,6 +319,9 @@ class IggyConversation(Conversation):
             call.payload_bytes = sum(m.payload_length for m in run.messages) if frame.complete else None
             topic = call.topics[0] if call.topics else None
             partition = _partition(read.values)
+            if partition in (0, 1) and not self.era.settled:
+                releases = tables.span("0.6", "") if partition == 0 else tables.span("", "0.5")
+                self.era.favour(releases, f"messages for partition {partition}")  # the first is 1 up to 0.5
             call.batches = self.emit.batch_rows(run, frame, PRODUCE, topic, partition, call.api, call.request_id)
         elif "messages_count" in read.values:
             call.records = read.values["messages_count"]
@@ -325,7 +330,7 @@ class IggyConversation(Conversation):
         if call.retry:
             code = self._last_refusal
             self._retries[code] = self._retries.get(code, 0) + 1
-        self._refused = None
+            self._refused = None
         if call.user and isinstance(version := read.values.get("version"), str):
             self._client_says(version)
         if "sdk_name" in read.values:

@@ -11,18 +11,19 @@ from __future__ import annotations
 from dissectors.iggy import tables
 
 STRIKES = 3  # contradictions in a row that overturn what was believed
+FAVOUR = 4  # how much a piece of weak evidence multiplies a release's weight
 _KEPT = 8  # pieces of evidence told
 
 
 class Era:
     """The releases that a connection's bytes allow."""
 
-    __slots__ = ("_doubt", "_strikes", "allowed", "best", "dialect", "evidence", "fixed", "hint", "revised", "settled")
+    __slots__ = ("_doubt", "_strikes", "allowed", "best", "dialect", "evidence", "fixed", "hints", "revised", "settled")
 
     def __init__(self, asked: int = 0) -> None:
         self.fixed = bool(asked)
         self.allowed = asked or (1 << len(tables.releases())) - 1
-        self.hint = 0  # releases that weak evidence favours
+        self.hints: list[int] = []  # sets of releases, each favoured by weak evidence
         self.evidence: list[str] = []
         self.revised = 0
         self._strikes = 0
@@ -51,8 +52,8 @@ class Era:
 
     def favour(self, releases: int, reason: str) -> None:
         """Weak evidence: decides only between what remains."""
-        if not self.fixed and not self.settled and releases & self.allowed:
-            self.hint = releases
+        if not self.fixed and not self.settled and releases & self.allowed and releases not in self.hints:
+            self.hints.append(releases)
             self._tell(reason)
             self._settle()
 
@@ -73,9 +74,14 @@ class Era:
         weights: dict[str, int] = {}
         for i, release in enumerate(tables.releases()):
             if self.allowed >> i & 1:
-                favoured = 4 if self.hint >> i & 1 else 1
-                weights[release.dialect] = max(weights.get(release.dialect, 0), release.weight * favoured)
+                weights[release.dialect] = max(weights.get(release.dialect, 0), self._weight(i))
         return round(weights[self.dialect] / sum(weights.values()), 2)
+
+    def _weight(self, release: int) -> int:
+        weight = tables.releases()[release].weight
+        for hint in self.hints:
+            weight *= FAVOUR if hint >> release & 1 else 1
+        return weight
 
     def _tell(self, reason: str) -> None:
         if len(self.evidence) < _KEPT:
@@ -85,6 +91,5 @@ class Era:
         rows = tables.releases()
         possible = [i for i in range(len(rows)) if self.allowed >> i & 1]
         self.settled = len({rows[i].dialect for i in possible}) == 1
-        favoured = [i for i in possible if self.hint >> i & 1] or possible
-        self.best = max(favoured, key=lambda i: (rows[i].weight, i))
+        self.best = max(possible, key=lambda i: (self._weight(i), i))
         self.dialect = rows[self.best].dialect
