@@ -25,7 +25,7 @@ from dissectors.options import Options
 from dissectors.protocols import protocols
 from dissectors.records import Finding
 from dissectors.session import Session
-from dissectors.sink import Names, Sink, has_tokens, resolve
+from dissectors.sink import Names, Sink, Suspect, has_tokens, resolve
 from dissectors.tcp.tracker import Tracker
 from dissectors.tls import KeyLog
 
@@ -106,6 +106,7 @@ class Run:
         self.options = options
         self.problems: list[tuple[str, str]] = []
         self.readers: list[Reader] = []
+        self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
         self.files = expand(paths)
         self._progress = progress
 
@@ -116,6 +117,7 @@ class Run:
 
     def _records(self) -> Batches:
         sink = Sink(self.options.tables, full=self.options.full, payloads=self.options.payloads)
+        sink.suspects = self.suspects
         engine = Engine(self.options, sink)
         spool = _Spool(self.options.limits)
         for site, blocks in self._sites(sink):

@@ -345,7 +345,7 @@ def suspects(
         if computed != m.stored:
             place = (m.start, m.covered) if m.covered == m.start + 8 else (m.start + 33, m.start + 37)
             yield run.checksum_kind, m.stored, computed, place, [(m.covered, m.end)]
-    if batch is not None:
+    if batch is not None and len(messages) == batch.total:
         at = batch.start
         covered = [(at, at + 40), (at + 48, at + 52), *((m.start, m.start + 8) for m in messages)]
         computed = compute(XXH3, b"".join(view[a:b] for a, b in covered))
