@@ -33,6 +33,7 @@ from dissectors.pulsar.emit import Emitter, signed
 from dissectors.pulsar.entries import Entries, position_of
 from dissectors.pulsar.errors import Fault, fault
 from dissectors.pulsar.match import Asked, Key, Matcher
+from dissectors.pulsar.meaning import Meaning
 from dissectors.pulsar.state import State
 from dissectors.records import Conn
 from dissectors.sink import Sink
@@ -45,12 +46,15 @@ _BROKERS_TELL = frozenset((CLOSE_PRODUCER, CLOSE_CONSUMER))  # clients ask for i
 class PulsarConversation(Conversation):
     """See dissectors.conversation.Conversation."""
 
+    steady = True
+
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.state = State(options.limits.pending)
         self.matcher = Matcher(options.limits.pending)
         self.emit = Emitter(conn, sink, self.state)
         self.entries = Entries(self)
+        self.meaning = Meaning(self) if {"findings", "errors"} & sink.tables else None
         self.limits = [options.limits.frame_bytes, options.limits.frame_bytes]
         self._full = sink.full and "exchanges" in sink.tables
         self._newcomers: set[int] = set()  # types that no table knows, and that were told
@@ -85,6 +89,8 @@ class PulsarConversation(Conversation):
     def on_close(self) -> None:
         for asked in self.matcher.rest():
             self._give_up(asked)
+        if self.meaning is not None:
+            self.meaning.close()
 
     def summary(self) -> Summary:
         state = self.state
@@ -106,7 +112,7 @@ class PulsarConversation(Conversation):
         asked = self._noted(frame, decoded, command, key)
         self._describe(asked, frame, decoded, command)
         if decoded.body is not None:
-            self.state.learn(command.name, decoded.body, asked)
+            self._learn(frame, command, decoded.body, asked, asked)
         if key is None:
             self._give_up(asked)
         else:
@@ -115,6 +121,8 @@ class PulsarConversation(Conversation):
     def _tell(self, frame: Frame, decoded: Decoded, command: Command) -> None:
         told = self._noted(frame, decoded, command, _key(command, decoded.body))
         self._describe(told, frame, decoded, command)
+        if decoded.body is not None:
+            self._learn(frame, command, decoded.body, told, told)
         self.emit.told(frame.direction, told)
 
     def _answer(self, frame: Frame, decoded: Decoded, command: Command, part: Part) -> None:
@@ -126,9 +134,7 @@ class PulsarConversation(Conversation):
         error = None
         if body is not None:
             error = fault(body)
-            self.state.learn(command.name, body, asked or told)
-            if command.code == CONNECTED and self.state.max_message_size is not None:
-                self.limits[SERVER] = self.state.max_message_size + frames.PADDING
+            self._learn(frame, command, body, told, asked or told)
         if open_key is None or asked is None:
             self._describe(told, frame, decoded, command)
             self._unasked(frame, told, command, part, error)
@@ -138,6 +144,14 @@ class PulsarConversation(Conversation):
             self.emit.told(frame.direction, told)
         else:
             self._close(frame, open_key, told, error)
+
+    def _learn(self, frame: Frame, command: Command, body: Any, noted: Asked, asked: Asked) -> None:
+        """`noted`: this command; `asked`: the request that it answers, or itself."""
+        self.state.learn(command.name, body, asked)
+        if command.code == CONNECTED and self.state.max_message_size is not None:
+            self.limits[SERVER] = self.state.max_message_size + frames.PADDING
+        if self.meaning is not None:
+            self.meaning.see(frame, command, body, noted)
 
     def _unasked(self, frame: Frame, told: Asked, command: Command, part: Part, error: Fault | None) -> None:
         """An answer to nothing that is open: its request was not captured, or it needs none."""

@@ -67,6 +67,7 @@ class Emitter:
                 frame.place,
                 asked.body,
                 told.body,
+                None if asked.party is None else asked.party.subscription,
             )
         )
 
@@ -97,6 +98,7 @@ class Emitter:
                 complete=asked.complete,
                 request_place=asked.place,
                 request=asked.body,
+                subscription=None if asked.party is None else asked.party.subscription,
             )
         )
 
@@ -135,6 +137,7 @@ class Emitter:
                 complete=told.complete,
                 response_place=told.place,
                 response=told.body,
+                subscription=None if told.party is None else told.party.subscription,
             )
         )
 

@@ -76,7 +76,7 @@ class Entries:
         batch = asked.batch
         if batch is None:
             return
-        position = None if told is None else told.position
+        position = told.position if told is not None and _is_stored(asked) else None
         messages = asked.messages or []
         if position is not None:
             messages = [message._replace(position=position + (message.position or "")) for message in messages]
@@ -101,7 +101,7 @@ class Entries:
         time, place = self._locate(frame, entry.at)
         produced = noted.code == SEND
         seen = Seen(frame, entry, decoded.body, noted, entry.meta, time, place)
-        if not produced and decoded.body.HasField("message_id"):
+        if not produced and decoded.body.HasField("message_id") and _is_stored(noted):
             seen.position = position_of(decoded.body.message_id)
         self._check(seen)
         if seen.meta is None:
@@ -220,6 +220,7 @@ class Entries:
             seen.time,
             seen.place,
             seen.offset,
+            None if noted.party is None else noted.party.subscription,
         )
 
     # --- its messages ---
@@ -292,6 +293,8 @@ class Entries:
             batch.time,
             batch.place,
             batch.stream_offset,
+            batch.subscription,
+            bytes(own.ordering_key) if self._sink.payloads and own.HasField("ordering_key") else None,
         )
 
     # --- places ---
@@ -371,6 +374,11 @@ def position_of(message_id: Any) -> str | None:
     """`ledger:entry`; None where the broker gave none (2^64-1: a duplicate that it dropped)."""
     ledger, entry = message_id.ledgerId, message_id.entryId
     return None if ledger == _NONE and entry == _NONE else f"{signed(ledger)}:{signed(entry)}"
+
+
+def _is_stored(noted: Asked) -> bool:
+    """Whether the entry has a place in a ledger: those of non-persistent topics are all called 0:0."""
+    return noted.topic is None or not noted.topic.name.startswith("non-persistent://")
 
 
 def _ack_set(body: Any) -> Any:

@@ -27,8 +27,6 @@ class State:
         self.server_version: str | None = None
         self.max_message_size: int | None = None
         self.connected = False  # the login was accepted
-        self.proxied_to: str | None = None  # a client that speaks to this broker through a proxy
-        self.proxy_version: str | None = None  # the client is itself a proxy
 
     def learn(self, name: str, body: Any, asked: Asked) -> None:
         """Take what a command tells. `asked`: the request that it is, or answers."""
@@ -49,10 +47,6 @@ class State:
             match = _SOFTWARE.match(body.client_version)
             self.client_software = match[1] if match else body.client_version
             self.client_version = match[2] if match else None
-        if body.proxy_to_broker_url:
-            self.proxied_to = body.proxy_to_broker_url
-        if body.HasField("proxy_version"):
-            self.proxy_version = body.proxy_version
 
     def _connected(self, body: Any, asked: Asked) -> None:
         self.connected = True
@@ -75,6 +69,10 @@ class State:
         if asked.id is not None and body.HasField("producer_name"):
             epoch = body.topic_epoch if body.HasField("topic_epoch") and body.producer_ready else None
             self.names.accepted(asked.id, body.producer_name, epoch)
+
+    def _partitions(self, body: Any, asked: Asked) -> None:
+        if body.HasField("partitions"):
+            asked.partitions = body.partitions
 
     def _subscribe(self, body: Any, asked: Asked) -> None:
         if asked.topic is not None and body.HasField("consumer_id"):
@@ -143,6 +141,7 @@ _LESSONS: dict[str, Callable[[State, Any, Asked], None]] = {
     "CONNECTED": State._connected,
     "PRODUCER": State._producer,
     "PRODUCER_SUCCESS": State._producer_success,
+    "PARTITIONED_METADATA_RESPONSE": State._partitions,
     "SUBSCRIBE": State._subscribe,
     "SCALABLE_TOPIC_SUBSCRIBE": State._subscribe_scalable,
 }
