@@ -60,7 +60,11 @@ class IggyConversation(Conversation):
         return frames.measure(self.framing or LEGACY, direction, buf, pos, end, most)
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        clues = Clues(self.era.allowed, self.options.limits.frame_bytes, self._expects_empty(direction))
+        clues = Clues(self.era.allowed, self.options.limits.frame_bytes)
+        if direction == SERVER:
+            waiting = [entry for entry in self.pairing.queue[-_LOOKED_AT:] if isinstance(entry, Call)]
+            only_empty = bool(waiting) and not any(self._has_payload(call) for call in waiting)
+            clues = clues._replace(awaited=tuple(call.code or -1 for call in waiting), only_empty=only_empty)
         at, found, framing = frames.resync(self.framing, direction, buf, pos, end, final, clues)
         if found and framing:
             self._frame_as(framing)
@@ -115,13 +119,6 @@ class IggyConversation(Conversation):
         if self.framing is None:
             self.framing = framing
             self.era.narrow(tables.of_framing(framing), f"{framing} framing")
-
-    def _expects_empty(self, direction: int) -> bool:
-        """Whether no request that waits has an answer with a payload: nothing but headers is on its way."""
-        queue = self.pairing.queue
-        if direction != SERVER or not queue or self.framing != LEGACY:
-            return False
-        return all(isinstance(entry, Call) and not self._has_payload(entry) for entry in queue[-_LOOKED_AT:])
 
     def _lost(self, frame: Frame) -> int:
         """Bytes of this direction between the last frame and this one."""

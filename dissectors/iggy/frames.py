@@ -93,7 +93,8 @@ class Clues(NamedTuple):
 
     allowed: int  # releases that may speak
     most: int  # largest frame believed
-    expects_empty: bool = False  # the request that is answered next has an answer without payload
+    awaited: tuple[int, ...] = ()  # commands of the requests in flight
+    only_empty: bool = False  # none of them has an answer with a payload
 
 
 Judge = Callable[[bytes, int, int, bool, Clues], Verdict]
@@ -170,18 +171,22 @@ def _judge_request(buf: bytes, pos: int, end: int, final: bool, clues: Clues) ->
 
 
 def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> Verdict:
-    """What the next request must be answered with, a payload that is some command's, or three frames in a row."""
+    """What the requests in flight must be answered with, a payload that is some command's, or three frames in a row."""
     telling = False
+    errors = 0
     for frames in count(1):
         if end - pos < 8:
             return Verdict.YES if final and pos == end and frames > 1 else Verdict.WAIT
         status, length = _PAIR.unpack_from(buf, pos)
         if (status and (length or status not in tables.statuses())) or length >= clues.most:
             return Verdict.NO
-        if clues.expects_empty and not length:
+        if clues.only_empty and not length:
             return Verdict.YES
         if length >= 16:
-            return _judge_payload(buf, pos + 8, pos + 8 + length, end, clues.allowed)
+            return _judge_payload(buf, pos + 8, pos + 8 + length, end, clues)
+        errors += status > 0
+        if errors > 1 or frames > len(clues.awaited) + _SLACK:
+            return Verdict.NO
         telling = telling or bool(status or length)
         pos += 8 + length
         if pos > end:
@@ -191,9 +196,10 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> 
     raise AssertionError
 
 
-def _judge_payload(buf: bytes, pos: int, stop: int, end: int, allowed: int) -> Verdict:
+def _judge_payload(buf: bytes, pos: int, stop: int, end: int, clues: Clues) -> Verdict:
     """Whether any command is answered with the payload buf[pos:stop]."""
-    verdicts = {_reads(layouts.RESPONSE, code, buf, pos, stop, end, allowed) for code in _ANSWERED}
+    codes = {*clues.awaited, *_ANSWERED}
+    verdicts = {_reads(layouts.RESPONSE, code, buf, pos, stop, end, clues.allowed) for code in codes}
     return next((verdict for verdict in (Verdict.YES, Verdict.WAIT) if verdict in verdicts), Verdict.NO)
 
 
@@ -235,7 +241,8 @@ def _reads(
     return Verdict.WAIT if waits else Verdict.NO
 
 
-_ANSWERED = (100, 200, 201, 300, 301, 302, 202, 10, 20, 22, 31, 32, 600, 601, 602, 41, 12)
+_ANSWERED = (100, 200, 201, 300, 301)  # answers with enough structure to be known without their request
+_SLACK = 2  # requests in holes, whose answers may be among those in a row
 _AGES = 1 << 56  # microseconds since 1970: text read as a time is later
 
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-INVALID_COMMAND = 3
+INVALID_COMMAND, DISCONNECTED = 3, 8
+_TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request
 SEND_MESSAGES = 101
 QUIET_NS = 100_000_000  # nothing in flight any more: longer than any server takes to answer what it has read
 
@@ -156,9 +157,8 @@ class Pairing:
             self.unread -= 1
             return SURPLUS, None, []
         self.unread = 0
-        if not ready:
-            unseen = self.unseen or self.doubtful or bool(lost)
-            return (ORPHAN if unseen else SURPLUS), None, []
+        if not ready:  # where its request is missing, the hole may not have shown yet
+            return (SURPLUS if answer.status in _TO_NOTHING else ORPHAN), None, []
         self.unseen = False
         eligible = self.queue[:ready]
         holes = bool(lost) or any(isinstance(entry, Ghost) for entry in eligible)
