@@ -44,6 +44,8 @@ _FETCHES = frozenset({FETCH, SHARE_FETCH})
 class KafkaConversation(Conversation):
     """One connection between a client (or broker, or controller) and a broker."""
 
+    steady = True
+
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.waiting = Waiting(options.limits.pending)
