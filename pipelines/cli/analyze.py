@@ -47,7 +47,7 @@ def analyze(
     Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, and OUT/report.html; prints the tables.
     """
     options = Options(
-        site=site,
+        site=common.site(site),
         decode_as=common.decode_as(decode_as),
         keylog=keylog,
         iggy_era=iggy_era,

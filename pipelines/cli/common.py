@@ -84,6 +84,15 @@ def limits(pairs: Sequence[str] | None) -> Limits:
     return replace(Limits(), **changed)
 
 
+def site(rule: str) -> str:
+    """`--site` as it is, if it means something."""
+    try:
+        re.compile(rule)
+    except re.error as error:
+        raise typer.BadParameter(f"{rule!r} is no regular expression: {error}", param_hint="--site") from None
+    return rule
+
+
 # --- messages and exit codes -----------------------------------------------------------------------------------------
 
 Command = TypeVar("Command", bound=Callable[..., Any])

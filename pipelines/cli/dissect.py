@@ -9,6 +9,7 @@ import typer
 from dissectors.options import Options
 from dissectors.records import TABLES
 from pipelines.cli import common, progress
+from pipelines.cli.light import without_pandas
 from pipelines.formats import BINARY_FORMATS, FORMATS
 
 
@@ -39,11 +40,12 @@ def dissect(
         raise typer.BadParameter(f"{table!r} is none of {', '.join(TABLES)}", param_hint="--table")
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is none of {', '.join(FORMATS)}", param_hint="--format")
+    without_pandas()
     options = Options(
         tables=(table,),
         full=full and table == "exchanges",
         payloads=payloads and table == "messages",
-        site=site,
+        site=common.site(site),
         decode_as=common.decode_as(decode_as),
         keylog=keylog,
         iggy_era=iggy_era,

@@ -10,6 +10,7 @@ import typer
 
 from dissectors.options import Options
 from pipelines.cli import common, progress
+from pipelines.cli.light import without_pandas
 
 VERDICTS = ("ok", "bad", "unverifiable", "absent")
 
@@ -28,9 +29,10 @@ def forensics(
     """Every checksum: what the verdicts are, and each that is bad. Exit code 1 if one is bad."""
     if format not in ("text", "json"):
         raise typer.BadParameter(f"{format!r} is none of text, json", param_hint="--format")
+    without_pandas()
     options = Options(
         tables=("batches",),
-        site=site,
+        site=common.site(site),
         decode_as=common.decode_as(decode_as),
         keylog=keylog,
         iggy_era=iggy_era,

@@ -12,6 +12,7 @@ import typer
 
 from dissectors.options import Options
 from pipelines.cli import common, progress
+from pipelines.cli.light import without_pandas
 
 if TYPE_CHECKING:
     from dissectors.capture.reader import Reader
@@ -31,9 +32,10 @@ def info(
     """What is in these files: format, span, packets, connections, protocols."""
     if format not in ("text", "json"):
         raise typer.BadParameter(f"{format!r} is none of text, json", param_hint="--format")
+    without_pandas()
     options = Options(
         tables=("connections", "findings"),
-        site=site,
+        site=common.site(site),
         decode_as=common.decode_as(decode_as),
         keylog=keylog,
         limits=common.limits(limit),

@@ -6,6 +6,7 @@ Time axes leave idle stretches out: captures of a set may lie days apart, and wh
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -184,7 +185,9 @@ def histogram(bins: Sequence[tuple[int, int, int]], marks: Sequence[tuple[str, i
         anchor = "start" if decade == low else "end" if decade == high else "middle"
         parts.append(tag("line", x1=_f(at), x2=_f(at), y1=head, y2=height - foot, class_="grid"))
         parts.append(
-            tag("text", units.duration(10**decade).replace(".00", ""), x=_f(at), y=height - 4, text_anchor=anchor)
+            tag(
+                "text", re.sub(r"\.0+(?= )", "", units.duration(10**decade)), x=_f(at), y=height - 4, text_anchor=anchor
+            )
         )
     for start, end, count in bins:
         left, right = x(start), x(end)

@@ -1,0 +1,118 @@
+"""The command: what it prints, how it ends, how fast it begins."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import dissectors
+
+HEAVY = ("pyspark", "pandas", "duckdb", "plotly", "rich", "fsspec", "dpkt")
+
+
+def run(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pipelines", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **more)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture(scope="module")
+def capture(samples: list[str]) -> str:
+    return next(s for s in samples if s.endswith("kafka-refused.pcap"))
+
+
+def test_dissect_gives_what_the_library_gives(capture: str, tmp_path: Path) -> None:
+    want = dissectors.dissect([capture], tables=["exchanges"])["exchanges"]
+    out = tmp_path / "rows.parquet"
+    assert run("dissect", capture, "--format", "parquet", "-o", str(out)).returncode == 0
+    assert pq.read_table(out).num_rows == want.num_rows
+    rows = [json.loads(line) for line in run("dissect", capture, "--format", "json").stdout.splitlines()]
+    assert [r["correlation_id"] for r in rows] == want["correlation_id"].to_pylist()
+    assert "request" not in rows[0]
+
+
+def test_full_adds_the_bodies_as_objects(capture: str) -> None:
+    rows = [json.loads(line) for line in run("dissect", capture, "--full", "--format", "json").stdout.splitlines()]
+    assert {type(r["request"]) for r in rows if r["kind"] == "call"} == {dict}
+
+
+def test_where_keeps_the_rows_that_hold(capture: str) -> None:
+    done = run("dissect", capture, "--where", "status = 'error' AND total_ns > 0", "--format", "json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows
+    assert {r["status"] for r in rows} == {"error"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--where", "no_such_column = 1"),
+        ("--where", "status = "),
+        ("--table", "nothing"),
+        ("--format", "xml"),
+        ("--decode-as", "9092=mqtt"),
+        ("--limit", "frame_bytes=many"),
+        ("--site", "("),
+        ("-o", "/no/such/folder/file"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_one_message(capture: str, arguments: tuple[str, ...]) -> None:
+    done = run("dissect", capture, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_file_that_cannot_be_read_ends_with_3_and_the_others_go_on(capture: str, tmp_path: Path) -> None:
+    foreign = tmp_path / "notes.txt"
+    foreign.write_text("not a capture")
+    done = run("dissect", str(foreign), capture, "--table", "connections", "--format", "json")
+    assert done.returncode == 3
+    assert done.stdout
+    assert str(foreign) in done.stderr
+    alone = run("dissect", str(tmp_path / "nothing.pcap"))
+    assert alone.returncode == 3
+    assert alone.stderr.count("\n") == 1
+
+
+def test_a_reader_that_leaves_is_no_error(capture: str) -> None:
+    command = f"{sys.executable} -m pipelines dissect {capture} --format json --full | head -c 100"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert len(done.stdout) == 100
+    assert done.stderr == ""
+
+
+def test_info_tells_format_span_and_protocols(capture: str) -> None:
+    told = json.loads(run("info", capture, "--format", "json").stdout)
+    (file,) = told["files"]
+    assert (file["format"], file["link_types"], file["problem"]) == ("pcap", ["ethernet"], None)
+    assert file["packets"] > 0
+    assert list(told["protocols"]) == ["kafka"]
+    assert "kafka" in run("info", capture).stdout
+
+
+def test_forensics_ends_with_1_only_where_a_checksum_is_bad(samples: list[str], capture: str) -> None:
+    corrupted = next(s for s in samples if "corrupted" in s)
+    bad = run("forensics", corrupted, "--format", "json")
+    assert bad.returncode == 1
+    assert len(bad.stdout.splitlines()) == 1
+    good = run("forensics", capture, "--format", "json")
+    assert (good.returncode, good.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["dissect", "CAPTURE", "--format", "parquet", "-o", os.devnull]])
+def test_nothing_heavy_is_imported_before_it_is_needed(arguments: list[str], capture: str) -> None:
+    given = [capture if a == "CAPTURE" else a for a in arguments]
+    code = (
+        "import sys\nfrom pipelines.cli import main\nsys.argv[1:] = " + repr(given) + "\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    allowed = ["rich"] if "--help" in arguments else []
+    assert json.loads(done.stderr.strip().splitlines()[-1].replace("'", '"')) in ([], allowed)

@@ -1,0 +1,96 @@
+"""Records written as text, JSON, CSV and Parquet say what the record batches say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors import records
+from dissectors.records import Exchange
+from dissectors.sink import to_batch
+from pipelines.formats import FORMATS
+from tests.pipelines import synthetic
+
+TABLES = synthetic.make(exchanges=200)
+
+
+def written(name: str, table: pa.Table, format: str) -> bytes:
+    class Kept(io.BytesIO):
+        def close(self) -> None:  # a writer may close what it writes to; the bytes are still wanted
+            pass
+
+    stream = Kept()
+    writer = FORMATS[format](name, table.schema, stream)
+    for batch in table.to_batches(max_chunksize=17):
+        writer.write(batch)
+    writer.close()
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", records.TABLES)
+def test_json_is_one_object_a_line_with_every_column(name: str) -> None:
+    rows = [json.loads(line) for line in written(name, TABLES[name], "json").splitlines()]
+    want = TABLES[name].to_pylist()
+    assert len(rows) == len(want)
+    for got, row in zip(rows, want, strict=True):
+        assert list(got) == list(row)
+        for column, value in row.items():
+            if isinstance(value, (int, str, list, type(None))) and column not in records.JSON_COLUMNS:
+                assert got[column] == value, column
+
+
+def test_json_writes_times_bytes_and_bodies_as_their_readers_want_them() -> None:
+    message = json.loads(written("messages", TABLES["messages"], "json").splitlines()[0])
+    assert message["time"] == "2025-10-09T08:53:20.000000Z"
+    assert message["value"] == "AP8K"
+    assert message["headers"] == {"a": 1}
+    assert json.loads(written("findings", TABLES["findings"], "json").splitlines()[0])["evidence"] == {"a": 1}
+
+
+@given(st.lists(st.tuples(st.text(), st.lists(st.text()), st.integers(-(2**63), 2**63 - 1)), min_size=1))
+def test_json_survives_any_text(rows: list[tuple[str, list[str], int]]) -> None:
+    made = [Exchange(None, api=a, topics=b, correlation_id=c) for a, b, c in rows]  # type: ignore[arg-type]
+    table = pa.Table.from_batches([to_batch("exchanges", made, [])])
+    got = [json.loads(line) for line in written("exchanges", table, "json").split(b"\n")[:-1]]
+    want = [(r["api"], r["topics"], r["correlation_id"]) for r in table.to_pylist()]
+    assert [(g["api"], g["topics"], g["correlation_id"]) for g in got] == want
+
+
+@pytest.mark.parametrize("name", records.TABLES)
+def test_csv_has_a_head_and_a_line_for_each_row(name: str) -> None:
+    text = written(name, TABLES[name], "csv").decode()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == TABLES[name].num_rows
+    assert list(rows[0]) == TABLES[name].column_names
+
+
+def test_csv_joins_lists() -> None:
+    table = pa.Table.from_batches([to_batch("exchanges", [Exchange(None, topics=["a", "b"])], [])])  # type: ignore[arg-type]
+    assert next(csv.DictReader(io.StringIO(written("exchanges", table, "csv").decode())))["topics"] == "a;b"
+
+
+@pytest.mark.parametrize("name", records.TABLES)
+def test_parquet_gives_the_table_back(name: str) -> None:
+    assert pq.read_table(io.BytesIO(written(name, TABLES[name], "parquet"))).equals(TABLES[name])
+
+
+@pytest.mark.parametrize("name", records.TABLES)
+def test_text_holds_every_row_and_no_control_character(name: str) -> None:
+    text = written(name, TABLES[name], "text").decode()
+    assert text.count("\n") == TABLES[name].num_rows + 1
+    assert all(c == "\n" or c.isprintable() for c in text)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_table_without_rows_is_written_too(format: str) -> None:
+    empty = records.schema("exchanges").empty_table()
+    out: Any = written("exchanges", empty, format)
+    assert out == b"" if format == "json" else out
