@@ -211,9 +211,11 @@ class Pairing:
     def _aligned(self, answer: Answer, eligible: list[Entry], lost: int, quiet: bool) -> int | None:
         """Index of the entry that is answered after a hole, None where it cannot be told."""
         if not self.pipelined or len(eligible) == 1:
-            last = len(eligible) - 1
-            newest = eligible[last]
-            return last if isinstance(newest, Ghost) or self.fits(newest, answer) else None
+            at = len(eligible) - 1
+            if not lost:  # no answer is missing: what the hole in the requests held is not answered before this
+                at = next((i for i, entry in enumerate(eligible) if isinstance(entry, Call)), at)
+            entry = eligible[at]
+            return at if isinstance(entry, Ghost) or self.fits(entry, answer) else None
         if any(isinstance(entry, Ghost) for entry in eligible):
             return None
         calls = self._calls(eligible)
@@ -227,6 +229,11 @@ class Pairing:
         return possible[0] if len(possible) == 1 else None
 
     def _by_id(self, answer: Answer, ready: int, lost: int) -> tuple[str, Call | None, list[Call]]:
+        lock_step = not self.pipelined and not self.multiplexed
+        if lost and lock_step and ready and isinstance(self.queue[ready - 1], Ghost):
+            given_up = self._calls(self.queue[:ready])
+            del self.queue[:ready]
+            return ORPHAN, None, given_up
         matching = [
             i
             for i, entry in enumerate(self.queue[:ready])
