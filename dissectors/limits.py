@@ -12,7 +12,7 @@ MIB = 1024 * KIB
 class Limits:
     """Bounds on what one process keeps and believes."""
 
-    block_bytes: int = 16 * MIB
+    block_bytes: int = 8 * MIB
     """Bytes of a capture file read at once: large enough for column speed, small enough for flat memory."""
 
     packet_bytes: int = 16 * MIB
