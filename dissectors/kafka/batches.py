@@ -49,9 +49,9 @@ NO_TIMESTAMP = -1
 
 _HEAD = struct.Struct(">qi4xb")  # offset, length, magic: the same place in all formats
 _BATCH = struct.Struct(">qiibIhiqqqhii")
-_MESSAGE = struct.Struct(">qiIbb")
+MESSAGE = struct.Struct(">qiIbb")
 _CONTROL, _TRANSACTIONAL, _LOG_APPEND, _CODEC = 0x20, 0x10, 0x08, 0x07
-_SMALLEST = {0: 14, 1: 22, 2: 49}  # magic -> the least that `length` may say
+SMALLEST = {0: 14, 1: 22, 2: 49}  # magic -> the least that `length` may say
 _KEEPS_LENGTH = 12  # offset and length
 
 
@@ -63,6 +63,7 @@ class Unit(NamedTuple):
     magic: int
     base_offset: int
     last_offset: int
+    announced: int  # as the header says, 1 for a message
     records: int | None  # as the application counts them; None where that cannot be told
     codec: str
     log_append: bool
@@ -136,7 +137,7 @@ def units(data: bytes, start: int, size: int, known: int, limit: int, *, lenient
                 raise BatchError(start, f"{end - start} bytes are left, too few for a batch")
             return
         _, length, magic = _HEAD.unpack_from(data, start)
-        if length < _SMALLEST.get(magic, 1 << 31):
+        if length < SMALLEST.get(magic, 1 << 31):
             raise BatchError(start, f"magic {magic} and length {length} are no batch")
         stop = start + _KEEPS_LENGTH + length
         if stop > end:
@@ -164,12 +165,11 @@ def checksum_kind(unit: Unit) -> str:
     return CRC32C if unit.magic == 2 else CRC32
 
 
-def records_of(data: bytes, unit: Unit, limit: int) -> bytes | memoryview:
+def records_of(data: bytes, unit: Unit, limit: int) -> bytes:
     """The records of a unit, decompressed; of an uncompressed message of the older formats the message itself."""
-    if unit.magic < 2 and unit.codec == "none":
-        return memoryview(data)[unit.start : unit.end]
-    stored = memoryview(data)[unit.body : unit.end]
-    return stored if unit.codec == "none" else decompress(unit.codec, stored, limit=limit)
+    if unit.codec != "none":
+        return decompress(unit.codec, memoryview(data)[unit.body : unit.end], limit=limit)
+    return data[unit.body if unit.magic == 2 else unit.start : unit.end]
 
 
 def _batch(data: bytes, start: int, known: int) -> Unit:
@@ -183,6 +183,7 @@ def _batch(data: bytes, start: int, known: int) -> Unit:
         magic,
         base,
         base + last_delta,
+        max(0, n),
         0 if control else max(0, n),
         CODECS[attributes & _CODEC],
         bool(attributes & _LOG_APPEND),
@@ -200,7 +201,7 @@ def _batch(data: bytes, start: int, known: int) -> Unit:
 
 
 def _message(data: bytes, start: int, stop: int, known: int, limit: int) -> Unit:
-    offset, _, crc, magic, attributes = _MESSAGE.unpack_from(data, start)
+    offset, _, crc, magic, attributes = MESSAGE.unpack_from(data, start)
     at = start + 18
     timestamp = NO_TIMESTAMP
     if magic == 1:
@@ -223,7 +224,7 @@ def _message(data: bytes, start: int, stop: int, known: int, limit: int) -> Unit
             last = offset if magic == 1 else held.last_offset
             first = timestamp if log_append else held.first_timestamp
     return Unit(
-        start, stop - start, magic, base, last, n, codec, log_append, False, False,
+        start, stop - start, magic, base, last, 1, n, codec, log_append, False, False,
         first, timestamp, -1, -1, -1, crc, body, whole,
     )  # fmt: skip
 
@@ -232,8 +233,8 @@ def _inner(data: bytes) -> Inner:
     """Count the messages of a decompressed wrapper."""
     n, at, first, last, timestamp = 0, 0, 0, 0, NO_TIMESTAMP
     while at + 18 <= len(data):
-        offset, size, _, magic, _ = _MESSAGE.unpack_from(data, at)
-        if size < _SMALLEST.get(magic, 1 << 31) or at + _KEEPS_LENGTH + size > len(data):
+        offset, size, _, magic, _ = MESSAGE.unpack_from(data, at)
+        if size < SMALLEST.get(magic, 1 << 31) or at + _KEEPS_LENGTH + size > len(data):
             break
         if not n:
             first = offset

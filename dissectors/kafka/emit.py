@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from dissectors.checksum import shown
 from dissectors.conversation import Conversation, Frame
-from dissectors.kafka import batches
+from dissectors.kafka import batches, messages, secrets
 from dissectors.kafka.batches import NO_TIMESTAMP, BatchError, Unit
 from dissectors.kafka.errors import error
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.match import Call
+from dissectors.kafka.messages import Entry, Header, RecordError
 from dissectors.kafka.skim import Fault, RecordSet, Topic
-from dissectors.records import Batch, Error, Exchange
+from dissectors.records import Batch, Error, Exchange, Message
 from dissectors.sink import unresolved
 from dissectors.wire.codecs import CodecError
 
@@ -27,6 +28,7 @@ class Seen(NamedTuple):
     """A batch in a frame, looked at while the frame was there."""
 
     unit: Unit
+    entries: Sequence[Entry]  # its messages, where they are wanted
     uncompressed: int | None
     computed: int | None  # checksum
     verdict: str
@@ -183,19 +185,22 @@ class Emitter:
                 seen.append(self._seen(frame, records, unit))
         except BatchError as trouble:
             if frame.complete:
-                time, place = self._locate(frame, trouble.at)
-                self.talk.finding(
-                    "malformed_frame",
-                    "error",
-                    f"Records are not as they should be: {trouble}",
-                    direction=frame.direction,
-                    time=time,
-                    place=place,
-                    offset=frame.offset + trouble.at - frame.start,
-                    topic=self.topic(records.topic),
-                    partition=records.partition,
-                )
+                self._malformed_records(frame, records, trouble.at, trouble)
         return seen
+
+    def _malformed_records(self, frame: Frame, records: RecordSet, at: int, trouble: Exception) -> None:
+        time, place = self._locate(frame, at)
+        self.talk.finding(
+            "malformed_frame",
+            "error",
+            f"Records are not as they should be: {trouble}",
+            direction=frame.direction,
+            time=time,
+            place=place,
+            offset=frame.offset + at - frame.start,
+            topic=self.topic(records.topic),
+            partition=records.partition,
+        )
 
     def _seen(self, frame: Frame, records: RecordSet, unit: Unit) -> Seen:
         time, place = self._locate(frame, unit.start)
@@ -206,9 +211,18 @@ class Emitter:
             if verdict == "bad":
                 self._tell_bad(frame, records, unit, computed, time, place)
         uncompressed = None
-        if unit.whole and (verdict == "ok" or unit.codec == "none"):
+        entries: list[Entry] = []
+        if unit.codec == "none" and not self.wants_messages:
+            uncompressed = unit.end - (unit.body if unit.magic == 2 else unit.start)
+        elif unit.whole and (verdict == "ok" or unit.codec == "none"):
             try:
-                uncompressed = len(batches.records_of(frame.data, unit, self.limit))
+                raw = batches.records_of(frame.data, unit, self.limit)
+                uncompressed = len(raw)
+                if self.wants_messages and not unit.control:
+                    entries += messages.entries(unit, raw)
+            except RecordError as trouble:
+                if verdict == "ok":
+                    self._malformed_records(frame, records, unit.start, trouble)
             except CodecError as trouble:
                 self.talk.finding(
                     "decompress_failed",
@@ -223,7 +237,9 @@ class Emitter:
                     partition=records.partition,
                     codec=unit.codec,
                 )
-        return Seen(unit, uncompressed, computed, verdict, time, place, frame.offset + unit.start - frame.start)
+        return Seen(
+            unit, entries, uncompressed, computed, verdict, time, place, frame.offset + unit.start - frame.start
+        )
 
     def _tell_bad(self, frame: Frame, records: RecordSet, unit: Unit, computed: int, time: int, place: int) -> None:
         kind = batches.checksum_kind(unit)
@@ -261,8 +277,6 @@ class Emitter:
         self, role: str, call: Call, topic: Topic, partition: int, seen: Sequence[Seen], outcome: str, base: int | None
     ) -> None:
         """The rows of a partition's batches. `base`: the offset that the broker gave to the first one produced."""
-        if not self.wants_batches:
-            return
         name = self.topic(topic)
         for batch in seen:
             unit = batch.unit
@@ -273,6 +287,10 @@ class Emitter:
                 if base is not None:
                     last = base + max(unit.last_offset - unit.base_offset, (unit.records or 1) - 1)
                     base = last + 1
+            if self.wants_messages:
+                self._messages(role, call, name, partition, batch, first)
+            if not self.wants_batches:
+                continue
             kind = batches.checksum_kind(unit)
             self.sink.batches.append(
                 Batch(
@@ -310,6 +328,45 @@ class Emitter:
                 )
             )
 
+    def _messages(
+        self, role: str, call: Call, topic: str | None, partition: int, batch: Seen, base: int | None
+    ) -> None:
+        """One row for each message of a batch."""
+        unit = batch.unit
+        payloads = self.sink.payloads
+        for entry in batch.entries:
+            offset = None
+            if base is not None:
+                offset = base + (entry.number if role == PRODUCE else entry.delta)
+            key, value = entry.key, entry.value
+            self.sink.messages.append(
+                Message(
+                    self.conn,
+                    role,
+                    topic,
+                    partition,
+                    offset,
+                    None if offset is None else str(offset),
+                    _ns(entry.timestamp),
+                    _ns(unit.max_timestamp) if unit.log_append else None,
+                    unit.base_sequence + entry.number if unit.base_sequence >= 0 else None,
+                    None if unit.producer_id < 0 else str(unit.producer_id),
+                    None,
+                    None if key is None else len(key),
+                    None if value is None else len(value),
+                    len(entry.headers),
+                    entry.header_bytes,
+                    key if payloads else None,
+                    secrets.payload(topic, value) if payloads else None,
+                    _headers(entry.headers) if payloads else None,
+                    call.correlation_id,
+                    call.spoken.api if call.spoken else None,
+                    batch.time,
+                    batch.place,
+                    batch.stream_offset,
+                )
+            )
+
     def _locate(self, frame: Frame, at: int) -> tuple[int, int]:
         """Time and packet of the byte at index `at` of a frame that is being handed over."""
         inbox = self.talk.inboxes[frame.direction]
@@ -322,6 +379,15 @@ class Emitter:
 
 def to_json(body: Any) -> str:
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+
+
+def _headers(headers: Sequence[Header]) -> str:
+    """Headers as JSON: pairs of name and value, as text; bytes that are no text are escaped."""
+    return to_json([[_text(name), None if value is None else _text(value)] for name, value in headers])
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")
 
 
 def _ns(ms: int) -> int | None:

@@ -20,3 +20,14 @@ def is_secret(field: Field) -> bool:
 def config_value(name: str | None, value: str | None) -> str | None:
     """A configuration's value, or what stands for it."""
     return REDACTED if value and name and _SECRET_CONFIGS.search(name) else value
+
+
+CLUSTER_METADATA = "__cluster_metadata"
+_CONFIG_RECORD, _SCRAM_RECORD = 4, 11
+
+
+def payload(topic: str | None, value: bytes | None) -> bytes | None:
+    """A message's value as it may be shown: the controllers' own log holds credentials and configurations."""
+    if topic == CLUSTER_METADATA and value and len(value) > 1 and value[1] in (_CONFIG_RECORD, _SCRAM_RECORD):
+        return REDACTED.encode()
+    return value
