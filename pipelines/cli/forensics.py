@@ -1,16 +1,20 @@
-"""`brokerscope forensics`: every checksum, and which of them do not hold."""
+"""`brokerscope forensics`: every checksum; where the bytes of a bad one broke, and what the evidence says."""
 
 from __future__ import annotations
 
 import collections
+import json
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dissectors.options import Options
 from pipelines.cli import common, progress
-from pipelines.cli.light import without_pandas
+
+if TYPE_CHECKING:
+    from dissectors.forensics import Case, Investigation
 
 VERDICTS = ("ok", "bad", "unverifiable", "absent")
 
@@ -19,6 +23,12 @@ VERDICTS = ("ok", "bad", "unverifiable", "absent")
 def forensics(
     captures: common.Captures,
     format: Annotated[str, typer.Option("--format", "-f", metavar="text|json", help="How to write it.")] = "text",
+    extract: Annotated[
+        str | None,
+        typer.Option(
+            "--extract", metavar="DIR", help="Write each bad batch, as received and as corrected, and its packets."
+        ),
+    ] = None,
     decode_as: common.DecodeAs = None,
     keylog: common.Keylog = None,
     iggy_era: common.IggyEra = None,
@@ -26,47 +36,51 @@ def forensics(
     limit: common.Limit = None,
     quiet: common.Quiet = False,
 ) -> None:
-    """Every checksum: what the verdicts are, and each that is bad. Exit code 1 if one is bad."""
+    """Every checksum: the verdicts; of each bad one where it broke and who did it. Exit code 1 if one is bad."""
     if format not in ("text", "json"):
         raise typer.BadParameter(f"{format!r} is none of text, json", param_hint="--format")
-    without_pandas()
     options = Options(
-        tables=("batches",),
-        site=common.site(site),
+        site=site,
         decode_as=common.decode_as(decode_as),
         keylog=keylog,
         iggy_era=iggy_era,
         limits=common.limits(limit),
     )
-    import pyarrow.compute as pc
+    from dissectors.forensics import Investigation, report
 
-    from dissectors import records
-    from dissectors.engine import Run
-    from pipelines.formats import FORMATS
-
-    counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
     bar = progress.Bar(quiet=quiet)
-    run = Run(captures, options, bar.update)
-    bar.total = run.files
-    bad = []
+    investigation = Investigation(captures, options, bar.update)
+    bar.total = investigation.reader.files
     with bar:
-        for _, batch in run.records():
-            columns = (batch.column(c).to_pylist() for c in ("protocol", "checksum_kind", "verdict"))
-            counts.update((p or "", k or "none", v or "absent") for p, k, v in zip(*columns, strict=True))
-            found = batch.filter(pc.equal(batch.column("verdict"), "bad"))
-            if found.num_rows:
-                bad.append(found)
+        investigation.run()
     if format == "text":
-        print(_verdicts(counts))
+        print(_verdicts(investigation.verdicts))
+        if investigation.bad:
+            print(_parties(investigation))
         sys.stdout.flush()
-    if bad or format == "json":
-        writer = FORMATS[format]("batches", records.schema("batches"), sys.stdout.buffer)
-        for found in bad:
-            writer.write(found)
-        writer.close()
-    common.tell_problems(run, quiet)
-    if bad:
+    cases: list[Case] = []
+    for number, case in enumerate(investigation.cases(), 1):
+        cases.append(case)
+        print(json.dumps(report.as_json(case)) if format == "json" else f"\n{report.as_text(case, number)}")
+        if extract is not None:
+            for path in report.extract(case, number, Path(extract)):
+                if not quiet:
+                    common.say(f"wrote {path}")
+    if format == "text":
+        _tell_rest(investigation, cases)
+    common.tell_problems(investigation.reader, quiet)
+    if investigation.bad:
         raise typer.Exit(common.BAD_CHECKSUMS)
+
+
+def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:
+    from dissectors.forensics import report
+
+    if len(cases) > 1:
+        print(f"\nAll of them in Wireshark: {report.display_filter(cases)}")
+    rest = report.troubles(investigation)
+    if rest:
+        print(f"\nWhat else does not fit:\n{rest}")
 
 
 def _verdicts(counts: collections.Counter[tuple[str, str, str]]) -> str:
@@ -78,8 +92,24 @@ def _verdicts(counts: collections.Counter[tuple[str, str, str]]) -> str:
     rows = [("protocol", "checksum", *VERDICTS)]
     for protocol, kind in sorted({key[:2] for key in counts}):
         rows.append((protocol, kind, *(units.count(counts[protocol, kind, verdict]) for verdict in VERDICTS)))
+    return _aligned(rows, 2)
+
+
+def _parties(investigation: Investigation) -> str:
+    """Verdicts per topic, client, server and role, for those that have a bad one."""
+    from pipelines.formats import units
+
+    table = investigation.table
+    rows = [("protocol", "topic", "client", "server", "role", *VERDICTS)]
+    for party in sorted({key[:-1] for key in table if key[-1] == "bad"}):
+        rows.append((*party, *(units.count(table[(*party, verdict)]) for verdict in VERDICTS)))
+    return "\n" + _aligned(rows, 5)
+
+
+def _aligned(rows: list[tuple[str, ...]], left: int) -> str:
+    """Columns of equal width; those from `left` on are numbers."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
-        "  ".join(c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
         for row in rows
     )

@@ -1,0 +1,15 @@
+"""Where did the bytes break? A second look at what carried a wrong checksum.
+
+    packets.py      the packets that carried these bytes, read again, with every copy of them
+    sums.py         IPv4 and TCP checksums: right, wrong, or left to the network card
+    fields.py       the field and record that a byte falls into
+    attribution.py  who broke it, and which evidence says so
+    cases.py        one Case a bad checksum: all of this together
+    report.py       as JSON objects, as text for an incident report, as files
+
+Nothing of this runs while all is well: the decoders keep a `Suspect` only where a checksum is wrong.
+"""
+
+from dissectors.forensics.cases import Case, Investigation
+
+__all__ = ["Case", "Investigation"]
