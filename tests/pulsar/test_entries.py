@@ -1,0 +1,408 @@
+"""What SEND and MESSAGE carry: checksums, batches, codecs, chunks, and what may not be opened."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import cramjam
+import lz4.block
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dissectors.options import Options
+from dissectors.pulsar import PROTOCOL
+from dissectors.records import TABLES, Batch, Message
+from dissectors.sink import Sink
+from tests.feeding import CLIENT, SERVER, feed, feed_every_way
+from tests.pulsar import wire
+
+TEXT = b"a message like many others, a message like many others"
+HELLO = [(CLIENT, wire.producer()), (SERVER, wire.producing())]
+LISTEN = [(CLIENT, wire.subscribe()), (SERVER, wire.success(2))]
+
+
+def sent(entry: bytes, *more: wire.Field) -> Sink:
+    return feed_every_way(PROTOCOL, [*HELLO, (CLIENT, wire.send(0, entry, *more)), (SERVER, wire.receipt(0))])
+
+
+def received(entry: bytes, *more: wire.Field) -> Sink:
+    return feed_every_way(PROTOCOL, [*LISTEN, (SERVER, wire.delivery(entry, 7, 3, *more))])
+
+
+def the_batch(sink: Sink) -> Batch:
+    (batch,) = sink.batches
+    return batch
+
+
+def values(sink: Sink) -> list[bytes | None]:
+    return [message.value for message in sink.messages]
+
+
+def kinds(sink: Sink) -> list[str | None]:
+    return [finding.kind for finding in sink.findings if finding.kind not in ("consumption",)]
+
+
+# --- one message -----------------------------------------------------------------------------------------------------
+
+
+def test_a_produced_entry_has_the_place_that_its_receipt_tells() -> None:
+    meta = wire.metadata(5, (4, [(1, "colour"), (2, "red")]), (6, "key"), (12, 99_000))
+    script = [*HELLO, (CLIENT, wire.send(5, wire.entry(meta, TEXT))), (SERVER, wire.receipt(5, 7, 3))]
+    sink = feed_every_way(PROTOCOL, script)
+    batch = the_batch(sink)
+    assert (batch.role, batch.topic, batch.partition) == ("produce", "persistent://a/b/orders", None)
+    assert (batch.position, batch.outcome, batch.records, batch.codec) == ("7:3", "ok", 1, "none")
+    assert (batch.stored_bytes, batch.uncompressed_bytes) == (10 + len(meta) + len(TEXT), len(TEXT))
+    assert (batch.producer, batch.base_sequence, batch.first_timestamp) == ("p-1", 5, 1_700_000_000_000_000_000)
+    assert (batch.checksum_kind, batch.verdict) == ("crc32c", "ok")
+    assert batch.checksum_stored == batch.checksum_computed
+    (message,) = sink.messages
+    assert (message.position, message.sequence, message.key, message.value) == ("7:3", 5, b"key", TEXT)
+    assert (message.event_time, message.headers, message.header_count) == (99_000_000_000, '{"colour":"red"}', 1)
+    row = sink.exchanges[-1]
+    assert (row.records, row.payload_bytes, row.topics) == (1, len(TEXT), ("persistent://a/b/orders",))
+
+
+def test_a_consumed_entry_names_its_subscription() -> None:
+    sink = received(wire.entry(wire.metadata(5), TEXT))
+    batch = the_batch(sink)
+    assert (batch.role, batch.topic, batch.subscription) == ("consume", "persistent://a/b/orders", "sub")
+    assert (batch.position, batch.outcome, batch.client_id) == ("7:3", "ok", "c-1")
+    assert values(sink) == [TEXT]
+
+
+def test_send_and_message_of_one_entry_carry_the_same_checksum() -> None:
+    entry = wire.entry(wire.metadata(5), TEXT)
+    assert the_batch(sent(entry)).checksum_stored == the_batch(received(entry)).checksum_stored
+
+
+def test_a_refused_entry_has_no_place() -> None:
+    script = [*HELLO, (CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT))), (SERVER, wire.refusal(0))]
+    sink = feed_every_way(PROTOCOL, script)
+    assert (the_batch(sink).outcome, the_batch(sink).position) == ("error", None)
+    assert [(e.name, e.topic) for e in sink.errors] == [("ChecksumError", "persistent://a/b/orders")]
+
+
+def test_an_entry_without_a_receipt_has_an_unknown_outcome() -> None:
+    sink = feed_every_way(PROTOCOL, [*HELLO, (CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT)))])
+    assert (the_batch(sink).outcome, the_batch(sink).position) == ("unknown", None)
+    assert [m.position for m in sink.messages] == [None]
+
+
+def test_a_duplicate_that_the_broker_dropped_has_no_place() -> None:
+    script = [*HELLO, (CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT)))]
+    script.append((SERVER, wire.receipt(0, wire.NOBODY, wire.NOBODY)))
+    sink = feed_every_way(PROTOCOL, script)
+    assert (the_batch(sink).outcome, the_batch(sink).position) == ("ok", None)
+    assert kinds(sink) == ["deduplicated"]
+
+
+def test_a_fenced_producer_writes_nothing_any_more() -> None:
+    script = [
+        (CLIENT, wire.producer(1, id_=1, name="old")),
+        (SERVER, wire.producing(1, "old", (5, 1))),
+        (CLIENT, wire.producer(2, id_=2, name="new")),
+        (SERVER, wire.producing(2, "new", (5, 2))),
+        (CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT), producer=1)),
+        (CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT), producer=2)),
+    ]
+    sink = feed_every_way(PROTOCOL, script)
+    assert [b.outcome for b in sink.batches] == ["error", "unknown"]
+
+
+def test_a_partition_is_a_number_beside_the_topic() -> None:
+    script = [(CLIENT, wire.producer(1, "persistent://a/b/orders-partition-12")), (SERVER, wire.producing())]
+    script.append((CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT))))
+    sink = feed_every_way(PROTOCOL, script)
+    assert (the_batch(sink).topic, the_batch(sink).partition) == ("persistent://a/b/orders", 12)
+    assert (sink.exchanges[0].topics, sink.exchanges[0].partitions) == (("persistent://a/b/orders",), 1)
+
+
+def test_a_producer_that_was_not_introduced_has_no_topic() -> None:
+    sink = feed_every_way(PROTOCOL, [(CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT)))])
+    assert (the_batch(sink).topic, sink.exchanges[0].topics) == (None, None)
+
+
+def test_entries_of_non_persistent_topics_have_no_place() -> None:
+    script = [(CLIENT, wire.subscribe(2, "non-persistent://a/b/c"))]
+    script.append((SERVER, wire.delivery(wire.entry(wire.metadata(), TEXT), 0, 0)))
+    assert the_batch(feed_every_way(PROTOCOL, script)).position is None
+
+
+# --- checksums -------------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_checksum_is_bad_and_told_with_both_values() -> None:
+    sink = sent(wire.entry(wire.metadata(), TEXT, crc=0xDEADBEEF))
+    batch = the_batch(sink)
+    assert (batch.verdict, batch.checksum_stored) == ("bad", "0xdeadbeef")
+    (finding,) = [f for f in sink.findings if f.kind == "bad_checksum"]
+    evidence = json.loads(finding.evidence or "")
+    assert evidence["stored"] == "0xdeadbeef"
+    assert evidence["computed"] == batch.checksum_computed
+    assert finding.severity == "error"
+    assert finding.stream_offset == batch.stream_offset
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_one_flipped_bit_of_what_is_covered_makes_exactly_one_bad(data: st.DataObject) -> None:
+    entry = wire.entry(wire.metadata(), TEXT)
+    at = data.draw(st.integers(2, len(entry) - 1))
+    flipped = bytearray(entry)
+    flipped[at] ^= 1 << data.draw(st.integers(0, 7))
+    sink, _ = feed(PROTOCOL, [*LISTEN, (SERVER, wire.delivery(bytes(flipped)))])
+    assert [b.verdict for b in sink.batches] == ["bad"]
+
+
+def test_no_checksum_is_absent_not_bad() -> None:
+    batch = the_batch(received(wire.entry(wire.metadata(), TEXT, magic=False)))
+    assert (batch.verdict, batch.checksum_kind, batch.checksum_stored) == ("absent", "none", None)
+    assert batch.uncompressed_bytes == len(TEXT)
+
+
+@pytest.mark.parametrize("magic", [True, False])
+def test_entry_metadata_of_the_broker_stands_before_what_is_covered(magic: bool) -> None:
+    broker = wire.message([(1, 1_700_000_000_123), (2, 42)])
+    entry = wire.entry(wire.metadata(), TEXT, magic=magic, broker=broker)
+    sink = received(entry)
+    batch = the_batch(sink)
+    assert batch.verdict == ("ok" if magic else "absent")
+    assert batch.stored_bytes == len(entry) - 6 - len(broker)
+    told = json.loads(sink.exchanges[-1].response or "")
+    assert told["broker_entry_metadata"] == {"broker_timestamp": 1_700_000_000_123, "index": 42}
+
+
+@given(st.integers(0, 400))
+def test_missing_bytes_are_never_a_bad_checksum(lost: int) -> None:
+    frame = wire.delivery(wire.entry(wire.metadata(), TEXT * 5))
+    cut = max(10, len(frame) - lost)
+    script: list[tuple[int, bytes | int]] = [*LISTEN, (SERVER, frame[:cut])]
+    if len(frame) - cut:
+        script.append((SERVER, len(frame) - cut))
+    script.append((SERVER, wire.delivery(wire.entry(wire.metadata(), TEXT), 7, 4)))
+    sink, talk = feed(PROTOCOL, script)
+    assert "bad" not in {b.verdict for b in sink.batches}
+    assert [b.position for b in sink.batches if b.verdict == "ok"][-1] == "7:4"
+    assert [r.complete for r in sink.exchanges if r.kind == "push"] == [cut == len(frame), True]
+    assert talk.pending_bytes == 0
+
+
+# --- batches and codecs ----------------------------------------------------------------------------------------------
+
+CODECS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
+    "none": (0, bytes),
+    "lz4": (1, lambda data: lz4.block.compress(data, store_size=False)),
+    "zlib": (2, zlib.compress),
+    "zstd": (3, zstandard.ZstdCompressor().compress),
+    "snappy": (4, lambda data: bytes(cramjam.snappy.compress_raw(data))),
+}
+
+
+@pytest.mark.parametrize("codec", sorted(CODECS))
+@pytest.mark.parametrize("role", ["produce", "consume"])
+def test_a_batch_is_split_behind_every_codec(codec: str, role: str) -> None:
+    number, compress = CODECS[codec]
+    plain = wire.single(b"one", (2, "k")) + wire.single(b"", (9, True)) + wire.single(b"three", (8, 70), (5, 12))
+    meta = wire.metadata(50, (8, number), (9, len(plain)), (11, 3))
+    entry = wire.entry(meta, compress(plain))
+    sink = sent(entry, (3, 3)) if role == "produce" else received(entry)
+    batch = the_batch(sink)
+    assert (batch.records, batch.codec, batch.uncompressed_bytes) == (3, codec, len(plain))
+    place = "7:0" if role == "produce" else "7:3"
+    shown = [(m.position, m.sequence, m.key, m.value, m.value_bytes, m.event_time) for m in sink.messages]
+    assert shown == [
+        (f"{place}:0", 50, b"k", b"one", 3, None),
+        (f"{place}:1", 51, None, None, None, None),
+        (f"{place}:2", 70, None, b"three", 5, 12_000_000),
+    ]
+    assert kinds(sink) == []
+
+
+def test_a_batch_of_one_is_a_batch() -> None:
+    sink = received(wire.entry(wire.metadata(0, (11, 1)), wire.single(b"alone")))
+    assert [(m.position, m.value) for m in sink.messages] == [("7:3:0", b"alone")]
+
+
+def test_a_payload_larger_than_it_says_is_not_unpacked() -> None:
+    meta = wire.metadata(0, (8, 2), (9, 10))
+    sink = received(wire.entry(meta, zlib.compress(TEXT)))
+    assert the_batch(sink).uncompressed_bytes is None
+    assert kinds(sink) == ["decompress_failed"]
+
+
+def test_a_payload_that_says_it_is_enormous_is_not_unpacked() -> None:
+    meta = wire.metadata(0, (8, 3), (9, (1 << 32) - 1))
+    sink = received(wire.entry(meta, zstandard.ZstdCompressor().compress(bytes(1000))))
+    assert kinds(sink) == ["decompress_failed"]
+
+
+def test_a_codec_newer_than_the_schema_is_told_by_its_number() -> None:
+    sink = received(wire.entry(wire.metadata(0, (8, 9), (9, 1000)), TEXT))
+    assert the_batch(sink).codec == "9"
+    assert kinds(sink) == ["decompress_failed"]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        wire.single(b"one"),
+        wire.single(b"one") + b"\xff\xff\xff\xff",
+        wire.single(b"one") + wire.u32(3) + b"\x18\x7f\x00",
+        wire.single(b"one") + wire.u32(11) + wire.message([(3, -5)]) + b"x",
+        wire.single(b"one") + wire.u32(2) + b"\x1a\x7f",
+    ],
+)
+def test_a_batch_that_is_shorter_than_it_says_is_told_and_what_is_there_is_kept(payload: bytes) -> None:
+    sink = received(wire.entry(wire.metadata(0, (11, 2)), payload))
+    assert values(sink) == [b"one"][: len(payload)]
+    assert kinds(sink) == ["malformed_frame"]
+    assert the_batch(sink).verdict == "ok"
+
+
+def test_an_ack_set_tells_which_messages_are_still_delivered() -> None:
+    payload = b"".join(wire.single(bytes([65 + i])) for i in range(5))
+    words = wire.NOBODY & ~0b00110  # set bits are still to come
+    sink = received(wire.entry(wire.metadata(0, (11, 5)), payload), (4, words))
+    assert values(sink) == [b"A", b"D", b"E"]
+    assert the_batch(sink).records == 3
+
+
+# --- chunks, encryption, compaction, markers -------------------------------------------------------------------------
+
+
+def chunk(data: bytes, number: int, of: int, total: int, *more: wire.Field, uuid: str = "u") -> bytes:
+    chunked: list[wire.Field] = [(26, uuid), (27, of), (28, total), (29, number)]
+    return wire.entry(wire.metadata(9, *more, *chunked), data)
+
+
+def chunks_sent(*entries: bytes) -> Sink:
+    script = [*HELLO]
+    for number, entry in enumerate(entries):
+        script += [(CLIENT, wire.send(9, entry, (7, True))), (SERVER, wire.receipt(9, 7, number))]
+    return feed_every_way(PROTOCOL, script)
+
+
+@pytest.mark.parametrize("codec", sorted(CODECS))
+def test_a_message_in_chunks_counts_once_and_is_put_together(codec: str) -> None:
+    number, compress = CODECS[codec]
+    whole = compress(TEXT * 20)
+    size = -(-len(whole) // 3)
+    parts = [whole[at : at + size] for at in range(0, len(whole), size)]
+    more: list[wire.Field] = [(8, number), (9, len(TEXT) * 20)]
+    sink = chunks_sent(*(chunk(part, i, len(parts), len(whole), *more) for i, part in enumerate(parts)))
+    assert [b.records for b in sink.batches] == [0] * (len(parts) - 1) + [1]
+    assert {b.format for b in sink.batches} == {"entry chunk"}
+    assert [(m.position, m.value) for m in sink.messages] == [(f"7:{len(parts) - 1}", TEXT * 20)]
+    assert kinds(sink) == []
+
+
+def test_chunks_of_two_messages_may_mix() -> None:
+    sink = chunks_sent(
+        chunk(b"a1", 0, 2, 4, uuid="a"), chunk(b"b1", 0, 2, 4, uuid="b"), chunk(b"b2", 1, 2, 4, uuid="b"),
+        chunk(b"a2", 1, 2, 4, uuid="a"),
+    )  # fmt: skip
+    assert values(sink) == [b"b1b2", b"a1a2"]
+
+
+def test_a_message_with_a_missing_chunk_has_a_size_but_no_value() -> None:
+    sink = chunks_sent(chunk(b"1", 0, 3, 3), chunk(b"3", 2, 3, 3))
+    assert [(m.value, m.value_bytes) for m in sink.messages] == [(None, 3)]
+
+
+def test_a_chunk_that_is_sent_again_is_taken_once() -> None:
+    sink = chunks_sent(chunk(b"1", 0, 3, 3), chunk(b"2", 1, 3, 3), chunk(b"2", 1, 3, 3), chunk(b"3", 2, 3, 3))
+    assert values(sink) == [b"123"]
+
+
+def test_an_encrypted_payload_is_opaque_but_its_checksum_holds() -> None:
+    keys: wire.Field = (13, [(1, "key-name"), (2, b"THE-DATA-KEY")])
+    meta = wire.metadata(0, keys, (15, b"THE-IV"), (8, 1), (9, 500), (11, 4))
+    sink = received(wire.entry(meta, b"\x93" * 40))
+    batch = the_batch(sink)
+    assert (batch.verdict, batch.records, batch.codec, batch.uncompressed_bytes) == ("ok", 4, "lz4", None)
+    assert batch.format == "entry encrypted"
+    assert kinds(sink) == ["encrypted"]
+    assert sink.messages == []
+
+
+def test_compaction_leaves_the_survivors_with_their_places() -> None:
+    payload = wire.single(b"b") + wire.single(b"d")
+    sink = received(wire.entry(wire.metadata(0, (11, 4), (31, 1), (31, 3)), payload))
+    assert the_batch(sink).records == 2
+    assert [(m.position, m.value) for m in sink.messages] == [("7:3:1", b"b"), ("7:3:3", b"d")]
+
+
+def test_older_compaction_leaves_empty_places_that_do_not_count() -> None:
+    payload = wire.single(b"", (4, True)) + wire.single(b"kept")
+    script = [(CLIENT, wire.subscribe(2, "t", (11, True)))]
+    script.append((SERVER, wire.delivery(wire.entry(wire.metadata(0, (11, 2)), payload))))
+    sink = feed_every_way(PROTOCOL, script)
+    assert (the_batch(sink).records, values(sink)) == (1, [b"kept"])
+
+
+def test_a_null_value_is_a_message_without_a_value() -> None:
+    sink = received(wire.entry(wire.metadata(0, (6, "k"), (25, True)), b""))
+    assert [(m.key, m.value, m.value_bytes) for m in sink.messages] == [(b"k", None, None)]
+    assert the_batch(sink).records == 1
+
+
+def test_a_binary_key_is_shown_as_its_bytes() -> None:
+    sink = received(wire.entry(wire.metadata(0, (6, "AP8BBw=="), (17, True), (18, b"\x01\x02")), TEXT))
+    assert [(m.key, m.key_bytes, m.ordering_key) for m in sink.messages] == [(b"\x00\xff\x01\x07", 4, b"\x01\x02")]
+
+
+def test_a_marker_is_no_message() -> None:
+    sink = received(wire.entry(wire.metadata(0, (20, 21)), b"\x08\x01"))
+    assert (the_batch(sink).control, the_batch(sink).records, sink.messages) == (True, 0, [])
+
+
+def test_what_a_replicator_sends_is_replicated() -> None:
+    assert the_batch(sent(wire.entry(wire.metadata(0, (5, "us-west")), TEXT))).role == "replicate"
+    assert the_batch(sent(wire.entry(wire.metadata(0, (5, "")), TEXT))).role == "produce"
+
+
+def test_what_is_sent_in_a_transaction_is_marked() -> None:
+    assert the_batch(sent(wire.entry(wire.metadata(0, (22, 0), (23, 1)), TEXT))).transactional is True
+
+
+def test_metadata_that_is_no_protobuf_message_is_told_and_the_checksum_still_judged() -> None:
+    sink = received(wire.entry(b"\xff\xff\xff", TEXT))
+    assert kinds(sink) == ["malformed_frame"]
+    assert (the_batch(sink).verdict, the_batch(sink).records) == ("ok", None)
+
+
+def test_metadata_that_goes_beyond_the_frame_is_told() -> None:
+    sink = received(wire.u32(5000) + b"abc")
+    assert kinds(sink) == ["malformed_frame"]
+
+
+# --- only what is asked for ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tables", [("exchanges",), ("batches",), ("messages",), ("findings",), tuple(TABLES)])
+def test_each_table_alone_has_the_rows_that_it_has_among_all(tables: tuple[str, ...]) -> None:
+    meta = wire.metadata(0, (8, 2), (9, 8), (11, 1))
+    script: list[Any] = [*HELLO, *LISTEN]
+    script += [(CLIENT, wire.send(0, wire.entry(meta, zlib.compress(wire.single(b"v"))))), (SERVER, wire.receipt(0))]
+    script += [(SERVER, wire.delivery(wire.entry(wire.metadata(), TEXT, crc=1)))]
+    everything, _ = feed(PROTOCOL, script, options=Options(tables=tuple(TABLES), full=True, payloads=True))
+    alone, _ = feed(PROTOCOL, script, options=Options(tables=tables, full=True, payloads=True))
+    for table in tables:
+        want = [tuple(row)[1:] for row in getattr(everything, table)]
+        assert [tuple(row)[1:] for row in getattr(alone, table)] == want
+
+
+def test_keys_and_values_are_shown_only_with_payloads() -> None:
+    script: list[Any] = [*LISTEN, (SERVER, wire.delivery(wire.entry(wire.metadata(0, (6, "k")), TEXT)))]
+    sink, _ = feed(PROTOCOL, script, options=Options(tables=("messages",)))
+    (message,) = sink.messages
+    assert isinstance(message, Message)
+    assert (message.key, message.value, message.headers) == (None, None, None)
+    assert (message.key_bytes, message.value_bytes) == (1, len(TEXT))
