@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dissectors.conversation import Conversation, Frame, Summary
+from dissectors.conversation import MORE, Conversation, Frame, Summary
 from dissectors.iggy import frames, layouts, replica, tables
 from dissectors.iggy.decode import NON_REPLICATED, Body, body, legacy, result_section, vsr_reply, vsr_request
 from dissectors.iggy.emit import CONSUME, PRODUCE, Emitter, message_dicts
@@ -42,9 +42,10 @@ class IggyConversation(Conversation):
             self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
         self._software: tuple[str | None, str | None, str | None] = (None, None, None)
         self._ends = [0, 0]  # stream offset after the last frame of a direction
-        self._surplus = 0
-        self._retries: dict[int, int] = {}
-        self._refused: tuple[int, int | None, int] | None = None  # the request last refused for now
+        self._surplus = 0  # answers to no request since the last pair
+        self._surplus_at = (0, 0, 0)  # time, place and stream offset of the first
+        self._retries: dict[int, int] = {}  # status -> requests sent again after it
+        self._refused: dict[tuple[int, int | None, int], int] = {}  # operation, id, size of what was refused -> status
         self._unknown: set[int] = set()
         self._answer_sizes: dict[int, bool] = {}
 
@@ -54,10 +55,13 @@ class IggyConversation(Conversation):
         most = self.options.limits.frame_bytes
         if self.framing is None:
             framing = frames.detect(direction, buf, pos, end, most)
-            if framing is None:
-                return 0
-            self._frame_as(framing)
-        return frames.measure(self.framing or LEGACY, direction, buf, pos, end, most)
+            if framing is None and not self._beheaded(direction, buf, pos, end):
+                return MORE
+            self._frame_as(framing or VSR)
+        size = frames.measure(self.framing or LEGACY, direction, buf, pos, end, most)
+        if size == MORE and self.framing == VSR:
+            return self._beheaded(direction, buf, pos, end)
+        return size
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
         clues = Clues(self.era.allowed, self.options.limits.frame_bytes)
@@ -89,6 +93,7 @@ class IggyConversation(Conversation):
     def on_close(self) -> None:
         for call in self.pairing.close():
             self.emit.exchange(call, None, kind="unanswered")
+        self._tell_surplus()
         self.emit.flush()
         if self.frames:
             self._tell_era()
@@ -120,6 +125,21 @@ class IggyConversation(Conversation):
             self.framing = framing
             self.era.narrow(tables.of_framing(framing), f"{framing} framing")
 
+    def _beheaded(self, direction: int, buf: bytes, pos: int, end: int) -> int:
+        """Size of a VSR frame whose packet was cut by the snap length before the size could be read, else MORE.
+
+        All that was captured is zero, as a client's header begins; the packet is taken for the frame.
+        """
+        queue = self.inboxes[direction].queue
+        if end - pos < frames.ZEROS_TOLD or not queue:
+            return MORE
+        gap = queue[0]
+        if not isinstance(gap, Gap) or gap.reason != "snaplen":
+            return MORE
+        if self.framing is None and any(buf[pos:end]):
+            return MORE
+        return end - pos + gap.length
+
     def _lost(self, frame: Frame) -> int:
         """Bytes of this direction between the last frame and this one."""
         end = self._ends[frame.direction]
@@ -144,6 +164,7 @@ class IggyConversation(Conversation):
         judged, call, given_up = self.pairing.answer(answer, lost)
         self._give_up(given_up)
         if judged == PAIRED and call is not None:
+            self._tell_surplus()
             self._answered(call, frame, status, frame.start + 8)
         else:
             self._unasked(judged, frame, status)
@@ -157,13 +178,7 @@ class IggyConversation(Conversation):
                 return
             self._surplus += 1
             if self._surplus == 1:
-                self.finding_at(
-                    frame,
-                    "pairing_lost",
-                    "warning",
-                    "The server answered bytes that were no request; its answers are paired again by what fits",
-                    status=status,
-                )
+                self._surplus_at = (frame.first_ns, frame.place, frame.offset)
             self.emit.lone(frame, "orphan", None, None, fault=error)
             return
         run = None
@@ -174,6 +189,23 @@ class IggyConversation(Conversation):
             self._lone_poll(read, frame)
         else:
             self._orphan(frame, status)
+
+    def _tell_surplus(self) -> None:
+        """Answers and requests are paired again: tell of the answers that were none."""
+        if not self._surplus:
+            return
+        time, place, offset = self._surplus_at
+        self.finding(
+            "pairing_lost",
+            "warning",
+            f"{self._surplus} answers belong to no request: the server took bytes for frames that were none",
+            direction=SERVER,
+            time=time,
+            place=place,
+            offset=offset,
+            answers=self._surplus,
+        )
+        self._surplus = 0
 
     def _lone_poll(self, read: Body, frame: Frame) -> None:
         run = read.run
@@ -194,6 +226,7 @@ class IggyConversation(Conversation):
 
     def _on_vsr(self, frame: Frame, lost: int) -> None:
         if frame.known - frame.start < 64:
+            self._on_beheaded(frame, lost)
             return
         command = frame.data[frame.start + frames.COMMAND_AT]
         if command == REQUEST:
@@ -203,7 +236,19 @@ class IggyConversation(Conversation):
         elif command == EVICTION:
             self._on_eviction(frame)
         else:
-            replica.row(frame, command, self.emit)
+            replica.rows(frame, command, self.emit)
+
+    def _on_beheaded(self, frame: Frame, lost: int) -> None:
+        """A frame of which the snap length left too little to tell more than its size and time."""
+        if any(frame.data[frame.start : min(frame.known, frame.end)]):
+            return  # the middle of a larger frame
+        if frame.direction == CLIENT:
+            self._give_up(self.pairing.call(self._call(frame, None, None, Body(None, {}))))
+            return
+        judged, call, given_up = self.pairing.answer(Answer(frame.order, frame.first_ns, 0, 0), lost)
+        self._give_up(given_up)
+        if judged == PAIRED and call is not None:
+            self.emit.exchange(call, frame, status="unknown")
 
     def _on_vsr_request(self, frame: Frame) -> None:
         header = vsr_request(frame)
@@ -224,7 +269,9 @@ class IggyConversation(Conversation):
             read = self._body(layouts.REQUEST, code, frame, frame.start + 256) if code else Body(None, {})
         call = self._call(frame, code or None, api, read)
         call.request_id, call.operation, call.client = header.request, header.operation, header.client
-        call.retry = self._refused == (header.operation, header.request, frame.size)
+        refused = self._refused.pop((header.operation, header.request, frame.size), None)
+        if refused is not None:
+            self._retries[refused] = self._retries.get(refused, 0) + 1
         self._check_request(frame, header.checksum, header.operation)
         self._send(call, read, frame)
 
@@ -284,7 +331,7 @@ class IggyConversation(Conversation):
         limit = min(frame.known, frame.end)
         return body(side, code, self.era, frame.data, start, frame.start + frame.size, limit)
 
-    def _call(self, frame: Frame, code: int | None, api: str, read: Body) -> Call:
+    def _call(self, frame: Frame, code: int | None, api: str | None, read: Body) -> Call:
         """What a request's rows need of its frame."""
         call = Call()
         named = read.name if read.exact and code is not None and len(tables.commands().get(code, ())) > 1 else api
@@ -301,6 +348,8 @@ class IggyConversation(Conversation):
             self._tell_unknown(frame, code)
         if read.problem:
             self._malformed(frame, call.api, read)
+        elif read.trailing:
+            self.finding_at(frame, "trailing_bytes", "info", f"{read.trailing} bytes after the body of {call.api}")
         if "stream_id" in read.values:
             call.topics = self.names.of(read.values)
         partition = _partition(read.values)
@@ -324,10 +373,6 @@ class IggyConversation(Conversation):
             call.records = read.values["messages_count"]
         if self.sink.full:
             call.full = self._text(read, frame)
-        if call.retry:
-            code = self._last_refusal
-            self._retries[code] = self._retries.get(code, 0) + 1
-            self._refused = None
         if call.user and isinstance(version := read.values.get("version"), str):
             self._client_says(version)
         if "sdk_name" in read.values:
@@ -362,7 +407,7 @@ class IggyConversation(Conversation):
         if status:
             faults = (fault(status, self.era.allowed),)
             if status in TRANSIENT:
-                self._refused, self._last_refusal = (call.operation, call.request_id, call.size), status
+                self._refused[call.operation, call.request_id, call.size] = status
             if self.sink.full:
                 response = json.dumps({"status": status, "error": faults[0].name})
         elif end > start and self._matters(call):
@@ -509,8 +554,6 @@ class IggyConversation(Conversation):
             revised=era.revised,
             overridden=era.fixed,
         )
-
-    _last_refusal = 0
 
 
 def _partition(values: dict[str, Any]) -> int | None:

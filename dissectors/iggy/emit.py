@@ -74,6 +74,7 @@ class Emitter:
         partitions: int | None = None,
         long_poll: bool | None = None,
         response: str | None = None,
+        status: str | None = None,
     ) -> None:
         """A request with its answer, or without (`unanswered`, `oneway`)."""
         if self._exchanges:
@@ -97,7 +98,7 @@ class Emitter:
                     total,
                     call.size,
                     None if frame is None else frame.size,
-                    "unknown" if frame is None else "error" if first else "ok",
+                    status or ("unknown" if frame is None else "error" if first else "ok"),
                     first.code if first else None,
                     first.name if first else None,
                     len(faults),

@@ -30,6 +30,7 @@ from dissectors.tcp.chunk import CLIENT, SERVER
 LEGACY, VSR = "legacy", "vsr"
 HEADER = 256
 COMMAND_AT = 60
+ZEROS_TOLD = 16  # zero bytes at a frame's start that tell VSR where the rest of its header was not captured
 _PAIR = Struct("<II")
 _SIZE = Struct("<I")
 _MAX_CODE = 0xFFFF

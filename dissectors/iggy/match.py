@@ -47,7 +47,6 @@ class Call:
         "records",
         "request_id",
         "resent",
-        "retry",
         "size",
         "topics",
         "user",
@@ -70,7 +69,6 @@ class Call:
         self.records: int | None = None
         self.request_id: int | None = None
         self.resent = False
-        self.retry = False
         self.topics: list[str] = []
         self.user: str | None = None
         self.values: dict[str, Any] = {}

@@ -8,24 +8,74 @@ Source: core/binary_protocol/src/consensus/header.rs; measured on a cluster of t
 
 from __future__ import annotations
 
+import json
 from struct import Struct
 
 from dissectors.checksum import XXH3, compute, shown
 from dissectors.conversation import Conversation, Frame
 from dissectors.iggy import tables
-from dissectors.iggy.emit import Emitter
+from dissectors.iggy.batches import BATCH_HEADER, Run, read
+from dissectors.iggy.emit import REPLICATE, Emitter
+from dissectors.iggy.kinds import MalformedError
 from dissectors.tcp.chunk import CLIENT
 
+HEADER = 256
 _SEALS = Struct("<QQQQ")
+_VIEW = Struct("<II")
 _U64 = Struct("<Q")
+_OP_AT = {"PREPARE": 176, "REPAIR_PREPARE": 176, "PREPARE_OK": 160}
+_OPERATION_AT = 208  # in a Prepare
+_SEND_MESSAGES = 160
 
 
-def row(frame: Frame, command: int, emit: Emitter) -> None:
-    """One exchange row: nothing ties what replicas send each other into pairs."""
+def rows(frame: Frame, command: int, emit: Emitter) -> None:
+    """One exchange row, the op number as its id; batches that are replicated. Nothing else ties frames into pairs."""
     plane = tables.planes()[command]
-    emit.lone(frame, "oneway" if frame.direction == CLIENT else "push", plane.name, command)
+    known = min(frame.known, frame.end)
+    at = _OP_AT.get(plane.name)
+    op = _U64.unpack_from(frame.data, frame.start + at)[0] if at and known - frame.start >= HEADER else None
+    run = _batch(frame, known) if plane.frozen else None
+    emit.lone(
+        frame,
+        "oneway" if frame.direction == CLIENT else "push",
+        plane.name,
+        command,
+        request_id=op,
+        records=run.total if run else None,
+        payload_bytes=sum(m.payload_length for m in run.messages) if run else None,
+        body=_shown(frame, plane.name, op) if emit.sink.full else None,
+    )
+    if run:
+        partition = run.batches[0].partition if run.batches else None
+        emit.put_batches(emit.batch_rows(run, frame, REPLICATE, None, partition, plane.name, op))
     if frame.complete:
         _check_header(frame, plane.frozen, emit.talk)
+
+
+def _batch(frame: Frame, known: int) -> Run | None:
+    """The batch that a Prepare of SendMessages carries as its body."""
+    start = frame.start + HEADER
+    if known < start + BATCH_HEADER or frame.data[frame.start + _OPERATION_AT] != _SEND_MESSAGES:
+        return None
+    try:
+        return read("batch", frame.data, start, frame.start + frame.size, known, None)
+    except MalformedError:
+        return None
+
+
+def _shown(frame: Frame, name: str, op: int | None) -> str:
+    """The header, for `--full`; bodies may hold credentials and stay out."""
+    values: dict[str, object] = {"command": name}
+    if frame.known - frame.start >= HEADER:
+        view, _ = _VIEW.unpack_from(frame.data, frame.start + 52)
+        values |= {"view": view, "replica": frame.data[frame.start + 61], "size": frame.size}
+        if op is not None:
+            values["op"] = op
+        if name in ("PREPARE", "REPAIR_PREPARE"):
+            operation = frame.data[frame.start + _OPERATION_AT]
+            known = tables.operations().get(operation)
+            values["operation"] = known.name if known else operation
+    return json.dumps(values)
 
 
 def _check_header(frame: Frame, frozen: bool, talk: Conversation) -> None:
