@@ -6,9 +6,10 @@ from collections import Counter, deque
 from typing import Any
 
 from dissectors.conversation import Conversation, Frame, Summary
-from dissectors.kafka import batches
+from dissectors.kafka import batches, nested
 from dissectors.kafka.decode import (
     API_VERSIONS,
+    ENVELOPE,
     FETCH,
     FETCH_SNAPSHOT,
     NOT_DECODED,
@@ -23,11 +24,12 @@ from dissectors.kafka.decode import (
     after_tags,
     spoken,
 )
-from dissectors.kafka.emit import CONSUME, REPLICATE, Answer, Emitter, to_json
+from dissectors.kafka.emit import CONSUME, METADATA_TOPIC_ID, REPLICATE, Answer, Emitter, to_json
 from dissectors.kafka.emit import PRODUCE as PRODUCED
 from dissectors.kafka.frames import Resync, measure_request, measure_response, plausible_request
 from dissectors.kafka.match import Call, Waiting
 from dissectors.kafka.orphans import Orphans, explain
+from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.kafka.sessions import Sessions
 from dissectors.kafka.skim import Skim
 from dissectors.options import Options
@@ -38,6 +40,7 @@ from dissectors.tcp.chunk import CLIENT, Gap
 _NEVER_LATE = 10  # a Fetch answered within a tenth of the time that it allows was not kept waiting …
 _MS = 1_000_000  # … unless the newest record in the answer is younger than the request
 _SIZES = 1000  # how many lengths are remembered
+_METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
 _FETCHES = frozenset({FETCH, SHARE_FETCH})
 
 
@@ -162,7 +165,12 @@ class KafkaConversation(Conversation):
                 body = after_tags(data, body)
             skim = said.skim_request(data, body, have)
             if self.sink.full:
-                call.text = self._full(frame, said, "request", said.full_request(data, body, have))
+                whole = said.full_request(data, body, have)
+                if said.key == ENVELOPE:
+                    call.inner = whole.body.get(nested.REQUEST)
+                elif skim.sets:
+                    self.emit.describe(frame, skim.sets, whole.body)
+                call.text = self._full(frame, said, "request", whole)
         except NOT_DECODED as trouble:
             self._malformed(frame, said, "request", trouble)
             return
@@ -269,7 +277,13 @@ class KafkaConversation(Conversation):
                 body = after_tags(data, body)
             skim = said.skim_response(data, body, have)
             if self.sink.full:
-                text = self._full(frame, said, "response", said.full_response(data, body, have))
+                whole = said.full_response(data, body, have)
+                if said.key == ENVELOPE:
+                    nested.answered(whole.body, call.inner or {})
+                    whole.body.pop(nested.INNER, None)
+                if skim.sets:
+                    self.emit.describe(frame, skim.sets, whole.body)
+                text = self._full(frame, said, "response", whole)
         except NOT_DECODED as trouble:
             self._malformed(frame, said, "response", trouble)
             self._produced(call, {}, None)
@@ -320,6 +334,8 @@ class KafkaConversation(Conversation):
         total, newest = 0, batches.NO_TIMESTAMP
         known = min(frame.known, frame.end)
         for records in skim.sets:
+            if records.topic in _METADATA_LOG:
+                self.emit.learn_from_log(frame, records)
             if self.emit.looks:
                 seen = self.emit.look(frame, records, lenient=True)
                 self.emit.batches(role, call, records.topic, records.partition, seen, "ok", None)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dissectors.checksum import shown
 from dissectors.conversation import Conversation, Frame
-from dissectors.kafka import batches, messages, secrets
+from dissectors.kafka import batches, internal, messages, secrets
 from dissectors.kafka.batches import NO_TIMESTAMP, BatchError, Unit
 from dissectors.kafka.errors import error
 from dissectors.kafka.full import uuid_text
@@ -66,7 +66,7 @@ class Emitter:
         self.wants_batches = "batches" in tables
         self.wants_messages = "messages" in tables
         self.looks = self.wants_batches or self.wants_messages or "findings" in tables
-        self._names: dict[Topic, str] = {METADATA_TOPIC_ID: "__cluster_metadata"}
+        self._names: dict[Topic, str] = {METADATA_TOPIC_ID: secrets.CLUSTER_METADATA}
         self._tokens: dict[Topic, str] = {}
 
     # --- names ---
@@ -80,8 +80,9 @@ class Emitter:
 
     def topic(self, topic: Topic | None) -> str | None:
         """A topic's name, or what stands for it until the name is told."""
-        if topic is None or isinstance(topic, str):
-            return topic
+        return topic if topic is None or isinstance(topic, str) else self._named(topic)
+
+    def _named(self, topic: bytes) -> str:
         name = self._names.get(topic) or self._tokens.get(topic)
         if name is None:
             text = uuid_text(topic)
@@ -92,8 +93,10 @@ class Emitter:
         """All topics of an exchange, each once, in order of appearance."""
         if answered and answered != asked:
             asked = [*asked, *answered]
-        names = [t if isinstance(t, str) else self.topic(t) or "" for t in asked]
-        return names if len(names) < 2 else list(dict.fromkeys(names))
+        if len(asked) == 1:
+            only = asked[0]
+            return [only if isinstance(only, str) else self._named(only)]
+        return list(dict.fromkeys([t if isinstance(t, str) else self._named(t) for t in asked]))
 
     # --- rows ---
 
@@ -201,6 +204,35 @@ class Emitter:
             topic=self.topic(records.topic),
             partition=records.partition,
         )
+
+    def describe(self, frame: Frame, sets: Sequence[RecordSet], body: dict[str, Any]) -> None:
+        """Put beside the record sets in a decoded body what Kafka's own records in them say."""
+        for records, holder in zip(sets, internal.holders(body), strict=False):
+            topic = self.topic(records.topic)
+            found: list[dict[str, Any]] = []
+            try:
+                for unit in batches.units(
+                    frame.data, records.start, records.size, min(frame.known, frame.end), self.limit, lenient=True
+                ):
+                    if unit.whole and (unit.control or topic in internal.TOPICS):
+                        raw = batches.records_of(frame.data, unit, self.limit)
+                        found += internal.decoded(topic, unit.control, messages.entries(unit, raw))
+            except (BatchError, RecordError, CodecError):
+                pass  # told where the batches are
+            if found:
+                holder["decoded"] = found
+
+    def learn_from_log(self, frame: Frame, records: RecordSet) -> None:
+        """Topic ids and names in the log of the controllers."""
+        try:
+            for unit in batches.units(
+                frame.data, records.start, records.size, min(frame.known, frame.end), self.limit, lenient=True
+            ):
+                if unit.whole and not unit.control:
+                    raw = batches.records_of(frame.data, unit, self.limit)
+                    self.learn(internal.topic_names(messages.entries(unit, raw)), frame.first_ns)
+        except (BatchError, RecordError, CodecError):
+            return
 
     def _seen(self, frame: Frame, records: RecordSet, unit: Unit) -> Seen:
         time, place = self._locate(frame, unit.start)

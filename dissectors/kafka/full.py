@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from base64 import b64encode, urlsafe_b64encode
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -37,10 +37,6 @@ def uuid_text(raw: bytes) -> str:
     return urlsafe_b64encode(raw)[:22].decode()
 
 
-def base64_text(raw: bytes) -> str:
-    return b64encode(raw).decode()
-
-
 def number(value: float) -> float | str:
     """A float as JSON can hold it."""
     return value if math.isfinite(value) else str(value)
@@ -55,7 +51,7 @@ class FullWriter(Writer):
 
     def __init__(self, message: Message, version: int) -> None:
         super().__init__(message, version)
-        self.scope |= {"uuid": uuid_text, "number": number, "unpack": struct.unpack_from, "base64": base64_text}
+        self.scope |= {"uuid": uuid_text, "number": number, "unpack": struct.unpack_from, "base64": nested.base64_text}
 
     def decoder(self) -> Decoder:
         self.struct(self.message.fields, "body")
@@ -67,7 +63,7 @@ class FullWriter(Writer):
         """Read a struct into the dict `out`."""
         values: dict[str, str] = {}  # field -> the variable that holds it
         for field in self.plain(fields):
-            self.read(field, _item(out, field), values)
+            self.read(field, _item(out, field), values, out)
         if self.flexible:
             self.tags(out, self.tagged(fields), values)
 
@@ -84,14 +80,14 @@ class FullWriter(Writer):
                 self.line(f"{stop} = p + {size}")
                 for field in known:
                     with self.block(f"if {tag} == {field.tag}:"):
-                        self.read(field, _item(out, field), values)
+                        self.read(field, _item(out, field), values, out)
                         self.flush()
                         self.line(f"if p != {stop}: bad('a tagged field of another size')")
                         self.line("continue")
                 self.line(f"{out}.setdefault({UNKNOWN_TAGS!r}, {{}})[{tag}] = base64(d[p:{stop}])")
                 self.line(f"p = {stop}")
 
-    def read(self, field: Field, put: Put, values: dict[str, str]) -> None:
+    def read(self, field: Field, put: Put, values: dict[str, str], out: str) -> None:
         """Read one field and put it where it belongs."""
         if field.array:
             self.array(field, put)
@@ -102,9 +98,9 @@ class FullWriter(Writer):
             self.take(FIXED[field.type], var)
             self.after(put(_CONVERTED.get(field.type, "{}").format(var)))
         else:
-            self.sized(field, put, values)
+            self.sized(field, put, values, out)
 
-    def sized(self, field: Field, put: Put, values: dict[str, str]) -> None:
+    def sized(self, field: Field, put: Put, values: dict[str, str], out: str) -> None:
         """Read text or bytes behind a length."""
         n = self.length(field)
         var = values[field.name] = self.var("v")
@@ -113,14 +109,14 @@ class FullWriter(Writer):
             self.line(f"{var} = None")
         with self.block("else:"):
             self.guard(n)
-            self.line(f"{var} = {self.slice(field, n)}")
+            self.line(f"{var} = {self.slice(field, n, out)}")
             self.line(f"p += {n}")
         if field.name == "value" and "name" in values:
             self.line(put(f"{self.const('hide', secrets.config_value)}({values['name']}, {var})"))
         else:
             self.line(put(var))
 
-    def slice(self, field: Field, n: str) -> str:
+    def slice(self, field: Field, n: str, out: str) -> str:
         """The expression for `n` bytes at p."""
         if secrets.is_secret(field):
             return repr(secrets.REDACTED)
@@ -128,8 +124,10 @@ class FullWriter(Writer):
             return f"d[p:p + {n}]{TEXT}"
         if field.type == "records":
             return f"{{'sizeInBytes': {n}}}"
-        show = nested.SHOWN.get((self.message.name, field.name), base64_text)
-        return f"{self.const('show', show)}(d[p:p + {n}])"
+        show = nested.SHOWN.get((self.message.name, field.name))
+        if show is not None:
+            return f"{self.const('show', show)}(d[p:p + {n}], {out}, {field.name!r})"
+        return f"base64(d[p:p + {n}])"
 
     def inner(self, field: Field, put: Put) -> None:
         """Read a struct that is a field or an element."""
@@ -165,7 +163,7 @@ class FullWriter(Writer):
                 self.line(f"{out} = []")
                 self.line(put(out))
                 with self.block(f"for _ in range({n}):"):
-                    self.read(field.element, lambda value: f"{out}.append({value})", {})
+                    self.read(field.element, lambda value: f"{out}.append({value})", {}, "{}")
 
 
 _CONVERTED = {"uuid": "uuid({})", "float64": "number({})"}  # type -> how its value is shown

@@ -31,6 +31,7 @@ class Call:
         "complete",
         "correlation_id",
         "first_ns",
+        "inner",
         "last_ns",
         "newest",
         "pairs",
@@ -70,6 +71,7 @@ class Call:
         self.values: Any = {}
         self.text: str | None = None
         self.session: Any = None
+        self.inner: dict[str, Any] | None = None  # the request in an envelope, decoded
 
 
 class Waiting:

@@ -1,19 +1,170 @@
-"""Messages inside the bytes of messages."""
+"""Messages inside the bytes of messages: how `--full` shows them.
+
+    JoinGroup, SyncGroup, DescribeGroups   the consumer protocol: int16 version, then Subscription or Assignment
+    Envelope                               a whole request or response, header included (KIP-590)
+    PushTelemetry                          OTLP metrics, compressed: their size and names (KIP-714)
+
+What can be decoded is put beside the bytes, under the field's name and `Decoded`; the bytes stay, except where they may
+hold a secret.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
+from dissectors.kafka import schema
+from dissectors.wire.codecs import CodecError, decompress
 
-def _size(raw: bytes) -> Any:
-    """Opaque bytes, told by their size."""
+DECODED = "Decoded"
+REQUEST, RESPONSE = "requestData", "responseData"
+INNER = "\0inner"  # where an undecoded response waits; never shown
+_TELEMETRY_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_TELEMETRY_LIMIT = 8 << 20  # decompressed bytes; clients send some kilobytes
+_MAX_NAMES = 1000
+
+Show = Callable[[bytes, dict[str, Any], str], Any]
+"""(bytes, the struct that holds the field, the field's name) -> what stands for the bytes"""
+
+
+def base64_text(raw: bytes) -> str:
+    return b64encode(raw).decode()
+
+
+def versioned(name: str, raw: bytes) -> dict[str, Any] | None:
+    """A message that begins with its version, as int16; None where the bytes are something else."""
+    from dissectors.kafka.decode import full
+
+    if len(raw) < 2:
+        return None
+    version = int.from_bytes(raw[:2], "big", signed=True)
+    if version not in schema.message(name).versions:
+        return None
+    found = full(name, version, raw, 2, len(raw))
+    return found.body if found.exact else None
+
+
+def _consumer_protocol(name: str) -> Show:
+    def show(raw: bytes, holder: dict[str, Any], field: str) -> str:
+        decoded = versioned(name, raw)
+        if decoded is not None:
+            holder[field + DECODED] = decoded
+        return base64_text(raw)
+
+    return show
+
+
+def _envelope_request(raw: bytes, holder: dict[str, Any], field: str) -> dict[str, Any]:
+    """The request inside: its bytes may hold secrets, so what is not decoded is told by its size."""
+    from dissectors.kafka.decode import REQUEST_HEAD, after_tags, spoken
+
+    shown: dict[str, Any] = {"sizeInBytes": len(raw)}
+    framed = len(raw).to_bytes(4, "big") + raw
+    if len(framed) < REQUEST_HEAD.size:
+        return shown
+    _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(framed)
+    said = spoken(key, version)
+    at = REQUEST_HEAD.size + max(0, n)
+    client = framed[REQUEST_HEAD.size : at].decode("utf-8", "backslashreplace") if n >= 0 else None
+    shown |= {"api": said.api, "key": key, "version": version, "correlationId": correlation_id, "clientId": client}
+    if said.known:
+        with suppress(IndexError, ValueError):
+            at = after_tags(framed, at) if said.request_tags else at
+            shown["body"] = said.full_request(framed, at, len(framed)).body
+    return shown
+
+
+def _envelope_response(raw: bytes, holder: dict[str, Any], field: str) -> dict[str, Any]:
+    """The response inside: what it is, only the request tells (see answered)."""
+    holder[INNER] = raw
     return {"sizeInBytes": len(raw)}
 
 
-SHOWN: dict[tuple[str, str], Callable[[bytes], Any]] = {
-    ("EnvelopeRequest", "requestData"): _size,
-    ("EnvelopeResponse", "responseData"): _size,
-    ("PushTelemetryRequest", "metrics"): _size,
+def answered(body: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Decode the response in an envelope, now that the request in its request is known."""
+    from dissectors.kafka.decode import after_tags, spoken
+
+    raw = body.get(INNER)
+    if not raw or "key" not in asked:
+        return
+    said = spoken(asked["key"], asked["version"])
+    if not said.known or len(raw) < 5:
+        return
+    with suppress(IndexError, ValueError):
+        at = after_tags(raw, 4) if said.response_tags else 4
+        body[RESPONSE]["body"] = said.full_response(raw, at, len(raw)).body
+
+
+def _telemetry(raw: bytes, holder: dict[str, Any], field: str) -> dict[str, Any]:
+    """Size and names of metrics."""
+    shown: dict[str, Any] = {"sizeInBytes": len(raw)}
+    code = holder.get("compressionType", -1)
+    if not 0 <= code < len(_TELEMETRY_CODECS):
+        return shown
+    codec = _TELEMETRY_CODECS[code]
+    try:
+        plain = raw if codec == "none" or not raw else decompress(codec, raw, limit=_TELEMETRY_LIMIT)
+    except CodecError as trouble:
+        return shown | {"trouble": str(trouble)}
+    names: dict[str, None] = {}
+    for resource in _parts(plain, 1):
+        for scope in _parts(resource, 2):
+            for metric in _parts(scope, 2):
+                for name in _parts(metric, 1):
+                    if len(names) < _MAX_NAMES:
+                        names[name.decode("utf-8", "backslashreplace")] = None
+    return shown | {"uncompressedBytes": len(plain), "names": list(names)}
+
+
+def _parts(data: bytes, wanted: int) -> Iterator[bytes]:
+    """The length-delimited fields with this number in a protobuf message, as far as it makes sense."""
+    at, end = 0, len(data)
+    while at < end:
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == 2:
+            n, at = _varint(data, at)
+            if at + n > end:
+                return
+            if tag >> 3 == wanted:
+                yield data[at : at + n]
+            at += n
+        elif kind == 0:
+            _, at = _varint(data, at)
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        else:
+            return
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    return 0, len(data)
+
+
+_SUBSCRIPTION = _consumer_protocol("ConsumerProtocolSubscription")
+_ASSIGNMENT = _consumer_protocol("ConsumerProtocolAssignment")
+
+SHOWN: dict[tuple[str, str], Show] = {
+    ("JoinGroupRequest", "metadata"): _SUBSCRIPTION,
+    ("JoinGroupResponse", "metadata"): _SUBSCRIPTION,
+    ("DescribeGroupsResponse", "memberMetadata"): _SUBSCRIPTION,
+    ("DescribeGroupsResponse", "memberAssignment"): _ASSIGNMENT,
+    ("SyncGroupRequest", "assignment"): _ASSIGNMENT,
+    ("SyncGroupResponse", "assignment"): _ASSIGNMENT,
+    ("GroupMetadataValue", "subscription"): _SUBSCRIPTION,
+    ("GroupMetadataValue", "assignment"): _ASSIGNMENT,
+    ("EnvelopeRequest", REQUEST): _envelope_request,
+    ("EnvelopeResponse", RESPONSE): _envelope_response,
+    ("PushTelemetryRequest", "metrics"): _telemetry,
 }
-"""(message, field) -> how `--full` shows its bytes; others are base64."""
+"""(message, field) -> how its bytes are shown; others are base64."""
