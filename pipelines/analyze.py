@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 RECORD_FOLDER = "records"
 AT_ONCE = 4  # tables computed at the same time: each is a small job with pauses of its own
+LIGHT = 256 << 20  # bytes of captures up to which a run is short
 BYTES_A_TASK = 256 << 20  # of captures, in one task of the decoding
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
@@ -66,7 +67,7 @@ def analyze(
 
     files = expand(paths)
     tell("starting Spark")
-    spark = session.start(master)
+    spark = session.start(master, light=_size(files) <= LIGHT)
     tell("decoding")
     packets = spark.read.format("pcap").option("site", options.site).load(files)
     secrets = tls_secrets(spark, files, options)
@@ -119,8 +120,12 @@ def tls_secrets(spark: SparkSession, files: Sequence[str], options: Options) -> 
 
 def _partitions(spark: SparkSession, files: Sequence[str]) -> int:
     """Tasks for the decoding: as many as the session shuffles with, more where there is much to decode."""
-    size = sum(Path(file).stat().st_size for file in files if Path(file).is_file())
-    return max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), math.ceil(size / BYTES_A_TASK))
+    return max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), math.ceil(_size(files) / BYTES_A_TASK))
+
+
+def _size(files: Sequence[str]) -> int:
+    """Bytes of the local ones."""
+    return sum(Path(file).stat().st_size for file in files if Path(file).is_file())
 
 
 def _each(jobs: dict[str, Callable[[], Any]]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark")
     from pipelines import session
 
-    running = session.start("local[2]")
+    running = session.start("local[2]", light=True)
     yield running
     running.stop()
 
