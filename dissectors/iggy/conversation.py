@@ -47,7 +47,6 @@ class IggyConversation(Conversation):
         self._retries: dict[int, int] = {}  # status -> requests sent again after it
         self._refused: dict[tuple[int, int | None, int], int] = {}  # operation, id, size of what was refused -> status
         self._unknown: set[int] = set()
-        self._answer_sizes: dict[int, bool] = {}
 
     # --- what the base class asks ---
 
@@ -498,12 +497,7 @@ class IggyConversation(Conversation):
     def _has_payload(self, call: Call) -> bool:
         """Whether the command is ever answered with a payload."""
         code = layouts.REGISTER if call.operation == 1 else call.code or -1
-        known = self._answer_sizes.get(code)
-        if known is None:
-            found = layouts.candidates(layouts.RESPONSE, code, self.era.allowed)
-            known = any(layout.steps for layout in found) or code not in tables.commands()
-            self._answer_sizes[code] = known
-        return known
+        return layouts.has_payload(code, self.era.allowed)
 
     def _fits(self, call: Call, answer: Answer) -> bool:
         """Whether an answer can be that of a request."""

@@ -241,3 +241,10 @@ def candidates(side: str, code: int, allowed: int) -> tuple[Layout, ...]:
         if layout.releases & command.releases
     ]
     return tuple(sorted(found, key=lambda layout: (not layout.releases >> best & 1, not layout.releases & allowed)))
+
+
+@cache
+def has_payload(code: int, allowed: int) -> bool:
+    """Whether any of the allowed releases answers a command with a payload; so it may with an unknown command."""
+    found = [layout for layout in candidates(RESPONSE, code, allowed) if layout.releases & allowed]
+    return any(layout.steps for layout in found) or not (code == REGISTER or code in tables.commands())

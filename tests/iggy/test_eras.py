@@ -1,0 +1,83 @@
+"""Every wire era is recognised from its bytes alone, however they are cut."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dissectors.iggy import PROTOCOL
+from dissectors.options import Options
+from dissectors.records import TABLES
+from tests.feeding import CLIENT, feed, feed_every_way
+from tests.iggy import wire as w
+from tests.iggy.eras import ERAS, PAYLOADS, dialect, talk
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_an_era_is_told_by_its_bytes_however_they_are_cut(era: str) -> None:
+    sink = feed_every_way(PROTOCOL, ERAS[era])
+    assert {row.dialect for row in sink.exchanges} == {dialect(era)}
+    assert {row.dialect for row in sink.batches} == {dialect(era)}
+    assert not [f for f in sink.findings if f.severity != "info"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_every_era_tells_the_same_story(era: str) -> None:
+    sink, _ = feed(PROTOCOL, ERAS[era])
+    story = [(e.kind, e.api, e.status, e.topics) for e in sink.exchanges]
+    assert story == [
+        ("call", "LOGIN_USER", "ok", []),
+        ("call", "SEND_MESSAGES", "ok", ["shop/orders"]),
+        ("call", "POLL_MESSAGES", "ok", ["shop/orders"]),
+        ("call", "PING", "ok", []),
+    ]
+    assert [e.records for e in sink.exchanges] == [None, 3, 3, None]
+    assert [e.payload_bytes for e in sink.exchanges] == [None, 19, 19, None]
+    assert [(b.role, b.topic, b.records, b.outcome) for b in sink.batches] == [
+        ("produce", "shop/orders", 3, "ok"),
+        ("consume", "shop/orders", 3, "ok"),
+    ]
+    assert sink.batches[1].verdict == "ok"
+    assert [m.value for m in sink.messages] == PAYLOADS * 2
+    assert [m.message_id for m in sink.messages] == [str((7 << 64) + i) for i in range(3)] * 2
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("other", [e for e in ERAS if " " not in e])
+def test_an_era_that_the_user_names_is_taken(era: str, other: str) -> None:
+    options = Options(tables=tuple(TABLES), iggy_era=other)
+    sink, talk = feed(PROTOCOL, ERAS[era], options=options)
+    assert {row.dialect for row in sink.exchanges} <= {other}
+    assert talk.summary().dialect in (other, None)
+
+
+def test_one_release_is_shown_with_its_evidence() -> None:
+    sink, _ = feed(PROTOCOL, ERAS["iggy-0.7"])
+    (told,) = [f for f in sink.findings if f.kind == "dialect"]
+    evidence = json.loads(told.evidence or "")
+    assert evidence["dialect"] == "iggy-0.7"
+    assert evidence["confidence"] == 1.0
+    assert evidence["releases"] == ["0.7"]
+    assert evidence["evidence"]
+
+
+def test_what_two_releases_read_alike_is_told_as_uncertain() -> None:
+    sink, _ = feed(PROTOCOL, talk((w.request(38, w.login(version="1.0")), w.answer(b"\0\0\0\0")), (w.request(1), w.OK)))
+    (told,) = [f for f in sink.findings if f.kind == "dialect_uncertain"]
+    evidence = json.loads(told.evidence or "")
+    assert evidence["releases"] == ["0.6", "0.7"]
+    assert 0 < evidence["confidence"] < 1
+
+
+def test_what_a_release_does_later_revises_what_was_believed() -> None:
+    early = talk(*[(w.request(1), w.OK)] * 3)
+    sink, _ = feed(PROTOCOL, early + ERAS["iggy-0.5"])
+    assert {row.dialect for row in sink.exchanges} == {"iggy-0.5"}
+
+
+def test_repeated_evidence_against_an_era_overturns_it() -> None:
+    mistaken = [(CLIENT, w.request(100, w.poll_2023()))]
+    right = ERAS["iggy-0.7"][2:] * 3
+    _, conversation = feed(PROTOCOL, [*mistaken, *right])
+    assert conversation.summary().dialect == "iggy-0.7"
