@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import takewhile
 from typing import Any
 
 from dissectors.conversation import MORE, Conversation, Frame, Summary
@@ -65,9 +66,13 @@ class IggyConversation(Conversation):
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
         clues = Clues(self.era.allowed, self.options.limits.frame_bytes)
         if direction == SERVER:
-            waiting = [entry for entry in self.pairing.queue[-_LOOKED_AT:] if isinstance(entry, Call)]
-            only_empty = bool(waiting) and not any(self._has_payload(call) for call in waiting)
-            clues = clues._replace(awaited=tuple(call.code or -1 for call in waiting), only_empty=only_empty)
+            waiting = [entry for entry in self.pairing.queue if isinstance(entry, Call)]
+            newest = takewhile(lambda call: not self._has_payload(call), reversed(waiting))
+            clues = clues._replace(
+                awaited=frozenset(call.code or -1 for call in waiting[-_LOOKED_AT:]),
+                waiting=len(waiting),
+                empties=0 if self.pairing.pipelined else sum(1 for _ in newest),
+            )
         at, found, framing = frames.resync(self.framing, direction, buf, pos, end, final, clues)
         if found and framing:
             self._frame_as(framing)

@@ -94,8 +94,9 @@ class Clues(NamedTuple):
 
     allowed: int  # releases that may speak
     most: int  # largest frame believed
-    awaited: tuple[int, ...] = ()  # commands of the requests in flight
-    only_empty: bool = False  # none of them has an answer with a payload
+    awaited: frozenset[int] = frozenset()  # commands of the requests in flight
+    waiting: int = 0  # how many there are
+    empties: int = 0  # how many of them, the newest ones, have answers without payload; 0 where pipelined
 
 
 Judge = Callable[[bytes, int, int, bool, Clues], Verdict]
@@ -172,34 +173,33 @@ def _judge_request(buf: bytes, pos: int, end: int, final: bool, clues: Clues) ->
 
 
 def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> Verdict:
-    """What the requests in flight must be answered with, a payload that is some command's, or three frames in a row."""
-    telling = False
+    """A payload that some command's answer has; or headers alone, exactly as many as the newest requests wait for.
+
+    An empty OK is eight zero bytes, and payloads are full of those: such headers are believed only where no payload is
+    on its way (every request in flight has an empty answer), or where their number fits.
+    """
     errors = 0
     for frames in count(1):
         if end - pos < 8:
-            return Verdict.YES if final and pos == end and frames > 1 else Verdict.WAIT
+            told = pos == end and frames > 1 and (final or frames - 1 == clues.empties)
+            return Verdict.YES if told else Verdict.WAIT
         status, length = _PAIR.unpack_from(buf, pos)
         if (status and (length or status not in tables.statuses())) or length >= clues.most:
             return Verdict.NO
-        if clues.only_empty and not length:
-            return Verdict.YES
-        if length >= 16:
+        if length:
             return _judge_payload(buf, pos + 8, pos + 8 + length, end, clues)
-        errors += status > 0
-        if errors > 1 or frames > len(clues.awaited) + _SLACK:
-            return Verdict.NO
-        telling = telling or bool(status or length)
-        pos += 8 + length
-        if pos > end:
-            return Verdict.WAIT
-        if frames >= 3 and telling:
+        if 0 < clues.waiting == clues.empties:
             return Verdict.YES
+        errors += status > 0
+        if errors > 1 or frames > clues.waiting + _SLACK:
+            return Verdict.NO
+        pos += 8
     raise AssertionError
 
 
 def _judge_payload(buf: bytes, pos: int, stop: int, end: int, clues: Clues) -> Verdict:
     """Whether any command is answered with the payload buf[pos:stop]."""
-    codes = {*clues.awaited, *_ANSWERED}
+    codes = clues.awaited | _ANSWERED
     verdicts = {_reads(layouts.RESPONSE, code, buf, pos, stop, end, clues.allowed) for code in codes}
     return next((verdict for verdict in (Verdict.YES, Verdict.WAIT) if verdict in verdicts), Verdict.NO)
 
@@ -242,7 +242,7 @@ def _reads(
     return Verdict.WAIT if waits else Verdict.NO
 
 
-_ANSWERED = (100, 200, 201, 300, 301)  # answers with enough structure to be known without their request
+_ANSWERED = frozenset({100, 200, 201, 300, 301})  # answers with enough structure to be known without their request
 _SLACK = 2  # requests in holes, whose answers may be among those in a row
 _AGES = 1 << 56  # microseconds since 1970: text read as a time is later
 

@@ -245,12 +245,14 @@ class Pairing:
         holes = bool(lost) or any(isinstance(entry, Ghost) for entry in self.queue[:ready])
         if len(matching) > 1 and not holes:
             self.pipelined = True
-        at = matching[-1] if holes and not self.pipelined else matching[0]
+        unique = self.multiplexed and bool(answer.request_id)  # the same id again is the same request sent again
+        at = matching[-1] if unique or (holes and not self.pipelined) else matching[0]
         call = self.queue[at]
         assert isinstance(call, Call)
         if self.multiplexed:
-            del self.queue[at]
-            return PAIRED, call, []
+            older = [self.queue[i] for i in matching if i < at]
+            self.queue = [entry for entry in self.queue if entry is not call and entry not in older]
+            return PAIRED, call, self._calls(older)
         given_up = [] if self.pipelined else self._calls(self.queue[:at])
         self.queue = self.queue[at + 1 :] if not self.pipelined else self.queue[:at] + self.queue[at + 1 :]
         return PAIRED, call, given_up

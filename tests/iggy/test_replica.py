@@ -1,0 +1,83 @@
+"""Frames between replicas: told by command, their checksums verified."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+import xxhash
+
+from dissectors.iggy import PROTOCOL
+from tests.feeding import CLIENT, SERVER, feed, feed_every_way
+from tests.iggy import wire as w
+from tests.iggy.eras import PAYLOADS
+
+CLUSTER = {32: ("Q", 0x2248_0000), 40: ("Q", 1)}
+
+
+def prepare(body: bytes, *, operation: int = 160, view: int = 3, op: int = 9) -> bytes:
+    """Sealed without its view, the body sealed by itself."""
+    seal = xxhash.xxh3_64_intdigest(body)
+    fields = {**CLUSTER, 16: ("Q", seal), 52: ("I", view), 176: ("Q", op), 208: ("B", operation)}
+    frame = bytearray(w.vsr(6, fields, body))
+    covered = bytes(16) + bytes(frame[16:52]) + bytes(4) + bytes(frame[56:256])
+    struct.pack_into("<Q", frame, 0, xxhash.xxh3_64_intdigest(covered))
+    return bytes(frame)
+
+
+COMMIT = w.vsr(9, CLUSTER, seal=True)
+PREPARE = prepare(w.batch(PAYLOADS, part=2, base=70))
+PREPARE_OK = w.vsr(7, {**CLUSTER, 160: ("Q", 9)}, seal=True)
+
+
+def test_replica_frames_are_told_by_command() -> None:
+    sink = feed_every_way(PROTOCOL, [(CLIENT, COMMIT), (CLIENT, PREPARE), (SERVER, PREPARE_OK)])
+    assert [(e.kind, e.api, e.correlation_id) for e in sink.exchanges] == [
+        ("oneway", "COMMIT", None),
+        ("oneway", "PREPARE", 9),
+        ("push", "PREPARE_OK", 9),
+    ]
+    assert not [f for f in sink.findings if f.severity != "info"]
+
+
+def test_a_replicated_batch_is_verified_under_its_role() -> None:
+    sink, _ = feed(PROTOCOL, [(CLIENT, PREPARE)])
+    (row,) = sink.batches
+    assert (row.role, row.partition, row.records, row.base_offset, row.verdict) == ("replicate", 2, 3, 70, "ok")
+
+
+@pytest.mark.parametrize(
+    ("frame", "at", "field"),
+    [(COMMIT, 200, "checksum"), (PREPARE, 178, "checksum"), (PREPARE, 260, "checksum_body")],
+)
+def test_a_flipped_byte_between_replicas_is_a_bad_checksum(frame: bytes, at: int, field: str) -> None:
+    broken = bytearray(frame)
+    broken[at] ^= 1
+    sink, _ = feed(PROTOCOL, [(CLIENT, bytes(broken))])
+    told = [json.loads(f.evidence or "").get("field") for f in sink.findings if f.kind == "bad_checksum"]
+    assert field in told
+
+
+def test_the_view_of_a_prepare_may_change_without_breaking_its_seal() -> None:
+    resent = bytearray(PREPARE)
+    struct.pack_into("<I", resent, 52, 4)
+    sink, _ = feed(PROTOCOL, [(CLIENT, bytes(resent))])
+    assert not [f for f in sink.findings if f.kind == "bad_checksum"]
+
+
+def test_a_password_on_its_way_to_a_replica_stays_out() -> None:
+    frame = prepare(w.str8("ann") + w.str8("hunter2-secret") + b"\1\0", operation=141)
+    sink, _ = feed(PROTOCOL, [(CLIENT, frame)])
+    assert "hunter2-secret" not in repr(sink.exchanges) + repr(sink.findings)
+    assert json.loads(sink.exchanges[0].request or "")["operation"] == "CREATE_USER"
+
+
+@pytest.mark.parametrize("stored", [0, 1, None])
+def test_the_request_checksum_of_0_9_is_the_bodys_where_it_is_not_zero(stored: int | None) -> None:
+    body = w.str8("shop")
+    good = xxhash.xxh3_64_intdigest(body)
+    fields = {128: ("Q2", 5), 144: ("Q", good if stored is None else stored), 176: ("B", 128), 168: ("Q", 4)}
+    login = [(CLIENT, w.vsr_request(1, w.register(), id=0)), (SERVER, w.vsr_reply(1, bytes(4) + w.registered(), id=0))]
+    sink, _ = feed(PROTOCOL, [*login, (CLIENT, w.vsr(5, fields, body))])
+    assert [f.kind for f in sink.findings if f.kind == "bad_checksum"] == (["bad_checksum"] if stored == 1 else [])

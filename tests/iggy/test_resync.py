@@ -1,0 +1,112 @@
+"""The way back after holes, and into connections that began before the capture."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dissectors.iggy import PROTOCOL
+from dissectors.iggy.frames import Clues, resync
+from dissectors.options import Options
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import Chunk, Gap
+from tests.feeding import CLIENT, SERVER, conn, feed
+from tests.iggy import wire as w
+from tests.iggy.eras import ERAS, PAYLOADS, dialect
+
+EVERYTHING = Clues((1 << 15) - 1, 1 << 28)
+
+
+def middle(era: str) -> list[tuple[int, bytes]]:
+    """What follows the login, often enough to be found by."""
+    return ERAS[era][2:] * 4
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_connection_that_began_before_the_capture_is_followed(era: str) -> None:
+    sink, talk = feed(PROTOCOL, middle(era), midstream=True)
+    calls = [e for e in sink.exchanges if e.kind == "call"]
+    assert len(calls) == 12
+    assert {e.api for e in calls} == {"SEND_MESSAGES", "POLL_MESSAGES", "PING"}
+    assert talk.skipped_bytes == 0
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("skipped", [1, 7, 30, 61])
+def test_a_capture_that_begins_inside_a_frame_finds_the_next_one(era: str, skipped: int) -> None:
+    script = middle(era)
+    script[0] = (CLIENT, script[0][1][skipped:])
+    sink, talk = feed(PROTOCOL, script, midstream=True)
+    calls = [e.api for e in sink.exchanges if e.kind == "call"]
+    assert len(calls) >= 10
+    assert set(calls) == {"SEND_MESSAGES", "POLL_MESSAGES", "PING"}
+    assert len(sink.exchanges) <= 12
+    assert talk.frames + 1 <= 24
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("lost", range(2, 20))
+def test_a_lost_write_costs_its_own_exchange_only(era: str, lost: int) -> None:
+    script = ERAS[era][:2] + ERAS[era][2:] * 5
+    broken = [(d, len(data)) if i == lost else (d, data) for i, (d, data) in enumerate(script)]
+    whole, _ = feed(PROTOCOL, script)
+    sink, talk = feed(PROTOCOL, broken)
+    key = [(e.api, e.time, e.response_place) for e in whole.exchanges]
+    paired = [(e.api, e.time, e.response_place) for e in sink.exchanges if e.kind == "call"]
+    assert set(paired) <= set(key)
+    assert len(paired) == len(key) - 1
+    assert len(sink.exchanges) <= len(key)
+    captured = sum(len(data) for _, data in broken if isinstance(data, bytes))
+    assert talk.framed_bytes + talk.skipped_bytes + talk.pending_bytes == captured
+
+
+@pytest.mark.parametrize("era", ["iggy-0.4", "iggy-0.5", "iggy-0.7"])
+def test_zeros_in_a_payload_are_not_taken_for_answers(era: str) -> None:
+    payloads = [bytes(3000), bytes(16) + struct.pack("<II", 0, 8) + bytes(500)]
+    size, kind = {"iggy-0.4": (0, ""), "iggy-0.5": (56, "crc32"), "iggy-0.7": (64, "xxh3")}[era]
+    run = w.poll_b(payloads, size=size, kind=kind) if size else w.poll_a(payloads)
+    polled = w.answer(w.polled(run, 2))
+    ask = ERAS[era][4][1]
+    script = [*ERAS[era], (CLIENT, ask), (SERVER, 8), (SERVER, polled[8:]), *ERAS[era][2:] * 2]
+    sink, _ = feed(PROTOCOL, script)
+    assert len([e for e in sink.exchanges if e.kind == "call"]) >= 4 + 5
+    assert len(sink.exchanges) == 4 + 1 + 6
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=600), st.integers(0, 600), st.sampled_from([None, "legacy", "vsr"]), st.sampled_from([0, 1]))
+def test_the_answer_never_depends_on_where_the_bytes_were_cut(
+    data: bytes, cut: int, framing: str | None, direction: int
+) -> None:
+    """What is certain of the first part stays; what is not yet a start is not before what was promised."""
+    cut = min(cut, len(data))
+    early = resync(framing, direction, data[:cut], 0, cut, False, EVERYTHING)
+    late = resync(framing, direction, data, 0, len(data), False, EVERYTHING)
+    if early[1] and framing is not None:
+        assert late == early
+    else:
+        assert late[0] >= early[0] or framing is None
+
+
+def test_a_header_cut_off_by_the_snap_length_still_tells_time_and_size() -> None:
+    sink = Sink(("exchanges",))
+    talk = PROTOCOL.conversation(conn("iggy"), sink, Options(), midstream=False)
+    for step, direction in enumerate((CLIENT, SERVER)):
+        time = 1000 * (step + 1)
+        talk.receive(direction, Chunk(0, bytes(30), [0], [step * 2 + 1], [step + 1], [time]))
+        talk.receive(direction, Gap(30, 226, "snaplen", step * 2 + 2, step + 1, time))
+        talk.advance()
+    talk.close()
+    (row,) = sink.exchanges
+    assert (row.kind, row.api, row.status, row.request_bytes, row.complete) == ("call", None, "unknown", 256, False)
+    assert row.wait_ns == 1000
+
+
+def test_payloads_of_every_era_are_still_those_that_were_sent() -> None:
+    for era in ERAS:
+        sink, _ = feed(PROTOCOL, middle(era), midstream=True)
+        assert [m.value for m in sink.messages if m.role == "consume"] == PAYLOADS * 4, era
+        assert {b.dialect.split("-")[0] for b in sink.batches if b.dialect} == {dialect(era).split("-")[0]}
