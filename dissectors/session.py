@@ -172,22 +172,21 @@ class Session:
                 started = self.flow.halves[direction].syn or self.flow.halves[1 - direction].syn
                 midstream = self._headless or not started
                 confidence = protocol.recognise(client, server, midstream)
+                if confidence >= CERTAIN:
+                    return protocol, direction
                 hinted = self.flow.ends[5 - 3 * direction] in protocol.ports
                 if confidence > 0 and (best is None or (confidence, hinted) > best[:2]):
                     best = (confidence, hinted, protocol, direction)
-        client_direction = self._guess_client()
         if best is None:
             seen = self._prefix[0] or self._prefix[1]
-            return (None, client_direction) if seen or final else None
+            return (None, self._guess_client()) if seen or final else None
         confidence, hinted, protocol, direction = best
-        if confidence >= CERTAIN:
-            return protocol, direction
         size = max(len(p) for p in self._prefix)
         if not final and size < self.options.limits.sniff_bytes:
             return None
         if confidence >= LIKELY or (hinted and confidence >= HINTED):
             return protocol, direction
-        return None, client_direction
+        return None, self._guess_client()
 
     def _settle(self, verdict: tuple[Protocol | None, int] | None) -> None:
         protocol, client = verdict or (None, self._guess_client())

@@ -136,21 +136,11 @@ def _schema(table: str, full: bool, payloads: bool) -> pa.Schema:
 
 
 def _connection_columns(conns: Sequence[Conn | None]) -> list[pa.Array]:
-    seen: dict[int, int] = {}
-    distinct: list[Conn] = []
-    codes: list[int | None] = []
-    for conn in conns:
-        if conn is None:
-            codes.append(None)
-            continue
-        code = seen.get(id(conn))
-        if code is None:
-            code = seen[id(conn)] = len(distinct)
-            distinct.append(conn)
-        codes.append(code)
-    index = pa.array(codes, pa.int32())
+    distinct = list({id(conn): conn for conn in conns}.values())
+    code = {id(conn): i for i, conn in enumerate(distinct)}
+    index = pa.array([code[id(conn)] for conn in conns], pa.int32())
     return [
-        pa.array([getattr(c, column.name) for c in distinct], column.type).take(index)
+        pa.array([None if c is None else getattr(c, column.name) for c in distinct], column.type).take(index)
         for column in records.CONNECTION_COLUMNS
     ]
 

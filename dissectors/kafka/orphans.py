@@ -25,6 +25,7 @@ _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every
 _HABIT = 3  # requests of one length that make it the usual length
 _LARGEST = 1 << 18
 _LONGEST_THROTTLE = 3_600_000  # ms
+_MANY = 12  # APIs that an answer could belong to by its first fields: too many to hope for one
 _FIXED = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uuid": 16, "float64": 8}
 
 
@@ -86,7 +87,10 @@ def _everything() -> list[Spoken]:
 @lru_cache(maxsize=4096)
 def _readings(body: bytes) -> list[Spoken]:
     """What this can be the answer to; `body` follows the correlation id. Short answers come again and again."""
-    return [said for said in _everything() if _opens(said, body) and _fits(said, body)]
+    may_be = [said for said in _everything() if _opens(said, body)]
+    if len({said.key for said in may_be}) > _MANY:
+        return []
+    return [said for said in may_be if _fits(said, body)]
 
 
 _ARRAY, _TEXT, _BYTES, _STRUCT = "array", "text", "bytes", "struct"
