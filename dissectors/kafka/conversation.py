@@ -7,11 +7,14 @@ from typing import Any
 
 from dissectors.conversation import Conversation, Frame, Summary
 from dissectors.kafka import batches, nested
+from dissectors.kafka.advice import Watch
 from dissectors.kafka.decode import (
     API_VERSIONS,
+    ENDS_EARLY,
     ENVELOPE,
     FETCH,
     FETCH_SNAPSHOT,
+    JOIN_GROUP,
     NOT_DECODED,
     PRODUCE,
     REQUEST_HEAD,
@@ -22,6 +25,7 @@ from dissectors.kafka.decode import (
     Full,
     Spoken,
     after_tags,
+    skimmed,
     spoken,
 )
 from dissectors.kafka.emit import CONSUME, METADATA_TOPIC_ID, REPLICATE, Answer, Emitter, to_json
@@ -56,6 +60,7 @@ class KafkaConversation(Conversation):
         self.emit = Emitter(self)
         self.raw_sasl = False  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
         self.tokens: deque[Call] = deque()  # tokens of the client that wait for the server's
+        self.watch = Watch() if "findings" in sink.tables else None
         self.software: tuple[str | None, str | None] = (None, None)
         self.orphans = Orphans()
         self.last_id: int | None = None  # correlation id of the newest request
@@ -90,6 +95,7 @@ class KafkaConversation(Conversation):
         for call in (*self.tokens, *self.waiting.rest()):
             self._unanswered(call, complete=None)
         self.tokens.clear()
+        self._advise()
 
     def summary(self) -> Summary:
         name, version = self.software
@@ -139,6 +145,8 @@ class KafkaConversation(Conversation):
                 sizes = self._spoken[said] = Counter()
             if len(sizes) < _SIZES:
                 sizes[frame.size] += 1
+            if self.watch is not None:
+                self.watch.request(frame, call)
         elif (key, version) not in self._unknown and len(self._unknown) < 1000:
             self._unknown.add((key, version))
             self.finding_at(
@@ -163,7 +171,7 @@ class KafkaConversation(Conversation):
         try:
             if said.request_tags:
                 body = after_tags(data, body)
-            skim = said.skim_request(data, body, have)
+            skim = skimmed(said.skim_request, data, body, have)
             if self.sink.full:
                 whole = said.full_request(data, body, have)
                 if said.key == ENVELOPE:
@@ -171,11 +179,11 @@ class KafkaConversation(Conversation):
                 elif skim.sets:
                     self.emit.describe(frame, skim.sets, whole.body)
                 call.text = self._full(frame, said, "request", whole)
-        except NOT_DECODED as trouble:
-            self._malformed(frame, said, "request", trouble)
+        except NOT_DECODED:
+            self._malformed(frame, said, "request", ENDS_EARLY)
             return
         if not skim.whole and not self.sink.full:
-            self._malformed(frame, said, "request", "it ends early")
+            self._malformed(frame, said, "request", ENDS_EARLY)
         call.topics, call.partitions, call.values = skim.topics, skim.partitions, skim.values
         if skim.names:
             self.emit.learn(skim.names, frame.first_ns)
@@ -196,6 +204,8 @@ class KafkaConversation(Conversation):
         for records in skim.sets:
             if self.emit.looks:
                 seen = self.emit.look(frame, records, lenient=False)
+                if self.watch is not None:
+                    self.watch.batches(frame, PRODUCED, records.topic, records.partition, seen)
                 call.batches.append((records.topic, records.partition, seen))
                 call.records += sum(batch.unit.records or 0 for batch in seen)
             else:
@@ -275,7 +285,7 @@ class KafkaConversation(Conversation):
         try:
             if said.response_tags:
                 body = after_tags(data, body)
-            skim = said.skim_response(data, body, have)
+            skim = skimmed(said.skim_response, data, body, have)
             if self.sink.full:
                 whole = said.full_response(data, body, have)
                 if said.key == ENVELOPE:
@@ -284,13 +294,13 @@ class KafkaConversation(Conversation):
                 if skim.sets:
                     self.emit.describe(frame, skim.sets, whole.body)
                 text = self._full(frame, said, "response", whole)
-        except NOT_DECODED as trouble:
-            self._malformed(frame, said, "response", trouble)
+        except NOT_DECODED:
+            self._malformed(frame, said, "response", ENDS_EARLY)
             self._produced(call, {}, None)
             self.emit.exchange(kind, call, Answer(frame))
             return
         if not skim.whole and not self.sink.full:
-            self._malformed(frame, said, "response", "it ends early")
+            self._malformed(frame, said, "response", ENDS_EARLY)
         faults = skim.faults
         if skim.names:
             self.emit.learn(skim.names, frame.first_ns)
@@ -305,6 +315,8 @@ class KafkaConversation(Conversation):
         elif said.key == PRODUCE:
             codes = {(f.topic, f.partition): f.code for f in faults}
             self._produced(call, codes, {(topic, partition): base for topic, partition, base in skim.pairs})
+        elif said.key == JOIN_GROUP and self.watch is not None and not faults:
+            self.watch.joined(frame, str(call.values.get("groupId")), skim.values.get("generationId"))
         elif said.key == SASL_HANDSHAKE and said.version == 0 and not faults:
             self.raw_sasl = True
         if faults:
@@ -338,6 +350,8 @@ class KafkaConversation(Conversation):
                 self.emit.learn_from_log(frame, records)
             if self.emit.looks:
                 seen = self.emit.look(frame, records, lenient=True)
+                if self.watch is not None:
+                    self.watch.batches(frame, role, records.topic, records.partition, seen)
                 self.emit.batches(role, call, records.topic, records.partition, seen, "ok", None)
                 total += sum(batch.unit.records or 0 for batch in seen)
                 newest = max([newest, *(batch.unit.max_timestamp for batch in seen)])
@@ -358,6 +372,24 @@ class KafkaConversation(Conversation):
         return (frame.first_ns - call.last_ns) * _NEVER_LATE >= allowed * _MS
 
     # --- both ---
+
+    def _advise(self) -> None:
+        if self.watch is None:
+            return
+        clients = list(self._client_ids.values())
+        for kind, severity, message, first, evidence in self.watch.findings():
+            self.finding(
+                kind,
+                severity,
+                message,
+                direction=first.direction,
+                time=first.time,
+                place=first.place,
+                offset=first.offset,
+                client_id=clients[0] if clients else None,
+                software=" ".join(filter(None, self.software)) or None,
+                **evidence,
+            )
 
     def _unanswered(self, call: Call, complete: bool | None) -> None:
         self._produced(call, {}, None)

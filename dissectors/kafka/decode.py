@@ -20,9 +20,10 @@ from dissectors.kafka.writer import MalformedError, skip_tags, varint
 
 REQUEST_HEAD = struct.Struct(">ihhih")  # size, key, version, correlation id, length of the client id
 RESPONSE_HEAD = struct.Struct(">ii")  # size, correlation id
+ENDS_EARLY = "it ends early"
 NOT_DECODED = (struct.error, IndexError, MalformedError)
 
-PRODUCE, FETCH, CONTROLLED_SHUTDOWN, SASL_HANDSHAKE, API_VERSIONS = 0, 1, 7, 17, 18
+PRODUCE, FETCH, CONTROLLED_SHUTDOWN, JOIN_GROUP, SASL_HANDSHAKE, API_VERSIONS = 0, 1, 7, 11, 17, 18
 ENVELOPE, FETCH_SNAPSHOT, SHARE_FETCH = 58, 59, 78
 UNSUPPORTED_VERSION = 35
 
@@ -40,15 +41,21 @@ class Full(NamedTuple):
 
 
 def full(name: str, version: int, data: bytes, start: int, end: int) -> Full:
-    """Decode a message that ends at `end`."""
+    """Decode a message that ends at `end`; what follows it in `data` is not looked at."""
     body: dict[str, Any] = {}
     try:
-        stop = decoder(name, version)(data, start, end, body)
-    except NOT_DECODED as trouble:
-        return Full(body, 0, str(trouble) or "it ends early")
-    if stop > end:
-        return Full(body, 0, f"it ends {stop - end} bytes after its frame")
-    return Full(body, end - stop, None)
+        stop = decoder(name, version)(data[start:end], 0, end - start, body)
+    except MalformedError as trouble:
+        return Full(body, 0, str(trouble))
+    except NOT_DECODED:
+        return Full(body, 0, ENDS_EARLY)
+    return Full(body, end - start - stop, None) if stop <= end - start else Full(body, 0, ENDS_EARLY)
+
+
+def skimmed(skim: Skimmer, data: bytes, start: int, end: int) -> Skim:
+    """Skim a message that ends at `end`; of one that does not fit, nothing that lies beyond."""
+    found = skim(data, start, end)
+    return found if found.whole or end >= len(data) else skim(data[:end], start, end)
 
 
 class Spoken:

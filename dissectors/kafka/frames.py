@@ -21,6 +21,7 @@ HEAD = REQUEST_HEAD.size  # 14
 MAX_FRAME = 256 << 20
 _HIGHEST_KEY, _HIGHEST_VERSION = 999, 99  # higher ones will not come in the life of this code
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
+_APPENDED = 8
 _BACK, _AHEAD = 64, 1 << 24  # how far from the last correlation id the next may be: a client object hands them out
 # before it sends, and for all its connections
 
@@ -77,22 +78,27 @@ def plausible_request(buf: bytes, pos: int, end: int) -> bool:
         return client >= -1 and pos + 4 + size <= end and decodes_request(said, buf, pos)
     if client > size - 10:
         return False
-    return is_text(buf[pos + HEAD : min(end, pos + HEAD + client)])
+    return is_text(buf[pos + HEAD : pos + HEAD + client], cut=pos + HEAD + client > end)
 
 
-def is_text(raw: bytes) -> bool:
-    """Whether bytes look like what people call a client; the last character may be cut."""
+def is_text(raw: bytes, cut: bool = False) -> bool:
+    """Whether bytes look like what people call a client; with `cut` the last character may be incomplete."""
     if _NOT_TEXT.search(raw):
         return False
-    return len(raw.decode("utf-8", "ignore").encode()) > len(raw) - 4
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return cut and error.end == len(raw) and error.start > len(raw) - 4
+    return True
 
 
 def decodes_request(said: Spoken, buf: bytes, pos: int) -> bool:
-    """Whether the whole request at buf[pos] is what its header says."""
+    """Whether the whole request at buf[pos] is what its header says; some clients append a few bytes."""
     size, _, _, _, client = REQUEST_HEAD.unpack_from(buf, pos)
     body = pos + (HEAD + max(0, client) if said.has_client_id else HEAD - 2)
     try:
-        return said.full_request(buf, after_tags(buf, body) if said.request_tags else body, pos + 4 + size).exact
+        full = said.full_request(buf, after_tags(buf, body) if said.request_tags else body, pos + 4 + size)
+        return full.trouble is None and full.left <= _APPENDED
     except NOT_DECODED:
         return False
 
@@ -162,9 +168,12 @@ class Resync:
                 return None
             raw = buf[at + HEAD : at + HEAD + client]
             known = self._talk.client_ids
-            return raw in known if known else is_text(raw)
+            if known or not is_text(raw):
+                return raw in known
+        elif size > _PROVEN:
+            return False  # nothing speaks for it
         if size > _PROVEN:
-            return False
+            return True
         return None if at + 4 + size > end else decodes_request(said, buf, at)
 
     def _judge_response(self, buf: bytes, at: int, end: int) -> bool | None:
