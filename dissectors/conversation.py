@@ -404,10 +404,6 @@ class Conversation:
                 inbox.queue.popleft()
                 inbox.queued -= len(event.data)
                 inbox.put(event)
-            elif not inbox.lost and 0 < event.length <= inbox.size - (have - inbox.pos):
-                inbox.queue.popleft()  # the hole lies inside a frame of known length: step over it
-                self._tell_gap(direction, event)
-                inbox.put_zeros(event)
             else:
                 return event.order
 
@@ -439,11 +435,15 @@ class Conversation:
                 inbox.searched = 1
                 self.skipped_bytes += 1
                 return
-        if not inbox.queue or not isinstance(inbox.queue[0], Gap):
+        gap = inbox.queue[0] if inbox.queue else None
+        if not isinstance(gap, Gap):
+            return
+        inbox.queue.popleft()
+        if not inbox.lost and 0 < gap.length <= inbox.size - (len(inbox.buf) - inbox.pos):
+            self._tell_gap(direction, gap)
+            inbox.put_zeros(gap)  # the hole lies inside a frame of known length: step over it
             return
         self._cut(direction, inbox)
-        gap = inbox.queue.popleft()
-        assert isinstance(gap, Gap)
         self._tell_gap(direction, gap)
         inbox.base, inbox.buf, inbox.pos, inbox.mark = gap.offset + gap.length, b"", 0, 0
         self._lose(inbox)
