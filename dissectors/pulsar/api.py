@@ -39,6 +39,11 @@ def __getattr__(name: str) -> Any:
     return made
 
 
+def text(value: str | bytes) -> str:
+    """A string field's value. The library hands over bytes where they are no UTF-8."""
+    return value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
+
+
 def enum(name: str) -> dict[int, str]:
     """Names of an enum's values by number: `enum("ServerError")`, `enum("CommandAck.ValidationError")`."""
     outer, _, inner = name.rpartition(".")

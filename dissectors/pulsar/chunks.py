@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dissectors.pulsar.entries import Seen
 
-Key = tuple[str, int | None, str, str]  # role, producer or consumer id, producer name, uuid
+Key = tuple[str, int | None, str | bytes, str | bytes]  # role, producer or consumer id, producer name, uuid
 
 
 class Chunks:

@@ -55,25 +55,30 @@ class PulsarConversation(Conversation):
         self.emit = Emitter(conn, sink, self.state)
         self.entries = Entries(self)
         self.meaning = Meaning(self) if {"findings", "errors"} & sink.tables else None
-        self.limits = [options.limits.frame_bytes, options.limits.frame_bytes]
+        self.limit = options.limits.frame_bytes  # of a frame, as far as this connection has told
         self._full = sink.full and "exchanges" in sink.tables
         self._newcomers: set[int] = set()  # types that no table knows, and that were told
 
     # --- frames ---
 
     def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
-        return frames.measure(buf, pos, end, self.limits[direction])
+        return frames.measure(buf, pos, end, self.options.limits.frame_bytes)
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        return frames.search(buf, pos, end, self.limits[direction], direction, final)
+        limit = self.limit if direction == SERVER else self.options.limits.frame_bytes  # told by frames before, or not
+        return frames.search(buf, pos, end, limit, direction, final)
 
     def on_gap(self, direction: int, gap: Gap) -> None:
-        self.matcher.gap(direction)
+        self.matcher.gap(direction, gap.order)
 
     def on_frame(self, frame: Frame) -> None:
         decoded = decode(frame)
         if decoded.defect is not None:
             self.finding_at(frame, "malformed_frame", "error", decoded.defect, type=decoded.code)
+        if frame.size > self.limit:
+            self.finding_at(
+                frame, "oversized_frame", "warning", "A frame larger than the broker allows", limit=self.limit
+            )
         command = decoded.command
         if command is None:
             self._newcomer(frame, decoded)
@@ -129,7 +134,7 @@ class PulsarConversation(Conversation):
         body = decoded.body
         key = _key(command, body)
         told = self._noted(frame, decoded, command, key)
-        open_key = self._answered(frame.direction, command, key)
+        open_key = self._answered(frame, command, key)
         asked = None if open_key is None else self.matcher.peek(frame.direction, open_key)
         error = None
         if body is not None:
@@ -149,7 +154,7 @@ class PulsarConversation(Conversation):
         """`noted`: this command; `asked`: the request that it answers, or itself."""
         self.state.learn(command.name, body, asked)
         if command.code == CONNECTED and self.state.max_message_size is not None:
-            self.limits[SERVER] = self.state.max_message_size + frames.PADDING
+            self.limit = min(self.limit, self.state.max_message_size + frames.PADDING)
         if self.meaning is not None:
             self.meaning.see(frame, command, body, noted)
 
@@ -188,12 +193,13 @@ class PulsarConversation(Conversation):
         if overdue is not None:
             self._give_up(overdue)
 
-    def _answered(self, direction: int, command: Command, key: Key | None) -> Key | None:
+    def _answered(self, frame: Frame, command: Command, key: Key | None) -> Key | None:
         """The key under which something is open that this command answers."""
         if key is None:
             return None
+        direction = frame.direction
         if command.by == "ping":
-            for lost in self.matcher.outlived(direction, key):
+            for lost in self.matcher.outlived(direction, key, frame.order):
                 self._give_up(lost)
         if self.matcher.peek(direction, key) is not None:
             return key

@@ -180,7 +180,7 @@ def to_dict(message: Any) -> dict[str, Any]:
             out[field.name] = [_value(field, item) for item in value]
         else:
             out[field.name] = _value(field, value)
-    if name == "KeyValue" and sensitive(message.key):
+    if name == "KeyValue" and sensitive(api.text(message.key)):
         out["value"] = REDACTED
     return out
 
@@ -191,8 +191,6 @@ def _value(field: Any, value: Any) -> Any:
     if field.enum_type is not None:
         named = field.enum_type.values_by_number.get(value)
         return value if named is None else named.name
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, str):
-        return scrubbed(value)
-    return value
+    if field.type == field.TYPE_STRING:
+        return scrubbed(api.text(value))
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value

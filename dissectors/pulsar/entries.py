@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dissectors import checksum
 from dissectors.conversation import Frame
 from dissectors.pulsar import batches
+from dissectors.pulsar.api import text
 from dissectors.pulsar.batches import Entry, MalformedError, Single
 from dissectors.pulsar.chunks import Chunks
 from dissectors.pulsar.commands import SEND
@@ -174,7 +175,7 @@ class Entries:
         if who in self._opaque or len(self._opaque) >= _OPAQUE:
             return
         self._opaque.add(who)
-        names = [key.key for key in seen.meta.encryption_keys]
+        names = [text(key.key) for key in seen.meta.encryption_keys]
         self._finding(
             seen, "encrypted", "Payloads are encrypted: sizes and checksums only", severity="info", keys=names
         )
@@ -201,7 +202,7 @@ class Entries:
             frame.start + frame.size - entry.at,
             uncompressed,
             _format(meta),
-            None if meta is None else meta.producer_name,
+            None if meta is None else text(meta.producer_name),
             None,
             None if meta is None else signed(meta.sequence_id),
             None if meta is None else meta.HasField("txnid_most_bits") or meta.HasField("txnid_least_bits"),
@@ -279,7 +280,7 @@ class Entries:
             batch.first_timestamp,
             own.event_time * _MS if own.event_time else None,
             signed(sequence),
-            meta.producer_name,
+            batch.producer,
             None,
             None if key is None else len(key),
             None if own.null_value else single.end - single.start,
@@ -410,7 +411,8 @@ def _format(meta: Any) -> str:
 def _key(own: Any) -> bytes | None:
     if own.null_partition_key or not own.HasField("partition_key"):
         return None
-    key = str(own.partition_key).encode("utf-8", "surrogateescape")
+    told = own.partition_key
+    key = told if isinstance(told, bytes) else told.encode()
     if own.partition_key_b64_encoded:
         try:
             return base64.b64decode(key, validate=True)
@@ -421,5 +423,8 @@ def _key(own: Any) -> bytes | None:
 
 def _headers(own: Any) -> str:
     """Properties as JSON."""
-    shown = {pair.key: REDACTED if sensitive(pair.key) else pair.value for pair in own.properties}
+    shown = {}
+    for pair in own.properties:
+        key = text(pair.key)
+        shown[key] = REDACTED if sensitive(key) else text(pair.value)
     return json.dumps(shown, separators=(",", ":"), ensure_ascii=False)

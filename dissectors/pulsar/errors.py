@@ -60,8 +60,8 @@ def _fields() -> dict[str, tuple[Any, Any]]:
     for message in api.DESCRIPTOR.message_types_by_name.values():
         for field in message.fields:
             if field.enum_type is not None and field.enum_type.name == "ServerError":
-                text = message.fields_by_name.get("error_message") or message.fields_by_name.get("message")
-                found[message.name] = (field, text)
+                words = message.fields_by_name.get("error_message") or message.fields_by_name.get("message")
+                found[message.name] = (field, words)
     return found
 
 
@@ -73,8 +73,8 @@ def fault(body: Any) -> Fault | None:
     name = body.DESCRIPTOR.name
     if name not in _FIELDS:
         return None
-    error, text = _FIELDS[name]
-    message = getattr(body, text.name) if text is not None and body.HasField(text.name) else None
+    error, words = _FIELDS[name]
+    message = api.text(getattr(body, words.name)) if words is not None and body.HasField(words.name) else None
     code = getattr(body, error.name) if body.HasField(error.name) else unknown_number(body, error.number)
     if code is not None:
         return Fault(code, NAMES.get(code), message)

@@ -16,6 +16,7 @@ from dissectors.pulsar.names import Party, Topic
 from dissectors.records import Batch, Message
 
 Key = tuple[Any, ...]
+_HOLES = 64  # of a direction, the latest
 
 
 class Asked:
@@ -30,7 +31,6 @@ class Asked:
         "complete",
         "correlation_id",
         "first_ns",
-        "gaps",
         "id",
         "last_ns",
         "messages",
@@ -72,7 +72,6 @@ class Asked:
         self.batch: Batch | None = None
         self.messages: list[Message] | None = None
         self.waits = False  # the broker has said that the answer will come later
-        self.gaps = 0  # holes in the answering direction before this was asked
 
 
 class Matcher:
@@ -82,15 +81,14 @@ class Matcher:
         self._limit = limit
         self._open: tuple[dict[Key, Asked | deque[Asked]], dict[Key, Asked | deque[Asked]]] = ({}, {})
         self._count = 0
-        self._gaps = [0, 0]
+        self._holes: tuple[deque[int], deque[int]] = (deque(maxlen=_HOLES), deque(maxlen=_HOLES))
 
-    def gap(self, direction: int) -> None:
+    def gap(self, direction: int, order: int) -> None:
         """Answers from this direction may have been lost."""
-        self._gaps[direction] += 1
+        self._holes[direction].append(order)
 
     def ask(self, direction: int, key: Key, asked: Asked) -> Asked | None:
         """Note a request. Where too many are open, the oldest comes back: it will not be answered any more."""
-        asked.gaps = self._gaps[1 - direction]
         table = self._open[direction]
         there = table.get(key)
         if there is None:
@@ -116,11 +114,13 @@ class Matcher:
             return None
         return self._pop(1 - direction, key)
 
-    def outlived(self, direction: int, key: Key) -> list[Asked]:
+    def outlived(self, direction: int, key: Key, order: int) -> list[Asked]:
         """Take those under a key whose answers must have been lost: older than a hole, and asked again since."""
         there = self._open[1 - direction].get(key)
         out = []
-        while isinstance(there, deque) and len(there) > 1 and there[0].gaps < self._gaps[direction]:
+        while isinstance(there, deque) and len(there) > 1:
+            if not any(there[0].order < hole < order for hole in self._holes[direction]):
+                break
             out.append(there.popleft())
             self._count -= 1
         return out

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dissectors.conversation import Frame
+from dissectors.pulsar.api import text
 from dissectors.pulsar.commands import Command
 from dissectors.pulsar.errors import VALIDATION, Fault, unknown_number
 from dissectors.pulsar.match import Asked
@@ -227,11 +228,15 @@ class Meaning:
     def _connect(self, frame: Frame, body: Any, noted: Asked) -> None:
         if body.proxy_to_broker_url:
             self._talk.finding_at(
-                frame, "proxy", "info", "A client speaks to a broker through a proxy", broker=body.proxy_to_broker_url
+                frame,
+                "proxy",
+                "info",
+                "A client speaks to a broker through a proxy",
+                broker=text(body.proxy_to_broker_url),
             )
         elif body.HasField("proxy_version") or body.HasField("original_principal"):
             self._talk.finding_at(
-                frame, "proxy", "info", "A proxy speaks for a client", proxy_version=body.proxy_version or None
+                frame, "proxy", "info", "A proxy speaks for a client", proxy_version=text(body.proxy_version) or None
             )
 
     def _lookup(self, frame: Frame, body: Any, noted: Asked) -> None:
@@ -253,7 +258,7 @@ class Meaning:
             f"The broker closed a {'producer' if noted.api == 'CLOSE_PRODUCER' else 'consumer'}",
             topic=None if topic is None else topic.name,
             partition=None if topic is None else topic.partition,
-            moved_to=body.assignedBrokerServiceUrl or body.assignedBrokerServiceUrlTls or None,
+            moved_to=text(body.assignedBrokerServiceUrl or body.assignedBrokerServiceUrlTls) or None,
         )
 
 

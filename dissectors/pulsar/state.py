@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from dissectors.pulsar.api import text
 from dissectors.pulsar.commands import Command
 from dissectors.pulsar.match import Asked
 from dissectors.pulsar.names import Names, Party, Topic, topic
@@ -44,15 +45,17 @@ class State:
 
     def _connect(self, body: Any, asked: Asked) -> None:
         if body.HasField("client_version"):
-            match = _SOFTWARE.match(body.client_version)
-            self.client_software = match[1] if match else body.client_version
+            told = text(body.client_version)
+            match = _SOFTWARE.match(told)
+            self.client_software = match[1] if match else told
             self.client_version = match[2] if match else None
 
     def _connected(self, body: Any, asked: Asked) -> None:
         self.connected = True
         if body.HasField("server_version"):
-            match = _SOFTWARE.match(body.server_version)
-            self.server_version = match[2] if match else body.server_version
+            told = text(body.server_version)
+            match = _SOFTWARE.match(told)
+            self.server_version = match[2] if match else told
         if body.HasField("protocol_version"):
             self.dialect = f"pulsar-v{body.protocol_version}"
         if body.max_message_size > 0:
@@ -60,7 +63,7 @@ class State:
 
     def _producer(self, body: Any, asked: Asked) -> None:
         if asked.topic is not None and body.HasField("producer_id"):
-            name = body.producer_name if body.HasField("producer_name") else None
+            name = text(body.producer_name) if body.HasField("producer_name") else None
             asked.party = Party(asked.topic, name)
             asked.id = body.producer_id
             self.names.produce(body.producer_id, asked.party)
@@ -68,7 +71,7 @@ class State:
     def _producer_success(self, body: Any, asked: Asked) -> None:
         if asked.id is not None and body.HasField("producer_name"):
             epoch = body.topic_epoch if body.HasField("topic_epoch") and body.producer_ready else None
-            self.names.accepted(asked.id, body.producer_name, epoch)
+            self.names.accepted(asked.id, text(body.producer_name), epoch)
 
     def _partitions(self, body: Any, asked: Asked) -> None:
         if body.HasField("partitions"):
@@ -76,22 +79,22 @@ class State:
 
     def _subscribe(self, body: Any, asked: Asked) -> None:
         if asked.topic is not None and body.HasField("consumer_id"):
-            name = body.consumer_name if body.HasField("consumer_name") else None
-            subscription = body.subscription if body.HasField("subscription") else None
+            name = text(body.consumer_name) if body.HasField("consumer_name") else None
+            subscription = text(body.subscription) if body.HasField("subscription") else None
             asked.party = Party(asked.topic, name, subscription, body.read_compacted)
             asked.id = body.consumer_id
             self.names.consume(body.consumer_id, asked.party)
 
     def _subscribe_scalable(self, body: Any, asked: Asked) -> None:
         if asked.topic is not None and body.HasField("consumer_id"):
-            asked.party = Party(asked.topic, body.consumer_name, body.subscription)
+            asked.party = Party(asked.topic, text(body.consumer_name), text(body.subscription))
             self.names.follow(body.consumer_id, asked.party)
 
     # --- subjects ---
 
     def _about_topic(self, asked: Asked, body: Any) -> None:
         if body.HasField("topic"):
-            self._about(asked, topic(body.topic))
+            self._about(asked, topic(text(body.topic)))
 
     def _about_producer(self, asked: Asked, body: Any) -> None:
         asked.id = body.producer_id
@@ -109,14 +112,14 @@ class State:
         self._about_party(asked, parties.get(body.resource_id))
 
     def _about_partitions(self, asked: Asked, body: Any) -> None:
-        self._about_several(asked, [topic(name) for name in body.partitions])
+        self._about_several(asked, [topic(text(name)) for name in body.partitions])
 
     def _about_subscription(self, asked: Asked, body: Any) -> None:
         if body.subscription.topic:
-            self._about(asked, topic(body.subscription.topic))
+            self._about(asked, topic(text(body.subscription.topic)))
 
     def _about_subscriptions(self, asked: Asked, body: Any) -> None:
-        self._about_several(asked, [topic(one.topic) for one in body.subscription if one.topic])
+        self._about_several(asked, [topic(text(one.topic)) for one in body.subscription if one.topic])
 
     def _about_party(self, asked: Asked, party: Party | None) -> None:
         if party is not None:

@@ -1,0 +1,202 @@
+"""Whatever the bytes: no exception, every byte counted once, the same rows however the bytes were cut, no secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dissectors.limits import Limits
+from dissectors.options import Options
+from dissectors.pulsar import PROTOCOL
+from dissectors.pulsar.commands import COMMANDS
+from dissectors.records import TABLES
+from dissectors.sink import Sink
+from tests.feeding import CLIENT, SERVER, feed, feed_every_way, rows
+from tests.pulsar import wire
+
+SECRET = b"s3cr3t-do-not-tell"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZG1pbiJ9.c2lnbmF0dXJl"
+BATCH = b"".join(wire.single(bytes([65 + i]) * 9, (2, "k")) for i in range(4))
+SESSION: list[tuple[int, bytes]] = [
+    (CLIENT, wire.connect((3, SECRET))),
+    (SERVER, wire.connected((3, 100_000))),
+    (CLIENT, wire.producer()),
+    (SERVER, wire.producing()),
+    (CLIENT, wire.subscribe()),
+    (SERVER, wire.success(2)),
+    (CLIENT, wire.flow(1000)),
+    (CLIENT, wire.send(0, wire.entry(wire.metadata(0), b"value" * 9))),
+    (CLIENT, wire.send(1, wire.entry(wire.metadata(1, (11, 4)), BATCH), (3, 4))),
+    (SERVER, wire.receipt(0) + wire.receipt(1, 7, 1)),
+    (SERVER, wire.delivery(wire.entry(wire.metadata(0), b"value" * 9))),
+    (SERVER, wire.delivery(wire.entry(wire.metadata(1, (11, 4)), BATCH, broker=b"\x08\x05"), 7, 1)),
+    (CLIENT, wire.simple(wire.ACK, (1, 1), (2, 1), (3, [(1, 7), (2, 1)]))),
+    (CLIENT, wire.simple(wire.PING)),
+    (SERVER, wire.simple(wire.PONG) + wire.error(77)),
+    (SERVER, wire.simple(wire.CLOSE_PRODUCER, (1, 1), (2, wire.NOBODY), (3, "pulsar://10.0.0.9:6650"))),
+]
+
+
+def sorted_rows(script: list[tuple[int, bytes]], **how: Any) -> dict[str, list[str]]:
+    sink, talk = feed(PROTOCOL, script, **how)
+    assert talk.framed_bytes + talk.skipped_bytes + talk.pending_bytes == sum(len(data) for _, data in script)
+    return {table: sorted(map(repr, found)) for table, found in rows(sink).items()}
+
+
+def text(sink: Sink) -> str:
+    return json.dumps(rows(sink), default=lambda value: value.decode("latin-1"))
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.data())
+def test_damaged_bytes_give_the_same_rows_however_they_are_cut(data: st.DataObject) -> None:
+    script = list(SESSION)
+    for _ in range(data.draw(st.integers(1, 4))):
+        step = data.draw(st.integers(0, len(script) - 1))
+        side, frame = script[step]
+        at = data.draw(st.integers(0, max(0, len(frame) - 1)))
+        junk = data.draw(st.binary(max_size=6))
+        cut = data.draw(st.integers(0, 6))
+        script[step] = (side, frame[:at] + junk + frame[at + cut :])
+    want = sorted_rows(script)
+    for size in (1, 3):
+        for each in (True, False):
+            cut_up = partial(pieces, size)
+            assert sorted_rows(script, cut=cut_up, advance_each=each) == want
+
+
+def pieces(size: int, data: bytes) -> list[bytes]:
+    return [data[i : i + size] for i in range(0, len(data), size)]
+
+
+def with_holes(data: st.DataObject) -> list[tuple[int, bytes | int]]:
+    script: list[tuple[int, bytes | int]] = []
+    for side, frame in SESSION:
+        if data.draw(st.integers(0, 3)):
+            script.append((side, frame))
+            continue
+        start = data.draw(st.integers(0, len(frame) - 1))
+        end = data.draw(st.integers(start + 1, len(frame)))
+        script += [part for part in ((side, frame[:start]), (side, end - start), (side, frame[end:])) if part[1] != b""]
+    return script
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_lost_bytes_are_never_bad_and_every_other_byte_is_counted(data: st.DataObject) -> None:
+    script = with_holes(data)
+    for each in (True, False):
+        sink, talk = feed(PROTOCOL, script, advance_each=each)
+        assert {batch.verdict for batch in sink.batches} <= {"ok", "unverifiable"}
+        captured = sum(len(part) for _, part in script if isinstance(part, bytes))
+        assert talk.framed_bytes + talk.skipped_bytes + talk.pending_bytes == captured
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_entries_beside_a_hole_are_the_same_however_the_rest_is_cut(data: st.DataObject) -> None:
+    script = with_holes(data)
+    want = {batch.checksum_stored for batch in feed(PROTOCOL, script)[0].batches if batch.verdict == "ok"}
+    for step in (1, 3):
+        sink, _ = feed(PROTOCOL, script, cut=partial(pieces, step))
+        assert {batch.checksum_stored for batch in sink.batches if batch.verdict == "ok"} == want
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 400), st.integers(0, 300))
+def test_a_capture_that_begins_in_mid_stream_finds_its_frames(client: int, server: int) -> None:
+    streams = [b"".join(frame for side, frame in SESSION if side == direction) for direction in (CLIENT, SERVER)]
+    script = [(CLIENT, streams[0][client:]), (SERVER, streams[1][server:])]
+    sink = feed_every_way(PROTOCOL, script, midstream=True)
+    whole, _ = feed(PROTOCOL, SESSION)
+    assert {batch.verdict for batch in sink.batches} <= {"ok"}
+    assert len(sink.batches) <= len(whole.batches)
+
+
+@pytest.mark.parametrize("code", sorted(COMMANDS))
+@settings(max_examples=15, deadline=None)
+@given(body=st.binary(max_size=60))
+def test_no_body_of_any_command_is_too_strange(code: int, body: bytes) -> None:
+    command = wire.field(1, code) + wire.field(code, body)
+    frame = wire.u32(len(command) + 4) + wire.u32(len(command)) + command
+    side = CLIENT if COMMANDS[code].sender & 1 else SERVER
+    sink = feed_every_way(PROTOCOL, [(side, frame), (1 - side, wire.simple(wire.FLOW, (1, 1)))])
+    assert len(sink.exchanges) == 2
+
+
+@given(st.binary(max_size=60))
+def test_no_metadata_is_too_strange(meta: bytes) -> None:
+    feed_every_way(PROTOCOL, [*SESSION[4:6], (SERVER, wire.delivery(wire.entry(meta, BATCH)))])
+
+
+def test_secrets_never_leave() -> None:
+    secret, sealed = SECRET.decode(), base64.b64encode(SECRET).decode()
+    script = [
+        (CLIENT, wire.connect((3, SECRET), (5, "token"), (7, "admin"), (8, secret))),
+        (SERVER, wire.simple(wire.AUTH_CHALLENGE, (2, [(1, "sasl"), (2, SECRET)]))),
+        (CLIENT, wire.simple(wire.AUTH_RESPONSE, (2, [(1, "sasl"), (2, SECRET)]))),
+        (SERVER, wire.error(wire.NOBODY, 3, f"bad token {JWT}, Bearer {secret}, password={secret}")),
+        (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 1), (5, secret))),
+        (CLIENT, wire.simple(wire.PARTITIONED_METADATA, (1, "t"), (2, 2), (4, secret))),
+        (CLIENT, wire.simple(wire.PRODUCER, (1, "t"), (2, 1), (3, 3), (6, [(1, "db.password"), (2, secret)]))),
+        (CLIENT, wire.send(0, wire.entry(wire.metadata(0, (4, [(1, "apiKey"), (2, secret)])), b"v"))),
+        (CLIENT, wire.send(1, wire.entry(wire.metadata(1, (13, [(1, "k"), (2, SECRET)]), (15, SECRET)), b"v"))),
+        (CLIENT, wire.connect((3, SECRET))[:60]),  # cut short
+    ]
+    sink, _ = feed(PROTOCOL, script)
+    shown = text(sink)
+    assert secret not in shown
+    assert sealed not in shown
+    assert JWT not in shown
+    assert shown.count("<redacted>") >= 9
+
+
+def test_a_secret_is_not_shown_where_bytes_of_the_command_are_missing() -> None:
+    connect = wire.connect((3, SECRET), (5, "token"))
+    for lost in range(1, len(connect) - 20):
+        sink, _ = feed(PROTOCOL, [(CLIENT, connect[: len(connect) - lost]), (CLIENT, lost)])
+        assert SECRET.decode() not in text(sink)
+
+
+def test_a_command_that_announces_more_than_it_may_is_not_decoded() -> None:
+    command = wire.base(wire.ACK, [(3, b"")] * 9_000_000)
+    frame = wire.u32(len(command) + 4) + wire.u32(len(command)) + command
+    sink, _ = feed(PROTOCOL, [(CLIENT, frame)])
+    assert [f.kind for f in sink.findings] == ["malformed_frame"]
+    assert [(r.kind, r.api) for r in sink.exchanges] == [("oneway", "ACK")]
+
+
+def test_a_frame_larger_than_the_broker_allows_is_told() -> None:
+    told = [(CLIENT, wire.connect()), (SERVER, wire.connected((3, 10_000)))]
+    for size, kinds in ((15_000, []), (30_000, ["oversized_frame"])):
+        frame = wire.delivery(wire.entry(wire.metadata(), bytes(size)))
+        sink = feed_every_way(PROTOCOL, [*told, (SERVER, frame)])
+        assert [f.kind for f in sink.findings if f.kind != "consumption"] == kinds
+        assert [b.verdict for b in sink.batches] == ["ok"]
+
+
+def test_more_open_requests_than_may_wait_are_given_up_oldest_first() -> None:
+    options = Options(tables=tuple(TABLES), limits=Limits(pending=3))
+    script = [(CLIENT, wire.send(i, wire.entry(wire.metadata(i), b"v"))) for i in range(5)]
+    script.append((SERVER, wire.receipt(4)))
+    sink, _ = feed(PROTOCOL, script, options=options)
+    assert [(r.kind, r.correlation_id) for r in sink.exchanges] == [
+        ("unanswered", 0),
+        ("unanswered", 1),
+        ("call", 4),
+        ("unanswered", 2),
+        ("unanswered", 3),
+    ]
+
+
+def test_what_a_conversation_knows_can_be_carried_elsewhere() -> None:
+    _, talk = feed(PROTOCOL, SESSION)
+    copy = pickle.loads(pickle.dumps(talk))
+    assert copy.summary() == talk.summary()
