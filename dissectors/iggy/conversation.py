@@ -13,7 +13,7 @@ from dissectors.iggy.emit import CONSUME, PRODUCE, Emitter, message_dicts
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import TRANSIENT, Fault, eviction, fault
 from dissectors.iggy.frames import EVICTION, LEGACY, REPLY, REQUEST, VSR, Clues
-from dissectors.iggy.match import PAIRED, SURPLUS, Answer, Call, Pairing
+from dissectors.iggy.match import ORPHAN, PAIRED, SURPLUS, Answer, Call, Pairing
 from dissectors.iggy.names import TEACHING, Names
 from dissectors.options import Options
 from dissectors.records import Conn
@@ -186,7 +186,7 @@ class IggyConversation(Conversation):
             self.emit.lone(frame, "orphan", None, None, fault=error)
             return
         run = None
-        if frame.size >= 24 and not status:
+        if frame.size >= 24 and not status and judged == ORPHAN:
             read = self._body(layouts.RESPONSE, POLL_MESSAGES, frame, frame.start + 8)
             run = read.run if read.exact else None
         if run and run.messages:

@@ -111,7 +111,10 @@ class Answer:
 
 
 Entry = Call | Ghost
-PAIRED, ORPHAN, SURPLUS = "paired", "orphan", "surplus"
+PAIRED = "paired"
+ORPHAN = "orphan"  # its request is in a hole
+SURPLUS = "surplus"  # it answers nothing
+UNSURE = "unsure"  # its request may be one of those given up
 
 
 class Pairing:
@@ -137,6 +140,8 @@ class Pairing:
             given_up += self._calls(self.queue[:1])
             del self.queue[0]
         self._last_ns = call.last_ns
+        newest = self.queue[-1] if self.queue else None
+        self.pipelined = self.pipelined or (isinstance(newest, Call) and newest.order == call.order)  # one segment
         self.queue.append(call)
         return given_up
 
@@ -156,18 +161,19 @@ class Pairing:
             return SURPLUS, None, []
         self.unread = 0
         if not ready:  # where its request is missing, the hole may not have shown yet
-            return (SURPLUS if answer.status in _TO_NOTHING else ORPHAN), None, []
+            unsure = UNSURE if self.doubtful else ORPHAN
+            return (SURPLUS if answer.status in _TO_NOTHING and not lost else unsure), None, []
         self.unseen = False
         eligible = self.queue[:ready]
         holes = bool(lost) or any(isinstance(entry, Ghost) for entry in eligible)
         if self.doubtful:
-            return ORPHAN, None, []
+            return UNSURE, None, []
         if holes:
             at = self._aligned(answer, eligible, lost, quiet)
             if at is None:
                 self.doubtful = True
                 del self.queue[:ready]
-                return ORPHAN, None, self._calls(eligible)
+                return UNSURE, None, self._calls(eligible)
         else:
             self.pipelined = self.pipelined or ready > 1
             at = next(
@@ -208,6 +214,8 @@ class Pairing:
 
     def _aligned(self, answer: Answer, eligible: list[Entry], lost: int, quiet: bool) -> int | None:
         """Index of the entry that is answered after a hole, None where it cannot be told."""
+        if 0 < lost < 8 * (len(self._calls(eligible)) - 1):
+            self.pipelined = True  # too few bytes for an answer to each but the newest
         if not self.pipelined or len(eligible) == 1:
             at = len(eligible) - 1
             if not lost:  # no answer is missing: what the hole in the requests held is not answered before this
