@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from pipelines.cli import common
 
@@ -65,14 +66,27 @@ def analyze(
         Path(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise typer.BadParameter(f"cannot write {out}: {error.strerror}", param_hint="-o") from None
-    with _stages(quiet) as tell:
-        outcome = run(captures, Path(out), options, by=keys, bucket_us=width, master=master, tell=tell)
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        with _stages(quiet) as tell:
+            outcome = run(captures, Path(out), options, by=keys, bucket_us=width, master=master, tell=tell)
+    except (PySparkException, Py4JError) as error:
+        raise BrokerscopeError(f"Spark failed ({master or 'local[*]'}): {_gist(error)}") from error
     _show(outcome, quiet)
     for kind, message in outcome.problems:
         if kind == "unreadable_file" or not quiet:
             common.say(f"brokerscope: {message}")
     if any(kind == "unreadable_file" for kind, _ in outcome.problems):
         raise typer.Exit(common.UNREADABLE)
+
+
+def _gist(error: Exception) -> str:
+    """What went wrong, in a line: the last line of the innermost error that Spark reports."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    told = [line for line in lines if re.match(r"[:\s]*[\w.]*(Error|Exception)\b", line)]
+    return (told or lines or [type(error).__name__])[-1].lstrip(": ")[:300]
 
 
 def _keys(by: str | None) -> tuple[str, ...]:

@@ -417,6 +417,7 @@ _MARKS = {
     "errors": "warn",
     "unanswered": "warn",
     "refused": "warn",
+    "removed": "warn",
     "bad": "bad",
     "unverifiable": "warn",
     "gaps": "warn",

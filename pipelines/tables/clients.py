@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pipelines.tables.table import LISTED, Ask, Column, Records, Table, listed
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
 _KEYS = ["protocol", "client_ip", "client_id", "api"]
@@ -26,6 +29,7 @@ def _clients(records: Records, ask: Ask) -> DataFrame:
         .agg(
             F.slice(F.array_sort(F.array_remove(F.collect_set("software"), "")), 1, LISTED).alias("software"),
             F.array_sort(F.collect_set("version")).alias("versions"),
+            F.array_sort(F.collect_set(F.when(_refused(), F.col("version")))).alias("removed"),
             F.min("version").alias("version_min"),
             F.max("version").alias("version_max"),
             F.count("*").alias("requests"),
@@ -36,11 +40,25 @@ def _clients(records: Records, ask: Ask) -> DataFrame:
             listed(F.concat_ws(":", "server_ip", F.col("server_port").cast("string"))).alias("servers"),
         )
         .select(
-            *_KEYS, "software", "versions", "version_min", "version_max", "requests", "errors", "connections",
-            "first_time", "last_time", "servers",
+            *_KEYS, "software", "versions", "removed", "version_min", "version_max", "requests", "errors",
+            "connections", "first_time", "last_time", "servers",
         )
         .orderBy("protocol", "client_ip", "client_id", F.desc("requests"), "api")
     )  # fmt: skip
+
+
+def _refused() -> Expression:
+    """Whether an exchange uses a version of an API that Kafka 4.0 removed."""
+    from pyspark.sql import functions as F
+
+    from dissectors.kafka.schema import apis
+
+    ranges = [
+        (F.col("api_code") == api.key) & F.col("version").between(first, last)
+        for api in apis().values()
+        for first, last in api.removed.ranges
+    ]
+    return (F.col("protocol") == "kafka") & reduce(or_, ranges)
 
 
 CLIENTS = Table(
@@ -53,6 +71,7 @@ CLIENTS = Table(
         Column("api", "API it uses"),
         Column("software", "client libraries and versions that it told", "list"),
         Column("versions", "versions of the API that it used", "list"),
+        Column("removed", "versions among them that Kafka brokers refuse since 4.0: update this client", "list"),
         Column("version_min", "lowest version", "code"),
         Column("version_max", "highest version", "code"),
         Column("requests", "how often", "count"),
@@ -63,6 +82,9 @@ CLIENTS = Table(
         Column("servers", "brokers it talks to", "list"),
     ),
     _clients,
-    headline=("protocol", "client_ip", "client_id", "software", "api", "versions", "requests", "errors", "connections"),
+    headline=(
+        "protocol", "client_ip", "client_id", "software", "api", "versions", "removed", "requests", "errors",
+        "connections",
+    ),
     rank="requests",
-)
+)  # fmt: skip
