@@ -1,0 +1,135 @@
+"""Large captures for measurements: Kafka with big batches, with tiny exchanges, and the samples many times over."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import crc32c
+
+CLIENT, SERVER, PORT = 0x0A000002, 0x0A000001, 9092
+START_S = 1_760_000_000
+SEGMENT = 1448  # payload bytes of a full TCP segment
+_FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
+_ETHERNET = bytes(12) + b"\x08\x00"
+ACK, PSH_ACK, SYN, SYN_ACK = 16, 24, 2, 18
+
+
+class Wire:
+    """One TCP connection, written packet by packet to a pcap file."""
+
+    def __init__(self, file: BinaryIO, client_port: int) -> None:
+        self._file = file
+        self._port = client_port
+        self._next = [1_000, 5_000]  # sequence numbers of client and server
+        self.micros = 0
+        self._packet(0, SYN, b"")
+        self._next[0] += 1
+        self._packet(1, SYN_ACK, b"")
+        self._next[1] += 1
+        self._packet(0, ACK, b"")
+
+    def send(self, side: int, data: bytes) -> None:
+        """Data of one side (0 client, 1 server) in segments; the other acknowledges every second one."""
+        for number, at in enumerate(range(0, len(data), SEGMENT)):
+            self._packet(side, PSH_ACK, data[at : at + SEGMENT])
+            self._next[side] += len(data[at : at + SEGMENT])
+            if number % 2:
+                self._packet(1 - side, ACK, b"")
+
+    def _packet(self, side: int, flags: int, payload: bytes) -> None:
+        self.micros += 7
+        source, target = (CLIENT, SERVER) if side == 0 else (SERVER, CLIENT)
+        ports = (self._port, PORT) if side == 0 else (PORT, self._port)
+        size = 40 + len(payload)
+        ip = struct.pack(">BBHHHBBHII", 0x45, 0, size, self.micros & 0xFFFF, 0x4000, 64, 6, 0, source, target)
+        sequence, acknowledged = (self._next[i] & 0xFFFFFFFF for i in (side, 1 - side))
+        tcp = struct.pack(">HHIIBBHHH", *ports, sequence, acknowledged, 0x50, flags, 64_000, 0, 0)
+        length = 14 + size
+        seconds, micros = divmod(self.micros, 1_000_000)
+        self._file.write(struct.pack("<IIII", START_S + seconds, micros, length, length))
+        self._file.write(_ETHERNET + ip + tcp + payload)
+
+
+def produce(path: Path, size: int, *, records: int, value_bytes: int) -> None:
+    """Produce requests (version 7) of one batch each, with their answers, until the file has about `size` bytes."""
+    data = _batch(records, value_bytes)
+    topic = _text("orders")
+    body = struct.pack(">hhii", -1, -1, 30_000, 1) + topic + struct.pack(">iii", 1, 0, len(data)) + data
+    with path.open("wb") as file:
+        file.write(_FILE_HEADER)
+        wires = [Wire(file, 40_000 + i) for i in range(20)]
+        micros = number = 0
+        while file.tell() < size:
+            wire = wires[number % len(wires)]
+            wire.micros = micros
+            request = struct.pack(">hhi", 0, 7, number) + _text(f"bench-{number % len(wires)}") + body
+            wire.send(0, struct.pack(">i", len(request)) + request)
+            wire.micros += 300
+            answer = (
+                struct.pack(">ii", number, 1) + topic + struct.pack(">iihqqqi", 1, 0, 0, number * records, -1, 0, 0)
+            )
+            wire.send(1, struct.pack(">i", len(answer)) + answer)
+            micros, number = wire.micros, number + 1
+
+
+def repeat(sources: list[Path], path: Path, size: int) -> None:
+    """Captures again and again, each time between other addresses and later, until the file has about `size` bytes."""
+    packets = [list(_packets(source)) for source in sources]
+    first = min(p[0] for some in packets for p in some)
+    span = max(p[0] for some in packets for p in some) - first + 1_000_000
+    with path.open("wb") as file:
+        file.write(_FILE_HEADER)
+        turn = 0
+        while file.tell() < size:
+            for some in packets:
+                for micros, frame in some:
+                    moved = bytearray(frame)
+                    for at in (26, 30):  # source and destination address: 10.x.y.z
+                        moved[at + 1], moved[at + 2] = turn >> 8 & 255, turn & 255
+                    seconds, rest = divmod(START_S * 1_000_000 + micros - first + turn * span, 1_000_000)
+                    file.write(struct.pack("<IIII", seconds, rest, len(moved), len(moved)))
+                    file.write(moved)
+            turn += 1
+
+
+def _packets(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(µs, frame) of each IPv4 packet of an Ethernet pcap file; nothing of any other file."""
+    data = path.read_bytes()
+    if data[:4] != _FILE_HEADER[:4] or data[20:24] != _FILE_HEADER[20:]:
+        return
+    at = 24
+    while at + 16 <= len(data):
+        seconds, micros, captured, _ = struct.unpack_from("<IIII", data, at)
+        frame = data[at + 16 : at + 16 + captured]
+        if frame[12:14] == b"\x08\x00":
+            yield seconds * 1_000_000 + micros, frame
+        at += 16 + captured
+
+
+def _batch(records: int, value_bytes: int) -> bytes:
+    """A record batch, magic 2, uncompressed."""
+    value = bytes(i * 37 & 0xFF for i in range(value_bytes))
+    rows = b""
+    for offset in range(records):
+        row = b"\x00\x00" + _varint(offset) + _varint(-1) + _varint(len(value)) + value + b"\x00"
+        rows += _varint(len(row)) + row
+    now = START_S * 1000
+    tail = struct.pack(">hiqqqhii", 0, records - 1, now, now, -1, -1, -1, records) + rows
+    return struct.pack(">qiibI", 0, 9 + len(tail), -1, 2, crc32c.crc32c(tail)) + tail
+
+
+def _varint(value: int) -> bytes:
+    """Zigzag."""
+    left = value << 1 ^ value >> 63
+    out = bytearray()
+    while left > 127:
+        out.append(left & 127 | 128)
+        left >>= 7
+    return bytes([*out, left])
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode()
