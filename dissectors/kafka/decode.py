@@ -14,12 +14,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dissectors.kafka import schema
-from dissectors.kafka.full import decoder
+from dissectors.kafka.errors import is_known
+from dissectors.kafka.full import UNKNOWN_TAGS, decoder
 from dissectors.kafka.skim import Skim, Skimmer, skimmer
 from dissectors.kafka.writer import MalformedError, skip_tags, varint
 
 REQUEST_HEAD = struct.Struct(">ihhih")  # size, key, version, correlation id, length of the client id
 RESPONSE_HEAD = struct.Struct(">ii")  # size, correlation id
+_LONGEST_THROTTLE = 3_600_000  # ms
 ENDS_EARLY = "it ends early"
 NOT_DECODED = (struct.error, IndexError, MalformedError)
 
@@ -50,6 +52,21 @@ def full(name: str, version: int, data: bytes, start: int, end: int) -> Full:
     except NOT_DECODED:
         return Full(body, 0, ENDS_EARLY)
     return Full(body, end - start - stop, None) if stop <= end - start else Full(body, 0, ENDS_EARLY)
+
+
+def is_sensible(value: Any, name: str = "") -> bool:
+    """Whether a decoded body holds what brokers send: error codes that exist, times that make sense, text."""
+    if isinstance(value, dict):
+        return UNKNOWN_TAGS not in value and all(is_sensible(v, k) for k, v in value.items())
+    if isinstance(value, list):
+        return all(is_sensible(v, name) for v in value)
+    if isinstance(value, str):
+        return value.isprintable() or name.lower().endswith("message")
+    if name.lower().endswith("errorcode"):
+        return is_known(value)
+    if name == "throttleTimeMs":
+        return bool(0 <= value <= _LONGEST_THROTTLE)
+    return True
 
 
 def skimmed(skim: Skimmer, data: bytes, start: int, end: int) -> Skim:

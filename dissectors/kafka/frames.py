@@ -11,7 +11,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dissectors.conversation import INVALID, MORE
-from dissectors.kafka.decode import NOT_DECODED, REQUEST_HEAD, Spoken, after_tags, spoken
+from dissectors.kafka.decode import (
+    ENDS_EARLY,
+    NOT_DECODED,
+    REQUEST_HEAD,
+    Spoken,
+    after_tags,
+    full,
+    is_sensible,
+    spoken,
+)
 from dissectors.tcp.chunk import CLIENT
 
 if TYPE_CHECKING:
@@ -21,7 +30,8 @@ HEAD = REQUEST_HEAD.size  # 14
 MAX_FRAME = 256 << 20
 _HIGHEST_KEY, _HIGHEST_VERSION = 999, 99  # higher ones will not come in the life of this code
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
-_APPENDED = 8
+_SAMPLE = 1 << 12  # of a larger one so much is looked at
+_APPENDED = 8  # bytes that some clients write after a body
 _BACK, _AHEAD = 64, 1 << 24  # how far from the last correlation id the next may be: a client object hands them out
 # before it sends, and for all its connections
 
@@ -97,8 +107,8 @@ def decodes_request(said: Spoken, buf: bytes, pos: int) -> bool:
     size, _, _, _, client = REQUEST_HEAD.unpack_from(buf, pos)
     body = pos + (HEAD + max(0, client) if said.has_client_id else HEAD - 2)
     try:
-        full = said.full_request(buf, after_tags(buf, body) if said.request_tags else body, pos + 4 + size)
-        return full.trouble is None and full.left <= _APPENDED
+        whole = said.full_request(buf, after_tags(buf, body) if said.request_tags else body, pos + 4 + size)
+        return whole.trouble is None and whole.left <= _APPENDED
     except NOT_DECODED:
         return False
 
@@ -107,9 +117,22 @@ def decodes_response(said: Spoken, buf: bytes, pos: int, size: int) -> bool:
     """Whether the `size` bytes at buf[pos] are a response of this API and version."""
     body = pos + 8
     try:
-        return said.full_response(buf, after_tags(buf, body) if said.response_tags else body, pos + size).exact
+        whole = said.full_response(buf, after_tags(buf, body) if said.response_tags else body, pos + size)
+        return whole.exact and is_sensible(whole.body)
     except NOT_DECODED:
         return False
+
+
+def begins(said: Spoken, what: str, buf: bytes, pos: int, body: int, size: int) -> bool:
+    """Whether the first bytes of a large frame are what its header says: a request, or a response to one."""
+    if not said.known:
+        return False
+    try:
+        body = after_tags(buf, body) if (said.request_tags if what == "Request" else said.response_tags) else body
+    except NOT_DECODED:
+        return False
+    start = full(f"{said.api}{what}", said.version, buf[: pos + _SAMPLE], body, pos + size)
+    return start.trouble in (None, ENDS_EARLY) and is_sensible(start.body)
 
 
 def search_request(buf: bytes, pos: int, end: int) -> int | None:
@@ -172,9 +195,9 @@ class Resync:
                 return raw in known
         elif size > _PROVEN:
             return False  # nothing speaks for it
-        if size > _PROVEN:
-            return True
-        return None if at + 4 + size > end else decodes_request(said, buf, at)
+        if size <= _PROVEN:
+            return None if at + 4 + size > end else decodes_request(said, buf, at)
+        return None if at + _SAMPLE > end else begins(said, "Request", buf, at, at + HEAD + client, 4 + size)
 
     def _judge_response(self, buf: bytes, at: int, end: int) -> bool | None:
         size = 4 + int.from_bytes(buf[at : at + 4], "big")
@@ -184,7 +207,7 @@ class Resync:
         if call is None or call.spoken is None:
             return False
         if size > _PROVEN:
-            return True
+            return None if at + _SAMPLE > end else begins(call.spoken, "Response", buf, at, at + 8, size)
         if at + size > end:
             return None
         return not call.spoken.known or decodes_response(call.spoken, buf, at, size)

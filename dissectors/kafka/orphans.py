@@ -14,18 +14,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dissectors.conversation import Frame
 from dissectors.kafka import schema
-from dissectors.kafka.decode import NOT_DECODED, Spoken, after_tags, spoken
-from dissectors.kafka.errors import is_known
+from dissectors.kafka.decode import NOT_DECODED, Spoken, after_tags, is_sensible, spoken
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
 _HABIT = 3  # requests of one length that make it the usual length
 _LARGEST = 1 << 18
-_LONGEST_THROTTLE = 3_600_000  # ms
-_MANY = 12  # APIs that an answer could belong to by its first fields: too many to hope for one
+_MANY = 48  # APIs that an answer could belong to by its first fields: too many to hope for one
 _FIXED = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uuid": 16, "float64": 8}
 
 
@@ -136,7 +134,7 @@ def _opens(said: Spoken, body: bytes) -> bool:
             continue
         value = int.from_bytes(body[at : at + kind], "big", signed=True)
         at += kind
-        if at > end or (kind in (2, 4) and not _sensible(value, name)):
+        if at > end or (kind in (2, 4) and not is_sensible(value, name)):
             return False
     return at == end if not flexible else body[at : at + 1] == b"\0" and at + 1 == end
 
@@ -146,19 +144,4 @@ def _fits(said: Spoken, body: bytes) -> bool:
         full = said.full_response(body, after_tags(body, 0) if said.response_tags else 0, len(body))
     except NOT_DECODED:
         return False
-    return full.exact and _sensible(full.body)
-
-
-def _sensible(value: Any, name: str = "") -> bool:
-    """Whether a decoded body holds what brokers send."""
-    if isinstance(value, dict):
-        return "_unknownTags" not in value and all(_sensible(v, k) for k, v in value.items())
-    if isinstance(value, list):
-        return all(_sensible(v, name) for v in value)
-    if isinstance(value, str):
-        return value.isprintable() or name.lower().endswith("message")
-    if name.lower().endswith("errorcode"):
-        return is_known(value)
-    if name == "throttleTimeMs":
-        return bool(0 <= value <= _LONGEST_THROTTLE)
-    return True
+    return full.exact and is_sensible(full.body)

@@ -1,13 +1,17 @@
 """Is this stream Kafka's? By content, on any port.
 
 A request whose size, key, version and client id all make sense is certain. A response has only a size and a correlation
-id: several in a row with neighbouring ids are likely Kafka's, and no more than that.
+id: several in a row with neighbouring ids are likely Kafka's, and no more than that. But the first response of most
+connections lists APIs and versions, and nothing else looks like it.
 """
 
 from __future__ import annotations
 
+from dissectors.kafka import schema
+from dissectors.kafka.decode import full
 from dissectors.kafka.frames import HEAD, MAX_FRAME, plausible_request, search_request
 
+_FEW, _VERSIONS_BYTES = 8, 64  # every broker knows more APIs; a shorter list is no evidence
 _NEAR = 1000  # correlation ids of neighbours differ by no more, though they need not ascend
 CERTAIN, LIKELY, POSSIBLE, NO = 0.95, 0.6, 0.2, 0.0
 
@@ -48,6 +52,21 @@ def _server(data: bytes) -> float:
             return NO
         at += 4 + size
         n, last = n + 1, id_
+    if n and _lists_versions(data):
+        return CERTAIN
     if at == len(data) and n >= 3:
         return LIKELY
     return POSSIBLE if n else NO
+
+
+def _lists_versions(data: bytes) -> bool:
+    """Whether the first response is the list of APIs and versions with which most connections begin."""
+    stop = 4 + int.from_bytes(data[:4], "big")
+    if not 8 + _VERSIONS_BYTES <= stop <= len(data):
+        return False
+    for version in schema.message("ApiVersionsResponse").versions.each():
+        found = full("ApiVersionsResponse", version, data, 8, stop)
+        keys = found.body.get("apiKeys") or []
+        if found.exact and len(keys) > _FEW and all(0 <= api["minVersion"] <= api["maxVersion"] for api in keys):
+            return True
+    return False

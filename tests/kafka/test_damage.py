@@ -1,0 +1,78 @@
+"""Damaged and incomplete streams: the records are the same however they are cut, and every byte is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dissectors.kafka import PROTOCOL
+from tests.feeding import CLIENT, SERVER, feed, rows
+from tests.kafka.wire import any_body, batch, fetch, fetched, produce, produced, record, request, response
+
+TWO = batch([record(0, b"k", b"v"), record(1, None, None)])
+GOOD = [
+    (CLIENT, request(18, 3, 1, any_body("ApiVersionsRequest", 3, 1))),
+    (SERVER, response(18, 3, 1, any_body("ApiVersionsResponse", 3, 1))),
+    (CLIENT, produce(2, {("a", 0): TWO}) + produce(3, {("b", 0): TWO}, acks=0)),
+    (SERVER, produced(2, [("a", 0, 0, 5)])),
+    (CLIENT, fetch(4, [("a", [0])])),
+    (SERVER, fetched(4, {("a", 0): TWO + TWO[:30]})),
+    (CLIENT, request(3, 9, 5, any_body("MetadataRequest", 9, 2))),
+    (SERVER, response(3, 9, 5, any_body("MetadataResponse", 9, 2))),
+    (CLIENT, request(12, 4, 6, any_body("HeartbeatRequest", 4, 3))),
+    (SERVER, response(12, 4, 6, any_body("HeartbeatResponse", 4, 3))),
+]
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"advance_each": False},
+    {"cut": lambda data: [data[i : i + 1] for i in range(len(data))]},
+    {"cut": lambda data: [data[i : i + 7] for i in range(0, len(data), 7)], "advance_each": False},
+]
+
+
+def same_however_cut(script: list[tuple[int, bytes | int]], midstream: bool = False) -> None:
+    """The same rows, in whatever order, and every byte counted once."""
+    seen = []
+    for way in WAYS:
+        sink, talk = feed(PROTOCOL, script, midstream=midstream, **way)
+        seen.append({table: sorted(map(repr, found)) for table, found in rows(sink).items()})
+        captured = sum(len(content) for _, content in script if isinstance(content, bytes))
+        assert talk.framed_bytes + talk.skipped_bytes + talk.pending_bytes == captured
+    assert seen[1:] == seen[:1] * 3
+
+
+@QUICK
+@given(st.data())
+def test_damaged_bytes_give_the_same_records_however_they_are_cut(data: st.DataObject) -> None:
+    script = [(direction, bytearray(content)) for direction, content in GOOD]
+    for _ in range(data.draw(st.integers(1, 4))):
+        _, content = data.draw(st.sampled_from(script))
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.sampled_from([0, 1, 127, 128, 255]))
+    same_however_cut([(direction, bytes(content)) for direction, content in script])
+
+
+@QUICK
+@given(st.data())
+def test_lost_bytes_give_the_same_records_however_the_rest_is_cut(data: st.DataObject) -> None:
+    script: list[tuple[int, bytes | int]] = []
+    for direction, content in GOOD:
+        fate = data.draw(st.sampled_from(["whole", "whole", "whole", "lost", "front", "back", "middle"]))
+        cut = data.draw(st.integers(1, len(content) - 1))
+        if fate == "whole":
+            script.append((direction, content))
+        elif fate == "lost":
+            script.append((direction, len(content)))
+        elif fate == "front":
+            script += [(direction, cut), (direction, content[cut:])]
+        elif fate == "back":
+            script += [(direction, content[:cut]), (direction, len(content) - cut)]
+        else:
+            script += [(direction, content[: cut // 2])] if cut > 1 else []
+            script += [(direction, cut - cut // 2), (direction, content[cut:])]
+    midstream = data.draw(st.booleans())
+    same_however_cut(script, midstream)
