@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import typing
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -91,6 +90,7 @@ class Inbox:
         "lost",
         "resent",
         "searched",
+        "discard",
         "looked",
     )
 
@@ -105,12 +105,29 @@ class Inbox:
         self.mark = 0  # index of the piece that holds pos
         self.size = MORE  # of the frame at pos, once measured
         self.holes: list[tuple[int, int]] = []  # stream offsets [start, end), zero-filled in buf
-        self.queue: deque[Chunk | Gap] = deque()  # delivered, not yet in buf
+        self.queue: list[Chunk | Gap] = []  # delivered, not yet in buf
         self.queued = 0  # bytes in queue
         self.lost = midstream  # looking for a frame start
         self.searched = 0  # bytes skipped in this search
         self.looked = 0  # stream offset up to which this search has looked
         self.resent: list[Resent] = []
+        self.discard = 0  # bytes of a frame that was given up: dropped as they come
+
+    @property
+    def held(self) -> int:
+        """Bytes kept."""
+        return len(self.buf) + self.queued
+
+    def trim(self) -> None:
+        """Let go of bytes that were handed over."""
+        left = len(self.buf) - self.pos
+        if self.pos > left:
+            at = self.mark if left else len(self.starts)
+            self.base += self.pos
+            self.buf = self.buf[self.pos :]
+            self.starts, self.orders = self.starts[at:], self.orders[at:]
+            self.places, self.times = self.places[at:], self.times[at:]
+            self.pos = self.mark = 0
 
     def put(self, chunk: Chunk) -> None:
         """Append a chunk to buf."""
@@ -175,8 +192,36 @@ class Conversation:
     def receive(self, direction: int, event: Chunk | Gap) -> None:
         """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""
         inbox = self.inboxes[direction]
+        if inbox.discard:
+            rest = self._discard(inbox, event)
+            if rest is None:
+                return
+            event = rest
         inbox.queue.append(event)
         inbox.queued += 0 if isinstance(event, Gap) else len(event.data)
+
+    def _discard(self, inbox: Inbox, event: Chunk | Gap) -> Chunk | Gap | None:
+        """What is left of an event behind the rest of a frame that was given up."""
+        if isinstance(event, Gap):
+            gone = min(inbox.discard, event.length)
+            inbox.discard -= gone
+            left = event._replace(offset=event.offset + gone, length=event.length - gone)
+            return left if left.length else None
+        gone = min(inbox.discard, len(event.data))
+        inbox.discard -= gone
+        self.skipped_bytes += gone
+        if gone == len(event.data):
+            return None
+        offset = event.offset + gone
+        first = bisect_right(event.starts, offset) - 1
+        return Chunk(
+            offset,
+            event.data[gone:],
+            [offset, *event.starts[first + 1 :]],
+            event.orders[first:],
+            event.places[first:],
+            event.times[first:],
+        )
 
     def note_resent(self, direction: int, resent: Resent) -> None:
         """Bytes were sent again."""
@@ -187,6 +232,12 @@ class Conversation:
         client, server = self.inboxes
         if self.steady and not client.lost:
             self._stretch()
+        self._step_by_step(client, server, final)
+        client.trim()
+        server.trim()
+
+    def _step_by_step(self, client: Inbox, server: Inbox, final: bool) -> None:
+        """The careful loop: one event at a time, whichever direction has the earlier one."""
         while True:
             first, second = self._head(CLIENT, client, final), self._head(SERVER, server, final)
             if first <= second or (client.lost and first != _NEVER):
@@ -207,6 +258,37 @@ class Conversation:
         for direction, inbox in enumerate(self.inboxes):
             self._cut(direction, inbox)
         self.on_close()
+
+    @property
+    def held(self) -> int:
+        """Bytes kept for frames that are not whole yet."""
+        return self.inboxes[0].held + self.inboxes[1].held
+
+    def shed(self) -> None:
+        """Give up frames that are not whole yet: too much memory is held. Their rest is skipped as it comes."""
+        self.advance(final=True)
+        for direction, inbox in enumerate(self.inboxes):
+            left = len(inbox.buf) - inbox.pos
+            if left <= 0:
+                continue
+            offset = inbox.base + inbox.pos
+            piece = inbox.piece(offset)
+            self.finding(
+                "limit",
+                "warning",
+                f"A frame of {inbox.size} bytes was given up after {left}: too much memory was held"
+                if inbox.size > 0
+                else f"{left} bytes were given up: too much memory was held",
+                direction=direction,
+                time=inbox.times[piece],
+                place=inbox.places[piece],
+                offset=offset,
+                length=left,
+            )
+            discard = max(0, inbox.size - left) if not inbox.lost else 0
+            self._cut(direction, inbox)
+            inbox.discard = discard
+            inbox.trim()
 
     def summary(self) -> Summary:
         """For the connection's row."""
@@ -355,7 +437,7 @@ class Conversation:
     def _split(self, direction: int, inbox: Inbox) -> list[Frame] | None:
         """The whole frames at the head of a direction; None where something else stands between them."""
         while inbox.queue:
-            chunk = inbox.queue.popleft()
+            chunk = inbox.queue.pop(0)
             assert isinstance(chunk, Chunk)
             inbox.queued -= len(chunk.data)
             inbox.put(chunk)
@@ -401,7 +483,7 @@ class Conversation:
                 return _NEVER
             event = inbox.queue[0]
             if isinstance(event, Chunk):
-                inbox.queue.popleft()
+                inbox.queue.pop(0)
                 inbox.queued -= len(event.data)
                 inbox.put(event)
             else:
@@ -438,7 +520,7 @@ class Conversation:
         gap = inbox.queue[0] if inbox.queue else None
         if not isinstance(gap, Gap):
             return
-        inbox.queue.popleft()
+        inbox.queue.pop(0)
         if not inbox.lost and 0 < gap.length <= inbox.size - (len(inbox.buf) - inbox.pos):
             self._tell_gap(direction, gap)
             inbox.put_zeros(gap)  # the hole lies inside a frame of known length: step over it

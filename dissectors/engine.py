@@ -52,6 +52,7 @@ class Engine:
         self.sink = sink
         self._protocols = protocols()
         self._trackers: dict[str, Tracker] = {}
+        self._held: dict[Session, int] = {}  # bytes that wait for the rest of their frame
         self.keylog = KeyLog()
         if options.keylog is not None:
             try:
@@ -83,6 +84,7 @@ class Engine:
         self._trackers.clear()
 
     def _deliver(self, site: str, flows: Iterator[tuple[Any, bool]]) -> None:
+        held = self._held
         for flow, ended in flows:
             session = flow.session
             if session is None:
@@ -90,8 +92,26 @@ class Engine:
             if ended:
                 session.close()
                 flow.session = None
-            else:
-                session.deliver()
+                held.pop(session, None)
+                continue
+            session.deliver()
+            size = session.held
+            if size > KIB:
+                held[session] = size
+            elif held:
+                held.pop(session, None)
+        if sum(held.values()) > self.options.limits.memory_bytes // 2:
+            self._shed()
+
+    def _shed(self) -> None:
+        """Connections hold too much: those that hold most give up what is not whole, until a quarter is free."""
+        total = sum(self._held.values())
+        for session, size in sorted(self._held.items(), key=lambda item: -item[1]):
+            if total <= self.options.limits.memory_bytes * 3 // 8:
+                break
+            session.shed()
+            total += session.held - size
+            self._held[session] = session.held
 
 
 class Run:

@@ -48,10 +48,17 @@ class Limits:
     suspects: int = 1000
     """Units with a wrong checksum that forensics looks into; of more it tells the verdict only."""
 
+    memory_bytes: int = 1024 * MIB
+    """What a process may use. Half of it is for the block in work and the rows; when what connections hold grows beyond
+    the other half, the largest unfinished frames are given up, then what is kept of idle connections."""
+
+    recent_bytes: int = 32 * MIB
+    """Delivered bytes kept, over all connections, to compare retransmissions with."""
+
     pending: int = 100_000
     """Requests of one connection that may wait for their answers."""
 
-    flows: int = 200_000
+    flows: int = 150_000
     """Connections followed at once; the longest idle ones are closed first."""
 
     rows: int = 50_000

@@ -108,7 +108,7 @@ class Exchange(NamedTuple):
     dialect: Annotated[Text, "the wire dialect: pulsar-v21, iggy-0.4 …; null for kafka"] = None
     kind: Annotated[
         Text,
-        "call, unanswered, oneway (no answer by protocol), push (by the server) or orphan (its request was not captured)",
+        "call, unanswered, oneway (no answer by protocol), push (by the server), orphan (its request was not captured)",
     ] = None
     api: Annotated[Text, "the protocol's own name: Produce, SEND, POLL_MESSAGES"] = None
     api_code: Annotated[Int32, "its number on the wire"] = None

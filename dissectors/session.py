@@ -94,6 +94,24 @@ class Session:
         if "connections" in self.sink.tables:
             self.sink.connections.append(self._row(self.talk.summary() if self.talk else Summary()))
 
+    @property
+    def held(self) -> int:
+        """Bytes kept: behind holes, for unfinished frames, for recognition."""
+        waiting = 0
+        if self._waiting is not None:
+            waiting = sum(len(e.data) for events in self._waiting for e in events if isinstance(e, Chunk))
+        halves = self.flow.halves
+        return waiting + halves[0].held_bytes + halves[1].held_bytes + (self.talk.held if self.talk is not None else 0)
+
+    def shed(self) -> None:
+        """Give up what is not whole: too much memory is held."""
+        self.flow.finish(self.options.limits)
+        self.deliver()
+        if self._waiting is not None:
+            self._settle(self._best(final=True))
+        if self.talk is not None:
+            self.talk.shed()
+
     # --- TLS ---
 
     def _start_tls(self) -> None:

@@ -113,12 +113,11 @@ class Flow:
         self.see(time, place, arrival)
         half, other = self.halves[direction], self.halves[1 - direction]
         half.packets += 1
-        signatures = half.signatures
-        if signatures and (signature in signatures if size else signature == signatures[-1]):
+        if half.signatures and (half.knows(signature) if size else signature == half.signatures[-1]):
             half.duplicates += 1
             self.release(limits, time, place, arrival)
             return
-        signatures.append(signature)
+        half.sign([signature])
         if flags & RST:
             self.reset = True
             if self.closed_at is None:

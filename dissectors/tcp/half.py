@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
 from typing import NamedTuple
 
 from dissectors.tcp.chunk import Chunk, Gap, Resent
@@ -95,8 +94,8 @@ class Half:
             None  # (packets of the connection, time) since when a hole is acknowledged
         )
         self.barred: tuple[int, int] | None = None  # the same for bytes that the peer acknowledges and nobody saw
-        self.signatures: deque[int] = deque(maxlen=RECENT_PACKETS)
-        self.recent: deque[Chunk] = deque()
+        self.signatures: list[int] = []  # of the last packets; lists, for an empty deque takes ten times the room
+        self.recent: list[Chunk] = []
         self.out: list[Chunk | Gap] = []
         self.resent: list[Resent] = []
         self.conflicts: list[Conflict] = []
@@ -132,6 +131,17 @@ class Half:
     def clean(self) -> bool:
         """Nothing waits and nothing is being assembled: whole runs of packets may be taken at once."""
         return not self.held and self.blocked is None and self.barred is None
+
+    def sign(self, signatures: list[int]) -> None:
+        """Remember packets, to know them again."""
+        known = self.signatures
+        known += signatures
+        if len(known) > 2 * RECENT_PACKETS:
+            del known[:-RECENT_PACKETS]
+
+    def knows(self, signature: int) -> bool:
+        """Whether one of the last packets was this one."""
+        return signature in self.signatures[-RECENT_PACKETS:]
 
     def hold(self, segment: Segment) -> None:
         insort(self.held, segment)
@@ -173,7 +183,7 @@ class Half:
         if len(recent) > 1:
             size = sum(len(c.data) for c in recent)
             while len(recent) > 1 and size - len(recent[0].data) >= RECENT_BYTES:
-                size -= len(recent.popleft().data)
+                size -= len(recent.pop(0).data)
 
     def compare(self, offset: int, data: bytes, place: int, time: int) -> None:
         """Note where bytes sent again differ from those delivered before."""

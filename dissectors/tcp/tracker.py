@@ -24,6 +24,7 @@ from dissectors.tcp.flow import ORDER_SHIFT, Flow
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 _MASK = 0xFFFFFFFF
+_HALF = 0x80000000  # what lies farther ahead than half of all sequence numbers lies behind
 _RUN = 4  # a shorter run is not worth the columns
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD)
 
@@ -117,11 +118,10 @@ class Tracker:
             if not half.started or half.finished or c.seq[first] != half.expect:
                 return False
             other = flow.halves[1 - direction]
-            # later packets of the run were compared with the other direction's packet before them
-            if other.started and c.next_of[1 - direction][i] > first:
-                ahead = (c.ack[first] - other.expect) & _MASK
-                if 0 < ahead < 0x80000000:
-                    return False
+            # the columns compare with the packet before in the other direction; without one, the state knows
+            alone = min(c.next_of[1 - direction][i], end)
+            if other.started and any(0 < (ack - other.expect) & _MASK < _HALF for ack in c.ack[i:alone]):
+                return False
             sides.append(first)
         for direction, half in enumerate(flow.halves):
             if sides[direction] is None:
@@ -129,7 +129,7 @@ class Tracker:
             a, b = c.data_before[direction][i], c.data_before[direction][end]
             half.packets += c.packets_before[direction][end] - c.packets_before[direction][i]
             last = c.last_of[direction][end - 1]
-            half.signatures.extend(c.recent_signatures(direction, i, end))
+            half.sign(c.recent_signatures(direction, i, end))
             if a == b:
                 continue
             half.flush()
@@ -186,7 +186,7 @@ class _Sorted:
         theirs = np.where(direction == 0, before[1], before[0])
         expected = (mine < 0) | (seq == follow[mine])
         ahead = (ack - follow[theirs]) & _MASK
-        known = (theirs < 0) | (ahead == 0) | (ahead >= 0x80000000)
+        known = (theirs < 0) | (ahead == 0) | (ahead >= _HALF)
         copy = (mine >= 0) & (signature == signature[mine])
         plain = (flags & (SYN | FIN | RST) == 0) & (flags & ACK != 0) & (size == have) & (block.window[order] != 0)
         good = expected & known & plain & ~copy

@@ -199,6 +199,19 @@ def test_a_request_captured_after_its_answer_is_delivered_before_it(tmp_path: Pa
     assert request.orders[0] < answer.orders[0]
 
 
+@pytest.mark.parametrize("block_bytes", [300, 700, 1 << 20])
+def test_the_same_holds_where_a_block_begins_in_between(tmp_path: Path, block_bytes: int) -> None:
+    talk = Talk(handshake=False)
+    for _ in range(7):
+        talk.send(CLIENT)
+    talk.send(SERVER).send(CLIENT).send(SERVER, b"question").send(CLIENT, b"answer").send(SERVER)
+    talk.packets[9], talk.packets[10] = talk.packets[10], talk.packets[9]
+    (flow,) = track(tmp_path, talk.packets, block_bytes=block_bytes)
+    client = client_half(flow)
+    (answer,), (question,) = flow.session[client], flow.session[1 - client]
+    assert question.orders[0] < answer.orders[0]
+
+
 def test_a_packet_cut_by_the_snaplen_leaves_a_gap_of_its_rest(tmp_path: Path) -> None:
     talk = Talk().send(CLIENT, b"abcdef", keep=54 + 2).send(CLIENT, b"ghi")
     data, gaps, _ = the_stream(tmp_path, talk.packets)
@@ -306,7 +319,7 @@ def told(flow: Flow) -> tuple[object, ...]:
     return flow.ends, flow.incarnation, sides, [o[1:] for o in sorted(orders)], flow.packets, flow.first_time
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=mistreated(), block_bytes=st.integers(60, 2000))
 def test_streams_do_not_depend_on_blocks_nor_on_the_path_taken(
     tmp_path: Path, case: tuple[list[Packet], bytes, bytes, bool], block_bytes: int
