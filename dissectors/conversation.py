@@ -373,10 +373,12 @@ class Conversation:
 
         unit, covered, checksum: [start, end) in frame.data; what is covered must lie in the unit.
         """
-        suspects = self.sink.suspects
-        if suspects is None or len(suspects) >= self.options.limits.suspects:
+        suspects, limits = self.sink.suspects, self.options.limits
+        if suspects is None or len(suspects) >= limits.suspects:
             return
         start, end = unit
+        if end - start + sum(len(kept.unit) for kept in suspects) > limits.suspect_bytes:
+            return
         offset = frame.offset + start - frame.start
         inbox = self.inboxes[frame.direction]
         last = offset + end - start

@@ -48,6 +48,9 @@ class Limits:
     suspects: int = 1000
     """Units with a wrong checksum that forensics looks into; of more it tells the verdict only."""
 
+    suspect_bytes: int = 256 * MIB
+    """Bytes of such units kept."""
+
     memory_bytes: int = 1024 * MIB
     """What a process may use. Half of it is for the block in work and the rows; when what connections hold grows beyond
     the other half, the largest unfinished frames are given up, then what is kept of idle connections."""
