@@ -73,9 +73,9 @@ def locate(
         computed = function(data)
     if stored == computed:
         return Diagnosis(UNKNOWN, note="The checksum is right")
-    if hash is None and kind in POLYNOMIALS and len(data) * 8 < PERIOD:
+    width = 32 if kind in POLYNOMIALS and not stored >> 32 else 64  # a CRC32 may be kept in eight bytes
+    if hash is None and width == 32 and len(data) * 8 < PERIOD:
         return _linear(Case(kind, data, stored, computed, body))
-    width = 32 if kind in POLYNOMIALS else 64
     return _neighbours(data, stored, computed, function, width, tries, body)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dissectors.checksum import compute, shown
+from dissectors.checksum import XXH3, compute, shown
 from dissectors.checksum.diagnosis import UNKNOWN, Diagnosis, Flip
 from dissectors.checksum.locate import locate
 from dissectors.engine import Run
@@ -238,7 +238,7 @@ def _belongs(suspect: Suspect, row: Mapping[str, Any]) -> bool:
 def _in_unit(suspect: Suspect, flip: Flip) -> int:
     """Index in the unit of a byte that the diagnosis names."""
     if flip.stored:
-        width = 8 if suspect.kind == "xxh3-64" else 4
+        width = 8 if suspect.kind == XXH3 or suspect.stored >> 32 else 4
         weight = width - 1 - flip.at
         shift = weight if suspect.byteorder == "little" else suspect.checksum_bytes - 1 - weight
         return suspect.checksum_at + shift

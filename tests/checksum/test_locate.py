@@ -345,3 +345,10 @@ def test_random_bytes_are_rarely_explained(kind: str) -> None:
     rng = random.Random(7)
     wrong = sum(locate(kind, rng.randbytes(400), rng.getrandbits(32)).pattern != "unknown" for _ in range(200))
     assert wrong <= 20  # 200 times DOUBTFUL is 10
+
+
+def test_a_crc_kept_in_eight_bytes_may_break_in_those_that_are_zero() -> None:
+    data = text(100)
+    found = locate(CRC32, data, compute(CRC32, data) | 1 << 37)
+    assert found.pattern == "stored_checksum"
+    assert (found.flips[0].at, found.flips[0].bit) == (3, 5)
