@@ -24,6 +24,7 @@ from dissectors.pulsar.commands import (
     PRODUCER_SUCCESS,
     SEND_RECEIPT,
     SPACES,
+    SUCCESS,
     TELL,
     Command,
     Part,
@@ -34,6 +35,7 @@ from dissectors.pulsar.entries import Entries, position_of
 from dissectors.pulsar.errors import Fault, fault
 from dissectors.pulsar.match import Asked, Key, Matcher
 from dissectors.pulsar.meaning import Meaning
+from dissectors.pulsar.orphans import Orphans
 from dissectors.pulsar.state import State
 from dissectors.records import Conn
 from dissectors.sink import Sink
@@ -57,6 +59,8 @@ class PulsarConversation(Conversation):
         self.meaning = Meaning(self) if {"findings", "errors"} & sink.tables else None
         self.limit = options.limits.frame_bytes  # of a frame, as far as this connection has told
         self._full = sink.full and "exchanges" in sink.tables
+        self.orphans = Orphans()
+        self._ends = 0  # stream offset at which the client's last frame ended
         self._newcomers: set[int] = set()  # types that no table knows, and that were told
 
     # --- frames ---
@@ -70,9 +74,13 @@ class PulsarConversation(Conversation):
 
     def on_gap(self, direction: int, gap: Gap) -> None:
         self.matcher.gap(direction, gap.order)
+        if direction == CLIENT and gap.offset == self._ends:
+            self.orphans.lost(gap.order, self.frames, gap.length)
 
     def on_frame(self, frame: Frame) -> None:
         decoded = decode(frame)
+        if frame.direction == CLIENT:
+            self._ends = frame.offset + frame.size
         if decoded.defect is not None:
             self.finding_at(frame, "malformed_frame", "error", decoded.defect, type=decoded.code)
         if frame.size > self.limit:
@@ -142,7 +150,7 @@ class PulsarConversation(Conversation):
             self._learn(frame, command, body, told, asked or told)
         if open_key is None or asked is None:
             self._describe(told, frame, decoded, command)
-            self._unasked(frame, told, command, part, error)
+            self._unasked(frame, told, command, part, key, error)
         elif command.code == PRODUCER_SUCCESS and not body.producer_ready:
             asked.waits = True  # the producer is queued for an exclusive topic: the answer proper is still to come
             told.topic, told.topics, told.partitions = asked.topic, asked.topics, asked.partitions
@@ -153,12 +161,15 @@ class PulsarConversation(Conversation):
     def _learn(self, frame: Frame, command: Command, body: Any, noted: Asked, asked: Asked) -> None:
         """`noted`: this command; `asked`: the request that it answers, or itself."""
         self.state.learn(command.name, body, asked)
+        self.orphans.see(command.name, body)
         if command.code == CONNECTED and self.state.max_message_size is not None:
             self.limit = min(self.limit, self.state.max_message_size + frames.PADDING)
         if self.meaning is not None:
             self.meaning.see(frame, command, body, noted)
 
-    def _unasked(self, frame: Frame, told: Asked, command: Command, part: Part, error: Fault | None) -> None:
+    def _unasked(
+        self, frame: Frame, told: Asked, command: Command, part: Part, key: Key | None, error: Fault | None
+    ) -> None:
         """An answer to nothing that is open: its request was not captured, or it needs none."""
         filler = told.correlation_id == NOBODY
         if command.code == ERROR and filler and not self.state.connected:
@@ -167,6 +178,8 @@ class PulsarConversation(Conversation):
         elif part is FIRST or filler:
             self.emit.told(frame.direction, told, error)
         else:
+            if command.code == SUCCESS and key is not None:
+                told.command = self.orphans.explain(frame.order, self.frames, key[-1]) or command
             self.emit.response(told, "orphan", error)
 
     def _newcomer(self, frame: Frame, decoded: Decoded) -> None:

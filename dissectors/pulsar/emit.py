@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.conversation import Frame
-from dissectors.pulsar.commands import asked_by
+from dissectors.pulsar.commands import ASK, asked_by
 from dissectors.pulsar.decode import scrubbed
 from dissectors.pulsar.errors import RETRIABLE, Fault
 from dissectors.pulsar.match import Asked
@@ -105,7 +105,7 @@ class Emitter:
     def response(self, told: Asked, kind: str, fault: Fault | None) -> None:
         """A frame that nothing asked for (`push`), or an answer whose request was not captured (`orphan`)."""
         if kind == "orphan" and told.command is not None:
-            request = asked_by(told.command)
+            request = told.command if told.command.part is ASK else asked_by(told.command)
             if request is not None:
                 told.api, told.code = request.name, request.code  # half of that exchange
         if fault is not None:
