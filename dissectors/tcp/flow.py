@@ -15,7 +15,7 @@ from typing import Any
 from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Resent
-from dissectors.tcp.half import MASK, Half, Segment
+from dissectors.tcp.half import MASK, Half, History, Segment
 
 ORDER_SHIFT = 16  # order = arrival << ORDER_SHIFT | delivery within that packet
 _FAR = 1 << 30  # an acknowledgement farther ahead than any window is not believed
@@ -48,11 +48,11 @@ class Flow:
         "_delivered",
     )
 
-    def __init__(self, ends: tuple[int, int, int, int, int, int], incarnation: int) -> None:
+    def __init__(self, ends: tuple[int, int, int, int, int, int], incarnation: int, history: History) -> None:
         """ends: (address hi, lo, port) of a, then of b."""
         self.ends = ends
         self.incarnation = incarnation
-        self.halves = (Half(), Half())
+        self.halves = (Half(history), Half(history))
         self.opener: int | None = None  # direction of the SYN
         self.packets = 0
         self.first_time = 0
@@ -300,5 +300,6 @@ class Flow:
         for half in self.halves:
             half.flush()
             out.append(half.out)
-            half.out = []
+            if half.out:
+                half.out = []
         return out[0], out[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import deque
 from typing import NamedTuple
 
 from dissectors.tcp.chunk import Chunk, Gap, Resent
@@ -69,15 +70,11 @@ class Half:
         "gap_bytes",
         "zero_windows",
         "keep_alives",
-        "_starts",
-        "_orders",
-        "_places",
-        "_times",
-        "_data",
-        "_from",
+        "_pieces",
+        "_history",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, history: History) -> None:
         self.started = False
         self.syn = False
         self.base = 0  # sequence number of offset 0
@@ -109,12 +106,8 @@ class Half:
         self.gap_bytes = 0
         self.zero_windows = 0
         self.keep_alives = 0
-        self._from = 0
-        self._starts: list[int] = []
-        self._orders: list[int] = []
-        self._places: list[int] = []
-        self._times: list[int] = []
-        self._data: list[bytes] = []
+        self._pieces: list[tuple[int, int, int, int, bytes]] = []  # offset, order, place, time, bytes
+        self._history = history
 
     def start(self, seq: int, *, syn: bool) -> None:
         """Sequence numbers begin: `seq` is that of stream offset 0."""
@@ -149,13 +142,7 @@ class Half:
 
     def deliver(self, data: bytes, order: int, place: int, time: int) -> None:
         """The next bytes of the stream."""
-        if not self._data:
-            self._from = self.next
-        self._starts.append(self.next)
-        self._orders.append(order)
-        self._places.append(place)
-        self._times.append(time)
-        self._data.append(data)
+        self._pieces.append((self.next, order, place, time, data))
         self.next += len(data)
         self.bytes += len(data)
 
@@ -169,21 +156,17 @@ class Half:
 
     def flush(self) -> None:
         """Make a chunk of what was delivered since the last one."""
-        if self._data:
-            data = self._data[0] if len(self._data) == 1 else b"".join(self._data)
-            chunk = Chunk(self._from, data, self._starts, self._orders, self._places, self._times)
+        if self._pieces:
+            starts, orders, places, times, data = zip(*self._pieces, strict=True)
+            whole = data[0] if len(data) == 1 else b"".join(data)
+            chunk = Chunk(starts[0], whole, list(starts), list(orders), list(places), list(times))
             self.out.append(chunk)
             self.remember(chunk)
-            self._starts, self._orders, self._places, self._times, self._data = [], [], [], [], []
+            self._pieces = []
 
     def remember(self, chunk: Chunk) -> None:
         """Keep the end of what was delivered, to compare retransmissions with it."""
-        recent = self.recent
-        recent.append(chunk if len(chunk.data) <= 2 * RECENT_BYTES else _end_of(chunk, RECENT_BYTES))
-        if len(recent) > 1:
-            size = sum(len(c.data) for c in recent)
-            while len(recent) > 1 and size - len(recent[0].data) >= RECENT_BYTES:
-                size -= len(recent.pop(0).data)
+        self._history.add(self, chunk if len(chunk.data) <= 2 * RECENT_BYTES else _end_of(chunk, RECENT_BYTES))
 
     def compare(self, offset: int, data: bytes, place: int, time: int) -> None:
         """Note where bytes sent again differ from those delivered before."""
@@ -202,6 +185,34 @@ class Half:
             piece = next(i for i in reversed(range(len(chunk.starts))) if chunk.starts[i] <= at)
             length = differ[-1] - differ[0] + 1
             self.conflicts.append(Conflict(at, length, len(differ), chunk.places[piece], place, time))
+
+
+class History:
+    """Bytes delivered lately on all connections: of each direction the last ones, in all no more than a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._ring: deque[tuple[Half, Chunk]] = deque()
+
+    def add(self, half: Half, chunk: Chunk) -> None:
+        recent = half.recent
+        recent.append(chunk)
+        if len(recent) > 1:
+            size = sum(len(c.data) for c in recent)
+            while len(recent) > 1 and size - len(recent[0].data) >= RECENT_BYTES:
+                size -= len(recent.pop(0).data)
+        self._ring.append((half, chunk))
+        self._size += _cost(chunk)
+        while self._size > self._limit:
+            oldest, old = self._ring.popleft()
+            self._size -= _cost(old)
+            if oldest.recent and oldest.recent[0] is old:
+                oldest.recent.pop(0)
+
+
+def _cost(chunk: Chunk) -> int:
+    return len(chunk.data) + 160 * len(chunk.starts) + 400  # what Python's objects take, about
 
 
 def _end_of(chunk: Chunk, size: int) -> Chunk:

@@ -20,6 +20,7 @@ from dissectors.limits import Limits
 from dissectors.records import PLACE_SHIFT
 from dissectors.tcp.chunk import Chunk
 from dissectors.tcp.flow import ORDER_SHIFT, Flow
+from dissectors.tcp.half import History
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -40,6 +41,7 @@ class Tracker:
         self._incarnations: dict[tuple[int, int, int, int, int, int], int] = {}
         self._closing: deque[Flow] = deque()
         self._arrivals = 0
+        self._history = History(limits.recent_bytes)
 
     def feed(self, block: PacketBlock) -> Iterator[tuple[Flow, bool]]:
         """Take a block; yields each flow that has something new, and whether it has ended.
@@ -77,7 +79,7 @@ class Tracker:
     def _flow(self, ends: tuple[int, int, int, int, int, int]) -> Flow:
         flow = self._flows.get(ends)
         if flow is None:
-            flow = self._flows[ends] = Flow(ends, self._incarnations.get(ends, 0))
+            flow = self._flows[ends] = Flow(ends, self._incarnations.get(ends, 0), self._history)
         return flow
 
     def _end(self, flow: Flow) -> Flow:
