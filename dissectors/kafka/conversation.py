@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from typing import Any
 
 from dissectors.conversation import Conversation, Frame, Summary
@@ -59,7 +59,7 @@ class KafkaConversation(Conversation):
         self.sessions = Sessions()
         self.emit = Emitter(self)
         self.raw_sasl = False  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
-        self.tokens: deque[Call] = deque()  # tokens of the client that wait for the server's
+        self.tokens: list[Call] = []  # tokens of the client that wait for the server's
         self.watch = Watch() if "findings" in sink.tables else None
         self.software: tuple[str | None, str | None] = (None, None)
         self.orphans = Orphans()
@@ -230,7 +230,7 @@ class KafkaConversation(Conversation):
     def _on_response(self, frame: Frame) -> None:
         data, start = frame.data, frame.start
         if self.tokens:
-            self.emit.exchange("call", self.tokens.popleft(), Answer(frame))
+            self.emit.exchange("call", self.tokens.pop(0), Answer(frame))
             return
         have = min(frame.end, frame.known)
         if have - start < 8:

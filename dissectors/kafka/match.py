@@ -79,7 +79,7 @@ class Waiting:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._calls: deque[Call] = deque()
+        self._calls: deque[Call] | tuple[()] = ()  # an empty deque is large, and most connections are idle
         self._ids: dict[int | None, int] = {}  # correlation id -> how many wait with it
 
     def __len__(self) -> int:
@@ -100,6 +100,8 @@ class Waiting:
 
     def add(self, call: Call) -> Call | None:
         """Wait for the answer to `call`. The oldest request, where there are too many: it waits no longer."""
+        if isinstance(self._calls, tuple):
+            self._calls = deque()
         self._calls.append(call)
         self._ids[call.correlation_id] = self._ids.get(call.correlation_id, 0) + 1
         return self._pop() if len(self._calls) > self._limit else None
@@ -120,12 +122,15 @@ class Waiting:
     def rest(self) -> list[Call]:
         """All that still wait; nobody does afterwards."""
         calls = list(self._calls)
-        self._calls.clear()
+        self._calls = ()
         self._ids.clear()
         return calls
 
     def _pop(self) -> Call:
+        assert isinstance(self._calls, deque)
         call = self._calls.popleft()
+        if not self._calls:
+            self._calls = ()
         left = self._ids[call.correlation_id] - 1
         if left:
             self._ids[call.correlation_id] = left
