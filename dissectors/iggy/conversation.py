@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from itertools import takewhile
 from typing import Any
 
@@ -67,12 +68,15 @@ class IggyConversation(Conversation):
         clues = Clues(self.era.allowed, self.options.limits.frame_bytes)
         if direction == SERVER:
             waiting = [entry for entry in self.pairing.queue if isinstance(entry, Call)]
-            newest = takewhile(lambda call: not self._has_payload(call), reversed(waiting))
+            newest = list(takewhile(lambda call: not self._has_payload(call), reversed(waiting)))
             clues = clues._replace(
                 awaited=frozenset(call.code or -1 for call in waiting[-_LOOKED_AT:]),
                 waiting=len(waiting),
-                empties=0 if self.pairing.pipelined else sum(1 for _ in newest),
+                empties=0 if self.pairing.pipelined else len(newest),
+                earliest=self._after(newest[-1].order, end) if newest else 0,
             )
+            if waiting:
+                pos = max(pos, self._after(waiting[0].order, end))
         at, found, framing = frames.resync(self.framing, direction, buf, pos, end, final, clues)
         if found and framing:
             self._frame_as(framing)
@@ -128,6 +132,12 @@ class IggyConversation(Conversation):
         if self.framing is None:
             self.framing = framing
             self.era.narrow(tables.of_framing(framing), f"{framing} framing")
+
+    def _after(self, order: int, end: int) -> int:
+        """Index of the first byte from the server that was delivered after a request: no answer begins before."""
+        inbox = self.inboxes[SERVER]
+        piece = bisect_right(inbox.orders, order)
+        return end if piece == len(inbox.orders) else min(end, inbox.starts[piece] - inbox.base)
 
     def _beheaded(self, direction: int, buf: bytes, pos: int, end: int) -> int:
         """Size of a VSR frame whose packet was cut by the snap length before the size could be read, else MORE.

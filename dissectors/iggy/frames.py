@@ -30,6 +30,7 @@ from dissectors.tcp.chunk import CLIENT, SERVER
 LEGACY, VSR = "legacy", "vsr"
 HEADER = 256
 COMMAND_AT = 60
+_RESERVED_END = 128
 ZEROS_TOLD = 16  # zero bytes at a frame's start that tell VSR where the rest of its header was not captured
 _PAIR = Struct("<II")
 _SIZE = Struct("<I")
@@ -66,16 +67,15 @@ def _measure_vsr(buf: bytes, pos: int, end: int, most: int) -> int:
 def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | None:
     """The framing of a connection whose first frame starts at `pos`; None while it cannot be told."""
     have = end - pos
-    if have >= 64 and _measure_vsr(buf, pos, end, most) > 0 and not any(buf[pos + 62 : min(end, pos + 128)]):
-        return VSR
-    if direction == CLIENT:
-        if have < 8:
-            return None
-        length, code = _PAIR.unpack_from(buf, pos)
-        if length >= 4:
-            return LEGACY if code <= _MAX_CODE or have >= 64 else None
-        return LEGACY if have >= 64 else None
-    return LEGACY if have >= 64 else None
+    if have < 8:
+        return None
+    length, code = _PAIR.unpack_from(buf, pos)
+    if direction == CLIENT and 4 <= length < most and 0 < code <= _MAX_CODE:
+        return LEGACY
+    if have < _RESERVED_END:
+        return None
+    sealed = _measure_vsr(buf, pos, end, most) > 0 and not any(buf[pos + 62 : pos + _RESERVED_END])
+    return VSR if sealed else LEGACY
 
 
 # --- finding the way back --------------------------------------------------------------------------------------------
@@ -97,6 +97,7 @@ class Clues(NamedTuple):
     awaited: frozenset[int] = frozenset()  # commands of the requests in flight
     waiting: int = 0  # how many there are
     empties: int = 0  # how many of them, the newest ones, have answers without payload; 0 where pipelined
+    earliest: int = 0  # where the first of those answers can begin: bytes before were there before its request
 
 
 Judge = Callable[[bytes, int, int, bool, Clues], Verdict]
@@ -179,16 +180,17 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> 
     on its way (every request in flight has an empty answer), or where their number fits.
     """
     errors = 0
+    late = pos >= clues.earliest
     for frames in count(1):
         if end - pos < 8:
-            told = pos == end and frames > 1 and (final or frames - 1 == clues.empties)
+            told = pos == end and frames > 1 and late and (final or frames - 1 == clues.empties)
             return Verdict.YES if told else Verdict.WAIT
         status, length = _PAIR.unpack_from(buf, pos)
         if (status and (length or status not in tables.statuses())) or length >= clues.most:
             return Verdict.NO
         if length:
             return _judge_payload(buf, pos + 8, pos + 8 + length, end, clues)
-        if 0 < clues.waiting == clues.empties:
+        if late and 0 < clues.waiting == clues.empties:
             return Verdict.YES
         errors += status > 0
         if errors > 1 or frames > clues.waiting + _SLACK:

@@ -29,13 +29,11 @@ def recognise(client: bytes, server: bytes, midstream: bool) -> float:
 
 
 def _from_client(client: bytes, server: bytes) -> float:
-    if len(client) < 8:
-        return POSSIBLE if not any(client[3:4]) or not client else NO
     framing = frames.detect(CLIENT, client, 0, len(client), _MOST)
     if framing == VSR:
-        return CERTAIN if len(client) >= 128 else LIKELY
-    if framing is None:
-        return POSSIBLE if not any(client) else NO
+        return CERTAIN
+    if framing is None:  # too short, or the zeros of a VSR header
+        return max(POSSIBLE, _from_server(server)) if len(client) < 8 or not any(client[:48]) else NO
     return _legacy(client, server)
 
 
@@ -89,7 +87,7 @@ def _from_server(server: bytes) -> float:
         return POSSIBLE if server else NO
     framing = frames.detect(SERVER, server, 0, len(server), _MOST)
     if framing == VSR:
-        return CERTAIN if len(server) >= 128 else LIKELY
+        return CERTAIN
     if _answers(server) < 0:
         return NO
     return max(POSSIBLE, _found(SERVER, server) - 0.15)
@@ -102,7 +100,7 @@ def _found(direction: int, data: bytes) -> float:
     clues = Clues(Era().allowed, _MOST)
     pos = 0
     for _ in range(2):
-        at, found, framing = frames.resync(None, direction, data, pos, len(data), False, clues)
+        at, found, framing = frames.resync(None, direction, data, pos, len(data), True, clues)
         if not found:
             return POSSIBLE
         size = frames.measure(framing or LEGACY, direction, data, at, len(data), _MOST)
@@ -111,4 +109,4 @@ def _found(direction: int, data: bytes) -> float:
         if framing == VSR or (direction == CLIENT and size > 16) or (direction == SERVER and size > 24):
             return CERTAIN
         pos = at + size
-    return LIKELY
+    return LIKELY if direction == CLIENT else POSSIBLE
