@@ -47,6 +47,8 @@ class Entries:
         self._verify = self._batches or "findings" in tables
         self._chunks = Chunks(talk.options.limits.decompressed_bytes)
         self._opaque: set[tuple[int, int | None]] = set()  # producers and consumers whose payloads are encrypted
+        self._held = 0  # bytes of values that wait for receipts
+        self._overflowed = False
 
     def read(self, frame: Frame, decoded: Decoded, noted: Asked) -> Entry | None:
         """Look at the entry of a SEND or MESSAGE. Says on `noted` what its row needs; adds or prepares the rows."""
@@ -59,18 +61,35 @@ class Entries:
             noted.payload_bytes = frame.start + frame.size - entry.payload
         if entry.meta is not None:
             noted.records = _count(entry.meta, _ack_set(decoded.body))
-        if decoded.body is None or not (self._verify or self._messages):
+        compacted = noted.party is not None and noted.party.compacted
+        if decoded.body is None or not (self._verify or self._messages or compacted):
             return entry
         seen = self._look(frame, entry, decoded, noted)
-        if noted.party is not None and noted.party.compacted and seen.plain is not None:
+        if compacted and seen.plain is not None:
             noted.records = sum(1 for single in self._singles(seen) if not _gone(single))
         batch = self._batch(seen)
         messages = list(self._rows(seen, batch)) if self._messages and seen.meta is not None else []
         if noted.code == SEND:
-            noted.batch, noted.messages = batch, messages
+            noted.batch, noted.messages = batch, self._hold(seen, messages)
         else:
             self._write(batch, messages)
         return entry
+
+    def _hold(self, seen: Seen, messages: list[Message]) -> list[Message]:
+        """Those that may wait for their receipt. Beyond a limit of values, rows are written without a place."""
+        if not messages:
+            return messages
+        size = sum(len(message.value) for message in messages if message.value)
+        if self._held + size <= self._talk.options.limits.held_bytes:
+            self._held += size
+            return messages
+        if not self._overflowed:
+            self._overflowed = True
+            self._finding(
+                seen, "limit", "Too many values wait for receipts: their messages have no position", severity="warning"
+            )
+        self._sink.messages += [message._replace(position=None) for message in messages]
+        return []
 
     def settle(self, asked: Asked, told: Asked | None, fault: Fault | None) -> None:
         """Write the rows that waited for an answer. `told`: the answer, None where there is none."""
@@ -79,10 +98,9 @@ class Entries:
             return
         position = told.position if told is not None and _is_stored(asked) else None
         messages = asked.messages or []
-        if position is not None:
-            messages = [message._replace(position=position + (message.position or "")) for message in messages]
-        else:
-            messages = [message._replace(position=None) for message in messages]
+        if messages:
+            self._held -= sum(len(message.value) for message in messages if message.value)
+            messages = [message._replace(position=_within(position, message.position)) for message in messages]
         outcome = "ok"
         if fault is not None or (told is None and asked.party is not None and asked.party.fenced):
             outcome = "error"
@@ -380,6 +398,11 @@ def position_of(message_id: Any) -> str | None:
 def _is_stored(noted: Asked) -> bool:
     """Whether the entry has a place in a ledger: those of non-persistent topics are all called 0:0."""
     return noted.topic is None or not noted.topic.name.startswith("non-persistent://")
+
+
+def _within(position: str | None, place: str | None) -> str | None:
+    """`ledger:entry` and `:batch index` as one."""
+    return None if position is None else position + (place or "")
 
 
 def _ack_set(body: Any) -> Any:

@@ -14,6 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.pulsar import PROTOCOL
 from dissectors.records import TABLES, Batch, Message
@@ -406,3 +407,15 @@ def test_keys_and_values_are_shown_only_with_payloads() -> None:
     assert isinstance(message, Message)
     assert (message.key, message.value, message.headers) == (None, None, None)
     assert (message.key_bytes, message.value_bytes) == (1, len(TEXT))
+
+
+def test_values_that_wait_for_receipts_are_bounded() -> None:
+    limits = Limits(held_bytes=1000)
+    options = Options(tables=tuple(TABLES), payloads=True, limits=limits)
+    script: list[Any] = [*HELLO]
+    script += [(CLIENT, wire.send(i, wire.entry(wire.metadata(i), bytes(400)))) for i in range(4)]
+    script += [(SERVER, wire.receipt(i, 7, i)) for i in range(4)]
+    sink, _ = feed(PROTOCOL, script, options=options)
+    assert sorted(m.position or "" for m in sink.messages) == ["", "", "7:0", "7:1"]
+    assert [b.position for b in sink.batches] == ["7:0", "7:1", "7:2", "7:3"]
+    assert kinds(sink) == ["limit"]
