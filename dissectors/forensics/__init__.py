@@ -2,6 +2,7 @@
 
     packets.py      the packets that carried these bytes, read again, with every copy of them
     sums.py         IPv4 and TCP checksums: right, wrong, or left to the network card
+    narrow.py       bursts that the CRC leaves open, narrowed by the TCP sum
     fields.py       the field and record that a byte falls into
     attribution.py  who broke it, and which evidence says so
     cases.py        one Case a bad checksum: all of this together

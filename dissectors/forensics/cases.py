@@ -17,6 +17,7 @@ from dissectors.checksum.locate import locate
 from dissectors.engine import Run
 from dissectors.forensics import fields
 from dissectors.forensics.attribution import Attribution, Copy, Evidence, attribute
+from dissectors.forensics.narrow import narrow
 from dissectors.forensics.packets import Carriers, Segment, gather
 from dissectors.forensics.sums import judge
 from dissectors.options import Options
@@ -142,6 +143,8 @@ class Investigation:
         diagnosis = locate(suspect.kind, data, suspect.stored, suspect.computed, body=fields.body(suspect))
         copies = _copies(suspect, carriers)
         diagnosis = _by_copy(diagnosis, suspect, copies)
+        taken = {place for _, place, _ in suspect.pieces}
+        diagnosis = narrow(diagnosis, suspect, [s for s in carriers.segments if s.place in taken])
         flips = [(_in_unit(suspect, flip), flip) for flip in diagnosis.flips]
         corrected = _corrected(suspect, flips) if diagnosis.verified else None
         parts = fields.parts(suspect, corrected or suspect.unit)

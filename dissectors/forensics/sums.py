@@ -71,15 +71,20 @@ def judge(packet: bytes, where: Layout) -> Sums:
     stop = where.payload + where.size
     if stop > len(packet):
         return Sums(ip, UNKNOWN)
-    segment = packet[where.tcp : stop]
-    stored = int.from_bytes(segment[_CHECK_AT : _CHECK_AT + 2], "big")
-    pseudo = _pseudo(packet, where.ip, version, len(segment))
-    if fold(pseudo + segment) == 0xFFFF:
+    if fold(summed(packet, where)) == 0xFFFF:
         return Sums(ip, RIGHT)
+    stored = int.from_bytes(packet[where.tcp + _CHECK_AT : where.tcp + _CHECK_AT + 2], "big")
     if stored == 0:
         return Sums(ip, ZERO)
-    partial = (fold(pseudo), fold(_pseudo(packet, where.ip, version, 0)))  # segmentation offload leaves the length out
+    lengths = (stop - where.tcp, 0)  # segmentation offload leaves the length out
+    partial = [fold(_pseudo(packet, where.ip, version, length)) for length in lengths]
     return Sums(ip, PARTIAL if stored in partial else WRONG)
+
+
+def summed(packet: bytes, where: Layout) -> bytes:
+    """What the TCP checksum covers, itself included: pseudo-header, header and payload."""
+    stop = where.payload + where.size
+    return _pseudo(packet, where.ip, packet[where.ip] >> 4, stop - where.tcp) + packet[where.tcp : stop]
 
 
 def fold(data: bytes) -> int:

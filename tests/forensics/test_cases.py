@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from dissectors.capture.reader import Reader
@@ -193,6 +193,25 @@ def test_a_run_of_zeros_is_recognised_and_blamed_by_the_tcp_sum(tmp_path: Path) 
         assert (case.diagnosis.pattern, case.diagnosis.verified) == ("zeroed_run", False)
         assert [spot.packet_offset for spot in case.locations] == sorted(changes)
         assert case.attribution.where == ("before_tcp" if repaired else "after_tcp")
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(COVERED, len(BATCH) - 4), st.binary(min_size=3, max_size=3), st.sampled_from([1460, 100]))
+def test_a_burst_that_the_crc_leaves_open_is_found_with_the_tcp_sum(
+    tmp_path: Path, at: int, change: bytes, mss: int
+) -> None:
+    assume(change[0] and change[2])
+    packets = list(kafka(mss).packets[: 5 if mss == 1460 else 10])
+    stream = b"".join(p.data[HEADERS:] for p in packets if p.data[34:36] == b"\x9c\x40")
+    target = stream.index(BATCH) + at
+    index, offset = place(packets, target, False)
+    assume(place(packets, target + 2, False)[0] == index)
+    changes = {offset + i: x for i, x in enumerate(change) if x}
+    packets[index] = broken(packets[index], changes, repaired=False)
+    case = only(investigate(tmp_path, packets))
+    assert case.corrected == BATCH
+    assert {spot.packet_offset for spot in case.locations} == set(changes)
+    assert (case.attribution.where, case.attribution.certainty) == ("after_tcp", "certain")
 
 
 # --- other sightings of the batch ------------------------------------------------------------------------------------
