@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,8 @@ def analyze(
     tell("starting Spark")
     spark = session.start(master, light=_size(files) <= LIGHT)
     tell("decoding")
-    packets = spark.read.format("pcap").option("site", options.site).load(files)
+    wanted = {"site": options.site, "limits": json.dumps(asdict(options.limits))}
+    packets = spark.read.format("pcap").options(**wanted).load(files)
     secrets = tls_secrets(spark, files, options)
     options = replace(options, keylog=None)  # executors get what is in it, not its path
     made = decode.decode(packets, options, _partitions(spark, files), secrets).persist(StorageLevel.DISK_ONLY)

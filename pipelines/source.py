@@ -6,6 +6,7 @@
 Options
     path, paths    files, folders and globs, local or any URL that fsspec opens (what `load` is given)
     site           what names the capture point of a file: folder (default), file, or a regular expression
+    limits         limits as a JSON object, for example {"packet_bytes": 1000000}
     splitBytes     an uncompressed pcap file is cut into parts of about this size; everything else is read whole
 
 One partition per part of a large uncompressed pcap, else per file. A row is a TCP packet with its payload, whatever it
@@ -16,7 +17,7 @@ read whole. `file_order` is the place of the file among all, by which packets of
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -59,7 +60,7 @@ class PcapPartition(InputPartition):
 class PcapReader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
-    def __init__(self, options: dict[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str]) -> None:
         given = json.loads(options["paths"]) if options.get("paths") else []
         if options.get("path"):
             given.append(options["path"])
@@ -67,6 +68,7 @@ class PcapReader(DataSourceReader):
             raise InputError("name the captures: spark.read.format('pcap').load(path)")
         self.files = expand(given)
         self.site = options.get("site") or "folder"
+        self.limits = Limits(**json.loads(options.get("limits") or "{}"))
         self.split_bytes = int(options.get("splitBytes") or SPLIT_BYTES)
 
     def partitions(self) -> list[InputPartition]:
@@ -75,14 +77,14 @@ class PcapReader(DataSourceReader):
 
     def read(self, partition: PcapPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         split = partition.split
-        for batch in _segments(split):
+        for batch in _segments(split, self.limits):
             order = pa.array([partition.order] * batch.num_rows, pa.int64())
             yield pa.RecordBatch.from_arrays([*batch.columns, order], schema=SCHEMA)
 
 
-def _segments(split: Split) -> Iterator[pa.RecordBatch]:
+def _segments(split: Split, limits: Limits) -> Iterator[pa.RecordBatch]:
     try:
-        reader, blocks = read_split(split, 0, Limits())
+        reader, blocks = read_split(split, 0, limits)
     except InputError as error:
         yield note(split.path, split.site, f"{UNREADABLE}: {error}")
         return

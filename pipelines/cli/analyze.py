@@ -54,6 +54,8 @@ def analyze(
         iggy_era=iggy_era,
         limits=common.limits(limit),
     )
+    if "-" in captures:
+        raise typer.BadParameter("analyze reads files, not standard input", param_hint="CAPTURE")
     keys, width = _keys(by), None if bucket is None else _micros(bucket)
     try:
         from pipelines.analyze import analyze as run
@@ -66,7 +68,7 @@ def analyze(
         Path(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise typer.BadParameter(f"cannot write {out}: {error.strerror}", param_hint="-o") from None
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:

@@ -24,8 +24,8 @@ def without_pandas() -> None:
     import pyarrow as pa
 
     hook = _NoPandas()
-    sys.meta_path.insert(0, hook)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, hook)
     try:
         pa.array([None])
     finally:
-        sys.meta_path.remove(hook)  # type: ignore[arg-type]
+        sys.meta_path.remove(hook)

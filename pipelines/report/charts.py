@@ -116,7 +116,7 @@ def bars(
     parts = frame.grid([(0, "0"), (0.5, show(top / 2)), (1, show(top))] if top else [(0, "0")])
     wide = max(1.0, frame.step - (1 if frame.step > 3 else 0))
     for column, total in enumerate(totals):
-        base = 0.0
+        below = 0.0
         if not total or not top:
             continue
         pieces = []
@@ -126,11 +126,11 @@ def bars(
             if not value:
                 continue
             tall = value / top * frame.inner
-            y = frame.bottom - base - tall
+            y = frame.bottom - below - tall
             pieces.append(
                 tag("rect", x=_f(frame.x(column)), y=_f(y), width=_f(wide), height=_f(max(tall, 0.6)), fill=one.colour)
             )
-            base += tall
+            below += tall
             told.append(f"{one.name}: {show(value)}")
         parts.append(tag("g", tag("title", "\n".join(told)), *pieces, class_="bar"))
     return frame.svg(parts)
@@ -256,8 +256,8 @@ class _Frame:
             x = self.x(column)
             parts.append(tag("line", x1=_f(x), x2=_f(x), y1=self.bottom, y2=self.bottom + 4, class_="axis"))
             parts.append(tag("text", name, x=_f(x), y=self.height - 4))
-        for column in self.axis.breaks():
-            x = self.x(column)
+        for middle in self.axis.breaks():
+            x = self.x(middle)
             parts.append(tag("line", x1=_f(x), x2=_f(x), y1=8, y2=self.bottom, class_="break"))
         return parts
 

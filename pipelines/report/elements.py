@@ -73,9 +73,10 @@ def _head(column: Column, heads: dict[str, str]) -> Html:
 
 def _cell(value: Any, column: Column, mark: str | None) -> Html:
     shown = cells.show(value, column.unit)
-    classes = [name for name, on in (("n", column.unit in cells.NUMBERS), (mark, mark and value)) if on]
+    classes = [mark] if mark and value else []
     sort = None
     if column.unit in cells.NUMBERS:
+        classes.append("n")
         sort = value
     elif len(shown) > _LONG:
         classes.append("long")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row = dict[str, Any]
 TABLE_FOLDER = "tables"
 ABOUT = "analysis.json"
-_ROWS = 20_000  # rows of a table that the page looks at
+_ROWS = 200_000  # rows of a table that the page looks at
 
 
 @dataclass
@@ -22,6 +26,11 @@ class Analysis:
     tables: dict[str, list[Row]]
     about: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)  # rows of each table, also those not loaded
+    sums: dict[tuple[str, str], int] = field(default_factory=dict)  # (table, column) -> sum over all rows
+
+    def sum(self, table: str, column: str) -> int:
+        """Sum of an integer column over all rows of a table."""
+        return self.sums.get((table, column), 0)
 
     def __getitem__(self, table: str) -> list[Row]:
         return self.tables.get(table, [])
@@ -43,6 +52,8 @@ def load(out: Path) -> Analysis:
             first = next(batches, None)
             analysis.tables[path.stem] = first.to_pylist() if first is not None else []
             analysis.rows[path.stem] = file.metadata.num_rows
+            for batch in itertools.chain([first] if first is not None else [], batches):
+                _add(analysis.sums, path.stem, batch)
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: cannot be read: {error}") from None
     about = out / ABOUT
@@ -52,3 +63,13 @@ def load(out: Path) -> Analysis:
         except ValueError as error:
             raise InputError(f"{about}: cannot be read: {error}") from None
     return analysis
+
+
+def _add(sums: dict[tuple[str, str], int], table: str, batch: pa.RecordBatch) -> None:
+    """Add a batch's integer columns to the sums."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_integer(column.type):
+            sums[table, name] = sums.get((table, name), 0) + (pc.sum(column).as_py() or 0)

@@ -74,18 +74,15 @@ def _top(analysis: Analysis) -> Html:
 
 
 def _summary(analysis: Analysis) -> Html:
-    latency, integrity, health = analysis["latency"], analysis["integrity"], analysis["health"]
-    calls, failed = _sum(latency, "count"), _sum(latency, "errors")
-    bad, verified = _sum(integrity, "bad"), _sum(integrity, "ok") + _sum(integrity, "bad")
-    lost, captured = _sum(health, "gap_bytes"), _sum(health, "captured_bytes")
-    known = [row for row in health if row["protocol"]]
-    framed = _sum(known, "framed_bytes")
-    whole = framed + _sum(known, "skipped_bytes") + _sum(known, "pending_bytes")
+    # requests are counted along time: by topic, one that names two would count twice
+    calls, failed, unanswered = (analysis.sum("activity", c) for c in ("count", "errors", "unanswered"))
+    bad, good = (analysis.sum("integrity", c) for c in ("bad", "ok"))
+    lost, captured = (analysis.sum("health", c) for c in ("gap_bytes", "captured_bytes"))
+    packets, resent = (analysis.sum("health", c) for c in ("packets", "retransmissions"))
+    framed, skipped, pending = (analysis.sum("health", f"{c}_bytes") for c in ("framed", "skipped", "pending"))
+    health, verified, whole = analysis["health"], good + bad, framed + skipped + pending
     moved = {role: sum(r["messages"] for r in analysis["throughput"] if r["role"] == role) for role in ROLES}
-    packets = _sum(health, "packets")
     worst = sum(r["count"] for r in analysis["findings"] if r["severity"] == "error")
-    resent = _sum(health, "retransmissions")
-    unanswered = _sum(latency, "unanswered")
     tiles = (
         _tile("Connections", units.count(analysis.rows.get("health", len(health))), _protocols(health)),
         _tile("Requests", units.count(calls), f"{units.count(unanswered)} unanswered"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pipelines.tables.table import Ask, Column, Records, Table
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
 _WHO = ["site", "protocol", "connection", "incarnation"]
@@ -61,10 +62,10 @@ def _health(records: Records, ask: Ask) -> DataFrame:
     )  # fmt: skip
 
 
-def _share(part: str, whole: object) -> object:
+def _share(part: str, whole: Expression) -> Expression:
     from pyspark.sql import functions as F
 
-    return F.col(part) / F.when(whole > 0, whole)  # type: ignore[operator,call-overload]
+    return F.col(part) / F.when(whole > 0, whole)
 
 
 HEALTH = Table(

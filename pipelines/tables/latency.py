@@ -18,6 +18,7 @@ from pipelines.tables.table import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
 BINS_PER_DECADE = 5  # of the distribution: each bin is 1.58 times as wide as the one before
@@ -58,8 +59,8 @@ def _distribution(records: Records, ask: Ask) -> DataFrame:
     step = F.floor(F.log10("total_ns") * BINS_PER_DECADE).cast("int")
     groups = timed.groupBy("protocol", "api", "long_poll", step.alias("bin")).agg(F.count("*").alias("count"))
 
-    def edge(of: object) -> object:
-        return F.pow(F.lit(10.0), of / BINS_PER_DECADE).cast("bigint")  # type: ignore[operator]
+    def edge(of: Expression) -> Expression:
+        return F.pow(F.lit(10.0), of / BINS_PER_DECADE).cast("bigint")
 
     return groups.select(
         "protocol",
@@ -79,7 +80,7 @@ def _pairs(exchanges: DataFrame) -> DataFrame:
     return wanted.withColumn("long_poll", F.coalesce("long_poll", F.lit(False)))
 
 
-def _measures(total: object = None) -> list[object]:
+def _measures(total: Expression | None = None) -> list[Expression]:
     from pyspark.sql import functions as F
 
     total = F.col("total_ns") if total is None else total

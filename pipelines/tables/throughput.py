@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pipelines.tables.table import Ask, Column, Records, Table, bucket
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
 _KEYS = ["protocol", "topic", "role", "bucket"]
@@ -46,10 +47,10 @@ def _throughput(records: Records, ask: Ask) -> DataFrame:
     ).orderBy(*_KEYS)  # fmt: skip
 
 
-def _sum(of: object) -> object:
+def _sum(of: Expression) -> Expression:
     from pyspark.sql import functions as F
 
-    return F.coalesce(F.sum(of), F.lit(0))  # type: ignore[arg-type]
+    return F.coalesce(F.sum(of), F.lit(0))
 
 
 THROUGHPUT = Table(
