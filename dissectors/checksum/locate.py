@@ -15,8 +15,8 @@ What can be found, for n covered bytes (N = 8 n bits):
     one bit and one stored   anywhere
     burst of b <= 32 bits    N operations; told as the answer where N 2^(b-1) / 2^32 is small
     patterns of bytes        up to 256 KiB, see patterns.py
-    XXH3, any other hash     not linear: every single-bit neighbour, then every one-byte neighbour, within TRIES
-                             and TRIED_BYTES: to 22 KiB for single bits
+    XXH3, any other hash     not linear: every single-bit neighbour, then every one-byte neighbour, then swaps of
+                             neighbouring units, within TRIES and TRIED_BYTES: to 22 KiB for single bits
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from dissectors.checksum.diagnosis import (
     DOUBLE_BIT,
     SINGLE_BIT,
     STORED,
+    SWAPPED,
     UNKNOWN,
     Diagnosis,
     Flip,
@@ -39,7 +40,7 @@ from dissectors.checksum.linear import ONES, PERIOD, POLYNOMIALS
 from dissectors.checksum.patterns import Case
 from dissectors.checksum.verify import compute
 
-CERTAIN = 1e-6  # matches by chance below which nothing else is tried
+CERTAIN = 1e-9  # matches by chance below which nothing else is tried
 SURE = 0.004  # below which the likeliest of all that fit stands
 DOUBTFUL = 0.05  # and above which it is none
 ALL_PAIRS = 1 << 17  # bits: every pair is compared up to here
@@ -48,6 +49,7 @@ PAIR_BITS = 1 << 23  # bits: longer data are not searched for pairs
 BURST_BLOCK = 1 << 20  # places looked at in one operation
 TRIES = 1 << 19  # hashes computed for a checksum that is not linear
 TRIED_BYTES = 4 << 30  # and bytes hashed for it
+UNITS = (1, 2, 4, 8)  # bytes: neighbours of this size are swapped for it
 
 Hash = Callable[[bytes], int]
 
@@ -226,7 +228,7 @@ def _burst(case: Case) -> Iterator[Diagnosis]:
 
 
 def _neighbours(data: bytes, stored: int, computed: int, hash: Hash, width: int, tries: int, body: int) -> Diagnosis:
-    """Try every neighbour of the data: one bit, then one byte; within the budget, in order of offset."""
+    """Try every neighbour of the data: one bit, then one byte, then a swap; within the budget, in order of offset."""
     found = stored_checksum(stored, computed, width)
     if found:
         return found
@@ -247,12 +249,20 @@ def _neighbours(data: bytes, stored: int, computed: int, hash: Hash, width: int,
                     return Diagnosis(pattern, flips, True, 1, note, tried / 2.0**width)
                 tried += 1
             work[at] = was
-    for recognise in patterns.RECOGNISABLE:
-        for seen in recognise(Case("", data, stored, computed, body)):
-            return seen
+    for unit in UNITS:
+        for at in range(max(0, min(len(data) - 2 * unit + 1, budget - tried))):
+            right = data[at + unit : at + 2 * unit] + data[at : at + unit]
+            tried += 1
+            if hash(data[:at] + right + data[at + 2 * unit :]) == stored:
+                flips = Case("", data, stored, computed).bytes_changed(at, right)
+                note = f"Units of {unit} at {at} and {at + unit} are in each other's place"
+                return Diagnosis(SWAPPED, flips, True, 1, note, tried / 2.0**width)
     for rewritten, pattern, note in patterns.rewritings(data):
         if hash(rewritten) == stored:
             return Diagnosis(pattern, (), True, 1, note)
+    for recognise in patterns.RECOGNISABLE:
+        for seen in recognise(Case("", data, stored, computed, body)):
+            return seen
     whole = "every single bit" if tried >= 8 * len(data) else "the first bits"
     return Diagnosis(UNKNOWN, note=f"This checksum is not linear: {tried} neighbours tried ({whole}), none fits")
 

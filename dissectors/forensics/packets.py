@@ -26,7 +26,8 @@ from dissectors.records import PLACE_SHIFT
 from dissectors.sink import Suspect
 from dissectors.tcp.chunk import CLIENT
 
-COPIES = 256  # packets kept for one suspect
+COPIES = 4  # packets kept for one suspect, a piece of it: the packet itself and retransmissions
+SPARE = 64  # and more, for pieces that were cut otherwise when sent again
 SAMPLE = 64  # other packets of the direction whose sums are counted
 NEAR_NS = 300_000_000_000  # a copy of a packet comes within this time; later the sequence numbers mean other bytes
 _MASK, _SIGN = 0xFFFFFFFF, 0x80000000
@@ -139,7 +140,7 @@ def _pick(raw: RawBlock, block: PacketBlock, rows: npt.NDArray[np.intp], suspect
         times = [time for _, _, time in suspect.pieces]
         hits &= (block.time[rows] > min(times) - NEAR_NS) & (block.time[rows] < max(times) + NEAR_NS)
     for row, at in zip(rows[hits].tolist(), start[hits].tolist(), strict=True):
-        if len(carriers.segments) < COPIES:
+        if len(carriers.segments) < COPIES * len(suspect.pieces) + SPARE:
             carriers.segments.append(_segment(raw, block, row, at))
     left = SAMPLE - carriers.others.total()
     for row in rows[~hits][: max(0, left)].tolist():

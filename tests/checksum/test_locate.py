@@ -300,6 +300,14 @@ def test_xxh3_falls_back_to_trying_neighbours(size: int) -> None:
     assert stored.flips[0].at == 2
 
 
+@pytest.mark.parametrize("unit", [1, 2, 4, 8])
+def test_xxh3_finds_swapped_units(unit: int) -> None:
+    data = random.Random(unit).randbytes(300)
+    broken = data[:90] + data[90 + unit : 90 + 2 * unit] + data[90 : 90 + unit] + data[90 + 2 * unit :]
+    found = locate(XXH3, broken, compute(XXH3, data))
+    assert (found.pattern, found.verified, corrected(broken, found)) == ("swapped", True, data)
+
+
 def test_xxh3_stops_at_its_budget_and_says_so() -> None:
     data = text(1000)
     calls = []
