@@ -246,14 +246,17 @@ def _reads(
 
 _ANSWERED = frozenset({100, 200, 201, 300, 301})  # answers with enough structure to be known without their request
 _SLACK = 2  # requests in holes, whose answers may be among those in a row
-_AGES = 1 << 56  # microseconds since 1970: text read as a time is later
+_BORN = range(1_500_000_000_000_000, 4_200_000_000_000_000)  # microseconds: 2017, before the first server, to 2103
+_PARTITIONS, _OFFSETS = 1 << 20, 1 << 48
 
 
 def _believable(values: dict[str, Any]) -> bool:
-    """Whether times of creation can be such."""
+    """Whether times of creation, partitions and offsets can be such: text and counters read as numbers are not."""
     lists = (value for value in values.values() if isinstance(value, list))
     inner = (item for value in lists for item in value if isinstance(item, dict))
-    return all(entry.get("created_at", 0) < _AGES for entry in (values, *inner))
+    if values.get("current_offset", 0) >= _OFFSETS or (values.get("partition_id") or 0) >= _PARTITIONS:
+        return False
+    return all(entry.get("created_at", _BORN[0]) in _BORN for entry in (values, *inner))
 
 
 def _judge_vsr(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> Verdict:
