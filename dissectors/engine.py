@@ -10,6 +10,7 @@ import gc
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -67,10 +68,13 @@ class Engine:
             tracker = self._trackers[site] = Tracker(self.options.limits)
         self._deliver(site, tracker.feed(block))
 
-    def finish(self) -> None:
-        """No site has more packets."""
+    def finish(self) -> Iterator[None]:
+        """No site has more packets: close what is open. Pauses now and then, for rows to be taken away."""
         for site, tracker in self._trackers.items():
-            self._deliver(site, tracker.finish())
+            ending = tracker.finish()
+            while some := list(islice(ending, 1000)):
+                self._deliver(site, iter(some))
+                yield
             if tracker.evicted:
                 self.sink.findings.append(
                     Finding(
@@ -150,7 +154,9 @@ class Run:
                     self._progress(sum(reader.position for reader in self.readers))
                 if sink.rows() >= self.options.limits.rows:
                     yield from spool.sort(sink.drain())
-        engine.finish()
+        for _ in engine.finish():
+            if sink.rows() >= self.options.limits.rows:
+                yield from spool.sort(sink.drain())
         self._tell_problems(sink)
         yield from spool.sort(sink.drain())
         yield from spool.resolved(Names(sink.names))
@@ -257,7 +263,9 @@ def decode(blocks: Iterable[tuple[str, PacketBlock]], options: Options, files: l
                 engine.feed(site, block)
                 if sink.rows() >= options.limits.rows:
                     yield from sink.drain()
-            engine.finish()
+            for _ in engine.finish():
+                if sink.rows() >= options.limits.rows:
+                    yield from sink.drain()
             yield from sink.drain()
 
     return engine, run()

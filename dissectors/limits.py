@@ -61,8 +61,8 @@ class Limits:
     pending: int = 100_000
     """Requests of one connection that may wait for their answers."""
 
-    flows: int = 150_000
-    """Connections followed at once; the longest idle ones are closed first."""
+    flows: int = 75_000
+    """Connections followed at once, some 10 KB each; beyond it the longest idle ones are closed early."""
 
     rows: int = 50_000
     """Rows of a table gathered before they become a record batch."""

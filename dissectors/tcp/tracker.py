@@ -73,8 +73,8 @@ class Tracker:
 
     def finish(self) -> Iterator[tuple[Flow, bool]]:
         """The capture has ended: every flow ends with it."""
-        for flow in list(self._flows.values()):
-            yield self._end(flow), True
+        for ends in list(self._flows):  # one at a time: what a flow holds is free before the next one ends
+            yield self._end(self._flows[ends]), True
 
     def _flow(self, ends: tuple[int, int, int, int, int, int]) -> Flow:
         flow = self._flows.get(ends)
