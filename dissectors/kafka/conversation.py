@@ -55,6 +55,8 @@ class KafkaConversation(Conversation):
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
+        self.midstream = midstream  # requests may have been on their way when the capture began
+        self._answered = False  # whether an answer has been matched
         self.waiting = Waiting(options.limits.pending)
         self.sessions = Sessions()
         self.emit = Emitter(self)
@@ -90,8 +92,8 @@ class KafkaConversation(Conversation):
             self._holes.append(gap.length)
 
     def on_close(self) -> None:
-        for frame, correlation_id in self.orphans.release():
-            self._explain(frame, correlation_id)
+        for orphan in self.orphans.release():
+            self._explain(*orphan)
         for call in (*self.tokens, *self.waiting.rest()):
             self._unanswered(call, complete=None)
         self.tokens.clear()
@@ -242,19 +244,20 @@ class KafkaConversation(Conversation):
         for lost in passed:
             self._unanswered(lost, complete=False)
         if call is None:
-            if not self.orphans.hold(frame, correlation_id):
+            if not self.orphans.hold(frame, correlation_id, self.midstream and not self._answered):
                 self._tell_orphan(frame, correlation_id)
             return
+        self._answered = True
         said = call.spoken
         if said is None or not said.known:
             self.emit.exchange("call", call, Answer(frame))
             return
         self._answer(frame, call, said, start + 8, have)
 
-    def _explain(self, frame: Frame, correlation_id: int) -> None:
+    def _explain(self, frame: Frame, correlation_id: int, early: bool) -> None:
         """An answer to a request that was not captured, now that all that was captured is known."""
         said = explain(frame, self._spoken, self._holes)
-        if said is None and (self._spoken or self._holes):
+        if said is None and (self._spoken or self._holes) and not early:
             self._tell_orphan(frame, correlation_id)
             return
         ids = list(self._client_ids.values())

@@ -7,8 +7,8 @@ a client id; of a response only the correlation id is known to be there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from dissectors.conversation import INVALID, MORE
 from dissectors.kafka.decode import (
@@ -31,6 +31,8 @@ MAX_FRAME = 256 << 20
 _HIGHEST_KEY, _HIGHEST_VERSION = 999, 99  # higher ones will not come in the life of this code
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
 _SAMPLE = 1 << 12  # of a larger one so much is looked at
+_IN_A_ROW = 3  # frames that lead from one to the next are no chance
+_MOST_IDS = 128  # correlation ids looked for at once
 _APPENDED = 8  # bytes that some clients write after a body
 _BACK, _AHEAD = 64, 1 << 24  # how far from the last correlation id the next may be: a client object hands them out
 # before it sends, and for all its connections
@@ -143,6 +145,31 @@ def search_request(buf: bytes, pos: int, end: int) -> int | None:
     return None
 
 
+class Search(NamedTuple):
+    """How far a search has come."""
+
+    at: int
+    found: bool
+    seen: int  # bytes up to this index were needed to come so far
+
+
+def _chain(buf: bytes, pos: int, end: int) -> list[int]:
+    """Where the frames begin that follow each other from buf[pos], by their sizes and neighbouring correlation ids.
+
+    The last is where the next would begin, at `end` or beyond, or where the chain breaks: then -1 follows.
+    """
+    starts, last = [pos], None
+    while pos + 8 <= end:
+        size = 4 + int.from_bytes(buf[pos : pos + 4], "big")
+        id_ = int.from_bytes(buf[pos + 4 : pos + 8], "big", signed=True)
+        if not 8 <= size <= _PROVEN or (last is not None and not 0 < abs(id_ - last) <= _BACK):
+            return [*starts, -1]
+        pos += size
+        starts.append(pos)
+        last = id_
+    return starts
+
+
 class Resync:
     """Finds the next frame after a loss, with what is known of the connection."""
 
@@ -150,24 +177,52 @@ class Resync:
         self._talk = talk
 
     def find(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        """As Conversation.resync: candidates are judged from left to right."""
-        candidates = self._requests(buf, pos, end) if direction == CLIENT else self._responses(buf, pos, end)
-        judge = self._judge_request if direction == CLIENT else self._judge_response
+        """As Conversation.resync: candidates are judged from left to right, each by the bytes up to its own end."""
+        if direction == CLIENT:
+            return self._first(self._requests(buf, pos, end), self._judge_request, HEAD, buf, pos, end, final)[:2]
+        search = self._first(self._responses(buf, pos, end), self._judge_response, 8, buf, pos, end, final)
+        if self._talk.inboxes[direction].searched:
+            return search[:2]
+        return self._unasked(search, buf, pos, end, final)
+
+    def _unasked(self, search: Search, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
+        """Right behind a loss, answers to requests from before it: they lead to one that was asked for, or are several."""
+        starts = _chain(buf, pos, end)
+        broken = starts[-1] < 0
+        proven = starts[_IN_A_ROW] if len(starts) > _IN_A_ROW and 0 <= starts[_IN_A_ROW] <= end else None
+        if search.found and (proven is None or search.seen < proven):
+            return (pos if search.at in starts else search.at), True
+        if proven is not None:
+            return pos, True
+        return (search.at if broken or final else pos), False
+
+    @staticmethod
+    def _first(
+        candidates: Iterator[int],
+        judge: Callable[[bytes, int, int], bool | None],
+        head: int,
+        buf: bytes,
+        pos: int,
+        end: int,
+        final: bool,
+    ) -> Search:
+        """The first candidate that is a frame, or the first of which more bytes must be seen."""
+        seen = pos
         for at in candidates:
             verdict = judge(buf, at, end)
             if verdict is None and not final:
-                return at, False
+                return Search(at, False, seen)
+            seen = max(seen, at + min(4 + int.from_bytes(buf[at : at + 4], "big"), _PROVEN))
             if verdict:
-                return at, True
-        head = HEAD if direction == CLIENT else 8
-        return (end if final else max(pos, end - head + 1)), False
+                return Search(at, True, seen)
+        return Search(end if final else max(pos, end - head + 1), False, seen)
 
     def _requests(self, buf: bytes, pos: int, end: int) -> Iterator[int]:
         for match in _REQUEST.finditer(buf, pos, end):
             yield match.start()
 
     def _responses(self, buf: bytes, pos: int, end: int) -> Iterator[int]:
-        ids = self._talk.waiting.ids()
+        ids = self._talk.waiting.ids()[:_MOST_IDS]
         if not ids:
             return
         head = b"|".join(re.escape((i & 0xFFFFFFFF).to_bytes(4, "big")) for i in ids)

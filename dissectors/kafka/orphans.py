@@ -32,6 +32,7 @@ class Orphan(NamedTuple):
 
     frame: Frame  # with a buffer of its own
     correlation_id: int
+    early: bool  # it came before any answer to a request of the capture
 
 
 class Orphans:
@@ -41,14 +42,14 @@ class Orphans:
         self._held: list[Orphan] = []
         self._size = 0
 
-    def hold(self, frame: Frame, correlation_id: int) -> bool:
+    def hold(self, frame: Frame, correlation_id: int, early: bool) -> bool:
         """Keep an answer for later, where there is room."""
         if len(self._held) >= _HELD or frame.size > _LARGEST or self._size + frame.size > _HELD_BYTES:
             return False
         self._size += frame.size
         data = bytes(frame.data[frame.start : frame.end])
         own = frame._replace(data=data, start=0, end=len(data), known=min(frame.known - frame.start, len(data)))
-        self._held.append(Orphan(own, correlation_id))
+        self._held.append(Orphan(own, correlation_id, early))
         return True
 
     def release(self) -> list[Orphan]:

@@ -289,6 +289,17 @@ def test_an_answer_whose_request_is_lost_is_told_by_what_it_can_only_be() -> Non
     assert orphan.wait_ns is None
 
 
+def test_answers_to_requests_from_before_the_capture_are_told() -> None:
+    beat = response(12, 0, 8, struct.pack(">h", 0))
+    script = [
+        (SERVER, beat),
+        (CLIENT, produce(9, {("a", 0): TWO})),
+        (SERVER, produced(9, [("a", 0, 0, 1)])),
+    ]
+    sink = feed_every_way(PROTOCOL, script, midstream=True)
+    assert [(e.kind, e.api, e.correlation_id) for e in sink.exchanges] == [("call", "Produce", 9), ("orphan", None, 8)]
+
+
 def test_only_the_answers_of_a_connection_are_told_as_orphans() -> None:
     script = [(SERVER, produced(i, [("orders", 1, 0, 77)])) for i in (1, 2, 3)]
     sink = feed_every_way(PROTOCOL, script)
