@@ -61,24 +61,28 @@ def read(frame: Frame, after: int) -> Entry:
     """The entry that follows a command which ends at index `after`."""
     data, known, stop = frame.data, frame.known, frame.start + frame.size
     at, broker, stored = after, None, None
-    if data[at : at + 2] == BROKER_ENTRY_MAGIC and at + 6 <= known:
+    if data[at : at + 2] == BROKER_ENTRY_MAGIC:
         begin = at + 6
+        if begin > known:
+            return _ends_early(at, known == stop, None)
         at = begin + int.from_bytes(data[at + 2 : begin], "big")
         if at > stop:
             return Entry(after, after, None, False, None, stop, None, "Broker entry metadata goes beyond the frame")
-        if at <= known:
-            try:
-                broker = _BrokerEntry.FromString(data[begin:at])
-            except DecodeError:
-                return Entry(at, at, None, False, None, stop, None, "Broker entry metadata is no protobuf message")
+        if at > known:
+            return _ends_early(at, False, None)
+        try:
+            broker = _BrokerEntry.FromString(data[begin:at])
+        except DecodeError:
+            return Entry(at, at, None, False, None, stop, None, "Broker entry metadata is no protobuf message")
     covered = at
-    if data[at : at + 2] == CHECKSUM_MAGIC and at + 6 <= known:
+    if data[at : at + 2] == CHECKSUM_MAGIC:
         covered = at + 6
+        if covered > known:
+            return _ends_early(at, known == stop, broker)
         stored = int.from_bytes(data[at + 2 : covered], "big")
     begin = covered + 4
     if begin > known:
-        defect = "The frame ends before the message metadata" if begin > stop else None
-        return Entry(at, covered, stored, stored is not None, None, stop, broker, defect)
+        return _ends_early(at, known == stop, broker)._replace(covered=covered, stored=stored)
     payload = begin + int.from_bytes(data[covered:begin], "big")
     if payload > stop:
         return Entry(at, covered, stored, True, None, stop, broker, "Message metadata goes beyond the frame")
@@ -92,6 +96,11 @@ def read(frame: Frame, after: int) -> Entry:
     except DecodeError:
         return Entry(at, covered, stored, True, None, payload, broker, "Message metadata is no protobuf message")
     return Entry(at, covered, stored, True, meta, payload, broker, None)
+
+
+def _ends_early(at: int, whole: bool, broker: Any) -> Entry:
+    """An entry of which not even the metadata's size is there, though the frame may be whole."""
+    return Entry(at, at, None, False, None, at, broker, "The frame ends before the message metadata" if whole else None)
 
 
 def records(meta: Any) -> int:

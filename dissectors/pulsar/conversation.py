@@ -52,7 +52,7 @@ class PulsarConversation(Conversation):
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
-        self.state = State(options.limits.pending)
+        self.state = State(options.limits.pending // 10)
         self.matcher = Matcher(options.limits.pending)
         self.emit = Emitter(conn, sink, self.state)
         self.entries = Entries(self)

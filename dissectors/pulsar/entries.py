@@ -57,7 +57,7 @@ class Entries:
         entry = batches.read(frame, decoded.after)
         if entry.defect is not None:
             self._talk.finding_at(frame, "malformed_frame", "error", entry.defect, api=noted.api)
-        else:
+        elif entry.told:
             noted.payload_bytes = frame.start + frame.size - entry.payload
         if entry.meta is not None:
             noted.records = _count(entry.meta, _ack_set(decoded.body))

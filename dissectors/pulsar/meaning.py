@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 SLOW_NS = 1_000_000_000
 """A consumer that left the broker without permits for so long in all is worth a warning."""
 
-_SAMPLES = 10_000  # processing times kept for each consumer
+_SAMPLES = 1000  # processing times kept for each consumer
+_CONSUMERS = 10_000  # of one connection
 _CUMULATIVE = 1
 _REDIRECT = 0
 
@@ -63,18 +64,6 @@ class Consumer:
         self.dry_since: int | None = None
         self.dry_ns = 0
 
-    def done(self, position: Position, time: int) -> None:
-        """An entry was acknowledged whole."""
-        entry = self.open.pop(position, None)
-        if entry is not None:
-            self.acknowledged += entry[1]
-            if len(self.times) < _SAMPLES:
-                self.times.append(time - entry[0])
-
-    def done_up_to(self, position: Position, time: int) -> None:
-        for earlier in [p for p in self.open if p <= position]:
-            self.done(earlier, time)
-
 
 class Meaning:
     """Gathers over one connection; tells at its end, and at once what cannot wait."""
@@ -83,6 +72,8 @@ class Meaning:
         self._talk = talk
         self._limit = talk.options.limits.pending
         self._consumers: dict[int, Consumer] = {}
+        self._open = 0  # entries that were not acknowledged, of all consumers
+        self._samples = 0
         self._redirects = 0
         self._duplicates = 0
 
@@ -147,7 +138,7 @@ class Meaning:
         if noted.id is None:
             return None
         consumer = self._consumers.get(noted.id)
-        if consumer is None and len(self._consumers) < self._limit:
+        if consumer is None and len(self._consumers) < _CONSUMERS:
             consumer = self._consumers[noted.id] = Consumer(noted.party, frame)
         return consumer
 
@@ -155,7 +146,7 @@ class Meaning:
         consumer = self._consumer(frame, noted)
         if consumer is not None:
             consumer.party = noted.party
-            consumer.open.clear()  # of an earlier life of this id: delivered anew
+            self._forget(consumer, list(consumer.open))  # of an earlier life of this id: delivered anew
             consumer.permits = 0
             consumer.dry_since = None
 
@@ -176,9 +167,10 @@ class Meaning:
         consumer.delivered += count
         if body.redelivery_count:
             consumer.redelivered += count
-        if len(consumer.open) < self._limit:
-            at = body.message_id
-            consumer.open[(at.ledgerId, at.entryId)] = (frame.last_ns, count)
+        position = (body.message_id.ledgerId, body.message_id.entryId)
+        if position not in consumer.open and self._open < self._limit:
+            self._open += 1
+            consumer.open[position] = (frame.last_ns, count)
         if consumer.permits is not None:
             consumer.permits -= max(1, count)
             if consumer.permits <= 0 and consumer.dry_since is None:
@@ -194,18 +186,35 @@ class Meaning:
         for at in body.message_id:
             position = (at.ledgerId, at.entryId)
             if body.ack_type == _CUMULATIVE:
-                consumer.done_up_to((at.ledgerId, at.entryId - 1) if at.ack_set else position, frame.first_ns)
+                last = (at.ledgerId, at.entryId - 1) if at.ack_set else position
+                self._done(consumer, [earlier for earlier in consumer.open if earlier <= last], frame.first_ns)
             elif not at.ack_set:  # with one, the batch is not done yet
-                consumer.done(position, frame.first_ns)
+                self._done(consumer, [position], frame.first_ns)
 
     def _redeliver(self, frame: Frame, body: Any, noted: Asked) -> None:
         consumer = self._consumer(frame, noted)
         if consumer is None:
             return
-        if not body.message_ids:
-            consumer.open.clear()
-        for at in body.message_ids:
-            consumer.open.pop((at.ledgerId, at.entryId), None)
+        ids = [(at.ledgerId, at.entryId) for at in body.message_ids]
+        self._forget(consumer, ids or list(consumer.open))
+
+    def _done(self, consumer: Consumer, positions: list[Position], time: int) -> None:
+        """Entries were acknowledged whole."""
+        for position in positions:
+            entry = consumer.open.pop(position, None)
+            if entry is None:
+                continue
+            self._open -= 1
+            consumer.acknowledged += entry[1]
+            if len(consumer.times) < _SAMPLES and self._samples < self._limit:
+                self._samples += 1
+                consumer.times.append(time - entry[0])
+
+    def _forget(self, consumer: Consumer, positions: list[Position]) -> None:
+        """Entries will be delivered again."""
+        for position in positions:
+            if consumer.open.pop(position, None) is not None:
+                self._open -= 1
 
     def _discarded(self, frame: Frame, body: Any, noted: Asked, number: int) -> None:
         """A client found a message damaged and threw it away: its own verdict."""

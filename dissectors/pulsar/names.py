@@ -10,6 +10,9 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+NAME_LENGTH = 1024
+"""Characters kept of a name. Brokers accept far fewer; what is longer is hostile, and names are kept."""
+
 _PARTITION = re.compile(r"^(.*)-partition-(\d{1,9})$", re.DOTALL)
 
 
@@ -20,12 +23,21 @@ class Topic(NamedTuple):
     partition: int | None
 
 
-@lru_cache(maxsize=4096)
+def short(name: str) -> str:
+    """A name as it is kept."""
+    return name[:NAME_LENGTH]
+
+
 def topic(name: str) -> Topic:
     """`orders`, `tenant/ns/orders` and `persistent://tenant/ns/orders-partition-3`, as brokers read them.
 
     A name without a domain is persistent; one without a namespace is in public/default (TopicName.get).
     """
+    return _topic(name[:NAME_LENGTH])
+
+
+@lru_cache(maxsize=4096)
+def _topic(name: str) -> Topic:
     if "://" not in name:
         name = f"persistent://{name}" if "/" in name else f"persistent://public/default/{name}"
     match = _PARTITION.match(name)

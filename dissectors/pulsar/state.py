@@ -12,7 +12,7 @@ from typing import Any
 from dissectors.pulsar.api import text
 from dissectors.pulsar.commands import Command
 from dissectors.pulsar.match import Asked
-from dissectors.pulsar.names import Names, Party, Topic, topic
+from dissectors.pulsar.names import Names, Party, Topic, short, topic
 
 _SOFTWARE = re.compile(r"^(.*?)[-_ ]*v?(\d+\.\d[\w.+-]*)$")
 
@@ -45,7 +45,7 @@ class State:
 
     def _connect(self, body: Any, asked: Asked) -> None:
         if body.HasField("client_version"):
-            told = text(body.client_version)
+            told = short(text(body.client_version))
             match = _SOFTWARE.match(told)
             self.client_software = match[1] if match else told
             self.client_version = match[2] if match else None
@@ -53,7 +53,7 @@ class State:
     def _connected(self, body: Any, asked: Asked) -> None:
         self.connected = True
         if body.HasField("server_version"):
-            told = text(body.server_version)
+            told = short(text(body.server_version))
             match = _SOFTWARE.match(told)
             self.server_version = match[2] if match else told
         if body.HasField("protocol_version"):
@@ -63,7 +63,7 @@ class State:
 
     def _producer(self, body: Any, asked: Asked) -> None:
         if asked.topic is not None and body.HasField("producer_id"):
-            name = text(body.producer_name) if body.HasField("producer_name") else None
+            name = short(text(body.producer_name)) if body.HasField("producer_name") else None
             asked.party = Party(asked.topic, name)
             asked.id = body.producer_id
             self.names.produce(body.producer_id, asked.party)
@@ -71,7 +71,7 @@ class State:
     def _producer_success(self, body: Any, asked: Asked) -> None:
         if asked.id is not None and body.HasField("producer_name"):
             epoch = body.topic_epoch if body.HasField("topic_epoch") and body.producer_ready else None
-            self.names.accepted(asked.id, text(body.producer_name), epoch)
+            self.names.accepted(asked.id, short(text(body.producer_name)), epoch)
 
     def _partitions(self, body: Any, asked: Asked) -> None:
         if body.HasField("partitions"):
@@ -79,15 +79,15 @@ class State:
 
     def _subscribe(self, body: Any, asked: Asked) -> None:
         if asked.topic is not None and body.HasField("consumer_id"):
-            name = text(body.consumer_name) if body.HasField("consumer_name") else None
-            subscription = text(body.subscription) if body.HasField("subscription") else None
+            name = short(text(body.consumer_name)) if body.HasField("consumer_name") else None
+            subscription = short(text(body.subscription)) if body.HasField("subscription") else None
             asked.party = Party(asked.topic, name, subscription, body.read_compacted)
             asked.id = body.consumer_id
             self.names.consume(body.consumer_id, asked.party)
 
     def _subscribe_scalable(self, body: Any, asked: Asked) -> None:
         if asked.topic is not None and body.HasField("consumer_id"):
-            asked.party = Party(asked.topic, text(body.consumer_name), text(body.subscription))
+            asked.party = Party(asked.topic, short(text(body.consumer_name)), short(text(body.subscription)))
             self.names.follow(body.consumer_id, asked.party)
 
     # --- subjects ---
