@@ -43,6 +43,7 @@ from typing import Any, NamedTuple
 
 from dissectors.checksum import CRC32, NONE, XXH3, compute, shown
 from dissectors.iggy.kinds import MalformedError, need, plain_headers, typed_headers
+from dissectors.iggy.mend import mended
 
 _U32 = Struct("<I")
 _SEND_A = Struct("<QQI")
@@ -51,6 +52,8 @@ _HEADER = Struct("<QQQQQQII")
 _INDEX = Struct("<IIQ")
 _BATCH = Struct("<QQQQQQI")
 _FRAME = Struct("<QQQIIIIQ")
+
+_LENGTHS, _FRAME_LENGTHS = 48, 32  # where a message's two lengths lie
 
 BATCH_HEADER = 256
 FRAME_HEADER = 48
@@ -198,9 +201,9 @@ def read(name: str, buf: bytes, pos: int, end: int, limit: int, count: int | Non
                 pos = message.end
             if positions:
                 problem = _check_index(buf, positions[0], body, messages)
-    except MalformedError:
+    except MalformedError as failure:
         if limit >= end:
-            raise
+            messages = _mended(form, buf, start, end, failure)
     found = len(messages)
     if count is not None and limit >= end and found != count:
         raise MalformedError(f"{found} messages where {count} are announced", start)
@@ -208,6 +211,13 @@ def read(name: str, buf: bytes, pos: int, end: int, limit: int, count: int | Non
     if messages and not form.indexed and form.header == 56 and kind != _kind_56(messages):
         raise MalformedError(f"checksums that are not {kind}", start)
     return Run(form.shown, kind, form.typed, start, end, found if count is None else count, messages, [], problem)
+
+
+def _mended(form: Format, buf: bytes, pos: int, end: int, failure: MalformedError) -> list[Msg]:
+    walk = form.walk
+    if walk is None or form.kind == NONE or not form.header:
+        raise failure
+    return mended(lambda b, at, stop: walk(b, at, stop, form.header), form.kind, buf, pos, end, _LENGTHS, failure)
 
 
 def _kind_56(messages: list[Msg]) -> str:
@@ -261,22 +271,25 @@ def _read_batch(buf: bytes, pos: int, end: int, limit: int) -> Stored:
         raise MalformedError(f"{count} messages in a batch of {length} bytes", pos + 48)
     messages: list[Msg] = []
     have = min(stop, limit)
+    first = at
+
+    def walk(buf: bytes, at: int, have: int) -> Msg:
+        payload = need(at, FRAME_HEADER, have, "message header")
+        stored, low, high, delta, passed, size, plen, _ = _FRAME.unpack_from(buf, at)
+        headers = need(payload, plen, have, "payload")
+        after = need(headers, size, have, "user headers")
+        return Msg(
+            at, at + 8, after, high << 64 | low, base + delta, base_time, origin + passed,
+            payload, plen, headers, size, stored,
+        )  # fmt: skip
+
     try:
         while at < stop:
-            payload = need(at, FRAME_HEADER, have, "message header")
-            stored, low, high, delta, passed, size, plen, _ = _FRAME.unpack_from(buf, at)
-            headers = need(payload, plen, have, "payload")
-            after = need(headers, size, have, "user headers")
-            messages.append(
-                Msg(
-                    at, at + 8, after, high << 64 | low, base + delta, base_time, origin + passed,
-                    payload, plen, headers, size, stored,
-                )
-            )  # fmt: skip
-            at = after
-    except MalformedError:
+            messages.append(walk(buf, at, have))
+            at = messages[-1].end
+    except MalformedError as failure:
         if limit >= stop:
-            raise
+            messages = mended(walk, XXH3, buf, first, stop, _FRAME_LENGTHS, failure)
     if limit >= stop and len(messages) != count:
         raise MalformedError(f"{len(messages)} messages in a batch of {count}", pos)
     return Stored(pos, stop, partition, base, base_time, origin, checksum, count, messages)
