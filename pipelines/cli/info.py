@@ -64,15 +64,16 @@ def gather(run: Run) -> dict[str, Any]:
         if table == "findings":
             findings.update(f"{severity} {kind}" for severity, kind in _columns(batch, "severity", "kind"))
             continue
-        names = ("protocol", "client_bytes", "server_bytes", "framed_bytes", "frames", "gap_bytes", "dialect")
-        for protocol, client, server, framed, frames, gaps, dialect in _columns(batch, *names):
+        names = ("protocol", "client_bytes", "server_bytes", "frames", "gap_bytes", "dialect")
+        shares = ("framed_bytes", "skipped_bytes", "pending_bytes")
+        for protocol, client, server, frames, gaps, dialect, *bytes_of in _columns(batch, *names, *shares):
             counts = protocols.setdefault(protocol or "other", collections.Counter())
             counts.update(
                 connections=1,
                 captured_bytes=(client or 0) + (server or 0),
-                framed_bytes=framed or 0,
                 frames=frames or 0,
                 lost_bytes=gaps or 0,
+                **{name: count or 0 for name, count in zip(shares, bytes_of, strict=True)},
             )
             if dialect:
                 software.setdefault(protocol or "other", set()).add(dialect)
@@ -155,7 +156,8 @@ def lines(summary: dict[str, Any]) -> list[str]:
             fact("problem", clean(file["problem"]))
         out.append("")
     for name, told in summary["protocols"].items():
-        coverage = units.share(told["framed_bytes"] / told["captured_bytes"]) if told["captured_bytes"] else ""
+        whole = told["framed_bytes"] + told["skipped_bytes"] + told["pending_bytes"]  # of TLS: what was inside
+        coverage = units.share(told["framed_bytes"] / whole) if whole else ""
         connections = f"{units.count(told['connections'])} connection{'s' if told['connections'] != 1 else ''}"
         if name == "other":
             out.append(f"{name:<8} {connections}, {units.size(told['captured_bytes'])}")

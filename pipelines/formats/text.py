@@ -19,6 +19,7 @@ from pipelines.formats import cells, units
 
 _GAP = "  "
 _NO_CUT = 10_000
+_WIDEST = 64  # cells up to here make a column wide; longer ones push the rest of their line aside
 
 
 class Shown(NamedTuple):
@@ -182,7 +183,8 @@ class TextWriter:
         rows = list(self._rows(batch))
         if self._widths is None:
             heads = [s.head for s in self._shown]
-            self._widths = [max(map(width, cells)) for cells in zip(heads, *rows, strict=True)]
+            widths = [[width(cell) for cell in cells] for cells in zip(heads, *rows, strict=True)]
+            self._widths = [max((w for w in some if w <= _WIDEST), default=_WIDEST) for some in widths]
             self._line(heads)
         for row in rows:
             self._line(row)

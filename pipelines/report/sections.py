@@ -365,7 +365,9 @@ def integrity(analysis: Analysis) -> Html:
         "unverifiable where some are missing, absent where the format carries none."
     )
     shown = sorted(rows, key=lambda r: (-r["bad"], -r["unverifiable"], -r["batches"]))[:SHOWN]
-    return _section("integrity", "Integrity", lead, *parts, _table(analysis, "integrity", shown))
+    bad = _table(analysis, "corrupt", analysis["corrupt"][:SHOWN])
+    broken = join([tag("h3", "Checksums that do not hold"), bad, tag("h3", "By topic")]) if bad else None
+    return _section("integrity", "Integrity", lead, *parts, broken, _table(analysis, "integrity", shown))
 
 
 def delivery(analysis: Analysis) -> Html:

@@ -7,7 +7,7 @@ from pipelines.tables.delivery import DELIVERY
 from pipelines.tables.errors import ERRORS
 from pipelines.tables.findings import FINDINGS
 from pipelines.tables.health import HEALTH
-from pipelines.tables.integrity import INTEGRITY
+from pipelines.tables.integrity import CORRUPT, INTEGRITY
 from pipelines.tables.latency import ACTIVITY, DISTRIBUTION, LATENCY
 from pipelines.tables.table import BY, Ask, Column, Table
 from pipelines.tables.throughput import THROUGHPUT
@@ -15,9 +15,9 @@ from pipelines.tables.throughput import THROUGHPUT
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        LATENCY, ERRORS, THROUGHPUT, INTEGRITY, DELIVERY, CLIENTS, HEALTH, FINDINGS, ACTIVITY, DISTRIBUTION,
+        LATENCY, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, CLIENTS, HEALTH, FINDINGS, ACTIVITY, DISTRIBUTION,
     )
 }  # fmt: skip
-PRINTED = ("latency", "errors", "throughput", "integrity", "delivery", "clients", "health", "findings")
+PRINTED = ("latency", "errors", "throughput", "integrity", "corrupt", "delivery", "clients", "health", "findings")
 
 __all__ = ["BY", "PRINTED", "TABLES", "Ask", "Column", "Table"]

@@ -9,6 +9,7 @@ from pipelines.tables.table import Ask, Column, Records, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+LISTED = 10_000  # bad batches in their table
 VERDICTS = ("ok", "bad", "unverifiable", "absent")
 _KEYS = ["protocol", "topic", "role", "checksum_kind"]
 
@@ -50,3 +51,44 @@ INTEGRITY = Table(
     _integrity,
     headline=("protocol", "topic", "role", "checksum_kind", "batches", "ok", "bad", "unverifiable", "absent"),
 )
+
+
+_BAD = (
+    "protocol", "time", "topic", "partition", "position", "role", "records", "stored_bytes", "checksum_kind",
+    "checksum_stored", "checksum_computed", "outcome", "connection", "file", "packet",
+)  # fmt: skip
+
+
+def _corrupt(records: Records, ask: Ask) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    bad = records["batches"].where(F.col("verdict") == "bad")
+    return bad.select(*_BAD).orderBy("time", "file", "packet", "position").limit(LISTED)
+
+
+CORRUPT = Table(
+    "corrupt",
+    f"Batches whose checksum does not hold: one row each, the first {LISTED}. `brokerscope forensics` says what broke.",
+    (
+        Column("protocol", "kafka, pulsar or iggy"),
+        Column("time", "first byte of the batch", "time"),
+        Column("topic", "topic name"),
+        Column("partition", "partition number", "code"),
+        Column("position", "offset, or ledger:entry"),
+        Column("role", "produce, consume or replicate"),
+        Column("records", "messages in it", "count"),
+        Column("stored_bytes", "size on the wire", "bytes"),
+        Column("checksum_kind", "crc32, crc32c or xxh3-64"),
+        Column("checksum_stored", "as on the wire"),
+        Column("checksum_computed", "over the bytes captured"),
+        Column("outcome", "what the answer said of a produced batch"),
+        Column("connection", "client ip:port>server ip:port"),
+        Column("file", "where its first byte is"),
+        Column("packet", "its packet number in that file, from 1", "code"),
+    ),
+    _corrupt,
+    headline=(
+        "protocol", "topic", "position", "role", "stored_bytes", "checksum_kind", "checksum_stored",
+        "checksum_computed", "outcome", "file", "packet",
+    ),
+)  # fmt: skip
