@@ -186,7 +186,7 @@ class Resync:
         return self._unasked(search, buf, pos, end, final)
 
     def _unasked(self, search: Search, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        """Right behind a loss, answers to requests from before it: they lead to one that was asked for, or are several."""
+        """Right behind a loss, answers to requests from before it: they lead to one that was asked for, or are many."""
         starts = _chain(buf, pos, end)
         broken = starts[-1] < 0
         proven = starts[_IN_A_ROW] if len(starts) > _IN_A_ROW and 0 <= starts[_IN_A_ROW] <= end else None

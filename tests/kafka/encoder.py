@@ -26,11 +26,12 @@ def uvarint(value: int) -> bytes:
 class Encoder:
     """Random bodies of one message and version."""
 
-    def __init__(self, message: Message, version: int, rng: random.Random) -> None:
+    def __init__(self, message: Message, version: int, rng: random.Random, unknown_tags: bool = True) -> None:
         self.version = version
         self.flexible = version in message.flexible
         self.rng = rng
         self.message = message
+        self.unknown_tags = unknown_tags
 
     def body(self) -> tuple[dict[str, Any], bytes]:
         """The values, as a full decoder shows them, and their bytes."""
@@ -49,7 +50,7 @@ class Encoder:
             values[field.name], data = self.field(field)
             out += data
         if self.flexible:
-            if self.rng.random() < 0.2:
+            if self.unknown_tags and self.rng.random() < 0.2:
                 raw = self.rng.randbytes(self.rng.randrange(200))
                 values["_unknownTags"] = {1000: b64encode(raw).decode()}
                 tags.append((1000, raw))
