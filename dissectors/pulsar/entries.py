@@ -96,7 +96,7 @@ class Entries:
         batch = asked.batch
         if batch is None:
             return
-        position = told.position if told is not None and _is_stored(asked) else None
+        position = None if told is None else told.position
         messages = asked.messages or []
         if messages:
             self._held -= sum(len(message.value) for message in messages if message.value)
@@ -120,7 +120,7 @@ class Entries:
         time, place = self._locate(frame, entry.at)
         produced = noted.code == SEND
         seen = Seen(frame, entry, decoded.body, noted, entry.meta, time, place)
-        if not produced and decoded.body.HasField("message_id") and _is_stored(noted):
+        if not produced and decoded.body.HasField("message_id"):
             seen.position = position_of(decoded.body.message_id)
         self._check(seen)
         if seen.meta is None:
@@ -393,11 +393,6 @@ def position_of(message_id: Any) -> str | None:
     """`ledger:entry`; None where the broker gave none (2^64-1: a duplicate that it dropped)."""
     ledger, entry = message_id.ledgerId, message_id.entryId
     return None if ledger == _NONE and entry == _NONE else f"{signed(ledger)}:{signed(entry)}"
-
-
-def _is_stored(noted: Asked) -> bool:
-    """Whether the entry has a place in a ledger: those of non-persistent topics are all called 0:0."""
-    return noted.topic is None or not noted.topic.name.startswith("non-persistent://")
 
 
 def _within(position: str | None, place: str | None) -> str | None:

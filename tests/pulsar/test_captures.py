@@ -69,6 +69,8 @@ def test_send_and_message_of_one_entry_carry_one_checksum(path: Path) -> None:
         pytest.skip("this broker writes entries anew")
     stored: dict[tuple[Any, ...], set[str]] = collections.defaultdict(set)
     for batch in dissected(truth)["batches"]:
-        if batch["position"] and batch["topic"] and batch["verdict"] == "ok":
+        if not batch["topic"] or batch["topic"].startswith("non-persistent://"):
+            continue  # what is not stored has no place: brokers call it 0:0
+        if batch["position"] and batch["verdict"] == "ok":
             stored[batch["topic"], batch["partition"], batch["position"]].add(batch["checksum_stored"])
     assert all(len(sums) == 1 for sums in stored.values())

@@ -129,12 +129,6 @@ def test_a_producer_that_was_not_introduced_has_no_topic() -> None:
     assert (the_batch(sink).topic, sink.exchanges[0].topics) == (None, None)
 
 
-def test_entries_of_non_persistent_topics_have_no_place() -> None:
-    script = [(CLIENT, wire.subscribe(2, "non-persistent://a/b/c"))]
-    script.append((SERVER, wire.delivery(wire.entry(wire.metadata(), TEXT), 0, 0)))
-    assert the_batch(feed_every_way(PROTOCOL, script)).position is None
-
-
 # --- checksums -------------------------------------------------------------------------------------------------------
 
 

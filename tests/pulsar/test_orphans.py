@@ -1,0 +1,51 @@
+"""A SUCCESS without its request is named where the hole has one reading, and never guessed."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissectors.pulsar import PROTOCOL
+from tests.feeding import CLIENT, SERVER, feed
+from tests.pulsar import wire
+
+ID = 3_000_000_000_000_000_000
+HELLO = [(CLIENT, wire.producer()), (SERVER, wire.producing()), (CLIENT, wire.subscribe()), (SERVER, wire.success(2))]
+
+
+def named(lost: bytes, *before: tuple[int, bytes | int]) -> list[tuple[str | None, int | None]]:
+    script: list[tuple[int, bytes | int]] = [*HELLO, *before, (CLIENT, len(lost)), (SERVER, wire.success(ID))]
+    sink, _ = feed(PROTOCOL, script)
+    return [(row.api, row.correlation_id) for row in sink.exchanges if row.kind == "orphan"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "api"),
+    [
+        (wire.simple(wire.CLOSE_CONSUMER, (1, 1), (2, ID)), "CLOSE_CONSUMER"),
+        (wire.simple(wire.UNSUBSCRIBE, (1, 1), (2, ID), (3, False)), "UNSUBSCRIBE"),
+        (wire.simple(wire.CLOSE_PRODUCER, (1, 1), (2, ID)), "SUCCESS"),  # an older UNSUBSCRIBE is as long
+        (wire.subscribe(ID), "SUCCESS"),
+        (wire.flow(1), "SUCCESS"),
+    ],
+)
+def test_a_hole_that_only_one_request_fits_held_it(lost: bytes, api: str) -> None:
+    assert named(lost) == [(api, ID)]
+
+
+def test_who_has_left_does_not_close_again() -> None:
+    gone = [(CLIENT, wire.simple(wire.CLOSE_CONSUMER, (1, 1), (2, 5))), (SERVER, wire.success(5))]
+    assert named(wire.simple(wire.CLOSE_PRODUCER, (1, 1), (2, ID)), *gone) == [("CLOSE_PRODUCER", ID)]
+    assert named(wire.simple(wire.CLOSE_CONSUMER, (1, 1), (2, ID)), *gone) == [("SUCCESS", ID)]
+
+
+def test_of_two_fresh_holes_none_is_chosen() -> None:
+    lost = wire.simple(wire.CLOSE_CONSUMER, (1, 1), (2, ID))
+    assert named(lost, (CLIENT, 40), (CLIENT, wire.flow(1))) == [("SUCCESS", ID)]
+
+
+def test_an_answer_that_only_one_request_has_names_it() -> None:
+    sink, _ = feed(PROTOCOL, [(SERVER, wire.receipt(4)), (SERVER, wire.error(9))])
+    assert [(row.kind, row.api, row.api_code) for row in sink.exchanges] == [
+        ("orphan", "SEND", wire.SEND),
+        ("orphan", "ERROR", wire.ERROR),
+    ]
