@@ -20,7 +20,7 @@ from dissectors.records import PLACE_MASK, PLACE_SHIFT, Conn
 
 MARK = "\0"
 _TOKEN = re.compile(f"{MARK}([^{MARK}]*){MARK}([^{MARK}]*){MARK}")
-NAMED_COLUMNS = ("topic", "topics")  # the columns in which tokens may stand
+NAMED_COLUMNS = ("topic", "topics", "dialect")  # the columns in which tokens may stand
 _MAX_US = 253_402_300_799_999_999  # 9999-12-31: what datetime, pandas and JSON readers can hold
 
 
@@ -215,7 +215,8 @@ def has_tokens(batch: pa.RecordBatch) -> bool:
 
 def resolve(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
     """The batch with every token replaced by the name told for it, or by its fallback."""
-    times = batch.column("time").cast(pa.int64())
+    timed = "time" if "time" in batch.schema.names else "start_time"
+    times = batch.column(timed).cast(pa.int64())
     for column in NAMED_COLUMNS:
         at = batch.schema.get_field_index(column)
         if at < 0:
