@@ -21,13 +21,14 @@ from dissectors.records import Conn
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
-POLL_MESSAGES = 100
+GET_CLUSTER_METADATA, POLL_MESSAGES = 12, 100
 _LOOKED_AT = 64  # requests in flight
+LIKELY = 0.75  # confidence from which other connections may take over what is believed here …
+LAST_RESORT = 1 << 62  # … told as if later than everything (ns): what a connection knows for certain goes before
 DISCONNECTED = 8
 _ROOT, _FIRST_ROOT_ID = "iggy", 1  # the root user has id 1 up to 0.5, 0 from 0.6 on
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
 _LOGIN_APIS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
-_SDK_OF = (("0.6.", "0.4", "0.4"), ("0.7.", "0.5", "0.5"), ("0.8.", "0.6", "0.7"))  # version in login, releases
 
 
 class IggyConversation(Conversation):
@@ -49,6 +50,7 @@ class IggyConversation(Conversation):
         self._retries: dict[int, int] = {}  # status -> requests sent again after it
         self._refused: dict[tuple[int, int | None, int], int] = {}  # operation, id, size of what was refused -> status
         self._unknown: set[int] = set()
+        self._begun: int | None = None  # when the first frame came
 
     # --- what the base class asks ---
 
@@ -84,6 +86,8 @@ class IggyConversation(Conversation):
 
     def on_frame(self, frame: Frame) -> None:
         lost = self._lost(frame)
+        if self._begun is None:
+            self._begun = frame.first_ns
         if self.framing == VSR:
             self._on_vsr(frame, lost)
         elif frame.direction == CLIENT:
@@ -103,6 +107,8 @@ class IggyConversation(Conversation):
             self.emit.exchange(call, None, kind="unanswered")
         self._tell_surplus()
         self.emit.flush()
+        if self._begun is not None and self.era.confidence() >= LIKELY:
+            self.emit.tell_dialect(self._begun if self.era.settled else LAST_RESORT)
         if self.frames:
             self._tell_era()
         if self._retries:
@@ -119,7 +125,7 @@ class IggyConversation(Conversation):
             super()
             .summary()
             ._replace(
-                dialect=self.era.dialect if self.frames else None,
+                dialect=self.emit.dialect() if self.frames else None,
                 client_software=name,
                 client_version=version,
                 server_version=server,
@@ -393,6 +399,8 @@ class IggyConversation(Conversation):
             values = read.values
             self._software = (values["sdk_name"], values["sdk_version"], self._software[2])
             self._protocol_says(values["protocol_version"])
+        if call.code == GET_CLUSTER_METADATA and not self.era.settled:
+            self.era.favour(tables.span("0.7", ""), "cluster metadata asked for")
         if any(meaning.silent for meaning in tables.commands().get(call.code or 0, ())):
             self.emit.exchange(call, None, kind="oneway")
             return
@@ -400,9 +408,9 @@ class IggyConversation(Conversation):
 
     def _client_says(self, version: str) -> None:
         self._software = (self._software[0], version or None, self._software[2])
-        for prefix, since, until in _SDK_OF:
+        for prefix, releases in tables.clients():
             if version.startswith(prefix):
-                self.era.favour(tables.span(since, until), f"client version {version}")
+                self.era.favour(releases, f"client version {version}")
 
     def _protocol_says(self, version: str) -> None:
         major, minor, _ = (int(part) for part in version.split("."))

@@ -1,7 +1,7 @@
 """What a conversation learnt -> rows of records.
 
 Rows that show the dialect wait until the bytes leave one only, at most ROWS_HELD of them: a connection's rows then all
-tell the same.
+tell the same. Where a connection's bytes never settle it, those of another connection to the same server may.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import json
 from typing import Any
 
 from dissectors.conversation import Conversation, Frame
-from dissectors.iggy import batches
+from dissectors.iggy import batches, tables
 from dissectors.iggy.batches import Run, Stored, Verdict
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import Fault
 from dissectors.iggy.match import Call
-from dissectors.records import Batch, Error, Exchange, Message
+from dissectors.records import Batch, Error, Exchange, Message, endpoint
+from dissectors.sink import unresolved
 
 ROWS_HELD = 256
 _US = 1000  # ns
@@ -45,9 +46,24 @@ class Emitter:
 
     def flush(self) -> None:
         """No more evidence is waited for: the rows held get the dialect believed now."""
+        dialect = self.dialect()
         for rows, row in self._held:
-            rows.append(row._replace(dialect=self.era.dialect))
+            rows.append(row._replace(dialect=dialect))
         self._held.clear()
+
+    def dialect(self) -> str:
+        """What is spoken; while several releases remain, a token for what another connection to the server shows."""
+        era = self.era
+        return era.dialect if era.settled else unresolved(self._server_key(), era.dialect)
+
+    def tell_dialect(self, time: int) -> None:
+        """Other connections to this server may ask."""
+        self.sink.name(self._server_key(), time, self.era.dialect)
+
+    def _server_key(self) -> str:
+        server = endpoint(self.conn.server_ip, self.conn.server_port)
+        framing = tables.releases()[self.era.best].framing
+        return f"iggy-dialect/{server}/{framing}"
 
     def _put(self, rows: list[Any], row: Any) -> None:
         if self._held or not self.era.settled:

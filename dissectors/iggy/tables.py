@@ -142,3 +142,9 @@ def planes() -> dict[int, Plane]:
 def evictions() -> dict[int, tuple[str, int]]:
     """Reason of an eviction -> its name, and the error that a client's library makes of it."""
     return {int(reason): (name, int(code)) for reason, name, code in rows("evictions.tsv")}
+
+
+@cache
+def clients() -> tuple[tuple[str, int], ...]:
+    """Beginning of a client library's version -> the releases that were current with it."""
+    return tuple((prefix, span(since, until)) for prefix, since, until in rows("clients.tsv"))

@@ -24,7 +24,7 @@ DIALECTS = {
 }
 MISREAD = {
     "b8-dev-python06-mismatch",  # its client speaks 0.6
-    "b5-dev-unauthsend",  # nothing in it tells 0.5 from 0.6 but a partition number
+    "s0-dev-unauthsend",  # a send and a ping: every release to 0.4 reads them
 }
 
 pytestmark = pytest.mark.skipif(not TRUTHS, reason="no captures beside the project")

@@ -9,16 +9,23 @@ import pytest
 from dissectors.iggy import PROTOCOL
 from dissectors.options import Options
 from dissectors.records import TABLES
+from dissectors.sink import Names, Sink, resolve, to_batch
 from tests.feeding import CLIENT, feed, feed_every_way
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS, PAYLOADS, dialect, talk
 
 
+def shown(sink: Sink) -> set[str]:
+    """Dialects of the exchanges once names are put in."""
+    rows = to_batch("exchanges", sink.exchanges, sink.files, full=True)
+    return set(resolve(rows, Names(sink.names)).column("dialect").to_pylist())
+
+
 @pytest.mark.parametrize("era", ERAS)
 def test_an_era_is_told_by_its_bytes_however_they_are_cut(era: str) -> None:
     sink = feed_every_way(PROTOCOL, ERAS[era])
-    assert {row.dialect for row in sink.exchanges} == {dialect(era)}
-    assert {row.dialect for row in sink.batches} == {dialect(era)}
+    assert shown(sink) == {dialect(era)}
+    assert {row.dialect for row in sink.batches} == {row.dialect for row in sink.exchanges}
     assert not [f for f in sink.findings if f.severity != "info"]
 
 
@@ -81,3 +88,23 @@ def test_repeated_evidence_against_an_era_overturns_it() -> None:
     right = ERAS["iggy-0.7"][2:] * 3
     _, conversation = feed(PROTOCOL, [*mistaken, *right])
     assert conversation.summary().dialect == "iggy-0.7"
+
+
+def test_a_connection_that_tells_too_little_shows_what_another_to_its_server_speaks() -> None:
+    vague, _ = feed(PROTOCOL, talk((w.request(1), w.OK)))
+    told, _ = feed(PROTOCOL, ERAS["iggy-0.5"])
+    assert shown(vague) == {"iggy-0.7"}
+    vague.names += told.names
+    assert shown(vague) == {"iggy-0.5"}
+
+
+def test_what_is_certain_elsewhere_goes_before_what_is_likely_elsewhere() -> None:
+    vague, _ = feed(PROTOCOL, talk((w.request(1), w.OK)))
+    likely, _ = feed(
+        PROTOCOL, ERAS["iggy-0.4"][:2] + talk((w.request(38, w.login(version="0.6.3")), w.answer(b"\1\0\0\0")))
+    )
+    certain, _ = feed(PROTOCOL, ERAS["iggy-0.5"])
+    vague.names += likely.names
+    assert shown(vague) == {"iggy-0.4"}
+    vague.names += certain.names
+    assert shown(vague) == {"iggy-0.5"}
