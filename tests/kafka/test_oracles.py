@@ -12,6 +12,7 @@ import pytest
 
 from dissectors.kafka import schema
 from dissectors.kafka.decode import full
+from dissectors.kafka.full import uuid_text
 from tests.kafka.encoder import Encoder
 from tests.kafka.oracles import kio_bytes, kio_class, kio_differences, kio_instance, kio_messages
 
@@ -55,12 +56,14 @@ def kafka_python_classes() -> dict[str, type]:
 
 def told(value: Any) -> Any:
     """A body without what need not be told: kafka-python leaves out tagged fields that have their default."""
+    defaults = (None, [], {}, 0, -1, uuid_text(bytes(16)))
     if isinstance(value, dict):
-        return {k: told(v) for k, v in value.items() if told(v) not in (None, [], {}, 0, -1)}
+        return {k: told(v) for k, v in value.items() if told(v) not in defaults}
     return [told(v) for v in value] if isinstance(value, list) else value
 
 
 KAFKA_PYTHON = kafka_python_classes()
+KAFKA_PYTHON.pop("ApiVersionsResponse", None)  # after any error code it reads version 0
 
 
 @pytest.mark.parametrize("name", sorted(KAFKA_PYTHON))
