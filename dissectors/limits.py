@@ -15,6 +15,9 @@ class Limits:
     block_bytes: int = 8 * MIB
     """Bytes of a capture file read at once: large enough for column speed, small enough for flat memory."""
 
+    block_packets: int = 32_768
+    """Packets in a block: small ones would make columns many times larger than the bytes they come from."""
+
     packet_bytes: int = 16 * MIB
     """A packet record that announces more is not a packet: the file is damaged there."""
 
@@ -61,7 +64,7 @@ class Limits:
     pending: int = 100_000
     """Requests of one connection that may wait for their answers."""
 
-    flows: int = 75_000
+    flows: int = 150_000
     """Connections followed at once, some 10 KB each; beyond it the longest idle ones are closed early."""
 
     rows: int = 50_000

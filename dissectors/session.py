@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dissectors.capture.block import VIA, address
 from dissectors.conversation import Conversation, Protocol, Summary
@@ -17,10 +17,12 @@ from dissectors.tls import KeyLog, TlsLayer, looks_like_tls
 
 CERTAIN = 0.9
 LIKELY = 0.5
+_NO_BYTES = (bytearray(), bytearray())  # of a session that knows its protocol
+_NO_NOTES: tuple[list[Resent], list[Resent]] = ([], [])
 HINTED = 0.1  # enough where the port is one of the protocol's own
 
 Events = tuple[list[Chunk | Gap], list[Chunk | Gap]]  # of direction 0 and 1
-Notes = tuple[list[Resent], list[Resent]]
+Notes = tuple[Sequence[Resent], Sequence[Resent]]
 
 
 class Session:
@@ -51,7 +53,7 @@ class Session:
         self._keylog = keylog
         self._tls: TlsLayer | None = None
         self._waiting: Events | None = ([], [])
-        self._notes: Notes = ([], [])
+        self._notes: tuple[list[Resent], list[Resent]] = ([], [])
         self._prefix = (bytearray(), bytearray())
         self._broken = [False, False]  # a hole ended the prefix
         self._headless = False  # the first bytes are missing
@@ -61,8 +63,7 @@ class Session:
         events = self.flow.take()
         notes: Notes = (self.flow.halves[0].resent, self.flow.halves[1].resent)
         for half in self.flow.halves:
-            if half.resent:
-                half.resent = []
+            half.resent = ()
         if self._tls is not None:
             events, notes = self._decrypt(self._tls, events, notes)
         self._pass_on(events, notes)
@@ -210,7 +211,7 @@ class Session:
         protocol, client = verdict or (None, self._guess_client())
         waiting, self._waiting = self._waiting, None
         notes, self._notes = self._notes, ([], [])
-        self._prefix = (bytearray(), bytearray())
+        self._prefix = _NO_BYTES
         self._client = client
         if protocol is None or waiting is None:
             return
@@ -328,7 +329,7 @@ class Session:
 def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Notes]:
     """What a TLS layer gives, by direction."""
     plain: Events = ([], [])
-    notes: Notes = ([], [])
+    notes: tuple[list[Resent], list[Resent]] = ([], [])
     for direction, event in events:
         if isinstance(event, Resent):
             notes[direction].append(event)

@@ -94,9 +94,10 @@ def blocks(
         remaining -= len(data)
         buffer = left + data if left else data
         heads, stop, damage = walk(buffer, format, 0, limits)
-        if heads:
-            yield _raw(buffer, heads, format, link, number)
-            number += len(heads)
+        for first in range(0, len(heads), limits.block_packets):
+            some = heads[first : first + limits.block_packets]
+            yield _raw(buffer, some, format, link, number)
+            number += len(some)
         if damage or problem:
             raise TruncatedError(f"damaged after packet {number - 1}: {damage or problem}")
         left = buffer[stop:]

@@ -197,7 +197,7 @@ class Flow:
         """Bytes that were delivered before."""
         half.retransmissions += 1
         half.retransmitted_bytes += end - start
-        half.resent.append(Resent(start, end, arrival << ORDER_SHIFT))
+        half.resent += (Resent(start, end, arrival << ORDER_SHIFT),)
         if data and end > 0:
             half.compare(start, data, place, time)
 
@@ -208,7 +208,7 @@ class Flow:
         if after is not None and time - after.time > _REORDER_NS:
             half.retransmissions += 1
             half.retransmitted_bytes += end - offset
-            half.resent.append(Resent(offset, end, arrival << ORDER_SHIFT))
+            half.resent += (Resent(offset, end, arrival << ORDER_SHIFT),)
         else:
             half.out_of_order += 1
 

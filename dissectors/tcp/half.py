@@ -94,8 +94,8 @@ class Half:
         self.signatures: list[int] = []  # of the last packets; lists, for an empty deque takes ten times the room
         self.recent: list[Chunk] = []
         self.out: list[Chunk | Gap] = []
-        self.resent: list[Resent] = []
-        self.conflicts: list[Conflict] = []
+        self.resent: tuple[Resent, ...] = ()
+        self.conflicts: tuple[Conflict, ...] = ()
         self.packets = 0
         self.bytes = 0
         self.retransmissions = 0
@@ -184,7 +184,7 @@ class Half:
             at = start + differ[0]
             piece = next(i for i in reversed(range(len(chunk.starts))) if chunk.starts[i] <= at)
             length = differ[-1] - differ[0] + 1
-            self.conflicts.append(Conflict(at, length, len(differ), chunk.places[piece], place, time))
+            self.conflicts += (Conflict(at, length, len(differ), chunk.places[piece], place, time),)
 
 
 class History:
