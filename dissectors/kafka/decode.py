@@ -90,6 +90,9 @@ class Spoken:
         self.request_tags = request is not None and version in request.flexible
         self.response_tags = self.request_tags and key != API_VERSIONS
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return spoken, (self.key, self.version)
+
     @cached_property
     def skim_request(self) -> Skimmer:
         return skimmer(f"{self.api}Request", self.version)

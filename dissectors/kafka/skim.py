@@ -12,7 +12,6 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dissectors.kafka import schema
@@ -136,7 +135,6 @@ class SkimWriter(Writer):
             "new": tuple.__new__,
             "ENDED": (struct.error, IndexError, MalformedError),
             "NO_ID": bytes(16),
-            "NOTHING": MappingProxyType({}),
         }
 
     def skimmer(self) -> Skimmer:
@@ -160,7 +158,7 @@ class SkimWriter(Writer):
         lists = {name: name if name in used else "()" for name in _LISTS}
         values = ", ".join(f"{key!r}: {var}" for key, var in self.found.items())
         parts = ["whole", lists["topics"], "count", lists["sets"], lists["faults"], lists["names"], "throttle"]
-        parts += [lists["pairs"], lists["forgotten"], f"{{{values}}}" if values else "NOTHING"]
+        parts += [lists["pairs"], lists["forgotten"], f"{{{values}}}" if values else "{}"]
         self.line(f"return new(Skim, ({', '.join(parts)}))")
         return self.compile("skim", "d, p, end")
 

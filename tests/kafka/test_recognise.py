@@ -1,0 +1,95 @@
+"""Kafka is told from other protocols by what it says, on any port and from any point."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors.kafka import PROTOCOL
+from tests.feeding import CLIENT, SERVER, feed
+from tests.kafka.wire import any_body, batch, fetch, fetched, produce, produced, record, request, response
+
+CERTAIN = 0.9
+ONE = batch([record(0, None, b"value")])
+HELLO = request(18, 3, 0, b"\x05java\x063.7.0\0")
+VERSIONS = struct.pack(">hi", 0, 20) + b"".join(struct.pack(">hhh", key, 0, key % 5) for key in range(20))
+
+
+def test_one_request_is_enough() -> None:
+    for data in (
+        HELLO,
+        produce(1, {("a", 0): ONE}),
+        fetch(7, [("a", [0])]),
+        request(3, 0, 1, struct.pack(">i", 0), None),
+    ):
+        assert PROTOCOL.recognise(data, b"", False) >= CERTAIN
+
+
+def test_a_request_without_its_end_is_enough_where_it_has_a_client_id() -> None:
+    assert PROTOCOL.recognise(produce(1, {("a", 0): ONE})[:24], b"", False) >= CERTAIN
+
+
+def test_fewer_bytes_than_a_header_are_not_enough_and_not_refused() -> None:
+    for n in range(1, 14):
+        assert 0 < PROTOCOL.recognise(HELLO[:n], b"", False) < CERTAIN
+
+
+def test_a_request_is_found_in_the_middle_of_a_stream() -> None:
+    data = random.Random(1).randbytes(500) + fetch(7, [("a", [0])])
+    assert PROTOCOL.recognise(data, b"", True) >= CERTAIN
+    assert PROTOCOL.recognise(data, b"", False) < CERTAIN
+
+
+def test_lengths_and_ids_alone_are_never_certain_but_a_list_of_versions_is() -> None:
+    answers = b"".join(produced(i, [("a", 0, 0, 1)]) for i in range(5))
+    assert 0 < PROTOCOL.recognise(b"", answers, True) < CERTAIN
+    assert PROTOCOL.recognise(b"", response(18, 0, 0, VERSIONS), True) >= CERTAIN
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(200)),  # TLS
+        b"\x00\x00\x00\x2a\x00\x00\x00\x26\x08\x02\x12\x22\x0a\x055.0.0\x1a\x00\x20\x15" + bytes(30),  # Pulsar CONNECT
+        b"\x00\x00\x00\x09\x00\x00\x00\x05\x08\x12\x92\x01\x00" * 4,  # Pulsar PING
+        b"\x04\x00\x00\x00\x01\x00\x00\x00" * 5,  # Iggy ping
+        b"\x1a\x00\x00\x00\x26\x00\x00\x00\x04iggy\x04iggy" + bytes(20),  # Iggy login
+        bytes(200),
+        b"\xff" * 200,
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+    ],
+)
+def test_other_protocols_are_not_claimed(foreign: bytes) -> None:
+    for midstream in (False, True):
+        assert PROTOCOL.recognise(foreign, b"", midstream) < CERTAIN
+        assert PROTOCOL.recognise(b"", foreign, midstream) < CERTAIN
+
+
+@given(st.binary(max_size=400), st.binary(max_size=400), st.booleans())
+def test_random_bytes_are_judged_without_an_error(client: bytes, server: bytes, midstream: bool) -> None:
+    assert 0 <= PROTOCOL.recognise(client, server, midstream) <= 1
+
+
+def test_certainty_does_not_fall_as_bytes_come() -> None:
+    data = HELLO + produce(1, {("a", 0): ONE}) + fetch(7, [("a", [0])])
+    seen = [PROTOCOL.recognise(data[:n], b"", False) for n in range(1, len(data))]
+    assert seen == sorted(seen)
+
+
+def test_a_conversation_can_be_carried_elsewhere_between_any_two_frames() -> None:
+    script = [
+        (CLIENT, HELLO),
+        (SERVER, response(18, 3, 0, any_body("ApiVersionsResponse", 3, 1))),
+        (CLIENT, fetch(1, [("a", [0])], (0, 0))),
+        (SERVER, fetched(1, {("a", 0): ONE}, session=5)),
+        (CLIENT, produce(2, {("a", 0): ONE})),
+    ]
+    for n in range(len(script) + 1):
+        _, talk = feed(PROTOCOL, script[:n])
+        assert pickle.loads(pickle.dumps(talk)).frames == talk.frames
