@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 
 from dissectors.checksum import CRC32, NONE, XXH3, compute, shown
 from dissectors.iggy.kinds import MalformedError, need, plain_headers, typed_headers
-from dissectors.iggy.mend import mended
+from dissectors.iggy.mend import MENDABLE, mended, moved
 
 _U32 = Struct("<I")
 _SEND_A = Struct("<QQI")
@@ -262,6 +262,44 @@ def _read_batches(form: Format, buf: bytes, pos: int, end: int, limit: int, coun
 
 
 def _read_batch(buf: bytes, pos: int, end: int, limit: int) -> Stored:
+    try:
+        return _batch_as_told(buf, pos, end, limit)
+    except MalformedError:
+        batch = _mended_batch(buf, pos, end) if limit >= end else None
+        if batch is None:
+            raise
+        return batch
+
+
+def _mended_batch(buf: bytes, pos: int, end: int) -> Stored | None:
+    """The batch with one bit of its length or count flipped, if its checksum holds so."""
+    work = bytearray(buf[pos : min(end, pos + MENDABLE)])
+    if len(work) < BATCH_HEADER:
+        return None
+    for at in (*range(32, 40), *range(48, 52)):
+        for bit in range(8):
+            work[at] ^= 1 << bit
+            batch = _if_sound(work)
+            if batch is not None:
+                messages = [moved(message, pos) for message in batch.messages]
+                return batch._replace(start=pos, end=batch.end + pos, messages=messages)
+            work[at] ^= 1 << bit
+    return None
+
+
+def _if_sound(work: bytearray) -> Stored | None:
+    length, count = int.from_bytes(work[32:40], "little"), int.from_bytes(work[48:52], "little")
+    if not count * FRAME_HEADER <= length - BATCH_HEADER <= len(work) - BATCH_HEADER:
+        return None
+    data = bytes(work)
+    try:
+        batch = _batch_as_told(data, 0, len(data), len(data))
+    except MalformedError:
+        return None
+    return batch if verify_batch(batch, data, len(data)).verdict == "ok" else None
+
+
+def _batch_as_told(buf: bytes, pos: int, end: int, limit: int) -> Stored:
     at = need(pos, BATCH_HEADER, min(end, limit), "batch header")
     partition, base, base_time, origin, length, checksum, count = _BATCH.unpack_from(buf, pos)
     if length < BATCH_HEADER:
