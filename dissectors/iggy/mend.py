@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Walk = Callable[[bytes, int, int], "Msg"]
 """(buf, pos, end) -> the message there."""
 
+MENDABLE = 1 << 22  # bytes of a message or batch that are searched: every neighbour is hashed
 _LENGTHS_BYTES = 8  # two u32, side by side
 
 
@@ -55,21 +56,26 @@ def _neighbour(walk: Walk, kind: str, buf: bytes, pos: int, end: int, lengths: i
     """The message at pos with one bit of its lengths flipped, if its checksum holds so."""
     if pos + lengths + _LENGTHS_BYTES > end:
         return None
-    work = bytearray(buf[pos:end])
+    work = bytearray(buf[pos : min(end, pos + MENDABLE)])
     for at in range(lengths, lengths + _LENGTHS_BYTES):
         for bit in range(8):
             work[at] ^= 1 << bit
             message = _message(walk, bytes(work), 0, len(work)) if _fits(work, lengths) else None
             if message is not None and compute(kind, memoryview(work)[message.covered : message.end]) == message.stored:
-                return message._replace(
-                    start=pos,
-                    covered=message.covered + pos,
-                    end=message.end + pos,
-                    payload=message.payload + pos,
-                    headers=message.headers + pos,
-                )
+                return moved(message, pos)
             work[at] ^= 1 << bit
     return None
+
+
+def moved(message: Msg, by: int) -> Msg:
+    """A message that lies `by` bytes further on."""
+    return message._replace(
+        start=message.start + by,
+        covered=message.covered + by,
+        end=message.end + by,
+        payload=message.payload + by,
+        headers=message.headers + by,
+    )
 
 
 def _fits(work: bytearray, lengths: int) -> bool:

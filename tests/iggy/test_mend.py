@@ -45,3 +45,35 @@ def test_a_run_that_no_length_mends_stays_malformed() -> None:
 def test_a_missing_end_is_not_mended() -> None:
     run = batches.read("poll_56_xxh3", RUN, 0, len(RUN), STARTS[2], 3)
     assert len(run.messages) == 2
+
+
+def frame(number: int, payload: bytes) -> bytes:
+    """A message of a VSR batch."""
+    body = struct.pack("<QQIIIIQ", number, 0, number, 0, 0, len(payload), 0) + payload
+    return struct.pack("<Q", compute(XXH3, body)) + body
+
+
+FRAMES = [frame(i, text) for i, text in enumerate(TEXTS)]
+
+
+def vsr_batch() -> bytes:
+    frames = b"".join(FRAMES)
+    head = struct.pack("<QQQQQ", 1, 100, 5, 6, 256 + len(frames))
+    count = struct.pack("<I", len(FRAMES))
+    sums = b"".join(f[:8] for f in FRAMES)
+    return head + struct.pack("<Q", compute(XXH3, head + count + sums)) + count + bytes(204) + frames
+
+
+@pytest.mark.parametrize("at", [*range(32, 40), *range(48, 52), 256 + 32, 256 + 36, 256 + 37])
+@pytest.mark.parametrize("bit", range(8))
+def test_every_bit_of_a_vsr_batchs_length_and_count_is_detected(at: int, bit: int) -> None:
+    data = bytearray(vsr_batch())
+    whole = batches.read("batch", bytes(data), 0, len(data), len(data), 3)
+    assert batches.verify_batch(whole.batches[0], bytes(data), len(data)).verdict == "ok"
+    data[at] ^= 1 << bit
+    run = batches.read("batch", bytes(data), 0, len(data), len(data), 3)
+    (batch,) = run.batches
+    assert [(m.start, m.end) for m in batch.messages] == [(m.start, m.end) for m in whole.messages]
+    assert batches.verify_batch(batch, bytes(data), len(data)).verdict == "bad"
+    found = list(batches.suspects(run, batch, batch.messages, bytes(data)))
+    assert len(found) == 1
