@@ -115,6 +115,8 @@ def count(data: bytes, start: int, size: int, known: int, limit: int) -> tuple[i
         if not attributes & _CONTROL:
             total += max(0, records)
         newest = max(newest, latest)
+    if start >= end:
+        return total, newest
     try:
         for unit in units(data, start, end - start, known, limit, lenient=True):
             total += unit.records or 0

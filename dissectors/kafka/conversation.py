@@ -25,10 +25,10 @@ from dissectors.kafka.decode import (
     Full,
     Spoken,
     after_tags,
-    skimmed,
     spoken,
+    within,
 )
-from dissectors.kafka.emit import CONSUME, METADATA_TOPIC_ID, REPLICATE, Answer, Emitter, to_json
+from dissectors.kafka.emit import CONSUME, METADATA_TOPIC_ID, REPLICATE, Emitter, to_json
 from dissectors.kafka.emit import PRODUCE as PRODUCED
 from dissectors.kafka.frames import Resync, measure_request, measure_response, plausible_request
 from dissectors.kafka.match import Call, Waiting
@@ -161,7 +161,7 @@ class KafkaConversation(Conversation):
             )
         if key == PRODUCE and call.values.get("acks") == 0:
             self._produced(call, {}, None)
-            self.emit.exchange("oneway", call, Answer())
+            self.emit.exchange("oneway", call)
             return
         dropped = self.waiting.add(call)
         if dropped is not None:
@@ -173,7 +173,9 @@ class KafkaConversation(Conversation):
         try:
             if said.request_tags:
                 body = after_tags(data, body)
-            skim = skimmed(said.skim_request, data, body, have)
+            skim = said.skim_request(data, body, have)
+            if not skim.whole:
+                skim = within(said.skim_request, data, body, have)
             if self.sink.full:
                 whole = said.full_request(data, body, have)
                 if said.key == ENVELOPE:
@@ -200,19 +202,22 @@ class KafkaConversation(Conversation):
 
     def _carried(self, frame: Frame, call: Call, skim: Skim) -> None:
         """Count the records of a Produce, and look at its batches while its bytes are there."""
-        call.records = 0
-        call.payload_bytes = sum(records.size for records in skim.sets)
-        known = min(frame.known, frame.end)
+        total = size = 0
+        known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
+        carried = []
         for records in skim.sets:
-            if self.emit.looks:
-                seen = self.emit.look(frame, records, lenient=False)
-                if self.watch is not None:
-                    self.watch.batches(frame, PRODUCED, records.topic, records.partition, seen)
-                call.batches.append((records.topic, records.partition, seen))
-                call.records += sum(batch.unit.records or 0 for batch in seen)
-            else:
-                limit = self.options.limits.decompressed_bytes
-                call.records += batches.count(frame.data, records.start, records.size, known, limit)[0]
+            size += records.size
+            if not self.emit.looks:
+                total += batches.count(frame.data, records.start, records.size, known, limit)[0]
+                continue
+            seen = self.emit.look(frame, records, lenient=False)
+            total += sum(batch.unit.records or 0 for batch in seen)
+            carried.append((records.topic, records.partition, seen))
+            if self.watch is not None:
+                self.watch.batches(frame, PRODUCED, records.topic, records.partition, seen)
+        call.records, call.payload_bytes = total, size
+        if carried:
+            call.batches = carried
 
     def _produced(self, call: Call, codes: dict[Any, int], bases: dict[Any, int] | None) -> None:
         """Tell the batches of a Produce, now that it is known what became of them."""
@@ -232,7 +237,7 @@ class KafkaConversation(Conversation):
     def _on_response(self, frame: Frame) -> None:
         data, start = frame.data, frame.start
         if self.tokens:
-            self.emit.exchange("call", self.tokens.pop(0), Answer(frame))
+            self.emit.exchange("call", self.tokens.pop(0), frame)
             return
         have = min(frame.end, frame.known)
         if have - start < 8:
@@ -250,7 +255,7 @@ class KafkaConversation(Conversation):
         self._answered = True
         said = call.spoken
         if said is None or not said.known:
-            self.emit.exchange("call", call, Answer(frame))
+            self.emit.exchange("call", call, frame)
             return
         self._answer(frame, call, said, start + 8, have)
 
@@ -264,7 +269,7 @@ class KafkaConversation(Conversation):
         call = Call(frame, said, correlation_id, ids[0] if len(ids) == 1 else None)
         call.seen = False
         if said is None:
-            self.emit.exchange("orphan", call, Answer(frame))
+            self.emit.exchange("orphan", call, frame)
             return
         if said not in self._spoken:
             call.version = None  # the API is sure, the version is not
@@ -288,7 +293,9 @@ class KafkaConversation(Conversation):
         try:
             if said.response_tags:
                 body = after_tags(data, body)
-            skim = skimmed(said.skim_response, data, body, have)
+            skim = said.skim_response(data, body, have)
+            if not skim.whole:
+                skim = within(said.skim_response, data, body, have)
             if self.sink.full:
                 whole = said.full_response(data, body, have)
                 if said.key == ENVELOPE:
@@ -300,7 +307,7 @@ class KafkaConversation(Conversation):
         except NOT_DECODED:
             self._malformed(frame, said, "response", ENDS_EARLY)
             self._produced(call, {}, None)
-            self.emit.exchange(kind, call, Answer(frame))
+            self.emit.exchange(kind, call, frame)
             return
         if not skim.whole and not self.sink.full:
             self._malformed(frame, said, "response", ENDS_EARLY)
@@ -316,8 +323,9 @@ class KafkaConversation(Conversation):
                 failed = bool(faults) and faults[0].scope == "request"
                 self.sessions.answer(call.values, call.session, skim.values.get("sessionId"), failed)
         elif said.key == PRODUCE:
-            codes = {(f.topic, f.partition): f.code for f in faults}
-            self._produced(call, codes, {(topic, partition): base for topic, partition, base in skim.pairs})
+            if call.batches:
+                codes = {(f.topic, f.partition): f.code for f in faults}
+                self._produced(call, codes, {(topic, partition): base for topic, partition, base in skim.pairs})
         elif said.key == JOIN_GROUP and self.watch is not None and not faults:
             self.watch.joined(frame, str(call.values.get("groupId")), skim.values.get("generationId"))
         elif said.key == SASL_HANDSHAKE and said.version == 0 and not faults:
@@ -328,18 +336,16 @@ class KafkaConversation(Conversation):
         self.emit.exchange(
             kind,
             call,
-            Answer(
-                frame,
-                status,
-                faults,
-                skim.topics if call.session is None else (),
-                skim.partitions,
-                skim.throttle_ms,
-                records,
-                payload,
-                long_poll,
-                text,
-            ),
+            frame,
+            status,
+            faults,
+            skim.topics if call.session is None else (),
+            skim.partitions,
+            skim.throttle_ms,
+            records,
+            payload,
+            long_poll,
+            text,
         )
 
     def _fetched(self, frame: Frame, call: Call, said: Spoken, skim: Skim) -> tuple[int, int, int]:
@@ -396,7 +402,7 @@ class KafkaConversation(Conversation):
 
     def _unanswered(self, call: Call, complete: bool | None) -> None:
         self._produced(call, {}, None)
-        self.emit.exchange("unanswered", call, Answer(), complete=complete)
+        self.emit.exchange("unanswered", call, complete=complete)
 
     def _full(self, frame: Frame, said: Spoken, what: str, full: Full) -> str:
         """A body as JSON; what is odd about it becomes a finding."""

@@ -69,10 +69,9 @@ def is_sensible(value: Any, name: str = "") -> bool:
     return True
 
 
-def skimmed(skim: Skimmer, data: bytes, start: int, end: int) -> Skim:
-    """Skim a message that ends at `end`; of one that does not fit, nothing that lies beyond."""
-    found = skim(data, start, end)
-    return found if found.whole or end >= len(data) else skim(data[:end], start, end)
+def within(skim: Skimmer, data: bytes, start: int, end: int) -> Skim:
+    """Skim a message that does not fit into its frame: nothing that lies beyond `end` is looked at."""
+    return skim(data[:end], start, end)
 
 
 class Spoken:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 HEAD = REQUEST_HEAD.size  # 14
 MAX_FRAME = 256 << 20
 _HIGHEST_KEY, _HIGHEST_VERSION = 999, 99  # higher ones will not come in the life of this code
+_NO_CLIENT_ID = (7, 0)  # ControlledShutdown v0
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
 _SAMPLE = 1 << 12  # of a larger one so much is looked at
 _IN_A_ROW = 3  # frames that lead from one to the next are no chance
@@ -47,25 +48,24 @@ _NOT_TEXT = re.compile(rb"[\x00-\x1f\x7f]")
 
 def measure_request(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> int:
     """Size of the request at buf[pos]. With `raw` it may be a bare SASL token."""
-    if end - pos < 4:
+    have = end - pos
+    if have < 4:
         return MORE
+    if have >= HEAD and not raw:
+        size, key, version, _, client = REQUEST_HEAD.unpack_from(buf, pos)
+        fits = -1 <= client <= size - 10 or (key, version) == _NO_CLIENT_ID
+        if 8 <= size <= limit and 0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_VERSION:
+            return 4 + size if fits or size < 10 else INVALID
+        return INVALID
     size = int.from_bytes(buf[pos : pos + 4], "big")
-    if size > limit:
+    if size > limit or (size < 8 and not raw):
         return INVALID
     if raw:
         return 4 + size
-    if size < 8:
-        return INVALID
-    if end - pos < min(HEAD, 4 + size):
+    if have < min(HEAD, 4 + size):
         return MORE
     key, version = (buf[pos + 4] << 8) | buf[pos + 5], (buf[pos + 6] << 8) | buf[pos + 7]
-    if key > _HIGHEST_KEY or version > _HIGHEST_VERSION:
-        return INVALID
-    if size >= 10 and spoken(key, version).has_client_id:
-        client = (buf[pos + 12] << 8) | buf[pos + 13]
-        if client > size - 10 and client != 0xFFFF:
-            return INVALID
-    return 4 + size
+    return 4 + size if key <= _HIGHEST_KEY and version <= _HIGHEST_VERSION else INVALID
 
 
 def measure_response(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> int:

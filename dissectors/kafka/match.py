@@ -8,50 +8,33 @@ request that waits with an id is meant. A Produce with acks=0 has no answer and 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dissectors.conversation import Frame
 from dissectors.kafka.decode import Spoken
-from dissectors.kafka.skim import RecordSet, Topic
+from dissectors.kafka.skim import Topic
 
 if TYPE_CHECKING:
-    from dissectors.kafka.batches import Unit
-
-Carried = tuple[RecordSet, "Unit", tuple[Any, ...]]
-"""A batch in a request: its place in the request, what its header says, and the row's columns known so far."""
+    from dissectors.kafka.emit import Seen
+    from dissectors.kafka.sessions import Session
 
 
 class Call:
     """A request: what is kept of it until its answer comes. No bytes of the frame are kept."""
 
-    __slots__ = (
-        "batches",
-        "client_id",
-        "complete",
-        "correlation_id",
-        "first_ns",
-        "inner",
-        "last_ns",
-        "newest",
-        "pairs",
-        "partitions",
-        "payload_bytes",
-        "place",
-        "records",
-        "resent",
-        "seen",
-        "session",
-        "size",
-        "spoken",
-        "text",
-        "topics",
-        "values",
-        "version",
-    )
+    seen = True  # False: the request was not captured, all times are its answer's
+    topics: Sequence[Topic] = ()
+    partitions = 0
+    records: int | None = None
+    payload_bytes: int | None = None
+    batches: Sequence[tuple[Topic, int, Sequence[Seen]]] = ()  # (topic, partition, batches) of a Produce
+    values: Mapping[str, Any] = {}
+    text: str | None = None
+    session: Session | None = None
+    inner: dict[str, Any] | None = None  # the request in an envelope, decoded
 
     def __init__(self, frame: Frame, spoken: Spoken | None, correlation_id: int | None, client_id: str | None) -> None:
-        self.seen = True  # False: the request was not captured, all times are its answer's
         self.spoken = spoken
         self.version = spoken.version if spoken else None
         self.correlation_id = correlation_id
@@ -62,16 +45,6 @@ class Call:
         self.place = frame.place
         self.resent = frame.resent
         self.complete = frame.complete
-        self.topics: Sequence[Topic] = ()
-        self.partitions = 0
-        self.records: int | None = None
-        self.payload_bytes: int | None = None
-        self.batches: list[Any] = []
-        self.pairs: Sequence[tuple[Any, ...]] = ()
-        self.values: Any = {}
-        self.text: str | None = None
-        self.session: Any = None
-        self.inner: dict[str, Any] | None = None  # the request in an envelope, decoded
 
 
 class Waiting:
