@@ -5,6 +5,7 @@
     narrow.py       bursts that the CRC leaves open, narrowed by the TCP sum
     fields.py       the field and record that a byte falls into
     attribution.py  who broke it, and which evidence says so
+    oddities.py     batches that contradict each other though their checksums are right
     cases.py        one Case a bad checksum: all of this together
     report.py       as JSON objects, as text for an incident report, as files
 

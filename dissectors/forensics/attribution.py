@@ -107,6 +107,9 @@ def _copies(evidence: Evidence, verdict: Attribution) -> None:
 def _sums(evidence: Evidence, verdict: Attribution) -> None:
     if verdict.where != UNDECIDED or not evidence.carried:
         return
+    headers = [evidence.names[segment.place] for segment in evidence.carried if segment.sums.ip == WRONG]
+    if headers:
+        verdict.because.append(f"The IPv4 header checksum of {_list(headers)} is wrong as well")
     by_state: dict[str, list[str]] = {}
     for segment in evidence.carried:
         by_state.setdefault(segment.sums.tcp, []).append(evidence.names[segment.place])

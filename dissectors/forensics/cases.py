@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 
 from dissectors.checksum import XXH3, compute, shown
 from dissectors.checksum.diagnosis import UNKNOWN, Diagnosis, Flip
-from dissectors.checksum.locate import locate
+from dissectors.checksum.locate import CERTAIN, locate
 from dissectors.engine import Run
 from dissectors.forensics import fields
 from dissectors.forensics.attribution import Attribution, Copy, Evidence, attribute
 from dissectors.forensics.narrow import narrow
+from dissectors.forensics.oddities import oddities
 from dissectors.forensics.packets import Carriers, Segment, gather
-from dissectors.forensics.sums import judge
+from dissectors.forensics.sums import WRONG, judge
 from dissectors.options import Options
 from dissectors.records import PLACE_MASK, PLACE_SHIFT
 from dissectors.sink import Suspect
@@ -32,8 +33,8 @@ TROUBLES = 1000  # findings remembered
 
 _KEYS = ("site", "connection", "incarnation", "stream_offset")
 _SIGHTING = (
-    *_KEYS, "role", "topic", "partition", "base_offset", "position", "producer", "producer_epoch", "base_sequence",
-    "checksum_stored", "verdict", "outcome", "correlation_id", "time", "file", "packet",
+    *_KEYS, "role", "format", "topic", "partition", "base_offset", "position", "producer", "producer_epoch",
+    "base_sequence", "checksum_stored", "verdict", "outcome", "correlation_id", "time", "file", "packet",
 )  # fmt: skip
 _REACTION = re.compile("corrupt|checksum|crc", re.I)
 _NOT_CHECKSUMS = ("bad_checksum", "gap", "resync")  # findings that are told elsewhere
@@ -114,6 +115,14 @@ class Investigation:
         rows = batch.filter(pc.and_(severe, other))
         self.troubles += rows.slice(0, TROUBLES - len(self.troubles)).to_pylist()
 
+    def oddities(self) -> Iterator[str]:
+        """What does not fit although the checksums are right, a sentence each."""
+        for finding in self.troubles:
+            place = "" if finding["file"] is None else f" ({finding['file']} packet {finding['packet']})"
+            yield f"{finding['kind']}: {finding['message']}{place}"
+        if self._sightings:
+            yield from oddities(pa.Table.from_batches(self._sightings))
+
     def cases(self) -> Iterator[Case]:
         """The second pass; in order of time."""
         suspects = list(
@@ -144,9 +153,13 @@ class Investigation:
         copies = _copies(suspect, carriers)
         diagnosis = _by_copy(diagnosis, suspect, copies)
         taken = {place for _, place, _ in suspect.pieces}
-        diagnosis = narrow(diagnosis, suspect, [s for s in carriers.segments if s.place in taken])
+        delivered_by = [s for s in carriers.segments if s.place in taken]
         flips = [(_in_unit(suspect, flip), flip) for flip in diagnosis.flips]
         corrected = _corrected(suspect, flips) if diagnosis.verified else None
+        if corrected is None or not _agrees(diagnosis, delivered_by, suspect, corrected):
+            diagnosis = narrow(diagnosis, suspect, delivered_by)
+            flips = [(_in_unit(suspect, flip), flip) for flip in diagnosis.flips]
+            corrected = _corrected(suspect, flips) if diagnosis.verified else None
         parts = fields.parts(suspect, corrected or suspect.unit)
         located = diagnosis.verified and diagnosis.candidates <= 1 and bool(flips)
         delivered = {
@@ -306,6 +319,12 @@ def _by_copy(diagnosis: Diagnosis, suspect: Suspect, copies: Sequence[Copy]) -> 
     pattern = OVERWRITTEN if diagnosis.pattern == UNKNOWN else diagnosis.pattern
     note = f"{len(flips)} bytes differ from a copy of the packet whose bytes fit the checksum"
     return Diagnosis(pattern, tuple(flips), True, 1, note)
+
+
+def _agrees(diagnosis: Diagnosis, segments: Sequence[Segment], suspect: Suspect, corrected: bytes) -> bool:
+    """Whether the TCP sums have nothing against this correction, or it is too simple to be doubted."""
+    wrong = [segment for segment in segments if segment.sums.tcp == WRONG]
+    return diagnosis.chance <= CERTAIN or WRONG not in _mended(wrong, suspect, corrected).values()
 
 
 def _mended(segments: Any, suspect: Suspect, corrected: bytes) -> dict[int, str]:

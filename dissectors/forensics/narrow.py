@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dissectors.checksum.diagnosis import BURST, UNKNOWN, ZEROED, Diagnosis, Flip
+from dissectors.checksum.diagnosis import BURST, SINGLE_BIT, STORED, ZEROED, Diagnosis, Flip
 from dissectors.checksum.linear import POLYNOMIALS, crc_of
-from dissectors.checksum.locate import DOUBTFUL, SURE
+from dissectors.checksum.locate import DOUBTFUL
 from dissectors.forensics.packets import Segment
 from dissectors.forensics.sums import WRONG, fold, summed
 from dissectors.sink import Suspect
@@ -24,9 +24,8 @@ Ints = npt.NDArray[np.int64]
 
 
 def narrow(diagnosis: Diagnosis, suspect: Suspect, segments: list[Segment]) -> Diagnosis:
-    """A better diagnosis, where the TCP sum of one of these packets gives one."""
-    open_still = diagnosis.pattern == UNKNOWN or not diagnosis.verified or diagnosis.chance > SURE
-    if not open_still or suspect.kind not in POLYNOMIALS or len(suspect.covered) != 1:
+    """A better diagnosis than one that is open or that the TCP sums contradict, if one of these packets gives one."""
+    if diagnosis.pattern in (SINGLE_BIT, STORED) or suspect.kind not in POLYNOMIALS or len(suspect.covered) != 1:
         return diagnosis
     for segment in segments:
         found = _in_segment(suspect, segment) if segment.sums.tcp == WRONG and segment.payload_at is not None else None

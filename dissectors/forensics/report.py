@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dissectors.checksum import shown
-from dissectors.forensics.cases import Case, Investigation
+from dissectors.forensics.cases import Case
 
 _ROW = (
     "protocol", "checksum_kind", "role", "topic", "partition", "base_offset", "position", "connection", "incarnation",
@@ -91,15 +91,6 @@ def as_text(case: Case, number: int) -> str:
 def _sighting(row: dict[str, Any]) -> str:
     what = row.get("name") or f"{row['role']}, {row['verdict']}"
     return f"{what} in {row['file']} packet {row['packet']} ({row['why']})"
-
-
-def troubles(investigation: Investigation) -> str:
-    """What else does not fit, though a checksum may be right: one line a finding."""
-    lines = []
-    for row in investigation.troubles:
-        place = "" if row["file"] is None else f" ({row['file']} packet {row['packet']})"
-        lines.append(f"{row['kind']}: {row['message']}{place}")
-    return "\n".join(lines)
 
 
 def display_filter(cases: Iterable[Case]) -> str:

@@ -78,9 +78,9 @@ def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:
 
     if len(cases) > 1:
         print(f"\nAll of them in Wireshark: {report.display_filter(cases)}")
-    rest = report.troubles(investigation)
+    rest = list(investigation.oddities())
     if rest:
-        print(f"\nWhat else does not fit:\n{rest}")
+        print("\nWhat else does not fit:", *rest, sep="\n")
 
 
 def _verdicts(counts: collections.Counter[tuple[str, str, str]]) -> str:
