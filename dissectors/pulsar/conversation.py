@@ -22,6 +22,7 @@ from dissectors.pulsar.commands import (
     FIRST,
     PAYLOAD,
     PRODUCER_SUCCESS,
+    SEND_ERROR,
     SEND_RECEIPT,
     SPACES,
     SUCCESS,
@@ -32,7 +33,7 @@ from dissectors.pulsar.commands import (
 from dissectors.pulsar.decode import Decoded, decode, first_number, to_dict
 from dissectors.pulsar.emit import Emitter, signed
 from dissectors.pulsar.entries import Entries, position_of
-from dissectors.pulsar.errors import Fault, fault
+from dissectors.pulsar.errors import Fault, fault, may_fail
 from dissectors.pulsar.match import Asked, Key, Matcher
 from dissectors.pulsar.meaning import Meaning
 from dissectors.pulsar.orphans import Orphans
@@ -42,6 +43,7 @@ from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 NOBODY = -1  # the request_id, 2^64-1, of what answers no request
+_ALWAYS_ERRORS = frozenset((ERROR, SEND_ERROR))
 _BROKERS_TELL = frozenset((CLOSE_PRODUCER, CLOSE_CONSUMER))  # clients ask for it, brokers just say so
 
 
@@ -61,6 +63,7 @@ class PulsarConversation(Conversation):
         self._full = sink.full and "exchanges" in sink.tables
         self.orphans = Orphans()
         self._ends = 0  # stream offset at which the client's last frame ended
+        self._maimed = 0  # requests whose id was not captured
         self._newcomers: set[int] = set()  # types that no table knows, and that were told
 
     # --- frames ---
@@ -126,6 +129,9 @@ class PulsarConversation(Conversation):
         self._describe(asked, frame, decoded, command)
         if decoded.body is not None:
             self._learn(frame, command, decoded.body, asked, asked)
+        if key is None and decoded.cut and SPACES[command.code][0]:
+            self._maimed += 1
+            key = (SPACES[command.code][0], None)  # its id was not captured
         if key is None:
             self._give_up(asked)
         else:
@@ -142,16 +148,20 @@ class PulsarConversation(Conversation):
         body = decoded.body
         key = _key(command, body)
         told = self._noted(frame, decoded, command, key)
-        open_key = self._answered(frame, command, key)
+        open_key = self._answered(frame, command, key, decoded.cut)
         asked = None if open_key is None else self.matcher.peek(frame.direction, open_key)
         error = None
         if body is not None:
             error = fault(body)
             self._learn(frame, command, body, told, asked or told)
+        if error is None and command.code in _ALWAYS_ERRORS:
+            error = Fault(None, None, None)  # which one was not captured
+        if decoded.cut and error is None and may_fail(command.code):
+            told.status = "unknown"  # what would tell of an error was not captured
         if open_key is None or asked is None:
             self._describe(told, frame, decoded, command)
             self._unasked(frame, told, command, part, key, error)
-        elif command.code == PRODUCER_SUCCESS and not body.producer_ready:
+        elif command.code == PRODUCER_SUCCESS and body is not None and not body.producer_ready:
             asked.waits = True  # the producer is queued for an exclusive topic: the answer proper is still to come
             told.topic, told.topics, told.partitions = asked.topic, asked.topics, asked.partitions
             self.emit.told(frame.direction, told)
@@ -206,16 +216,19 @@ class PulsarConversation(Conversation):
         if overdue is not None:
             self._give_up(overdue)
 
-    def _answered(self, frame: Frame, command: Command, key: Key | None) -> Key | None:
+    def _answered(self, frame: Frame, command: Command, key: Key | None, cut: bool) -> Key | None:
         """The key under which something is open that this command answers."""
-        if key is None:
-            return None
         direction = frame.direction
+        if key is None:
+            return self.matcher.only(direction, SPACES[command.code][0]) if cut else None
         if command.by == "ping":
             for lost in self.matcher.outlived(direction, key, frame.order):
                 self._give_up(lost)
         if self.matcher.peek(direction, key) is not None:
             return key
+        only = self.matcher.only(direction, key[0]) if self._maimed else None
+        if only is not None and only[1:] == (None,):
+            return only  # the one open request that has such an answer, and whose id was not captured
         if command.by != "request":
             return None
         keys = [("newcomer", *key[1:])]
@@ -227,6 +240,8 @@ class PulsarConversation(Conversation):
     def _close(self, frame: Frame, key: Key, told: Asked, error: Fault | None) -> None:
         asked = self.matcher.answer(frame.direction, key)
         assert asked is not None
+        if asked.correlation_id is None:
+            asked.correlation_id = told.correlation_id
         self.entries.settle(asked, told, error)
         self.emit.call(asked, frame, told, error)
 

@@ -68,6 +68,18 @@ def _fields() -> dict[str, tuple[Any, Any]]:
 _FIELDS = _fields()
 
 
+_MAY_FAIL = frozenset(
+    field.number
+    for field in api.DESCRIPTOR.message_types_by_name["BaseCommand"].fields
+    if field.message_type is not None and field.message_type.name in _FIELDS
+)
+
+
+def may_fail(code: int) -> bool:
+    """Whether a command of this type can carry an error."""
+    return code in _MAY_FAIL
+
+
 def fault(body: Any) -> Fault | None:
     """The error that an answer carries, or None."""
     name = body.DESCRIPTOR.name

@@ -43,6 +43,7 @@ class Asked:
         "records",
         "resent",
         "size",
+        "status",
         "topic",
         "topics",
         "waits",
@@ -68,6 +69,7 @@ class Asked:
         self.records: int | None = None
         self.payload_bytes: int | None = None
         self.position: str | None = None  # ledger:entry, in a receipt
+        self.status = "ok"  # of an answer without an error
         self.body: str | None = None
         self.batch: Batch | None = None
         self.messages: list[Message] | None = None
@@ -107,6 +109,14 @@ class Matcher:
         """What an answer from `direction` would answer."""
         there = self._open[1 - direction].get(key)
         return there[0] if isinstance(there, deque) else there
+
+    def only(self, direction: int, space: str) -> Key | None:
+        """The key of the one thing that is open in a space for an answer from `direction`; None if there are more."""
+        table = self._open[1 - direction]
+        keys = [key for key in table if key[0] == space]
+        if len(keys) != 1 or (isinstance(there := table[keys[0]], deque) and len(there) > 1):
+            return None
+        return keys[0]
 
     def answer(self, direction: int, key: Key) -> Asked | None:
         """Take what an answer from `direction` answers."""

@@ -89,6 +89,14 @@ def test_a_refused_entry_has_no_place() -> None:
     assert [(e.name, e.topic) for e in sink.errors] == [("ChecksumError", "persistent://a/b/orders")]
 
 
+def test_a_refusal_of_which_only_the_ids_were_captured_is_a_refusal() -> None:
+    refusal = wire.refusal(0)
+    script = [*HELLO, (CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT)))]
+    sink, _ = feed(PROTOCOL, [*script, (SERVER, refusal[:16]), (SERVER, len(refusal) - 16)])
+    assert the_batch(sink).outcome == "error"
+    assert [(e.code, e.name) for e in sink.errors] == [(None, None)]
+
+
 def test_an_entry_without_a_receipt_has_an_unknown_outcome() -> None:
     sink = feed_every_way(PROTOCOL, [*HELLO, (CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT)))])
     assert (the_batch(sink).outcome, the_batch(sink).position) == ("unknown", None)

@@ -277,3 +277,42 @@ def test_every_request_meets_its_own_answer_in_whatever_order(
     assert [(row.api_code, row.correlation_id) for row in rows] == [
         (code, id_ if id_ < 1 << 63 else id_ - (1 << 64)) for code, id_ in answers
     ]
+
+
+def cut_off(frame: bytes, have: int) -> list[tuple[int, bytes | int]]:
+    """A request of which a snapshot length kept the first bytes."""
+    return [(CLIENT, frame[:have]), (CLIENT, len(frame) - have)]
+
+
+def test_the_one_request_whose_id_was_not_captured_has_the_one_answer_of_its_kind() -> None:
+    lookup = wire.simple(wire.LOOKUP, (1, "persistent://tenant/namespace/topic"), (2, 7))
+    answer = (SERVER, wire.simple(wire.LOOKUP_RESPONSE, (3, 1), (4, 7)))
+    sink, _ = feed(PROTOCOL, [*cut_off(lookup, 30), answer])
+    (row,) = sink.exchanges
+    assert (row.kind, row.api, row.correlation_id, row.complete) == ("call", "LOOKUP", 7, False)
+
+
+def test_of_two_requests_whose_ids_were_not_captured_none_is_chosen() -> None:
+    lookup = wire.simple(wire.LOOKUP, (1, "persistent://tenant/namespace/topic"), (2, 7))
+    answer = (SERVER, wire.simple(wire.LOOKUP_RESPONSE, (3, 1), (4, 7)))
+    sink, _ = feed(PROTOCOL, [*cut_off(lookup, 30), *cut_off(lookup, 30), answer])
+    assert shown(sink) == [("orphan", "LOOKUP", 7), ("unanswered", "LOOKUP", None), ("unanswered", "LOOKUP", None)]
+
+
+def test_an_answer_whose_id_was_not_captured_answers_the_one_that_is_open() -> None:
+    lookup = (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 7)))
+    answer = wire.simple(wire.LOOKUP_RESPONSE, (1, "pulsar://10.0.0.1:6650"), (3, 1), (4, 7))
+    sink, _ = feed(PROTOCOL, [lookup, (SERVER, answer[:20]), (SERVER, len(answer) - 20)])
+    assert shown(sink) == [("call", "LOOKUP", 7)]
+    other = (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 8)))
+    sink, _ = feed(PROTOCOL, [lookup, other, (SERVER, answer[:20]), (SERVER, len(answer) - 20)])
+    assert [kind for kind, *_ in shown(sink)] == ["orphan", "unanswered", "unanswered"]
+
+
+def test_an_answer_cut_before_its_error_may_have_been_one() -> None:
+    lookup = (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 7)))
+    answer = wire.simple(wire.LOOKUP_RESPONSE, (1, "pulsar://10.0.0.1:6650"), (3, 1), (4, 7))
+    sink, _ = feed(PROTOCOL, [lookup, (SERVER, answer[:20]), (SERVER, len(answer) - 20)])
+    assert [row.status for row in sink.exchanges] == ["unknown"]
+    sink, _ = feed(PROTOCOL, [lookup, (SERVER, answer)])
+    assert [row.status for row in sink.exchanges] == ["ok"]
