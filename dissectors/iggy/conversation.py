@@ -34,6 +34,8 @@ _LOGIN_APIS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
 class IggyConversation(Conversation):
     """One connection between a client and a server, or between two replicas."""
 
+    steady = True
+
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.era = Era(tables.asked_for(options.iggy_era) if options.iggy_era else 0)
@@ -340,12 +342,8 @@ class IggyConversation(Conversation):
     # --- requests ---
 
     def _name(self, code: int) -> str:
-        meanings = tables.commands().get(code, ())
-        best = 1 << self.era.best
-        for meaning in meanings:
-            if meaning.releases & best:
-                return meaning.name
-        return meanings[-1].name if meanings else f"COMMAND_{code}"
+        command = tables.meaning(code, self.era.best)
+        return command.name if command else f"COMMAND_{code}"
 
     def _body(self, side: str, code: int, frame: Frame, start: int) -> Body:
         limit = min(frame.known, frame.end)
@@ -362,10 +360,12 @@ class IggyConversation(Conversation):
         call.well_formed = read.exact
         call.values = read.values
         call.user = read.values.get("username") if call.api in _LOGIN_APIS else None
-        meanings = tables.commands().get(code or 0, ())
-        call.waits = any(meaning.waits for meaning in meanings)
-        if not meanings and code is not None:
-            self._tell_unknown(frame, code)
+        if code is not None:
+            command = tables.meaning(code, self.era.best)
+            if command is None:
+                self._tell_unknown(frame, code)
+            else:
+                call.waits, call.silent = command.waits, command.silent
         if read.problem:
             self._malformed(frame, call.api, read)
         elif read.trailing:
@@ -401,7 +401,7 @@ class IggyConversation(Conversation):
             self._protocol_says(values["protocol_version"])
         if call.code == GET_CLUSTER_METADATA and not self.era.settled:
             self.era.favour(tables.span("0.7", ""), "cluster metadata asked for")
-        if any(meaning.silent for meaning in tables.commands().get(call.code or 0, ())):
+        if call.silent:
             self.emit.exchange(call, None, kind="oneway")
             return
         self._give_up(self.pairing.call(call))

@@ -17,7 +17,9 @@ A hole in the requests is a Ghost in the queue: requests unknown in number, whos
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 INVALID_COMMAND, DISCONNECTED = 3, 8
@@ -47,6 +49,7 @@ class Call:
         "records",
         "request_id",
         "resent",
+        "silent",
         "size",
         "topics",
         "user",
@@ -72,7 +75,7 @@ class Call:
         self.topics: list[str] = []
         self.user: str | None = None
         self.values: dict[str, Any] = {}
-        self.waits = False
+        self.waits = self.silent = False
         self.well_formed = True
 
 
@@ -121,7 +124,7 @@ class Pairing:
     """Requests in flight on one connection. `fits(call, answer)` says whether the answer can be that request's."""
 
     def __init__(self, fits: Callable[[Call, Answer], bool], limit: int, *, midstream: bool) -> None:
-        self.queue: list[Entry] = []
+        self.queue: deque[Entry] = deque()
         self.fits = fits
         self.limit = limit
         self.pipelined = False
@@ -135,10 +138,9 @@ class Pairing:
         """A request; returns those that are given up for unanswered."""
         given_up: list[Call] = []
         if self.doubtful and call.first_ns - self._last_ns > QUIET_NS:
-            given_up, self.queue, self.doubtful = self._calls(self.queue), [], False
+            given_up, self.doubtful = self.close(), False
         if len(self.queue) >= self.limit:
-            given_up += self._calls(self.queue[:1])
-            del self.queue[0]
+            given_up += self._calls([self.queue.popleft()])
         self._last_ns = call.last_ns
         newest = self.queue[-1] if self.queue else None
         self.pipelined = self.pipelined or (isinstance(newest, Call) and newest.order == call.order)  # one segment
@@ -151,8 +153,10 @@ class Pairing:
 
     def answer(self, answer: Answer, lost: int) -> tuple[str, Call | None, list[Call]]:
         """An answer, after `lost` bytes of answers: how it is judged, its request, requests without an answer."""
-        quiet = answer.first_ns - self._last_ns > QUIET_NS
         self._last_ns = max(self._last_ns, answer.first_ns)
+        head = self.queue[0] if self.queue else None
+        if isinstance(head, Call) and not lost and not self.unread and not self.doubtful and self._is_for(head, answer):
+            return self._paired(head, answer)
         ready = sum(entry.order < answer.order for entry in self.queue)
         if answer.request_id is not None:
             return self._by_id(answer, ready, lost)
@@ -164,15 +168,15 @@ class Pairing:
             unsure = UNSURE if self.doubtful else ORPHAN
             return (SURPLUS if answer.status in _TO_NOTHING and not lost else unsure), None, []
         self.unseen = False
-        eligible = self.queue[:ready]
+        eligible = list(islice(self.queue, ready))
         holes = bool(lost) or any(isinstance(entry, Ghost) for entry in eligible)
         if self.doubtful:
             return UNSURE, None, []
         if holes:
-            at = self._aligned(answer, eligible, lost, quiet)
+            at = self._aligned(answer, eligible, lost)
             if at is None:
                 self.doubtful = True
-                del self.queue[:ready]
+                self._drop(ready)
                 return UNSURE, None, self._calls(eligible)
         else:
             self.pipelined = self.pipelined or ready > 1
@@ -182,16 +186,38 @@ class Pairing:
             if at < 0:
                 return SURPLUS, None, []
         entry = eligible[at]
-        del self.queue[: at + 1]
+        self._drop(at + 1)
         given_up = self._calls(eligible[:at])
         if isinstance(entry, Ghost):
             entry.most -= 1
             if entry.most:
-                self.queue.insert(0, entry)
+                self.queue.appendleft(entry)
             return ORPHAN, None, given_up
-        if entry.code == SEND_MESSAGES and answer.status:
-            self.unread = entry.size // 8
+        self._note_refusal(entry, answer)
         return PAIRED, entry, given_up
+
+    def _is_for(self, head: Call, answer: Answer) -> bool:
+        """Whether the oldest request is the one that is answered, where nothing is missing."""
+        if answer.request_id != head.request_id or head.order >= answer.order:
+            return False
+        if self.multiplexed and len(self.queue) > 1:
+            return False  # the same id may stand in the queue again
+        return self.fits(head, answer)
+
+    def _paired(self, head: Call, answer: Answer) -> tuple[str, Call, list[Call]]:
+        queue = self.queue
+        queue.popleft()
+        self.unseen = False
+        if not self.pipelined and queue:
+            second = queue[0]
+            same = answer.request_id is None or (isinstance(second, Call) and second.request_id == answer.request_id)
+            self.pipelined = isinstance(second, Call) and second.order < answer.order and same
+        self._note_refusal(head, answer)
+        return PAIRED, head, []
+
+    def _note_refusal(self, call: Call, answer: Answer) -> None:
+        if answer.status and call.code == SEND_MESSAGES and answer.request_id is None:
+            self.unread = call.size // 8
 
     def oldest(self, order: int) -> Call | None:
         """Take the oldest request that was complete before `order`."""
@@ -203,8 +229,13 @@ class Pairing:
 
     def close(self) -> list[Call]:
         """What never was answered."""
-        left, self.queue = self._calls(self.queue), []
+        left = self._calls(self.queue)
+        self.queue.clear()
         return left
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            self.queue.popleft()
 
     def _is_surplus(self, answer: Answer, ready: int) -> bool:
         if not self.unread or answer.status != INVALID_COMMAND or answer.length:
@@ -212,7 +243,7 @@ class Pairing:
         first = self.queue[0] if ready else None
         return first is None or (isinstance(first, Call) and first.well_formed)
 
-    def _aligned(self, answer: Answer, eligible: list[Entry], lost: int, quiet: bool) -> int | None:
+    def _aligned(self, answer: Answer, eligible: list[Entry], lost: int) -> int | None:
         """Index of the entry that is answered after a hole, None where it cannot be told."""
         if 0 < lost < 8 * (len(self._calls(eligible)) - 1):
             self.pipelined = True  # too few bytes for an answer to each but the newest
@@ -237,20 +268,20 @@ class Pairing:
     def _by_id(self, answer: Answer, ready: int, lost: int) -> tuple[str, Call | None, list[Call]]:
         lock_step = not self.pipelined and not self.multiplexed
         if lost and lock_step and ready and isinstance(self.queue[ready - 1], Ghost):
-            given_up = self._calls(self.queue[:ready])
-            del self.queue[:ready]
+            given_up = self._calls(islice(self.queue, ready))
+            self._drop(ready)
             return ORPHAN, None, given_up
         matching = [
             i
-            for i, entry in enumerate(self.queue[:ready])
+            for i, entry in enumerate(islice(self.queue, ready))
             if isinstance(entry, Call) and entry.request_id == answer.request_id and self.fits(entry, answer)
         ]
         if not matching:
             holes = self.unseen or lost or any(isinstance(entry, Ghost) for entry in self.queue)
-            self.queue = [e for e in self.queue if not (isinstance(e, Ghost) and e.order < answer.order)]
+            self.queue = deque(e for e in self.queue if not (isinstance(e, Ghost) and e.order < answer.order))
             return (ORPHAN if holes else SURPLUS), None, []
         self.unseen = False
-        holes = bool(lost) or any(isinstance(entry, Ghost) for entry in self.queue[:ready])
+        holes = bool(lost) or any(isinstance(entry, Ghost) for entry in islice(self.queue, ready))
         if len(matching) > 1 and not holes:
             self.pipelined = True
         unique = self.multiplexed and bool(answer.request_id)  # the same id again is the same request sent again
@@ -259,14 +290,17 @@ class Pairing:
         assert isinstance(call, Call)
         if self.multiplexed:
             older = [self.queue[i] for i in matching if i < at]
-            self.queue = [entry for entry in self.queue if entry is not call and entry not in older]
+            self.queue = deque(entry for entry in self.queue if entry is not call and entry not in older)
             return PAIRED, call, self._calls(older)
-        given_up = [] if self.pipelined else self._calls(self.queue[:at])
-        self.queue = self.queue[at + 1 :] if not self.pipelined else self.queue[:at] + self.queue[at + 1 :]
+        if self.pipelined:
+            del self.queue[at]
+            return PAIRED, call, []
+        given_up = self._calls(islice(self.queue, at))
+        self._drop(at + 1)
         return PAIRED, call, given_up
 
     @staticmethod
-    def _calls(entries: list[Entry]) -> list[Call]:
+    def _calls(entries: Iterable[Entry]) -> list[Call]:
         return [entry for entry in entries if isinstance(entry, Call)]
 
 

@@ -114,6 +114,13 @@ def commands() -> dict[int, tuple[Command, ...]]:
 
 
 @cache
+def meaning(code: int, best: int) -> Command | None:
+    """What a command code means to a release (its index), or to the last that knew it."""
+    known = commands().get(code, ())
+    return next((command for command in known if command.releases >> best & 1), known[-1] if known else None)
+
+
+@cache
 def operations() -> dict[int, Operation]:
     """Operation byte of a VSR frame -> what it is."""
     return {
