@@ -177,7 +177,7 @@ class KafkaConversation(Conversation):
             if not skim.whole:
                 skim = within(said.skim_request, data, body, have)
             if self.sink.full:
-                whole = said.full_request(data, body, have)
+                whole = said.full_request(data, body, frame.start + frame.size)
                 if said.key == ENVELOPE:
                     call.inner = whole.body.get(nested.REQUEST)
                 elif skim.sets:
@@ -297,7 +297,7 @@ class KafkaConversation(Conversation):
             if not skim.whole:
                 skim = within(said.skim_response, data, body, have)
             if self.sink.full:
-                whole = said.full_response(data, body, have)
+                whole = said.full_response(data, body, frame.start + frame.size)
                 if said.key == ENVELOPE:
                     nested.answered(whole.body, call.inner or {})
                     whole.body.pop(nested.INNER, None)

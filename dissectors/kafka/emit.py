@@ -124,7 +124,7 @@ class Emitter:
             None,
             kind,
             spoken.api if spoken else "SaslToken" if call.seen else None,
-            spoken.key if spoken else None,
+            spoken.key if spoken and call.seen else None,  # an answer does not carry it
             call.version,
             call.correlation_id,
             call.client_id,

@@ -54,6 +54,7 @@ class FullWriter(Writer):
         self.scope |= {"uuid": uuid_text, "number": number, "unpack": struct.unpack_from, "base64": nested.base64_text}
 
     def decoder(self) -> Decoder:
+        self.line("there = len(d)")  # less than `end` where the frame was cut: a text that is cut is not shown
         self.struct(self.message.fields, "body")
         self.flush()
         self.line("return p")
@@ -108,7 +109,7 @@ class FullWriter(Writer):
             self.line(f"if {n} < -1: bad('a negative length')")
             self.line(f"{var} = None")
         with self.block("else:"):
-            self.guard(n)
+            self.guard(n, end="there")
             self.line(f"{var} = {self.slice(field, n, out)}")
             self.line(f"p += {n}")
         if field.name == "value" and "name" in values:

@@ -169,10 +169,10 @@ class Writer:
         with self.block(f"if {n} > 127:"):
             self.line(f"{n}, p = varint(d, p, {n})")
 
-    def guard(self, n: str, least: int = 1) -> None:
+    def guard(self, n: str, least: int = 1, end: str = "end") -> None:
         """A count of elements cannot exceed what the bytes left can hold."""
         times = f" * {least}" if least > 1 else ""
-        self.line(f"if {n}{times} > end - p: bad('a count beyond the end')")
+        self.line(f"if {n}{times} > {end} - p: bad('a count beyond the end')")
 
     # --- what is there in this version ---
 
