@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from typer.testing import CliRunner, Result
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -30,3 +31,24 @@ def spark() -> Iterator[Any]:
 def samples() -> list[str]:
     """Every capture in samples/."""
     return sorted(str(p) for p in SAMPLES.iterdir() if p.suffix in (".pcap", ".pcapng"))
+
+
+class Analysed(NamedTuple):
+    """What `analyze` left behind, and what it said."""
+
+    out: Path
+    foreign: Path  # the one file that is no capture
+    result: Result
+
+
+@pytest.fixture(scope="session")
+def analysed(spark: Any, samples: list[str], tmp_path_factory: pytest.TempPathFactory) -> Analysed:
+    """`brokerscope analyze` over the samples and a file that is no capture, once for all tests."""
+    from pipelines.cli import app
+
+    folder = tmp_path_factory.mktemp("analysed")
+    foreign = folder / "foreign.pcap"
+    foreign.write_bytes(b"nothing of the sort")
+    out = folder / "out"
+    wanted = [*samples, str(foreign), "-o", str(out), "--by", "client", "--bucket", "1s"]
+    return Analysed(out, foreign, CliRunner().invoke(app, ["analyze", *wanted]))

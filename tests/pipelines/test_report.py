@@ -13,14 +13,13 @@ import pyarrow as pa
 import pytest
 
 from dissectors.errors import InputError
-from dissectors.options import Options
 from pipelines import report
-from pipelines.analyze import analyze
 from pipelines.report.charts import Axis
 from pipelines.report.elements import table, tag, text
 from pipelines.tables import TABLES
 from pipelines.tables.table import Column
 from tests.pipelines import synthetic
+from tests.pipelines.conftest import Analysed
 
 
 class Outline(HTMLParser):
@@ -48,11 +47,9 @@ class Outline(HTMLParser):
         assert not [k for k, _ in attrs if k.startswith("on")]
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, samples: list[str], spark: object) -> Path:
-    folder: Path = tmp_path_factory.mktemp("out")
-    analyze(samples, folder, Options(), by=["client"])
-    return folder
+@pytest.fixture
+def out(analysed: Analysed) -> Path:
+    return analysed.out
 
 
 def outline(page: Path) -> Outline:
