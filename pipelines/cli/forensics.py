@@ -89,7 +89,7 @@ def _verdicts(counts: collections.Counter[tuple[str, str, str]]) -> str:
 
     if not counts:
         return "No checksummed message data in these captures."
-    rows = [("protocol", "checksum", *VERDICTS)]
+    rows: list[tuple[str, ...]] = [("protocol", "checksum", *VERDICTS)]
     for protocol, kind in sorted({key[:2] for key in counts}):
         rows.append((protocol, kind, *(units.count(counts[protocol, kind, verdict]) for verdict in VERDICTS)))
     return _aligned(rows, 2)
@@ -100,7 +100,7 @@ def _parties(investigation: Investigation) -> str:
     from pipelines.formats import units
 
     table = investigation.table
-    rows = [("protocol", "topic", "client", "server", "role", *VERDICTS)]
+    rows: list[tuple[str, ...]] = [("protocol", "topic", "client", "server", "role", *VERDICTS)]
     for party in sorted({key[:-1] for key in table if key[-1] == "bad"}):
         rows.append((*party, *(units.count(table[(*party, verdict)]) for verdict in VERDICTS)))
     return "\n" + _aligned(rows, 5)
