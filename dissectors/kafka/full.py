@@ -119,8 +119,6 @@ class FullWriter(Writer):
 
     def slice(self, field: Field, n: str, out: str) -> str:
         """The expression for `n` bytes at p."""
-        if secrets.is_secret(field):
-            return repr(secrets.REDACTED)
         if field.type == "string":
             return f"d[p:p + {n}]{TEXT}"
         if field.type == "records":
@@ -128,6 +126,8 @@ class FullWriter(Writer):
         show = nested.SHOWN.get((self.message.name, field.name))
         if show is not None:
             return f"{self.const('show', show)}(d[p:p + {n}], {out}, {field.name!r})"
+        if secrets.is_secret(field):
+            return repr(secrets.REDACTED)
         return f"base64(d[p:p + {n}])"
 
     def inner(self, field: Field, put: Put) -> None:

@@ -2,6 +2,7 @@
 
     JoinGroup, SyncGroup, DescribeGroups   the consumer protocol: int16 version, then Subscription or Assignment
     Envelope                               a whole request or response, header included (KIP-590)
+    SaslAuthenticate                       the name of PLAIN and SCRAM, nothing else
     PushTelemetry                          OTLP metrics, compressed: their size and names (KIP-714)
 
 What can be decoded is put beside the bytes, under the field's name and `Decoded`; the bytes stay, except where they may
@@ -15,12 +16,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from dissectors.kafka import schema
+from dissectors.kafka import schema, secrets
 from dissectors.wire.codecs import CodecError, decompress
 
 DECODED = "Decoded"
 REQUEST, RESPONSE = "requestData", "responseData"
 INNER = "\0inner"  # where an undecoded response waits; never shown
+PRINCIPAL = "principal"  # beside SASL bytes
+_LONGEST_NAME = 255
 _TELEMETRY_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _TELEMETRY_LIMIT = 8 << 20  # decompressed bytes; clients send some kilobytes
 _MAX_NAMES = 1000
@@ -151,6 +154,20 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return 0, len(data)
 
 
+def _authentication(raw: bytes, holder: dict[str, Any], field: str) -> str:
+    """SASL bytes are a secret; the name that PLAIN and SCRAM begin with is not."""
+    name = b""
+    parts = raw.split(b"\0")
+    if len(parts) == 3:  # PLAIN: authorisation id, name, password
+        name = parts[1]
+    elif raw[:2] == b"n," and b"\1" not in raw:  # SCRAM: n,authorisation id,n=name,r=nonce
+        name = next((part[2:] for part in raw.split(b",")[2:] if part[:2] == b"n="), b"")
+    text = name.decode("utf-8", "ignore")
+    if text and text.isprintable() and len(text) <= _LONGEST_NAME:
+        holder[PRINCIPAL] = text
+    return secrets.REDACTED
+
+
 _SUBSCRIPTION = _consumer_protocol("ConsumerProtocolSubscription")
 _ASSIGNMENT = _consumer_protocol("ConsumerProtocolAssignment")
 
@@ -166,5 +183,6 @@ SHOWN: dict[tuple[str, str], Show] = {
     ("EnvelopeRequest", REQUEST): _envelope_request,
     ("EnvelopeResponse", RESPONSE): _envelope_response,
     ("PushTelemetryRequest", "metrics"): _telemetry,
+    ("SaslAuthenticateRequest", "authBytes"): _authentication,
 }
 """(message, field) -> how its bytes are shown; others are base64."""

@@ -15,7 +15,7 @@ from types import UnionType
 from typing import Any, get_args, get_origin
 
 from dissectors.kafka.full import uuid_text
-from dissectors.kafka.nested import DECODED, INNER
+from dissectors.kafka.nested import DECODED, INNER, PRINCIPAL
 from dissectors.kafka.secrets import REDACTED
 
 LETTERS = "abcxyz-é"
@@ -131,7 +131,7 @@ def kio_differences(theirs: Any, ours: Any, message: str, path: str = "") -> lis
                     wrong.append(f"{path}.{field.name}: not there, {value!r}")
                 continue
             wrong += _value_differences(value, got, message, name, f"{path}.{name}")
-        extra = [item for item in mine.values() if not item[0].endswith(DECODED) and item[0] != INNER]
+        extra = [item for item in mine.values() if not item[0].endswith(DECODED) and item[0] not in (INNER, PRINCIPAL)]
         return wrong + [f"{path}.{name}: {value!r} was never sent" for name, value in extra]
     return _value_differences(theirs, ours, message, "", path)
 

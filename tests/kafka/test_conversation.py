@@ -8,6 +8,7 @@ import struct
 import pytest
 
 from dissectors.kafka import PROTOCOL
+from dissectors.kafka.decode import full
 from dissectors.options import Options
 from dissectors.records import TABLES
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
@@ -162,7 +163,19 @@ def test_sasl_bytes_are_not_in_the_decoded_body() -> None:
     ]
     sink = feed_every_way(PROTOCOL, script)
     (row,) = sink.exchanges
-    assert json.loads(row.request or "") == {"authBytes": "<redacted>"}
+    assert json.loads(row.request or "") == {"principal": "alice", "authBytes": "<redacted>"}
+
+
+def test_a_name_is_taken_from_scram_and_never_from_a_token() -> None:
+    def shown(raw: bytes) -> dict[str, str]:
+        body = struct.pack(">i", len(raw)) + raw
+        found = full("SaslAuthenticateRequest", 0, body, 0, len(body)).body
+        assert found.pop("authBytes") == "<redacted>"
+        return found
+
+    assert shown(b"n,,n=alice,r=fyko+d2lbbFgONRv9qkxdawL") == {"principal": "alice"}
+    assert shown(b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=") == {}
+    assert shown(b"n,,\1auth=Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.\1\1") == {}
 
 
 def test_a_fetch_that_names_nothing_still_names_what_its_session_holds() -> None:
@@ -316,8 +329,8 @@ def test_a_body_that_is_too_short_is_a_finding_and_still_an_exchange() -> None:
         (CLIENT, request(3, 0, 1, struct.pack(">i", 5))),
         (SERVER, response(3, 0, 1, struct.pack(">i", 1 << 30))),
     ]
-    for full in (False, True):
-        sink = feed_every_way(PROTOCOL, script, options=Options(tables=tuple(TABLES), full=full))
+    for bodies in (False, True):
+        sink = feed_every_way(PROTOCOL, script, options=Options(tables=tuple(TABLES), full=bodies))
         assert [(e.kind, e.status) for e in sink.exchanges] == [("call", "unknown")]
         assert [f.kind for f in sink.findings] == ["malformed_frame", "malformed_frame"]
 
