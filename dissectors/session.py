@@ -191,8 +191,11 @@ class Session:
                 started = self.flow.halves[direction].syn or self.flow.halves[1 - direction].syn
                 midstream = self._headless or not started
                 confidence = protocol.recognise(client, server, midstream)
-                if confidence >= CERTAIN:
-                    return protocol, direction
+                if confidence >= CERTAIN and not midstream:
+                    return (
+                        protocol,
+                        direction,
+                    )  # the first bytes of a connection leave no doubt; a search in mid-stream may
                 hinted = self.flow.ends[5 - 3 * direction] in protocol.ports
                 if confidence > 0 and (best is None or (confidence, hinted) > best[:2]):
                     best = (confidence, hinted, protocol, direction)
@@ -200,6 +203,8 @@ class Session:
             seen = self._prefix[0] or self._prefix[1]
             return (None, self._guess_client()) if seen or final else None
         confidence, hinted, protocol, direction = best
+        if confidence >= CERTAIN:
+            return protocol, direction
         size = max(len(p) for p in self._prefix)
         if not final and size < self.options.limits.sniff_bytes:
             return None

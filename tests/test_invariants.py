@@ -124,3 +124,17 @@ def test_records_do_not_depend_on_packets_captured_twice(path: Path, tmp_path: P
     got, want = rows(twice), rows(path)
     for table in ("exchanges", "batches", "errors", "messages"):
         assert got[table] == want[table], table
+
+
+@pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+def test_a_capture_that_begins_in_mid_stream_is_read_as_the_same_protocol(
+    path: Path, share: float, tmp_path: Path
+) -> None:
+    head, all_packets = packets(path)
+    late = tmp_path / "late.pcap"
+    late.write_bytes(head + b"".join(all_packets[int(len(all_packets) * share) :]))
+    found = dissectors.dissect([late], tables=["connections", "exchanges"])
+    protocol = path.stem.split("-")[0]
+    assert {row["protocol"] for row in found["connections"].to_pylist() if row["frames"]} <= {protocol}
+    assert found["exchanges"].num_rows
