@@ -163,7 +163,7 @@ def singles(meta: Any, payload: bytes | memoryview) -> Iterator[Single]:
         except DecodeError:
             raise MalformedError(f"The metadata of message {i} of {count} in a batch is no protobuf message") from None
         size = single.payload_size
-        if size < 0 or after + size > end:
+        if size < 0 or after + size > end or not single.HasField("payload_size"):
             raise MalformedError(f"Message {i} of {count} in a batch goes beyond it")
         at = after + size
         yield Single(indexes[i] if indexes else i, single, after, at)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 Key = tuple[str, int | None, str | bytes, str | bytes]  # role, producer or consumer id, producer name, uuid
 
 
+_OVERHEAD = 200  # bytes that an empty chunk takes in memory
+
+
 class Chunks:
     """Unfinished messages of one connection, oldest first."""
 
@@ -35,15 +38,20 @@ class Chunks:
         if seen.plain is None or meta.chunk_id != len(parts):
             self._drop(key)
             return None
-        parts.append(bytes(seen.plain))
+        part = bytes(seen.plain)
         if meta.chunk_id + 1 == meta.num_chunks_from_msg:
             self._drop(key)
-            return b"".join(parts)
+            return b"".join([*parts, part])
+        parts.append(part)
         self._parts[key] = parts
-        self._held += len(parts[-1])
+        self._held += self._size(key, part)
         while self._held > self._limit:
             self._drop(next(iter(self._parts)))
         return None
 
     def _drop(self, key: Key) -> None:
-        self._held -= sum(map(len, self._parts.pop(key, ())))
+        self._held -= sum(self._size(key, part) for part in self._parts.pop(key, ()))
+
+    @staticmethod
+    def _size(key: Key, part: bytes) -> int:
+        return len(part) + len(key[2]) + len(key[3]) + _OVERHEAD

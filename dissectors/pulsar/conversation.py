@@ -63,7 +63,6 @@ class PulsarConversation(Conversation):
         self._full = sink.full and "exchanges" in sink.tables
         self.orphans = Orphans()
         self._ends = 0  # stream offset at which the client's last frame ended
-        self._maimed = 0  # requests whose id was not captured
         self._newcomers: set[int] = set()  # types that no table knows, and that were told
 
     # --- frames ---
@@ -130,7 +129,6 @@ class PulsarConversation(Conversation):
         if decoded.body is not None:
             self._learn(frame, command, decoded.body, asked, asked)
         if key is None and decoded.cut and SPACES[command.code][0]:
-            self._maimed += 1
             key = (SPACES[command.code][0], None)  # its id was not captured
         if key is None:
             self._give_up(asked)
@@ -226,9 +224,9 @@ class PulsarConversation(Conversation):
                 self._give_up(lost)
         if self.matcher.peek(direction, key) is not None:
             return key
-        only = self.matcher.only(direction, key[0]) if self._maimed else None
-        if only is not None and only[1:] == (None,):
-            return only  # the one open request that has such an answer, and whose id was not captured
+        nameless = self.matcher.nameless(direction, key[0])
+        if nameless is not None:
+            return nameless
         if command.by != "request":
             return None
         keys = [("newcomer", *key[1:])]

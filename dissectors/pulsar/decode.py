@@ -16,7 +16,7 @@ from dissectors.conversation import Frame
 from dissectors.pulsar import api
 from dissectors.pulsar.commands import COMMANDS, Command
 
-COMMAND_BYTES = 16 * 1024 * 1024
+COMMAND_BYTES = 8 * 1024 * 1024
 """A command that announces more is not decoded: protobuf unfolds two bytes into an object of fifty."""
 
 REDACTED = "<redacted>"

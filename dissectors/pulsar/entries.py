@@ -11,6 +11,7 @@ import binascii
 import json
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dissectors import checksum
@@ -247,8 +248,11 @@ class Entries:
     def _singles(self, seen: Seen) -> list[Single]:
         """The messages of an entry; as many as can be read of one that is malformed."""
         out: list[Single] = []
+        most = self._talk.options.limits.pending
         try:
-            out.extend(batches.singles(seen.meta, seen.plain or b""))
+            out.extend(islice(batches.singles(seen.meta, seen.plain or b""), most))
+            if len(out) == most:
+                self._finding(seen, "limit", f"Of a batch only {most} messages are read", severity="warning")
         except MalformedError as trouble:
             self._finding(seen, "malformed_frame", str(trouble))
         return out

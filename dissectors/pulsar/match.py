@@ -82,6 +82,7 @@ class Matcher:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._open: tuple[dict[Key, Asked | deque[Asked]], dict[Key, Asked | deque[Asked]]] = ({}, {})
+        self._spaces: tuple[dict[str, int], dict[str, int]] = ({}, {})  # how many are open, by the key's first part
         self._count = 0
         self._holes: tuple[deque[int], deque[int]] = (deque(maxlen=_HOLES), deque(maxlen=_HOLES))
 
@@ -99,7 +100,7 @@ class Matcher:
             there.append(asked)
         else:
             table[key] = deque((there, asked))
-        self._count += 1
+        self._tally(direction, key, 1)
         if self._count <= self._limit:
             return None
         fullest = max((0, 1), key=lambda d: len(self._open[d]))
@@ -112,11 +113,14 @@ class Matcher:
 
     def only(self, direction: int, space: str) -> Key | None:
         """The key of the one thing that is open in a space for an answer from `direction`; None if there are more."""
-        table = self._open[1 - direction]
-        keys = [key for key in table if key[0] == space]
-        if len(keys) != 1 or (isinstance(there := table[keys[0]], deque) and len(there) > 1):
+        if self._spaces[1 - direction].get(space) != 1:
             return None
-        return keys[0]
+        return next(key for key in self._open[1 - direction] if key[0] == space)
+
+    def nameless(self, direction: int, space: str) -> Key | None:
+        """The same, if it is a request whose id was not captured."""
+        key = (space, None)
+        return key if self._spaces[1 - direction].get(space) == 1 and key in self._open[1 - direction] else None
 
     def answer(self, direction: int, key: Key) -> Asked | None:
         """Take what an answer from `direction` answers."""
@@ -132,7 +136,7 @@ class Matcher:
             if not any(there[0].order < hole < order for hole in self._holes[direction]):
                 break
             out.append(there.popleft())
-            self._count -= 1
+            self._tally(1 - direction, key, -1)
         return out
 
     def rest(self) -> Iterator[Asked]:
@@ -142,6 +146,7 @@ class Matcher:
             for there in table.values():
                 left += there if isinstance(there, deque) else (there,)
             table.clear()
+        self._spaces = ({}, {})
         self._count = 0
         left.sort(key=lambda asked: asked.order)
         yield from left
@@ -149,7 +154,7 @@ class Matcher:
     def _pop(self, asker: int, key: Key) -> Asked:
         table = self._open[asker]
         there = table[key]
-        self._count -= 1
+        self._tally(asker, key, -1)
         if isinstance(there, deque):
             asked = there.popleft()
             if not there:
@@ -157,3 +162,8 @@ class Matcher:
             return asked
         del table[key]
         return there
+
+    def _tally(self, asker: int, key: Key, change: int) -> None:
+        self._count += change
+        spaces = self._spaces[asker]
+        spaces[key[0]] = spaces.get(key[0], 0) + change

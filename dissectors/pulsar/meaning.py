@@ -8,6 +8,7 @@ delivered and never acknowledged will be delivered again, to this consumer or an
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from dissectors.conversation import Frame
@@ -187,7 +188,7 @@ class Meaning:
             position = (at.ledgerId, at.entryId)
             if body.ack_type == _CUMULATIVE:
                 last = (at.ledgerId, at.entryId - 1) if at.ack_set else position
-                self._done(consumer, [earlier for earlier in consumer.open if earlier <= last], frame.first_ns)
+                self._done(consumer, list(takewhile(last.__ge__, consumer.open)), frame.first_ns)
             elif not at.ack_set:  # with one, the batch is not done yet
                 self._done(consumer, [position], frame.first_ns)
 

@@ -62,6 +62,7 @@ class Names:
         self.producers: dict[int, Party] = {}
         self.consumers: dict[int, Party] = {}
         self.scalable: dict[int, Party] = {}  # consumers of whole scalable topics, which have ids of their own
+        self._exclusive: dict[Topic, int] = {}  # the exclusive producer of a topic
         self._limit = limit
 
     def produce(self, producer_id: int, party: Party) -> None:
@@ -76,15 +77,21 @@ class Names:
     def accepted(self, producer_id: int, name: str, epoch: int | None) -> None:
         """The broker has let a producer in, and has chosen or confirmed its name.
 
-        One with a higher topic epoch fences the exclusive producers that were there before.
+        One with a higher topic epoch fences the exclusive producer that was there before.
         """
         party = self.producers.get(producer_id)
         if party is None:
             return
         self.producers[producer_id] = party._replace(name=name, epoch=epoch)
-        for other_id, other in self.producers.items() if epoch else ():
-            if other.topic == party.topic and other.epoch is not None and epoch is not None and other.epoch < epoch:
-                self.producers[other_id] = other._replace(fenced=True)
+        if epoch is None:
+            return
+        before = self._exclusive.get(party.topic)
+        other = None if before is None else self.producers.get(before)
+        if before is not None and other is not None and other.epoch is not None and other.epoch < epoch:
+            self.producers[before] = other._replace(fenced=True)
+        self._exclusive[party.topic] = producer_id
+        if len(self._exclusive) > self._limit:
+            self._exclusive.pop(next(iter(self._exclusive)))
 
     def _put(self, parties: dict[int, Party], id_: int, party: Party) -> None:
         parties.pop(id_, None)

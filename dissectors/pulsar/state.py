@@ -14,6 +14,7 @@ from dissectors.pulsar.commands import Command
 from dissectors.pulsar.match import Asked
 from dissectors.pulsar.names import Names, Party, Topic, short, topic
 
+_TOPICS = 1000  # listed of one command
 _SOFTWARE = re.compile(r"^(.*?)[-_ ]*v?(\d+\.\d[\w.+-]*)$")
 
 
@@ -112,14 +113,14 @@ class State:
         self._about_party(asked, parties.get(body.resource_id))
 
     def _about_partitions(self, asked: Asked, body: Any) -> None:
-        self._about_several(asked, [topic(text(name)) for name in body.partitions])
+        self._about_several(asked, [topic(text(name)) for name in body.partitions[:_TOPICS]])
 
     def _about_subscription(self, asked: Asked, body: Any) -> None:
         if body.subscription.topic:
             self._about(asked, topic(text(body.subscription.topic)))
 
     def _about_subscriptions(self, asked: Asked, body: Any) -> None:
-        self._about_several(asked, [topic(text(one.topic)) for one in body.subscription if one.topic])
+        self._about_several(asked, [topic(text(one.topic)) for one in body.subscription[:_TOPICS] if one.topic])
 
     def _about_party(self, asked: Asked, party: Party | None) -> None:
         if party is not None:

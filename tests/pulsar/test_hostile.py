@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import zlib
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.pulsar import PROTOCOL
 from dissectors.pulsar.commands import COMMANDS
+from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.records import TABLES
 from dissectors.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way, rows
@@ -166,7 +168,7 @@ def test_a_secret_is_not_shown_where_bytes_of_the_command_are_missing() -> None:
 
 
 def test_a_command_that_announces_more_than_it_may_is_not_decoded() -> None:
-    command = wire.base(wire.ACK, [(3, b"")] * 9_000_000)
+    command = wire.base(wire.ACK, [(3, b"")] * 4_500_000)
     frame = wire.u32(len(command) + 4) + wire.u32(len(command)) + command
     sink, _ = feed(PROTOCOL, [(CLIENT, frame)])
     assert [f.kind for f in sink.findings] == ["malformed_frame"]
@@ -200,3 +202,33 @@ def test_what_a_conversation_knows_can_be_carried_elsewhere() -> None:
     _, talk = feed(PROTOCOL, SESSION)
     copy = pickle.loads(pickle.dumps(talk))
     assert copy.summary() == talk.summary()
+
+
+def test_a_batch_that_unfolds_into_millions_of_messages_is_cut_off() -> None:
+    options = Options(tables=tuple(TABLES), limits=Limits(pending=500))
+    plain = wire.single(b"") * 5000
+    entry = wire.entry(wire.metadata(0, (8, 2), (9, len(plain)), (11, 5000)), zlib.compress(plain))
+    sink, _ = feed(PROTOCOL, [(SERVER, wire.delivery(entry))], options=options)
+    assert len(sink.messages) == 500
+    assert "limit" in {finding.kind for finding in sink.findings}
+
+
+def test_chunks_that_never_end_are_forgotten_in_time() -> None:
+    limits = Limits(decompressed_bytes=20_000)
+    script = []
+    for number in range(300):
+        chunked: list[wire.Field] = [(26, f"u{number}"), (27, 2), (28, 20), (29, 0)]
+        script.append((SERVER, wire.delivery(wire.entry(wire.metadata(number, *chunked), b"0123456789"))))
+    _, talk = feed(PROTOCOL, script, options=Options(tables=tuple(TABLES), limits=limits))
+    assert isinstance(talk, PulsarConversation)
+    assert 0 < len(talk.entries._chunks._parts) < 100
+
+
+def test_chunks_that_end_leave_nothing_behind() -> None:
+    script = []
+    for number in range(3):
+        chunked: list[wire.Field] = [(26, "u"), (27, 3), (28, 30), (29, number)]
+        script.append((SERVER, wire.delivery(wire.entry(wire.metadata(number, *chunked), b"0123456789"))))
+    _, talk = feed(PROTOCOL, script)
+    assert isinstance(talk, PulsarConversation)
+    assert (talk.entries._chunks._held, talk.entries._chunks._parts) == (0, {})
