@@ -24,6 +24,9 @@ class Limits:
     frame_bytes: int = 256 * MIB
     """A frame that announces more is malformed. Kafka's own default is 100 MiB, Pulsar's 5 MiB, Iggy's 64 MiB."""
 
+    command_bytes: int = 8 * MIB
+    """A larger Pulsar command or message metadata is not decoded: two bytes may unfold into an object of fifty."""
+
     decompressed_bytes: int = 256 * MIB
     """Ceiling for one decompressed batch."""
 

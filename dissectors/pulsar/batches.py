@@ -25,7 +25,6 @@ from google.protobuf.message import DecodeError
 
 from dissectors.conversation import Frame
 from dissectors.pulsar import api
-from dissectors.pulsar.decode import COMMAND_BYTES
 from dissectors.pulsar.errors import unknown_number
 from dissectors.wire.codecs import CodecError, decompress
 
@@ -57,8 +56,8 @@ class Entry(NamedTuple):
     defect: str | None
 
 
-def read(frame: Frame, after: int) -> Entry:
-    """The entry that follows a command which ends at index `after`."""
+def read(frame: Frame, after: int, limit: int) -> Entry:
+    """The entry that follows a command which ends at index `after`; its metadata of at most `limit` bytes."""
     data, known, stop = frame.data, frame.known, frame.start + frame.size
     at, broker, stored = after, None, None
     if data[at : at + 2] == BROKER_ENTRY_MAGIC:
@@ -88,7 +87,7 @@ def read(frame: Frame, after: int) -> Entry:
         return Entry(at, covered, stored, True, None, stop, broker, "Message metadata goes beyond the frame")
     if payload > known:
         return Entry(at, covered, stored, True, None, payload, broker, None)
-    if payload - begin > COMMAND_BYTES:
+    if payload - begin > limit:
         defect = f"Message metadata of {payload - begin} bytes is not decoded"
         return Entry(at, covered, stored, True, None, payload, broker, defect)
     try:

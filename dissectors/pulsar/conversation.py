@@ -80,7 +80,7 @@ class PulsarConversation(Conversation):
             self.orphans.lost(gap.order, self.frames, gap.length)
 
     def on_frame(self, frame: Frame) -> None:
-        decoded = decode(frame)
+        decoded = decode(frame, self.options.limits.command_bytes)
         if frame.direction == CLIENT:
             self._ends = frame.offset + frame.size
         if decoded.defect is not None:

@@ -16,9 +16,6 @@ from dissectors.conversation import Frame
 from dissectors.pulsar import api
 from dissectors.pulsar.commands import COMMANDS, Command
 
-COMMAND_BYTES = 8 * 1024 * 1024
-"""A command that announces more is not decoded: protobuf unfolds two bytes into an object of fifty."""
-
 REDACTED = "<redacted>"
 
 _BASE = api.BaseCommand
@@ -42,8 +39,8 @@ class Decoded(NamedTuple):
     cut: bool = False  # bytes of the command are missing: `body` holds the fields before the hole
 
 
-def decode(frame: Frame) -> Decoded:
-    """The command of a frame."""
+def decode(frame: Frame, limit: int) -> Decoded:
+    """The command of a frame; of at most `limit` bytes."""
     data, start = frame.data, frame.start
     begin = start + 8
     after = begin + int.from_bytes(data[start + 4 : begin], "big")
@@ -53,7 +50,7 @@ def decode(frame: Frame) -> Decoded:
     command = COMMANDS.get(code)
     if after > frame.known:
         return Decoded(code, command, _prefix(data, begin, frame.known, code), after, None, True)
-    if after - begin > COMMAND_BYTES:
+    if after - begin > limit:
         return Decoded(code, command, None, after, f"A command of {after - begin} bytes is not decoded")
     try:
         base = _BASE.FromString(data[begin:after])

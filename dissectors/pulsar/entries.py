@@ -55,7 +55,7 @@ class Entries:
         """Look at the entry of a SEND or MESSAGE. Says on `noted` what its row needs; adds or prepares the rows."""
         if decoded.after > frame.known:
             return None
-        entry = batches.read(frame, decoded.after)
+        entry = batches.read(frame, decoded.after, self._talk.options.limits.command_bytes)
         if entry.defect is not None:
             self._talk.finding_at(frame, "malformed_frame", "error", entry.defect, api=noted.api)
         elif entry.told:
