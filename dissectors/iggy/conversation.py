@@ -22,11 +22,14 @@ from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 GET_CLUSTER_METADATA, POLL_MESSAGES = 12, 100
+_POLLS = frozenset({POLL_MESSAGES, 106})  # and POLL_MESSAGES_DEFERRED
 _LOOKED_AT = 64  # requests in flight
+_REFUSALS = 1024  # requests refused for now that are remembered
 LIKELY = 0.75  # confidence from which other connections may take over what is believed here …
 LAST_RESORT = 1 << 62  # … told as if later than everything (ns): what a connection knows for certain goes before
 DISCONNECTED = 8
-_ROOT, _FIRST_ROOT_ID = "iggy", 1  # the root user has id 1 up to 0.5, 0 from 0.6 on
+_ROOT = "iggy"
+_ROOT_IDS = {0: ("0.6", ""), 1: ("", "0.5")}  # the root user's id -> the releases that give it
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
 _LOGIN_APIS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
 
@@ -290,7 +293,7 @@ class IggyConversation(Conversation):
             api = self._name(code) if code else operation.name if operation else f"OPERATION_{header.operation}"
             read = self._body(layouts.REQUEST, code, frame, frame.start + 256) if code else Body(None, {})
         call = self._call(frame, code or None, api, read)
-        call.request_id, call.operation, call.client = header.request, header.operation, header.client
+        call.request_id, call.operation = header.request, header.operation
         refused = self._refused.pop((header.operation, header.request, frame.size), None)
         if refused is not None:
             self._retries[refused] = self._retries.get(refused, 0) + 1
@@ -311,9 +314,7 @@ class IggyConversation(Conversation):
         self.pairing.multiplexed = self.era.settled and self.era.dialect == "iggy-vsr-0.10"
         operation = tables.operations().get(header.operation)
         asked = operation.request if operation else header.operation
-        answer = Answer(
-            frame.order, frame.first_ns, header.status, frame.size - 256, header.request, asked, header.client
-        )
+        answer = Answer(frame.order, frame.first_ns, header.status, frame.size - 256, header.request, asked)
         judged, call, given_up = self.pairing.answer(answer, lost)
         self._give_up(given_up)
         status, start = header.status, frame.start + 256
@@ -428,7 +429,7 @@ class IggyConversation(Conversation):
         response = None
         if status:
             faults = (fault(status, self.era.allowed),)
-            if status in TRANSIENT:
+            if status in TRANSIENT and len(self._refused) < _REFUSALS:
                 self._refused[call.operation, call.request_id, call.size] = status
             if self.sink.full:
                 response = json.dumps({"status": status, "error": faults[0].name})
@@ -445,9 +446,7 @@ class IggyConversation(Conversation):
                 partitions = 1
                 rows = self.emit.batch_rows(run, frame, CONSUME, topic, partition, call.api, call.request_id)
                 self.emit.put_batches(rows)
-            elif "messages_count" in read.values and call.code != POLL_MESSAGES:
-                pass
-            elif call.code == POLL_MESSAGES:
+            elif call.code in _POLLS:
                 records = read.values.get("messages_count")
             if read.name is not None and not read.problem:
                 self._learn(call, read.values, frame)
@@ -455,7 +454,7 @@ class IggyConversation(Conversation):
                 response = self._text(read, frame, status=0)
         else:
             self._learn(call, {}, frame)
-            if call.code == POLL_MESSAGES and not status:
+            if call.code in _POLLS:
                 records = 0
             if self.sink.full:
                 response = '{"status": 0}'
@@ -476,8 +475,7 @@ class IggyConversation(Conversation):
         return (
             self.sink.full
             or not self.era.settled
-            or call.code == POLL_MESSAGES
-            or call.code == 106
+            or call.code in _POLLS
             or call.api in TEACHING
             or call.api in _LOGIN_APIS
             or (call.api == "SEND_MESSAGES" and bool(call.batches))
@@ -497,8 +495,7 @@ class IggyConversation(Conversation):
             if "server_version" in values:
                 self._software = (*self._software[:2], values["server_version"])
             elif call.user == _ROOT and "user_id" in values:
-                first = values["user_id"] == _FIRST_ROOT_ID
-                releases = tables.span("", "0.5") if first else tables.span("0.6", "")
+                releases = tables.span(*_ROOT_IDS.get(values["user_id"], ("", "")))
                 self.era.narrow(releases & tables.of_framing(LEGACY), f"the root user has id {values['user_id']}")
         elif call.api == "SEND_MESSAGES" and values.get("confirmations") and len(call.batches) == 1:
             told = values["confirmations"][0]

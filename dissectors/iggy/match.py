@@ -34,7 +34,6 @@ class Call:
     __slots__ = (
         "api",
         "batches",
-        "client",
         "code",
         "complete",
         "first_ns",
@@ -61,7 +60,6 @@ class Call:
     def __init__(self) -> None:
         self.api: str | None = None
         self.batches: list[Any] = []
-        self.client: int | None = None
         self.code: int | None = None
         self.complete = True
         self.first_ns = self.last_ns = self.order = self.offset = self.place = self.size = 0
@@ -92,7 +90,7 @@ class Ghost:
 class Answer:
     """What pairing needs to know of an answer."""
 
-    __slots__ = ("client", "first_ns", "length", "operation", "order", "request_id", "status")
+    __slots__ = ("first_ns", "length", "operation", "order", "request_id", "status")
 
     def __init__(
         self,
@@ -102,7 +100,6 @@ class Answer:
         length: int,
         request_id: int | None = None,
         operation: int = 0,
-        client: int | None = None,
     ) -> None:
         self.order = order
         self.first_ns = first_ns
@@ -110,7 +107,6 @@ class Answer:
         self.length = length
         self.request_id = request_id
         self.operation = operation
-        self.client = client
 
 
 Entry = Call | Ghost

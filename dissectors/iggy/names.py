@@ -13,6 +13,7 @@ from dissectors.records import Conn, endpoint
 from dissectors.sink import MARK, Sink, unresolved
 
 Identifier = int | str
+_KEPT = 4096  # names and topics remembered; told again where more are met
 
 
 class Names:
@@ -38,7 +39,7 @@ class Names:
             else:
                 name = unresolved(f"{self._root}/{_key(stream)}/{topic}", str(topic))
             shown = self._shown[stream, topic] = f"{self.stream(stream)}/{name}"
-            if len(self._shown) > 4096:
+            if len(self._shown) > _KEPT:
                 self._shown.clear()
         return shown
 
@@ -100,6 +101,8 @@ class Names:
             self._tell_topic(self._streams[stream], topic, name, time)
 
     def _tell_stream(self, number: int, name: str, time: int) -> None:
+        if len(self._streams) >= _KEPT:
+            self._streams.clear()
         self._streams[name] = number
         self._tell(f"{self._root}/{number}", time, name)
 
@@ -108,6 +111,8 @@ class Names:
 
     def _tell(self, key: str, time: int, name: str) -> None:
         if self._told.get(key) != name and MARK not in name:
+            if len(self._told) >= _KEPT:
+                self._told.clear()
             self._told[key] = name
             self._sink.name(key, time, name)
 
