@@ -31,7 +31,7 @@ docs: $(VENV)/.run  ## write docs/records.md and docs/tables.md again
 	$(BIN)/python -m pipelines.document docs
 
 bench: $(VENV)/.test  ## speed beside tshark's, on one core
-	$(BIN)/python bench/speed.py
+	$(BIN)/python tests/benchmarks/speed.py
 
 # Stamps: made again when the dependencies change. An existing environment is kept.
 

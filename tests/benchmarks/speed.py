@@ -15,7 +15,7 @@ from pathlib import Path
 
 import captures
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FIELDS = ("frame.time_epoch", "tcp.stream", "kafka.api_key", "kafka.correlation_id", "kafka.error", "kafka.topic_name")
 TURNS = 3
 
