@@ -31,6 +31,7 @@ from dissectors.wire.codecs import CodecError
 if TYPE_CHECKING:
     from dissectors.pulsar.conversation import PulsarConversation
 
+FORMAT = "entry"
 _MS = 1_000_000  # ns
 _NONE = (1 << 64) - 1
 _OPAQUE = 1000  # producers and consumers of which it is told that they encrypt
@@ -169,7 +170,7 @@ class Entries:
             )
             self._talk.suspect(
                 frame,
-                "entry",
+                FORMAT,
                 seen.kind,
                 entry.stored,
                 computed,
@@ -220,7 +221,7 @@ class Entries:
             codec,
             frame.start + frame.size - entry.at,
             uncompressed,
-            _format(meta),
+            FORMAT,
             None if meta is None else text(meta.producer_name),
             None,
             None if meta is None else signed(meta.sequence_id),
@@ -344,7 +345,7 @@ class Entries:
             topic=None if topic is None else topic.name,
             partition=None if topic is None else topic.partition,
             position=seen.position,
-            format="entry",
+            format=FORMAT,
             **evidence,
         )
 
@@ -417,17 +418,6 @@ def _count(meta: Any, words: Any) -> int:
 def _gone(single: Single) -> bool:
     """Whether compaction took the message away and left its empty place in the batch."""
     return single.number is not None and bool(single.meta.compacted_out)
-
-
-def _format(meta: Any) -> str:
-    if meta is None:
-        return "entry"
-    words = ["entry"]
-    if batches.is_chunk(meta):
-        words.append("chunk")
-    if meta.encryption_keys:
-        words.append("encrypted")
-    return " ".join(words)
 
 
 def _key(own: Any) -> bytes | None:

@@ -45,7 +45,7 @@ def test_what_the_client_program_knows_is_in_the_rows(path: Path) -> None:
     trouble = [f for f in found["findings"] if f["kind"] in ("malformed_frame", "resync", "decompress_failed")]
     assert len(trouble) <= truth.get("malformed", 0)
     produced: collections.Counter[str | None] = collections.Counter()
-    opaque = {batch["topic"] for batch in found["batches"] if "encrypted" in batch["format"]}
+    opaque = {json.loads(f["evidence"])["topic"] for f in found["findings"] if f["kind"] == "encrypted"}
     for batch in found["batches"]:
         if batch["role"] == "produce" and batch["outcome"] != "error" and not batch["control"]:
             produced[batch["topic"]] += batch["records"]
