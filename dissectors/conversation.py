@@ -91,6 +91,8 @@ class Inbox:
         "resent",
         "searched",
         "discard",
+        "parts",
+        "parts_size",
         "looked",
     )
 
@@ -112,11 +114,18 @@ class Inbox:
         self.looked = 0  # stream offset up to which this search has looked
         self.resent: list[Resent] = []
         self.discard = 0  # bytes of a frame that was given up: dropped as they come
+        self.parts: list[Chunk] | tuple[()] = ()  # what follows buf while the frame at pos is not whole
+        self.parts_size = 0
 
     @property
     def held(self) -> int:
         """Bytes kept."""
-        return len(self.buf) + self.queued
+        return len(self.buf) + self.parts_size + self.queued
+
+    @property
+    def have(self) -> int:
+        """Bytes at hand of what starts at pos."""
+        return len(self.buf) - self.pos + self.parts_size
 
     def trim(self) -> None:
         """Let go of bytes that were handed over."""
@@ -130,21 +139,40 @@ class Inbox:
             self.pos = self.mark = 0
 
     def put(self, chunk: Chunk) -> None:
-        """Append a chunk to buf."""
+        """Append a chunk to buf; while a frame of known size is under way, only once it is whole."""
         if self.pos >= len(self.buf):
             self.base, self.buf = chunk.offset, chunk.data
             self.starts, self.orders, self.places, self.times = chunk.starts, chunk.orders, chunk.places, chunk.times
-            self.mark = 0
-        else:
-            at = self.mark
-            self.buf = self.buf[self.pos :] + chunk.data
-            self.base += self.pos
-            self.starts = self.starts[at:] + chunk.starts
-            self.orders = self.orders[at:] + chunk.orders
-            self.places = self.places[at:] + chunk.places
-            self.times = self.times[at:] + chunk.times
-            self.mark = 0
-        self.pos = 0
+            self.pos = self.mark = 0
+            self._forget()
+            return
+        if isinstance(self.parts, tuple):
+            self.parts = []
+        self.parts.append(chunk)
+        self.parts_size += len(chunk.data)
+        if self.have >= self.size:
+            self.join()
+
+    def join(self) -> None:
+        """Bring what follows buf into it."""
+        if not self.parts:
+            return
+        at = self.mark
+        self.buf = b"".join([self.buf[self.pos :], *(part.data for part in self.parts)])
+        self.base += self.pos
+        self.starts, self.orders = self.starts[at:], self.orders[at:]
+        self.places, self.times = self.places[at:], self.times[at:]
+        for part in self.parts:
+            self.starts += part.starts
+            self.orders += part.orders
+            self.places += part.places
+            self.times += part.times
+        self.pos = self.mark = 0
+        self.parts, self.parts_size = (), 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Holes and repeats before buf concern nobody any more."""
         if self.holes:
             self.holes = [h for h in self.holes if h[1] > self.base]
         if self.resent:
@@ -268,6 +296,7 @@ class Conversation:
         """Give up frames that are not whole yet: too much memory is held. Their rest is skipped as it comes."""
         self.advance(final=True)
         for direction, inbox in enumerate(self.inboxes):
+            inbox.join()
             left = len(inbox.buf) - inbox.pos
             if left <= 0:
                 continue
@@ -523,7 +552,7 @@ class Conversation:
         if not isinstance(gap, Gap):
             return
         inbox.queue.pop(0)
-        if not inbox.lost and 0 < gap.length <= inbox.size - (len(inbox.buf) - inbox.pos):
+        if not inbox.lost and 0 < gap.length <= inbox.size - inbox.have:
             self._tell_gap(direction, gap)
             inbox.put_zeros(gap)  # the hole lies inside a frame of known length: step over it
             return
@@ -572,6 +601,7 @@ class Conversation:
 
     def _cut(self, direction: int, inbox: Inbox) -> None:
         """What is left in buf will never be whole: a frame without its end, or bytes that fit nothing."""
+        inbox.join()
         left = len(inbox.buf) - inbox.pos
         if left <= 0:
             return
