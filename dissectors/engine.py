@@ -38,7 +38,7 @@ ORDERED_BY = {"connections": "start_time"}  # the other tables: time
 def fewer_collections() -> Iterator[None]:
     """Rows are many, long-lived and free of cycles: looking for garbage among them every 700 objects costs a third."""
     before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(1_000_000, 50, 100)
     try:
         yield
     finally:

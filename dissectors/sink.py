@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -146,15 +147,26 @@ def _connection_columns(conns: Sequence[Conn | None]) -> list[pa.Array]:
 
 
 def _place_columns(places: Sequence[int | None], files: Sequence[str]) -> list[pa.Array]:
-    missing = np.fromiter((p is None for p in places), dtype=bool, count=len(places))
-    flat = np.fromiter((0 if p is None else p for p in places), dtype=np.int64, count=len(places))
+    flat, missing = _integers(places)
     index = pa.array(flat >> PLACE_SHIFT, mask=missing)
     return [pa.array(files, pa.string()).take(index), pa.array(flat & PLACE_MASK, mask=missing)]
 
 
 def _times(values: Sequence[int | None]) -> pa.Array:
-    usable = [None if v is None or not 0 <= v // 1000 <= _MAX_US else v // 1000 for v in values]
-    return pa.array(usable, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    ns, missing = _integers(values)
+    us = ns // 1000
+    missing |= (us < 0) | (us > _MAX_US)
+    return pa.array(us, mask=missing).cast(pa.timestamp("us", "UTC"))
+
+
+def _integers(values: Sequence[int | None]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Values as int64, 0 where there is none or where it does not fit, and a mask of these."""
+    try:
+        return np.array(values, np.int64), np.zeros(len(values), bool)
+    except (TypeError, OverflowError):
+        fits = [v if v is not None and -(1 << 63) <= v < 1 << 63 else None for v in values]
+        missing = np.array([v is None for v in fits], bool)
+        return np.array([0 if v is None else v for v in fits], np.int64), missing
 
 
 def _array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
@@ -222,18 +234,30 @@ def resolve(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
         if at < 0:
             continue
         field = batch.schema.field(at)
-        if pa.types.is_list(field.type):
-            values: list[Any] = [
-                None if texts is None else _distinct(names.text(t, _ns(time)) for t in texts)
-                for texts, time in zip(batch.column(at).to_pylist(), times.to_pylist(), strict=True)
-            ]
-        else:
-            values = [
-                None if text is None else names.text(text, _ns(time))
-                for text, time in zip(batch.column(at).to_pylist(), times.to_pylist(), strict=True)
-            ]
-        batch = batch.set_column(at, field, pa.array(values, field.type))
+        batch = batch.set_column(at, field, _resolved(batch.column(at), times, names))
     return batch
+
+
+def _resolved(column: pa.Array, times: pa.Array, names: Names) -> pa.Array:
+    """The column with its tokens replaced; only the rows that hold one are touched."""
+    if pa.types.is_list(column.type):
+        marked = pc.match_substring(column.flatten(), MARK).fill_null(False)
+        rows = pc.list_parent_indices(column).filter(marked).unique()
+        replace: list[Any] = [
+            _distinct(names.text(text, _ns(time)) for text in texts)
+            for texts, time in zip(column.take(rows).to_pylist(), times.take(rows).to_pylist(), strict=True)
+        ]
+    else:
+        rows = pc.indices_nonzero(pc.match_substring(column, MARK).fill_null(False))
+        replace = [
+            names.text(text, _ns(time))
+            for text, time in zip(column.take(rows).to_pylist(), times.take(rows).to_pylist(), strict=True)
+        ]
+    if not replace:
+        return column
+    index = np.arange(len(column))
+    index[rows.to_numpy()] = len(column) + np.arange(len(replace))
+    return pa.concat_arrays([column, pa.array(replace, column.type)]).take(pa.array(index))
 
 
 def _ns(us: int | None) -> int:
