@@ -18,7 +18,8 @@ _MAGIC = re.compile(r"[*?\[]")
 def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     """Files, folders (every capture below them, other files passed over) and globs, local or fsspec URLs, as files.
 
-    Raises InputError for a folder or glob in which there is no capture. A file that is named stays, whatever it is.
+    A file that is named stays, whatever it is; so does a folder or glob in which there is no capture: who opens it is
+    told what is wrong, and the others are read.
     """
     out: dict[str, None] = {}
     for given in paths:
@@ -30,15 +31,11 @@ def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
         elif Path(path).is_dir():
             inside = sorted(str(p) for p in Path(path).rglob("*") if p.is_file() and not p.name.startswith("."))
             found = [p for p in inside if is_capture(p)]
-            if not found:
-                raise InputError(f"{path}: no capture in this folder")
         elif _MAGIC.search(path) and not Path(path).exists():
             found = sorted(p for p in glob.glob(path, recursive=True) if Path(p).is_file())
-            if not found:
-                raise InputError(f"{path}: no such file")
         else:
             found = [path]
-        out.update(dict.fromkeys(found))
+        out.update(dict.fromkeys(found or [path]))
     return list(out)
 
 
@@ -55,10 +52,7 @@ def _expand_url(path: str) -> list[str]:
             return [path]
     except Exception as error:  # every file system has errors of its own
         raise InputError(f"{path}: cannot be listed: {error}") from error
-    found = [fs.unstrip_protocol(name) for name in names]
-    if not found:
-        raise InputError(f"{path}: no such file")
-    return found
+    return [fs.unstrip_protocol(name) for name in names]
 
 
 def site_of(path: str, rule: str) -> str:

@@ -99,6 +99,8 @@ def open_raw(path: str) -> BinaryIO:
         return Path(path).open("rb")
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path}: no capture in this folder") from error
     except (OSError, ValueError, ImportError) as error:
         raise InputError(f"{path}: cannot be opened: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+import statistics
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,10 @@ from pipelines.cli.light import without_pandas
 if TYPE_CHECKING:
     from dissectors.capture.reader import Reader
     from dissectors.engine import Run
+
+
+TCP = ("retransmissions", "duplicates", "out_of_order", "gaps", "gap_bytes", "zero_windows")
+"""Columns of `connections` that are summed up."""
 
 
 @common.guarded
@@ -60,10 +65,15 @@ def gather(run: Run) -> dict[str, Any]:
     protocols: dict[str, collections.Counter[str]] = {}
     software: dict[str, set[str]] = {}
     findings: collections.Counter[str] = collections.Counter()
+    tcp: collections.Counter[str] = collections.Counter(dict.fromkeys(TCP, 0))
+    round_trips: list[int] = []
     for table, batch in run.records():
         if table == "findings":
             findings.update(f"{severity} {kind}" for severity, kind in _columns(batch, "severity", "kind"))
             continue
+        for name in TCP:
+            tcp[name] += sum(count or 0 for count in batch.column(name).to_pylist())
+        round_trips += [ns for ns in batch.column("rtt_ns").to_pylist() if ns is not None]
         names = ("protocol", "client_bytes", "server_bytes", "frames", "gap_bytes", "dialect")
         shares = ("framed_bytes", "skipped_bytes", "pending_bytes")
         for protocol, client, server, frames, gaps, dialect, *bytes_of in _columns(batch, *names, *shares):
@@ -83,6 +93,7 @@ def gather(run: Run) -> dict[str, Any]:
     return {
         "files": [_file(reader) for reader in sorted(run.readers, key=lambda r: r.file)],
         "protocols": {name: {**protocols[name], "seen": sorted(software.get(name, ()))} for name in sorted(protocols)},
+        "tcp": {**tcp, "rtt_ns": statistics.median_low(round_trips) if round_trips else None},
         "findings": dict(sorted(findings.items())),
     }
 
@@ -169,6 +180,12 @@ def lines(summary: dict[str, Any]) -> list[str]:
         )
         if told["seen"]:
             out.append(f"{'':<9}{clean(', '.join(told['seen']))}")
+    tcp = summary["tcp"]
+    if summary["protocols"]:
+        seen = [f"{units.count(tcp[name])} {name.replace('_', ' ')}" for name in TCP if name != "gap_bytes"]
+        lost = f" ({units.size(tcp['gap_bytes'])})" if tcp["gap_bytes"] else ""
+        rtt = f", {units.duration(tcp['rtt_ns'])} round trip (median)" if tcp["rtt_ns"] is not None else ""
+        out += ["", f"{'tcp':<8} {', '.join(seen[:4])}{lost}, {seen[4]}{rtt}"]
     if summary["findings"]:
         told = ", ".join(f"{units.count(n)} {kind}" for kind, n in summary["findings"].items())
         out += ["", f"findings {clean(told)}"]

@@ -210,8 +210,16 @@ def test_folders_give_their_captures_and_leave_out_the_rest(tmp_path: Path) -> N
     (tmp_path / "notes.json").write_text("{}")
     assert expand([str(tmp_path)]) == [str(tmp_path / "b.pcap"), str(tmp_path / "deep" / "a.gz")]
     assert expand([str(tmp_path / "*.pcap")]) == [str(tmp_path / "b.pcap")]
-    with pytest.raises(InputError):
-        expand([str(tmp_path / "*.nothing")])
+
+
+def test_a_folder_or_glob_without_captures_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "t.pcap").write_bytes(pcap(PACKETS))
+    given = [str(tmp_path / "empty"), str(tmp_path / "*.nothing"), str(tmp_path / "t.pcap")]
+    assert expand(given) == given
+    for path, problem in zip(given, ("no capture in this folder", "no such file"), strict=False):
+        with pytest.raises(InputError, match=problem):
+            Reader(path, 0, Limits())
 
 
 def test_a_site_is_the_folder_the_file_or_what_an_expression_says() -> None:
