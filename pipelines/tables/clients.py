@@ -23,7 +23,16 @@ def _clients(records: Records, ask: Ask) -> DataFrame:
         *_WHERE, F.concat_ws(" ", "client_software", "client_version").alias("software")
     )
     sent = records["exchanges"].where("kind in ('call', 'unanswered', 'oneway')")
-    known = sent.join(F.broadcast(software), _WHERE, "left")
+    opened = (
+        records["connections"]
+        .groupBy("protocol", "client_ip", F.window("start_time", "1 minute"))
+        .agg(F.count("*").alias("opened"))
+        .groupBy("protocol", "client_ip")
+        .agg(F.max("opened").alias("opened"))
+    )
+    known = sent.join(F.broadcast(software), _WHERE, "left").join(
+        F.broadcast(opened), ["protocol", "client_ip"], "left"
+    )
     return (
         known.groupBy(*_KEYS)
         .agg(
@@ -35,13 +44,14 @@ def _clients(records: Records, ask: Ask) -> DataFrame:
             F.count("*").alias("requests"),
             F.count_if(F.col("status") == "error").alias("errors"),
             F.count_distinct(*_WHERE).alias("connections"),
+            F.max("opened").alias("connects_peak"),
             F.min("time").alias("first_time"),
             F.max("time").alias("last_time"),
             listed(F.concat_ws(":", "server_ip", F.col("server_port").cast("string"))).alias("servers"),
         )
         .select(
             *_KEYS, "software", "versions", "removed", "version_min", "version_max", "requests", "errors",
-            "connections", "first_time", "last_time", "servers",
+            "connections", "connects_peak", "first_time", "last_time", "servers",
         )
         .orderBy("protocol", "client_ip", "client_id", F.desc("requests"), "api")
     )  # fmt: skip
@@ -77,6 +87,7 @@ CLIENTS = Table(
         Column("requests", "how often", "count"),
         Column("errors", "answers that hold an error", "count"),
         Column("connections", "over how many connections", "count"),
+        Column("connects_peak", "most connections that this address opened within a minute", "count"),
         Column("first_time", "first request", "time"),
         Column("last_time", "last request", "time"),
         Column("servers", "brokers it talks to", "list"),
@@ -84,7 +95,7 @@ CLIENTS = Table(
     _clients,
     headline=(
         "protocol", "client_ip", "client_id", "software", "api", "versions", "removed", "requests", "errors",
-        "connections",
+        "connections", "connects_peak",
     ),
     rank="requests",
 )  # fmt: skip

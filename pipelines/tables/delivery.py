@@ -17,27 +17,38 @@ def _delivery(records: Records, ask: Ask) -> DataFrame:
 
     known = records["batches"].where("topic is not null and position is not null")
     produced = known.where("role = 'produce' and coalesce(outcome, '') != 'error'").select(
-        *_PLACE, F.col("time").alias("produced")
+        *_PLACE, F.struct(F.col("time").alias("produced"), F.col("checksum_stored").alias("made")).alias("origin")
     )
     consumed = known.where("role = 'consume'").select(
-        *_PLACE, "connection", "incarnation", "stream_offset", F.col("time").alias("consumed")
+        *_PLACE, "connection", "incarnation", "stream_offset", "checksum_stored", F.col("time").alias("consumed")
     )
     # positions come again when a topic is made anew: the latest production before a consumption is its own
     pairs = (
         consumed.join(produced, [consumed[c].eqNullSafe(produced[c]) for c in _PLACE])
-        .where("produced <= consumed")
-        .groupBy(*(consumed[c] for c in _PLACE), "connection", "incarnation", "stream_offset", "consumed")
-        .agg(F.max("produced").alias("produced"))
-        .withColumn("delay_ns", (F.unix_micros("consumed") - F.unix_micros("produced")) * 1000)
+        .where("origin.produced <= consumed")
+        .groupBy(
+            *(consumed[c] for c in _PLACE), "connection", "incarnation", "stream_offset", "checksum_stored", "consumed"
+        )
+        .agg(F.max("origin").alias("origin"))
+        .withColumn("delay_ns", (F.unix_micros("consumed") - F.unix_micros("origin.produced")) * 1000)
     )
     groups = pairs.groupBy("protocol", "topic").agg(
         F.count("*").alias("deliveries"),
         F.count_distinct(F.struct("site", "partition", "position")).alias("batches"),
+        F.count_if(F.col("checksum_stored") == F.col("origin.made")).alias("same_checksum"),
+        F.count_if(F.col("checksum_stored") != F.col("origin.made")).alias("other_checksum"),
         F.max("delay_ns").alias("delay_max_ns"),
         sketch(F.col("delay_ns")).alias("delay_sketch"),
     )
     return groups.select(
-        "protocol", "topic", "deliveries", "batches", *quantiles("delay_sketch", "delay_"), "delay_max_ns"
+        "protocol",
+        "topic",
+        "deliveries",
+        "batches",
+        "same_checksum",
+        "other_checksum",
+        *quantiles("delay_sketch", "delay_"),
+        "delay_max_ns",
     ).orderBy("protocol", "topic")
 
 
@@ -51,12 +62,15 @@ DELIVERY = Table(
         Column("topic", "topic name"),
         Column("deliveries", "batches seen on their way to a consumer; each consumer counts", "count"),
         Column("batches", "different batches among them", "count"),
+        Column("same_checksum", "deliveries that carry the checksum with which the batch was produced", "count"),
+        Column("other_checksum", "deliveries that carry another one: the broker wrote the batch anew", "count"),
         *quantile_columns("delay_", "delay"),
         Column("delay_max_ns", "delay, longest", "ns"),
     ),
     _delivery,
     headline=(
-        "protocol", "topic", "deliveries", "batches", "delay_p50_ns", "delay_p90_ns", "delay_p99_ns", "delay_max_ns",
+        "protocol", "topic", "deliveries", "batches", "same_checksum", "other_checksum", "delay_p50_ns",
+        "delay_p90_ns", "delay_p99_ns", "delay_max_ns",
     ),
     rank="deliveries",
 )  # fmt: skip

@@ -92,6 +92,15 @@ def test_delivery_finds_each_consumed_batch_and_its_delay(records: dict[str, Any
     rows = built("delivery", records)
     assert sum(r["deliveries"] for r in rows) == sum(r["batches"] for r in rows) == 400
     assert {r["delay_max_ns"] for r in rows} == {5_000_000}
+    assert sum(r["same_checksum"] for r in rows) == 400
+    assert sum(r["other_checksum"] for r in rows) == 0
+
+
+def test_clients_tell_how_many_connections_an_address_opened_within_a_minute(records: dict[str, Any]) -> None:
+    opened = RECORDS["connections"].to_pylist()
+    for row in built("clients", records):
+        mine = [c for c in opened if (c["protocol"], c["client_ip"]) == (row["protocol"], row["client_ip"])]
+        assert 1 <= row["connects_peak"] <= len(mine)
 
 
 def test_health_puts_connections_with_findings_first(records: dict[str, Any]) -> None:
