@@ -194,6 +194,9 @@ class Run:
         for path, message in self.problems:
             kind, severity = ("truncated_file", "warning") if path in readable else ("unreadable_file", "error")
             sink.findings.append(Finding(None, kind, severity, message=message))
+        for reader in self.readers:
+            for kind, message in reader.remarks():
+                sink.findings.append(Finding(None, kind, "warning", message=message))
 
 
 def first_time(path: str, limits: Limits) -> int:

@@ -92,3 +92,5 @@ def _segments(split: Split, limits: Limits) -> Iterator[pa.RecordBatch]:
         yield to_arrow(block, [split.path], [split.site])
     if reader.problem and split.last:
         yield note(split.path, split.site, f"{TRUNCATED}: {reader.problem}")
+    for kind, message in reader.remarks():
+        yield note(split.path, split.site, f"{kind}: {message}")

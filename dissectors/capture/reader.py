@@ -77,6 +77,13 @@ class Reader:
             if block is not None:
                 yield block
 
+    def remarks(self) -> list[tuple[str, str]]:
+        """(kind of finding, sentence): what else is to be told of the file, once it has been read."""
+        overlaps = self._fragments.overlaps
+        if not overlaps:
+            return []
+        return [("fragment_overlap", f"{self.path}: {overlaps} IP fragments disagree with bytes that came before them")]
+
     @property
     def link_names(self) -> list[str]:
         """Link types met, by name."""

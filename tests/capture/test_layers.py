@@ -20,7 +20,10 @@ from scapy.layers.ppp import PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet as ScapyPacket
 
+import dissectors
 from dissectors.capture.block import VIA, address, address_halves
+from dissectors.capture.reader import Reader
+from dissectors.limits import Limits
 from tests.wires import T0, Packet, blocks, pcap
 
 PAYLOAD = bytes(range(64)) * 20
@@ -142,6 +145,22 @@ def test_fragments_are_put_together(tmp_path: Path, version: int, backwards: boo
     (block,) = blocks(tmp_path / "t.pcap", pcap(packets, nano=True))
     assert bytes(block.buffer[block.at[0] : block.at[0] + block.have[0]]) == PAYLOAD
     assert block.number.tolist() == [len(packets)]
+
+
+def test_fragments_that_disagree_are_a_finding_and_the_first_version_stands(tmp_path: Path) -> None:
+    parts = [bytearray(bytes(Ether() / p)) for p in fragment(v4(), fragsize=400)]
+    forged = bytearray(parts[1])
+    forged[60] ^= 0xFF
+    path = tmp_path / "t.pcap"
+    path.write_bytes(pcap([packet(bytes(p)) for p in (parts[0], parts[1], forged, *parts[2:])]))
+    reader = Reader(str(path), 0, Limits())
+    (block,) = reader.blocks()
+    assert bytes(block.buffer[block.at[0] : block.at[0] + block.have[0]]) == PAYLOAD
+    ((kind, message),) = reader.remarks()
+    assert kind == "fragment_overlap"
+    assert "1 IP fragments disagree" in message
+    findings = dissectors.dissect([path], tables=["findings"])["findings"].to_pylist()
+    assert [f["kind"] for f in findings] == ["fragment_overlap"]
 
 
 def test_a_fragment_that_never_comes_leaves_nothing(tmp_path: Path) -> None:
