@@ -61,7 +61,7 @@ class Limits:
     """What a process may use. Half of it is for the block in work and the rows; when what connections hold grows beyond
     the other half, the largest unfinished frames are given up, then what is kept of idle connections."""
 
-    recent_bytes: int = 32 * MIB
+    recent_bytes: int = 16 * MIB
     """Delivered bytes kept, over all connections, to compare retransmissions with."""
 
     pending: int = 100_000
@@ -70,7 +70,7 @@ class Limits:
     flows: int = 150_000
     """Connections followed at once, some 10 KB each; beyond it the longest idle ones are closed early."""
 
-    rows: int = 50_000
+    rows: int = 32_000
     """Rows of a table gathered before they become a record batch."""
 
     spill_bytes: int = 64 * MIB

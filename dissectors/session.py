@@ -33,6 +33,24 @@ class Session:
     layer that gives plaintext where the key log has the secrets; recognition then looks at that.
     """
 
+    __slots__ = (
+        "_broken",
+        "_client",
+        "_headless",
+        "_keylog",
+        "_notes",
+        "_prefix",
+        "_protocols",
+        "_tls",
+        "_waiting",
+        "conn",
+        "flow",
+        "options",
+        "sink",
+        "site",
+        "talk",
+    )
+
     def __init__(
         self,
         site: str,

@@ -69,7 +69,7 @@ class KafkaConversation(Conversation):
         self._client_ids: dict[bytes, str] = {}
         self._spoken: dict[Spoken, Counter[int]] = {}  # what the client speaks, and the lengths of its requests
         self._holes: list[int] = []  # lengths of the holes in what the client sent
-        self._unknown: set[tuple[int, int]] = set()
+        self._unknown: tuple[tuple[int, int], ...] = ()  # APIs told as unknown
         self._resync = Resync(self)
 
     # --- what the base class asks ---
@@ -150,7 +150,7 @@ class KafkaConversation(Conversation):
             if self.watch is not None:
                 self.watch.request(frame, call)
         elif (key, version) not in self._unknown and len(self._unknown) < 1000:
-            self._unknown.add((key, version))
+            self._unknown += ((key, version),)
             self.finding_at(
                 frame,
                 "unknown_api",

@@ -42,6 +42,20 @@ class Seen(NamedTuple):
 class Emitter:
     """Writes the rows of one connection."""
 
+    __slots__ = (
+        "_names",
+        "_tokens",
+        "conn",
+        "limit",
+        "looks",
+        "sink",
+        "talk",
+        "wants_batches",
+        "wants_errors",
+        "wants_exchanges",
+        "wants_messages",
+    )
+
     def __init__(self, talk: Conversation) -> None:
         self.talk = talk
         self.conn = talk.conn

@@ -173,6 +173,8 @@ def _chain(buf: bytes, pos: int, end: int) -> list[int]:
 class Resync:
     """Finds the next frame after a loss, with what is known of the connection."""
 
+    __slots__ = ("_talk",)
+
     def __init__(self, talk: KafkaConversation) -> None:
         self._talk = talk
 

@@ -50,6 +50,8 @@ class Call:
 class Waiting:
     """The requests of one connection that wait for their answers, oldest first."""
 
+    __slots__ = ("_calls", "_ids", "_limit")
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._calls: deque[Call] | tuple[()] = ()  # an empty deque is large, and most connections are idle

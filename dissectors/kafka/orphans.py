@@ -38,6 +38,8 @@ class Orphan(NamedTuple):
 class Orphans:
     """The unexplained answers of one connection."""
 
+    __slots__ = ("_held", "_size")
+
     def __init__(self) -> None:
         self._held: list[Orphan] = []
         self._size = 0

@@ -41,6 +41,8 @@ class Session:
 class Sessions:
     """The sessions of one connection."""
 
+    __slots__ = ("_sessions",)
+
     def __init__(self) -> None:
         self._sessions: dict[Hashable, Session] = {}
 
