@@ -15,7 +15,7 @@ class Limits:
     block_bytes: int = 8 * MIB
     """Bytes of a capture file read at once: large enough for column speed, small enough for flat memory."""
 
-    block_packets: int = 32_768
+    block_packets: int = 24_576
     """Packets in a block: small ones would make columns many times larger than the bytes they come from."""
 
     packet_bytes: int = 16 * MIB
@@ -61,7 +61,7 @@ class Limits:
     """What a process may use. Half of it is for the block in work and the rows; when what connections hold grows beyond
     the other half, the largest unfinished frames are given up, then what is kept of idle connections."""
 
-    recent_bytes: int = 16 * MIB
+    recent_bytes: int = 8 * MIB
     """Delivered bytes kept, over all connections, to compare retransmissions with."""
 
     pending: int = 100_000
