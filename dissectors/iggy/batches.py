@@ -44,6 +44,7 @@ from typing import Any, NamedTuple
 from dissectors.checksum import CRC32, NONE, XXH3, compute, shown
 from dissectors.iggy.kinds import MalformedError, need, plain_headers, typed_headers
 from dissectors.iggy.mend import MENDABLE, mended, moved
+from dissectors.iggy.message import Msg
 
 _U32 = Struct("<I")
 _SEND_A = Struct("<QQI")
@@ -58,23 +59,6 @@ _LENGTHS, _FRAME_LENGTHS = 48, 32  # where a message's two lengths lie
 BATCH_HEADER = 256
 FRAME_HEADER = 48
 INDEX_ENTRY = 16
-
-
-class Msg(NamedTuple):
-    """One message: indexes in the buffer, times in microseconds."""
-
-    start: int
-    covered: int  # first byte that the checksum covers; to the end of the message
-    end: int
-    id: int
-    offset: int | None
-    timestamp: int
-    origin: int
-    payload: int
-    payload_length: int
-    headers: int
-    headers_length: int
-    stored: int
 
 
 class Stored(NamedTuple):

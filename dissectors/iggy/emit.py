@@ -15,6 +15,7 @@ from dissectors.iggy.batches import Run, Stored, Verdict
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import Fault
 from dissectors.iggy.match import Call
+from dissectors.iggy.message import Msg
 from dissectors.records import Batch, Error, Exchange, Message, endpoint
 from dissectors.sink import unresolved
 
@@ -350,7 +351,7 @@ class Emitter:
                 byteorder="little",
             )
 
-    def _message_rows(self, run: Run, messages: list[batches.Msg], frame: Frame, row: Batch) -> None:
+    def _message_rows(self, run: Run, messages: list[Msg], frame: Frame, row: Batch) -> None:
         for m in messages:
             headers = batches.headers_of(run, m, frame.data)
             offset = None if row.role == PRODUCE else m.offset

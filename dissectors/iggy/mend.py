@@ -8,15 +8,12 @@ the two lengths the one under which the checksum holds shows where the message r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from dissectors.checksum import compute
 from dissectors.iggy.kinds import MalformedError
+from dissectors.iggy.message import Msg
 
-if TYPE_CHECKING:
-    from dissectors.iggy.batches import Msg
-
-Walk = Callable[[bytes, int, int], "Msg"]
+Walk = Callable[[bytes, int, int], Msg]
 """(buf, pos, end) -> the message there."""
 
 MENDABLE = 1 << 22  # bytes of a message or batch that are searched: every neighbour is hashed

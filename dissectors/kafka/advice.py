@@ -22,8 +22,7 @@ from dissectors.kafka.batches import Unit
 from dissectors.kafka.skim import Topic
 
 if TYPE_CHECKING:
-    from dissectors.kafka.emit import Seen
-    from dissectors.kafka.match import Call
+    from dissectors.kafka.match import Call, Seen
 
 _MANY = 20  # batches or commits below which nothing is said of a habit
 _MOSTLY = 0.9  # share of batches with one message that makes a producer unbatched

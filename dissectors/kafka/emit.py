@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dissectors.checksum import shown
 from dissectors.conversation import Conversation, Frame
@@ -13,7 +13,7 @@ from dissectors.kafka import batches, internal, messages, secrets
 from dissectors.kafka.batches import NO_TIMESTAMP, BatchError, Unit
 from dissectors.kafka.errors import error
 from dissectors.kafka.full import uuid_text
-from dissectors.kafka.match import Call
+from dissectors.kafka.match import Call, Seen
 from dissectors.kafka.messages import Entry, Header, RecordError
 from dissectors.kafka.skim import Fault, RecordSet, Topic
 from dissectors.records import Batch, Error, Exchange, Message
@@ -24,19 +24,6 @@ METADATA_TOPIC_ID = bytes(15) + b"\1"  # reserved for the log of the KRaft contr
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"
 _OF_OTHERS = (None,) * (len(Exchange._fields) - Exchange._fields.index("response") - 1)  # columns not for Kafka
 _new = tuple.__new__  # a row in half the time that its own constructor takes
-
-
-class Seen(NamedTuple):
-    """A batch in a frame, looked at while the frame was there."""
-
-    unit: Unit
-    entries: Sequence[Entry]  # its messages, where they are wanted
-    uncompressed: int | None
-    computed: int | None  # checksum
-    verdict: str
-    time: int
-    place: int
-    stream_offset: int
 
 
 class Emitter:

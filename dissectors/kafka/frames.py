@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-from dissectors.conversation import INVALID, MORE
+from dissectors.conversation import INVALID, MORE, Inbox
 from dissectors.kafka.decode import (
     ENDS_EARLY,
     NOT_DECODED,
@@ -21,10 +21,8 @@ from dissectors.kafka.decode import (
     is_sensible,
     spoken,
 )
+from dissectors.kafka.match import Waiting
 from dissectors.tcp.chunk import CLIENT
-
-if TYPE_CHECKING:
-    from dissectors.kafka.conversation import KafkaConversation
 
 HEAD = REQUEST_HEAD.size  # 14
 MAX_FRAME = 256 << 20
@@ -170,12 +168,23 @@ def _chain(buf: bytes, pos: int, end: int) -> list[int]:
     return starts
 
 
+class Known(Protocol):
+    """What the search may know of the connection."""
+
+    inboxes: tuple[Inbox, Inbox]
+    waiting: Waiting
+    last_id: int | None
+
+    @property
+    def client_ids(self) -> list[bytes]: ...
+
+
 class Resync:
     """Finds the next frame after a loss, with what is known of the connection."""
 
     __slots__ = ("_talk",)
 
-    def __init__(self, talk: KafkaConversation) -> None:
+    def __init__(self, talk: Known) -> None:
         self._talk = talk
 
     def find(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:

@@ -9,15 +9,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from dissectors.conversation import Frame
+from dissectors.kafka.batches import Unit
 from dissectors.kafka.decode import Spoken
+from dissectors.kafka.messages import Entry
+from dissectors.kafka.sessions import Session
 from dissectors.kafka.skim import Topic
 
-if TYPE_CHECKING:
-    from dissectors.kafka.emit import Seen
-    from dissectors.kafka.sessions import Session
+
+class Seen(NamedTuple):
+    """A batch in a frame, looked at while the frame was there."""
+
+    unit: Unit
+    entries: Sequence[Entry]  # its messages, where they are wanted
+    uncompressed: int | None
+    computed: int | None  # checksum
+    verdict: str
+    time: int
+    place: int
+    stream_offset: int
 
 
 class Call:
