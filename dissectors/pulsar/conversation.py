@@ -29,6 +29,7 @@ from dissectors.pulsar.commands import (
     TELL,
     Command,
     Part,
+    asked_by,
 )
 from dissectors.pulsar.decode import Decoded, decode, first_number, to_dict
 from dissectors.pulsar.emit import Emitter, signed
@@ -188,7 +189,22 @@ class PulsarConversation(Conversation):
         else:
             if command.code == SUCCESS and key is not None:
                 told.command = self.orphans.explain(frame.order, self.frames, key[-1]) or command
-            self.emit.response(told, "orphan", error)
+            if told.command is not None and told.command.part is not ASK and asked_by(told.command) is None:
+                self._tell_orphan(frame, told, command, error)
+            else:
+                self.emit.response(told, "orphan", error)
+
+    def _tell_orphan(self, frame: Frame, told: Asked, command: Command, error: Fault | None) -> None:
+        """An answer that many requests may have: a finding, for no row can say which exchange it is half of."""
+        if error is not None:
+            self.emit.error(told, told.first_ns, told.place, error)
+        self.finding_at(
+            frame,
+            "orphan",
+            "info",
+            f"{command.name} answers a request that was not captured",
+            correlation_id=told.correlation_id,
+        )
 
     def _newcomer(self, frame: Frame, decoded: Decoded) -> None:
         """A command that is newer than the table. Most carry a request id in field 1; that is all we go by."""

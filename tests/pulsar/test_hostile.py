@@ -130,7 +130,8 @@ def test_no_body_of_any_command_is_too_strange(code: int, body: bytes) -> None:
     frame = wire.u32(len(command) + 4) + wire.u32(len(command)) + command
     side = CLIENT if COMMANDS[code].sender & 1 else SERVER
     sink = feed_every_way(PROTOCOL, [(side, frame), (1 - side, wire.simple(wire.FLOW, (1, 1)))])
-    assert len(sink.exchanges) == 2
+    unnamed = sum(finding.kind == "orphan" for finding in sink.findings)  # an answer that anything may have
+    assert len(sink.exchanges) + unnamed == 2
 
 
 @given(st.binary(max_size=60))

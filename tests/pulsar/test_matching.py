@@ -84,7 +84,12 @@ def test_an_answer_with_another_id_answers_something_else(asking: int, answer: i
     only = asked_by(COMMANDS[answer])
     kind = "push" if COMMANDS[answer].part is FIRST else "orphan"
     name = only.name if only is not None and kind == "orphan" else COMMANDS[answer].name
-    assert shown(sink) == [(kind, name, 2), ("unanswered", COMMANDS[asking].name, 1)]
+    unanswered = ("unanswered", COMMANDS[asking].name, 1)
+    if kind == "orphan" and only is None:  # several requests have this answer: no row can say which
+        assert shown(sink) == [unanswered]
+        assert "orphan" in [finding.kind for finding in sink.findings]
+    else:
+        assert shown(sink) == [(kind, name, 2), unanswered]
 
 
 @pytest.mark.parametrize("code", [c.code for c in COMMANDS.values() if c.part is TELL])
