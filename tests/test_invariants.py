@@ -138,3 +138,26 @@ def test_a_capture_that_begins_in_mid_stream_is_read_as_the_same_protocol(
     protocol = path.stem.split("-")[0]
     assert {row["protocol"] for row in found["connections"].to_pylist() if row["frames"]} <= {protocol}
     assert found["exchanges"].num_rows
+
+
+@pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_one_direction_alone_is_still_decoded(path: Path, side: str, tmp_path: Path) -> None:
+    """A tap that sees one direction: requests without answers, answers without requests."""
+    whole = dissectors.dissect([path], tables=["exchanges"])["exchanges"].to_pylist()
+    servers = {row["server_port"] for row in whole}
+    head, all_packets = packets(path)
+    one = tmp_path / "one.pcap"
+    one.write_bytes(
+        head + b"".join(p for p in all_packets if (int.from_bytes(p[52:54], "big") in servers) == (side == "client"))
+    )
+    found = dissectors.dissect([one], tables=["exchanges", "findings"])
+    kinds = {row["kind"] for row in found["exchanges"].to_pylist()}
+    if side == "client":
+        assert kinds <= {"unanswered", "oneway"}
+        calls = [row for row in whole if row["kind"] in ("call", "unanswered", "oneway")]
+        assert found["exchanges"].num_rows >= 0.95 * len(calls)
+    else:
+        assert kinds <= {"orphan", "push"}
+        unnamed = sum(f["kind"].startswith("orphan") for f in found["findings"].to_pylist())
+        assert found["exchanges"].num_rows + unnamed > 0.5 * len(whole)

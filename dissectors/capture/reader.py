@@ -79,10 +79,13 @@ class Reader:
 
     def remarks(self) -> list[tuple[str, str]]:
         """(kind of finding, sentence): what else is to be told of the file, once it has been read."""
-        overlaps = self._fragments.overlaps
-        if not overlaps:
-            return []
-        return [("fragment_overlap", f"{self.path}: {overlaps} IP fragments disagree with bytes that came before them")]
+        out: list[tuple[str, str]] = []
+        if self._fragments.overlaps:
+            told = f"{self._fragments.overlaps} IP fragments disagree with bytes that came before them"
+            out.append(("fragment_overlap", f"{self.path}: {told}"))
+        if self.notes.drops:
+            out.append(("capture_drops", f"{self.path}: the capturer says that it lost {self.notes.drops} packets"))
+        return out
 
     @property
     def link_names(self) -> list[str]:

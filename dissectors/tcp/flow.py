@@ -141,7 +141,9 @@ class Flow:
                 half.keep_alives += 1
             if size:
                 self._data(half, offset, size, data, acked, arrival, place, time)
-            if flags & FIN and half.fin < 0 and offset + size >= half.next:
+            if flags & FIN and half.fin >= 0 and not size:
+                half.retransmissions += 1
+            elif flags & FIN and half.fin < 0 and offset + size >= half.next:
                 half.fin = offset + size
         self.release(limits, time, place, arrival)
 

@@ -125,6 +125,7 @@ def test_unknown_blocks_are_stepped_over_and_drops_and_secrets_are_noted(tmp_pat
     reader = Reader(str(path), 0, Limits())
     assert payloads(list(reader.blocks())) == WANT[:1]
     assert reader.notes.drops == 42
+    assert reader.remarks() == [("capture_drops", f"{path}: the capturer says that it lost 42 packets")]
     assert reader.notes.secrets == [b"SECRE"]
 
 

@@ -234,6 +234,15 @@ def test_used_again_the_same_ports_are_another_incarnation(tmp_path: Path) -> No
     assert [f.finished for f in flows] == [True, False]
 
 
+def test_a_fin_sent_again_is_a_retransmission(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"one").send(CLIENT, b"", ACK | FIN)
+    talk.next[CLIENT] -= 1
+    talk.send(CLIENT, b"", ACK | FIN)
+    _, _, flow = the_stream(tmp_path, talk.packets)
+    half = flow.halves[client_half(flow)]
+    assert (half.retransmissions, half.retransmitted_bytes) == (1, 0)
+
+
 def test_data_after_a_reset_is_still_delivered(tmp_path: Path) -> None:
     talk = Talk().send(CLIENT, b"abc").send(SERVER, b"", RST | ACK).send(CLIENT, b"def")
     data, _, flow = the_stream(tmp_path, talk.packets)
