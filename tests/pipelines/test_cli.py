@@ -13,7 +13,7 @@ import pytest
 
 import dissectors
 
-HEAVY = ("pyspark", "pandas", "duckdb", "plotly", "rich", "fsspec", "dpkt")
+HEAVY = ("pyspark", "pandas", "duckdb", "rich", "fsspec", "dpkt")
 
 
 def run(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
