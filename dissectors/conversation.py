@@ -436,6 +436,15 @@ class Conversation:
             )
         )
 
+    def locate(self, frame: Frame, at: int) -> tuple[int, int]:
+        """Time and packet of the byte at index `at` of a frame that is being handed over."""
+        inbox = self.inboxes[frame.direction]
+        offset = frame.offset + at - frame.start
+        piece = bisect_right(inbox.starts, offset) - 1
+        if piece < 0 or not frame.offset <= offset < inbox.base + len(inbox.buf):
+            return frame.first_ns, frame.place  # it was handed over long ago
+        return inbox.times[piece], inbox.places[piece]
+
     # --- framing ---
 
     def _stretch(self) -> None:

@@ -10,7 +10,7 @@ import gc
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -144,11 +144,8 @@ class Run:
         sink.suspects = self.suspects
         engine = Engine(self.options, sink)
         spool = _Spool(self.options.limits)
-        for site, blocks in self._sites(sink):
+        for site, blocks in self._sites(sink, engine.keylog):
             for block in blocks:
-                for reader in self.readers:
-                    while reader.notes.secrets:  # a pcapng file may carry its own key log
-                        engine.keylog.add(reader.notes.secrets.pop())
                 engine.feed(site, block)
                 if self._progress is not None:
                     self._progress(sum(reader.position for reader in self.readers))
@@ -161,7 +158,7 @@ class Run:
         yield from spool.sort(sink.drain())
         yield from spool.resolved(Names(sink.names))
 
-    def _sites(self, sink: Sink) -> Iterator[tuple[str, Iterator[PacketBlock]]]:
+    def _sites(self, sink: Sink, keylog: KeyLog) -> Iterator[tuple[str, Iterator[PacketBlock]]]:
         """(site, its packets in time order), one site after the other."""
         by_site: dict[str, list[tuple[int, Callable[[], Iterator[PacketBlock]]]]] = {}
         for index, path in enumerate(self.files):
@@ -172,18 +169,22 @@ class Run:
                 self.problems.append((path, str(error)))
                 continue
             site = site_of(path, self.options.site)
-            by_site.setdefault(site, []).append((first, lambda i=index, p=path: self._read(i, p)))  # type: ignore[misc]
+            by_site.setdefault(site, []).append((first, lambda i=index, p=path: self._read(i, p, keylog)))  # type: ignore[misc]
         for site in sorted(by_site):
             yield site, merge(by_site[site])
 
-    def _read(self, index: int, path: str) -> Iterator[PacketBlock]:
+    def _read(self, index: int, path: str, keylog: KeyLog) -> Iterator[PacketBlock]:
         try:
             reader = Reader(path, index, self.options.limits)
         except InputError as error:
             self.problems.append((path, str(error)))
             return
         self.readers.append(reader)
-        yield from reader.blocks()
+        for block in chain(reader.blocks(), (None,)):
+            while reader.notes.secrets:  # a pcapng file may carry its own key log, also behind its last packet
+                keylog.add(reader.notes.secrets.pop())
+            if block is not None:
+                yield block
         if reader.problem:
             self.problems.append((path, reader.problem))
 

@@ -42,8 +42,7 @@ def merge(files: Sequence[tuple[int, Callable[[], Iterator[PacketBlock]]]]) -> I
         if not active:
             _start(waiting, active)
             continue
-        earliest = min(s.first for s in active)
-        while waiting and waiting[-1][0] <= max(earliest, min(s.last for s in active)):
+        while waiting and waiting[-1][0] <= min(s.last for s in active):
             _start(waiting, active)
         bound = min(s.last for s in active)
         ready: list[PacketBlock] = []

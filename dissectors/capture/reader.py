@@ -41,6 +41,7 @@ class Reader:
         self.problem: str | None = None  # why it ended early
         self.links: set[int] = set()
         self._part = part
+        self._position = 0
         self._stream: IO[bytes]
         self._raw: BinaryIO
         self._stream, self.compression, self._raw = open_capture(path)
@@ -55,10 +56,12 @@ class Reader:
     @property
     def position(self) -> int:
         """Bytes of the file read so far, for a progress bar."""
-        try:
-            return self._raw.tell()
-        except (OSError, ValueError):
-            return 0
+        if not self._raw.closed:
+            try:
+                self._position = self._raw.tell()
+            except OSError:  # a pipe has no position
+                return 0
+        return self._position
 
     def raw_blocks(self) -> Iterator[RawBlock]:
         """All packets, headers unread. A damaged end is told in `problem`."""
@@ -67,6 +70,7 @@ class Reader:
         except TruncatedError as error:
             self.problem = f"{self.path}: {error}"
         finally:
+            _ = self.position  # as far as it came: kept behind the end
             self._raw.close()
 
     def blocks(self) -> Iterator[PacketBlock]:

@@ -66,6 +66,13 @@ class Attribution:
         self.because.append(because)
         return self
 
+    def lean(self, where: str, because: str) -> None:
+        """Likely so, where nothing stronger has decided; otherwise one more reason."""
+        if self.where == UNDECIDED:
+            self.settle(where, LIKELY, because)
+        else:
+            self.because.append(because)
+
 
 def attribute(evidence: Evidence) -> Attribution:
     """Apply the rules of the table above."""
@@ -161,42 +168,29 @@ def _hops(evidence: Evidence, verdict: Attribution) -> None:
     """The same batch, seen elsewhere."""
     produced = [s for s in evidence.sightings if s["role"] == "produce"]
     consumed = [s for s in evidence.sightings if s["role"] in ("consume", "replicate")]
-    undecided = verdict.where == UNDECIDED
     for other in evidence.sightings:
         if other["why"] == "same connection, other capture point" and other["verdict"] == "ok":
             because = f"At the other capture point ({_at(other)}) the same bytes are right"
-            if undecided:
-                verdict.settle(AFTER, LIKELY, because)
-            else:
-                verdict.because.append(because)
+            verdict.lean(AFTER, because)
             return
     if evidence.role == "produce":
         broken = [s for s in consumed if s["verdict"] == "bad"]
         intact = [s for s in consumed if s["verdict"] == "ok"]
         if broken:
             because = f"The batch was stored and handed out just as broken ({_at(broken[0])})"
-            if undecided:
-                verdict.settle(PRODUCER, LIKELY, because)
-            else:
-                verdict.because.append(because)
+            verdict.lean(PRODUCER, because)
         elif intact:
             because = f"The broker handed the batch out intact ({_at(intact[0])}): it received the right bytes"
-            if undecided:
-                verdict.settle(AFTER, LIKELY, because)
-            else:
-                verdict.because.append(because)
+            verdict.lean(AFTER, because)
     elif produced:
         intact = [s for s in produced if s["verdict"] == "ok"]
         broken = [s for s in produced if s["verdict"] == "bad"]
         if broken:
             because = f"It was wrong already when it was produced ({_at(broken[0])})"
-            if undecided:
-                verdict.settle(PRODUCER, LIKELY, because)
-            else:
-                verdict.because.append(because)
+            verdict.lean(PRODUCER, because)
         elif intact:
             because = f"It was right when it was produced ({_at(intact[0])})"
-            if undecided:
+            if verdict.where == UNDECIDED:
                 verdict.settle(BROKER, LIKELY, f"{because}: it broke in the broker, or on the way out of it")
             elif verdict.where == BEFORE:
                 verdict.because.append(f"{because}: it broke in the broker, between receiving and sending it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -196,7 +195,7 @@ class Emitter:
         return seen
 
     def _malformed_records(self, frame: Frame, records: RecordSet, at: int, trouble: Exception) -> None:
-        time, place = self._locate(frame, at)
+        time, place = self.talk.locate(frame, at)
         self.talk.finding(
             "malformed_frame",
             "error",
@@ -239,7 +238,7 @@ class Emitter:
             return
 
     def _seen(self, frame: Frame, records: RecordSet, unit: Unit) -> Seen:
-        time, place = self._locate(frame, unit.start)
+        time, place = self.talk.locate(frame, unit.start)
         computed, verdict = None, "unverifiable"
         if unit.whole:
             computed = batches.checksum(frame.data, unit)
@@ -402,15 +401,6 @@ class Emitter:
                     batch.stream_offset,
                 )
             )
-
-    def _locate(self, frame: Frame, at: int) -> tuple[int, int]:
-        """Time and packet of the byte at index `at` of a frame that is being handed over."""
-        inbox = self.talk.inboxes[frame.direction]
-        offset = frame.offset + at - frame.start
-        piece = bisect_right(inbox.starts, offset) - 1
-        if piece < 0 or not frame.offset <= offset < inbox.base + len(inbox.buf):
-            return frame.first_ns, frame.place  # it was handed over long ago
-        return inbox.times[piece], inbox.places[piece]
 
 
 def to_json(body: Any) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -327,9 +326,7 @@ class Entries:
         """Time and packet of the byte at index `at` of a frame that is being handed over."""
         if frame.first_ns == frame.last_ns:
             return frame.first_ns, frame.place
-        inbox = self._talk.inboxes[frame.direction]
-        piece = bisect_right(inbox.starts, frame.offset + at - frame.start) - 1
-        return inbox.times[piece], inbox.places[piece]
+        return self._talk.locate(frame, at)
 
     def _finding(self, seen: Seen, kind: str, message: str, *, severity: str = "error", **evidence: Any) -> None:
         topic = seen.noted.topic

@@ -236,3 +236,12 @@ def test_files_that_overlap_in_time_are_merged_in_time_order(tmp_path: Path) -> 
     merged = list(merge([(T0, readers[0].blocks), (T0 + 1000, readers[1].blocks)]))
     assert payloads(merged) == WANT
     assert [f for b in merged for f in b.file.tolist()] == [0, 1] * 25
+
+
+def test_progress_does_not_go_back_when_a_file_has_been_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.pcap"
+    path.write_bytes(pcap(PACKETS))
+    reader = Reader(str(path), 0, Limits(block_bytes=500))
+    seen = [reader.position for _ in reader.blocks()]
+    assert seen == sorted(seen)
+    assert reader.position == path.stat().st_size
