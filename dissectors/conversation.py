@@ -153,6 +153,13 @@ class Inbox:
         if self.have >= self.size:
             self.join()
 
+    def absorb(self) -> None:
+        """Bring what was delivered into buf; no hole is among it."""
+        for chunk in self.queue:
+            assert isinstance(chunk, Chunk)
+            self.put(chunk)
+        self.queue, self.queued = [], 0
+
     def join(self) -> None:
         """Bring what follows buf into it."""
         if not self.parts:
@@ -264,6 +271,13 @@ class Conversation:
         client.trim()
         server.trim()
 
+    def tidy(self) -> None:
+        """After whole frames were taken out of the inboxes from outside."""
+        for direction, inbox in enumerate(self.inboxes):
+            if inbox.size == MORE and inbox.pos < len(inbox.buf):
+                inbox.size = self.measure(direction, inbox.buf, inbox.pos, len(inbox.buf))
+            inbox.trim()
+
     def _step_by_step(self, client: Inbox, server: Inbox, final: bool) -> None:
         """The careful loop: one event at a time, whichever direction has the earlier one."""
         while True:
@@ -291,6 +305,14 @@ class Conversation:
     def held(self) -> int:
         """Bytes kept for frames that are not whole yet."""
         return self.inboxes[0].held + self.inboxes[1].held
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is missing in what is at hand, so that all its whole frames may be cut at once."""
+        for inbox in self.inboxes:
+            if inbox.lost or inbox.holes or any(isinstance(event, Gap) for event in inbox.queue):
+                return False
+        return True
 
     def shed(self) -> None:
         """Give up frames that are not whole yet: too much memory is held. Their rest is skipped as it comes."""
@@ -453,9 +475,8 @@ class Conversation:
         Where a byte is missing or fits no frame, nothing is done: the order of frames matters then, and the careful
         loop keeps it.
         """
-        for inbox in self.inboxes:
-            if inbox.lost or inbox.holes or any(isinstance(event, Gap) for event in inbox.queue):
-                return
+        if not self.plain:
+            return
         found: list[Frame] = []
         for direction, inbox in enumerate(self.inboxes):
             frames = self._split(direction, inbox)
@@ -476,11 +497,7 @@ class Conversation:
 
     def _split(self, direction: int, inbox: Inbox) -> list[Frame] | None:
         """The whole frames at the head of a direction; None where something else stands between them."""
-        while inbox.queue:
-            chunk = inbox.queue.pop(0)
-            assert isinstance(chunk, Chunk)
-            inbox.queued -= len(chunk.data)
-            inbox.put(chunk)
+        inbox.absorb()
         frames: list[Frame] = []
         measure, buf, pos, end, base = self.measure, inbox.buf, inbox.pos, len(inbox.buf), inbox.base
         starts, orders, times, places = inbox.starts, inbox.orders, inbox.times, inbox.places
@@ -703,3 +720,12 @@ class Protocol(typing.Protocol):
 
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
         """A new conversation for one connection."""
+
+    def advance(self, talks: Sequence[Any]) -> None:
+        """Decode every frame that is complete in these conversations: all of them its own, and of one sink."""
+
+
+def one_by_one(talks: Sequence[Conversation]) -> None:
+    """A protocol's `advance`, where many conversations at once are no quicker than one."""
+    for talk in talks:
+        talk.advance()

@@ -88,7 +88,8 @@ class Engine:
         self._trackers.clear()
 
     def _deliver(self, site: str, flows: Iterator[tuple[Any, bool]]) -> None:
-        held = self._held
+        """Bring what the flows delivered to their conversations, then let each protocol decode all of its own."""
+        held, fed = self._held, []
         for flow, ended in flows:
             session = flow.session
             if session is None:
@@ -97,8 +98,12 @@ class Engine:
                 session.close()
                 flow.session = None
                 held.pop(session, None)
-                continue
-            session.deliver()
+            else:
+                session.deliver()
+                fed.append(session)
+        for protocol in self._protocols:
+            protocol.advance([s.talk for s in fed if s.protocol is protocol and not s.talk.closed])
+        for session in fed:
             size = session.held
             if size > KIB:
                 held[session] = size

@@ -46,6 +46,7 @@ class Session:
         "conn",
         "flow",
         "options",
+        "protocol",
         "sink",
         "site",
         "talk",
@@ -64,6 +65,7 @@ class Session:
         self.flow = flow
         self.sink = sink
         self.options = options
+        self.protocol: Protocol | None = None
         self.talk: Conversation | None = None
         self.conn: Conn | None = None
         self._client: int | None = flow.opener  # the direction in which the client sends
@@ -77,7 +79,7 @@ class Session:
         self._headless = False  # the first bytes are missing
 
     def deliver(self) -> None:
-        """Take what the flow delivered."""
+        """Take what the flow delivered, as far as the conversation; it decodes when its protocol advances it."""
         events = self.flow.take()
         notes: Notes = (self.flow.halves[0].resent, self.flow.halves[1].resent)
         for half in self.flow.halves:
@@ -238,6 +240,7 @@ class Session:
         self._client = client
         if protocol is None or waiting is None:
             return
+        self.protocol = protocol
         self.conn = self._conn(protocol.name)
         halves = self.flow.halves
         self.talk = protocol.conversation(
@@ -257,7 +260,6 @@ class Session:
                 talk.note_resent(side, note)
             for event in events[direction]:
                 talk.receive(side, event)
-        talk.advance()
 
     def _guess_client(self) -> int:
         """Who opened the connection; where nothing tells, the lower port is the server's."""

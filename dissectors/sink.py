@@ -57,6 +57,13 @@ def unresolved(key: str, fallback: str) -> str:
     return f"{MARK}{key}{MARK}{fallback}{MARK}"
 
 
+class Coded(NamedTuple):
+    """A column by its distinct values: `values[index[i]]` is that of row i."""
+
+    values: Sequence[Any]
+    index: npt.NDArray[np.int64]
+
+
 class Sink:
     """Row lists of the wanted tables. `tables` is what decoders ask before they do work for a table."""
 
@@ -71,6 +78,7 @@ class Sink:
         self.findings: list[records.Finding] = []
         self.messages: list[records.Message] = []
         self.names: list[Name] = []
+        self._ready: dict[str, list[pa.RecordBatch]] = {}
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
         self.files: list[str] = []  # file index -> name, for Place
 
@@ -82,17 +90,38 @@ class Sink:
         """A packet, for a finding's evidence."""
         return {"file": self.files[place >> PLACE_SHIFT], "packet": place & PLACE_MASK}
 
+    def extend(self, table: str, rows: int, /, **columns: Any) -> None:
+        """Add rows by column, under the names of the table's fields; what is not named is null.
+
+        A column is an array (masked where values are missing), Coded, a list, or one value for all rows.
+        """
+        have = {"": True, "full": self.full, "payloads": self.payloads}
+        arrays: list[pa.Array] = []
+        for field in _fields(table):
+            if not have[field.only]:
+                continue
+            column = columns.get(field.name)
+            if column is None:
+                arrays += [pa.nulls(rows, c.type) for c in field.columns]
+            else:
+                arrays += _columns(field, column, rows, self.files)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=_schema(table, self.full, self.payloads))
+        self._ready.setdefault(table, []).append(batch)
+
     def rows(self) -> int:
         """Rows waiting in the fullest table."""
-        return max(len(self._list(table)) for table in self.tables) if self.tables else 0
+        ready = {table: sum(batch.num_rows for batch in batches) for table, batches in self._ready.items()}
+        return max((len(self._list(table)) + ready.get(table, 0) for table in self.tables), default=0)
 
     def drain(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The waiting rows as one record batch a table; the lists are empty afterwards."""
         for table in records.TABLES:
-            rows = self._list(table)
+            rows, batches = self._list(table), self._ready.pop(table, [])
             if rows and table in self.tables:
-                yield table, to_batch(table, rows, self.files, full=self.full, payloads=self.payloads)
+                batches.append(to_batch(table, rows, self.files, full=self.full, payloads=self.payloads))
             rows.clear()
+            if batches:
+                yield table, pa.concat_batches(batches)
 
     def _list(self, table: str) -> list[Any]:
         rows: list[Any] = getattr(self, table)
@@ -136,10 +165,31 @@ def _schema(table: str, full: bool, payloads: bool) -> pa.Schema:
     return _SCHEMAS[key]
 
 
+def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str]) -> list[pa.Array]:
+    """The Arrow columns of one field, given as `Sink.extend` has it."""
+    if field.kind == "conn":
+        return _connections(column.values, pa.array(column.index))
+    if field.kind == "place":
+        return _place_columns(column, files)
+    if field.kind == "time":
+        return [_times(column)]
+    type = field.columns[0].type
+    if isinstance(column, Coded):
+        return [_array(column.values, type).take(pa.array(column.index))]
+    if isinstance(column, np.ndarray):
+        return [pa.array(np.ma.getdata(column), mask=np.ma.getmaskarray(column)).cast(type, safe=False)]
+    if isinstance(column, list):
+        return [_array(column, type)]
+    return [pa.repeat(pa.scalar(column, type), rows)]
+
+
 def _connection_columns(conns: Sequence[Conn | None]) -> list[pa.Array]:
     distinct = list({id(conn): conn for conn in conns}.values())
     code = {id(conn): i for i, conn in enumerate(distinct)}
-    index = pa.array([code[id(conn)] for conn in conns], pa.int32())
+    return _connections(distinct, pa.array([code[id(conn)] for conn in conns], pa.int32()))
+
+
+def _connections(distinct: Sequence[Conn | None], index: pa.Array) -> list[pa.Array]:
     return [
         pa.array([None if c is None else getattr(c, column.name) for c in distinct], column.type).take(index)
         for column in records.CONNECTION_COLUMNS

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dissectors.conversation import Conversation, Protocol
+from collections.abc import Sequence
+
+from dissectors.conversation import Conversation, Protocol, one_by_one
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink
@@ -25,6 +27,9 @@ class Iggy:
         from dissectors.iggy.conversation import IggyConversation
 
         return IggyConversation(conn, sink, options, midstream=midstream)
+
+    def advance(self, talks: Sequence[Conversation]) -> None:
+        one_by_one(talks)
 
 
 PROTOCOL: Protocol = Iggy()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from dissectors.conversation import Conversation
 from dissectors.kafka.recognise import recognise
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink
+
+if TYPE_CHECKING:
+    from dissectors.kafka.conversation import KafkaConversation
 
 
 class Kafka:
@@ -22,6 +28,11 @@ class Kafka:
         from dissectors.kafka.conversation import KafkaConversation
 
         return KafkaConversation(conn, sink, options, midstream=midstream)
+
+    def advance(self, talks: Sequence[KafkaConversation]) -> None:
+        from dissectors.kafka.bulk import advance
+
+        advance(talks)
 
 
 PROTOCOL = Kafka()

@@ -44,6 +44,7 @@ from dissectors.tcp.chunk import CLIENT, Gap
 _NEVER_LATE = 10  # a Fetch answered within a tenth of the time that it allows was not kept waiting …
 _MS = 1_000_000  # … unless the newest record in the answer is younger than the request
 _SIZES = 1000  # how many lengths are remembered
+_CLIENTS = 100  # and how many client ids
 _METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
 _FETCHES = frozenset({FETCH, SHARE_FETCH})
 
@@ -122,6 +123,19 @@ class KafkaConversation(Conversation):
             if frame.complete:
                 self.finding_at(frame, "malformed_frame", "error", "A request too short for its header")
             return
+        call = self.ask(frame)
+        if call.spoken is not None and call.spoken.key == PRODUCE and call.values.get("acks") == 0:
+            self._produced(call, {}, None)
+            self.emit.exchange("oneway", call)
+            return
+        dropped = self.waiting.add(call)
+        if dropped is not None:
+            self._unanswered(dropped, complete=None)
+
+    def ask(self, frame: Frame) -> Call:
+        """A request with its header: what is kept of it until its answer comes."""
+        data, start = frame.data, frame.start
+        have = min(frame.end, frame.known)
         _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(
             data + b"\0\0" if have - start < 14 else data, start
         )
@@ -135,18 +149,12 @@ class KafkaConversation(Conversation):
             raw = data[start + 14 : body]
             client_id = self._client_ids.get(raw)
             if client_id is None:
-                client_id = raw.decode("utf-8", "backslashreplace")
-                if body <= have and len(self._client_ids) < 100:
-                    self._client_ids[raw] = client_id
+                client_id = self.meet(raw) if body <= have else raw.decode("utf-8", "backslashreplace")
         self.last_id = correlation_id
         call = Call(frame, said, correlation_id, client_id)
         if said.known:
             self._request_body(frame, call, said, data, body, have)
-            sizes = self._spoken.get(said)
-            if sizes is None:
-                sizes = self._spoken[said] = Counter()
-            if len(sizes) < _SIZES:
-                sizes[frame.size] += 1
+            self.spoke(said, frame.size)
             if self.watch is not None:
                 self.watch.request(frame, call)
         elif (key, version) not in self._unknown and len(self._unknown) < 1000:
@@ -159,13 +167,22 @@ class KafkaConversation(Conversation):
                 key=key,
                 version=version,
             )
-        if key == PRODUCE and call.values.get("acks") == 0:
-            self._produced(call, {}, None)
-            self.emit.exchange("oneway", call)
-            return
-        dropped = self.waiting.add(call)
-        if dropped is not None:
-            self._unanswered(dropped, complete=None)
+        return call
+
+    def meet(self, name: bytes) -> str:
+        """Take note of a client id; its text."""
+        text = name.decode("utf-8", "backslashreplace")
+        if len(self._client_ids) < _CLIENTS:
+            self._client_ids[name] = text
+        return text
+
+    def spoke(self, said: Spoken, size: int, times: int = 1) -> None:
+        """Take note of requests that the client made."""
+        sizes = self._spoken.get(said)
+        if sizes is None:
+            sizes = self._spoken[said] = Counter()
+        if len(sizes) < _SIZES:
+            sizes[size] += times
 
     def _request_body(self, frame: Frame, call: Call, said: Spoken, data: bytes, body: int, have: int) -> None:
         if not frame.complete:
@@ -252,12 +269,16 @@ class KafkaConversation(Conversation):
             if not self.orphans.hold(frame, correlation_id, self.midstream and not self._answered):
                 self._tell_orphan(frame, correlation_id)
             return
+        self.answer(frame, call)
+
+    def answer(self, frame: Frame, call: Call) -> None:
+        """The answer to a request."""
         self._answered = True
         said = call.spoken
         if said is None or not said.known:
             self.emit.exchange("call", call, frame)
-            return
-        self._answer(frame, call, said, start + 8, have)
+        else:
+            self._answer(frame, call, said, frame.start + 8, min(frame.end, frame.known))
 
     def _explain(self, frame: Frame, correlation_id: int, early: bool) -> None:
         """An answer to a request that was not captured, now that all that was captured is known."""

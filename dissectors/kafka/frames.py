@@ -26,7 +26,7 @@ from dissectors.tcp.chunk import CLIENT
 
 HEAD = REQUEST_HEAD.size  # 14
 MAX_FRAME = 256 << 20
-_HIGHEST_KEY, _HIGHEST_VERSION = 999, 99  # higher ones will not come in the life of this code
+HIGHEST_KEY, HIGHEST_VERSION = 999, 99  # higher ones will not come in the life of this code
 _NO_CLIENT_ID = (7, 0)  # ControlledShutdown v0
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
 _SAMPLE = 1 << 12  # of a larger one so much is looked at
@@ -52,7 +52,7 @@ def measure_request(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> in
     if have >= HEAD and not raw:
         size, key, version, _, client = REQUEST_HEAD.unpack_from(buf, pos)
         fits = -1 <= client <= size - 10 or (key, version) == _NO_CLIENT_ID
-        if 8 <= size <= limit and 0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_VERSION:
+        if 8 <= size <= limit and 0 <= key <= HIGHEST_KEY and 0 <= version <= HIGHEST_VERSION:
             return 4 + size if fits or size < 10 else INVALID
         return INVALID
     size = int.from_bytes(buf[pos : pos + 4], "big")
@@ -63,7 +63,7 @@ def measure_request(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> in
     if have < min(HEAD, 4 + size):
         return MORE
     key, version = (buf[pos + 4] << 8) | buf[pos + 5], (buf[pos + 6] << 8) | buf[pos + 7]
-    return 4 + size if key <= _HIGHEST_KEY and version <= _HIGHEST_VERSION else INVALID
+    return 4 + size if key <= HIGHEST_KEY and version <= HIGHEST_VERSION else INVALID
 
 
 def measure_response(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> int:
@@ -81,7 +81,7 @@ def plausible_request(buf: bytes, pos: int, end: int) -> bool:
     if end - pos < HEAD:
         return False
     size, key, version, _, client = REQUEST_HEAD.unpack_from(buf, pos)
-    said = spoken(key, version) if 0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_VERSION else None
+    said = spoken(key, version) if 0 <= key <= HIGHEST_KEY and 0 <= version <= HIGHEST_VERSION else None
     if said is None or not said.known or not 8 <= size <= MAX_FRAME:
         return False
     if not said.has_client_id or client <= 0:

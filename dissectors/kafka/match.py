@@ -79,6 +79,10 @@ class Waiting:
         """The correlation ids that an answer may carry."""
         return [i for i in self._ids if i is not None]
 
+    def at(self, turn: int) -> int | None:
+        """The correlation id that the answer after `turn` others will carry."""
+        return self._calls[turn].correlation_id
+
     def find(self, correlation_id: int) -> Call | None:
         """The request that an answer with this id would be matched with."""
         if correlation_id not in self._ids:

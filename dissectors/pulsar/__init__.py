@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dissectors.conversation import one_by_one
 from dissectors.pulsar.recognise import recognise
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ class Pulsar:
         from dissectors.pulsar.conversation import PulsarConversation  # protobuf is loaded when Pulsar is met
 
         return PulsarConversation(conn, sink, options, midstream=midstream)
+
+    def advance(self, talks: Sequence[Conversation]) -> None:
+        one_by_one(talks)
 
 
 PROTOCOL = Pulsar()

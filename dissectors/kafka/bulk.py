@@ -1,0 +1,322 @@
+"""Many frames of many connections at once: headers, matching and rows by column.
+
+`KafkaConversation` takes one frame after the other. Most exchanges need none of its care: the request and its answer
+are whole, lie in the bytes at hand, and neither changes what the connection knows. Such exchanges are regular; they are
+matched, decoded and told here without an object each. Every other frame goes, in its order, to its conversation:
+
+    fetches                        they have sessions
+    errors, unknown APIs, tags     rows of their own, findings
+    acks=0, no answer at hand      they wait, or do not
+    a connection whose answers do not follow its requests one by one
+
+What is regular is decided per frame by its bytes, so both ways give the same rows; a property test compares them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from dissectors.conversation import INVALID, MORE
+from dissectors.kafka import batches
+from dissectors.kafka.conversation import KafkaConversation
+from dissectors.kafka.decode import (
+    API_VERSIONS,
+    CONTROLLED_SHUTDOWN,
+    ENVELOPE,
+    FETCH,
+    FETCH_SNAPSHOT,
+    JOIN_GROUP,
+    OFFSET_COMMIT,
+    PRODUCE,
+    SASL_HANDSHAKE,
+    SHARE_FETCH,
+    Spoken,
+    spoken,
+)
+from dissectors.kafka.frames import HEAD, HIGHEST_KEY, HIGHEST_VERSION
+from dissectors.kafka.match import Call
+from dissectors.kafka.skim import Topic
+from dissectors.limits import KIB
+from dissectors.sink import Coded
+from dissectors.stretch import Bools, Frames, Ints, Measure, Octets, cut
+
+_STATEFUL = frozenset({FETCH, SHARE_FETCH, FETCH_SNAPSHOT, ENVELOPE})
+_WATCHED = frozenset({OFFSET_COMMIT, JOIN_GROUP})  # somebody keeps count of them, for findings
+_NONE = -1  # in a column: no value
+_MANY, _MUCH = 8, 64 * KIB  # fewer connections, or bytes of them, are as quick one by one
+
+
+def advance(talks: Sequence[KafkaConversation]) -> None:
+    """As Conversation.advance, for many."""
+    if not talks or talks[0].sink.full or (len(talks) < _MANY and sum(talk.held for talk in talks) < _MUCH):
+        for talk in talks:
+            talk.advance()
+        return
+    plain = [talk for talk in talks if talk.plain]
+    careful = [talk for talk in talks if not talk.plain] if len(plain) < len(talks) else []
+    if plain:
+        frames, odd = cut(plain, _measure(plain[0].options.limits.frame_bytes))
+        if len(frames):
+            _Exchanges(frames).decode()
+        for talk in plain:
+            talk.tidy()
+        careful += odd
+    for talk in careful:
+        talk.advance()
+
+
+def _measure(limit: int) -> Measure:
+    """frames.measure_request and measure_response, for many."""
+
+    def measure(client: Bools, octets: Octets, start: Ints, stop: Ints) -> Ints:
+        have, size = stop - start, _int32(octets, start)
+        key, version, name = _int16(octets, start + 4), _int16(octets, start + 6), _int16(octets, start + 12)
+        known = (key >= 0) & (key <= HIGHEST_KEY) & (version >= 0) & (version <= HIGHEST_VERSION)
+        fits = (name >= -1) & (name <= size - 10) | (size < 10) | (key == CONTROLLED_SHUTDOWN) & (version == 0)
+        short = (have < HEAD) & (have < size + 4)
+        request = np.where(short, MORE, np.where(known & fits, size + 4, INVALID))
+        sizes = np.where((size <= limit) & (size >= np.where(client, 8, 4)), np.where(client, request, size + 4), INVALID)
+        return np.where(have < 4, MORE, sizes)
+
+    return measure
+
+
+def _int16(octets: Octets, at: Ints) -> Ints:
+    return octets[at].astype(np.int8).astype(np.int64) << 8 | octets[at + 1]
+
+
+def _int32(octets: Octets, at: Ints) -> Ints:
+    high = octets[at].astype(np.int8).astype(np.int64) << 24
+    return high | octets[at + 1].astype(np.int64) << 16 | octets[at + 2].astype(np.int64) << 8 | octets[at + 3]
+
+
+class _Exchanges:
+    """The frames of one call of `advance`, on their way to rows. Every column has a value for each frame."""
+
+    def __init__(self, frames: Frames[KafkaConversation]) -> None:
+        self.frames = frames
+        self.talks = frames.talks
+        self.sink = self.talks[0].sink
+        n, octets, start = len(frames), frames.octets, frames.start
+        self.size = frames.end - start
+        self.key, self.version = _int16(octets, start + 4), _int16(octets, start + 6)  # of requests
+        self.correlation_id = _int32(octets, start + np.where(frames.client, 8, 4))
+        self.body = start + HEAD + np.maximum(_int16(octets, start + 12), 0)
+        self.partner = np.full(n, _NONE)  # the answer of a request, the request of an answer
+        self.regular = np.zeros(n, bool)
+        self.silent = np.zeros(n, bool)  # a request that has no answer by protocol
+        self.odd = np.array([bool(talk.tokens) or talk.raw_sasl for talk in self.talks])  # by conversation
+        self.topics: list[Sequence[Topic]] = [()] * n
+        self.partitions = np.zeros(n, np.int64)
+        self.records = np.full(n, _NONE)
+        self.payload = np.full(n, _NONE)
+        self.throttle = np.full(n, _NONE)
+
+    def decode(self) -> None:
+        """Every frame: the regular exchanges here, the others by their conversations."""
+        groups = self._requests()
+        self._match()
+        for said, asked in groups:
+            self._answers(said, asked[self.regular[asked]])
+        self._meet()
+        self._one_by_one()
+        asked = np.flatnonzero(self.regular & self.frames.client)
+        if len(asked):
+            self._note(asked)
+            self._tell(asked)
+
+    # --- what requests say ---
+
+    def _requests(self) -> list[tuple[Spoken, Ints]]:
+        """Decode the requests; those that may be regular, by API and version."""
+        frames, talk = self.frames, self.talks[0]
+        whole = (self.size >= HEAD) & (self.body <= frames.end)
+        bare = (self.key == SASL_HANDSHAKE) & (self.version == 0)  # what follows it may have no header
+        self.odd[frames.talk[frames.client & (~whole | bare)]] = True
+        asked = np.flatnonzero(frames.client & ~self.odd[frames.talk])
+        code = self.key[asked] << 16 | self.version[asked]
+        groups = []
+        for value in np.unique(code).tolist():
+            said, which = spoken(value >> 16, value & 0xFFFF), asked[code == value]
+            if not said.known or not said.has_client_id or said.key in _STATEFUL:
+                continue
+            if said.key != PRODUCE and talk.watch is not None and (said.removed or said.key in _WATCHED):
+                continue
+            which, at = self._untagged(which, self.body[which], said.request_tags)
+            self.regular[which] = True
+            self._skim_requests(said, which, at)
+            if said.key == PRODUCE and talk.emit.looks:
+                self.regular[which] = False
+            groups.append((said, which))
+        return groups
+
+    def _untagged(self, which: Ints, at: Ints, flexible: bool) -> tuple[Ints, Ints]:
+        """The frames whose header has no tagged fields, and where their bodies begin."""
+        if not flexible:
+            return which, at
+        plain = (self.frames.octets[at] == 0) & (at < self.frames.end[which])
+        return which[plain], at[plain] + 1
+
+    def _skim_requests(self, said: Spoken, which: Ints, at: Ints) -> None:
+        frames, buf, skim = self.frames, self.frames.buf, said.skim_request
+        limit = self.talks[0].options.limits.decompressed_bytes
+        talk, end = frames.talk[which].tolist(), frames.end[which].tolist()
+        for i, t, start, stop in zip(which.tolist(), talk, at.tolist(), end, strict=True):
+            told = skim(buf, start, stop)
+            if said.key == PRODUCE:
+                self.silent[i] = told.values["acks"] == 0
+                self.odd[t] |= not told.whole
+            if not told.whole or told.names or self.silent[i]:
+                self.regular[i] = False
+                continue
+            self.topics[i] = told.topics
+            self.partitions[i] = told.partitions
+            if told.sets:
+                self.payload[i] = sum(each.size for each in told.sets)
+                self.records[i] = sum(batches.count(buf, r.start, r.size, stop, limit)[0] for r in told.sets)
+            elif said.key == API_VERSIONS and told.values:
+                self.talks[t].software = (told.values["clientSoftwareName"], told.values["clientSoftwareVersion"])
+
+    # --- matching ---
+
+    def _match(self) -> None:
+        """Pair requests and answers, where the answers of a connection follow its requests one by one."""
+        frames, each = self.frames, np.arange(len(self.talks))
+        waiting = np.array([len(talk.waiting) for talk in self.talks])
+        asked, answers = np.flatnonzero(frames.client & ~self.silent), np.flatnonzero(~frames.client)
+        talk = frames.talk[answers]
+        turn = np.arange(len(answers)) - np.searchsorted(talk, each)[talk] - waiting[talk]
+        first, last = np.searchsorted(frames.talk[asked], each), np.searchsorted(frames.talk[asked], each, "right")
+        there = (turn >= 0) & (first[talk] + turn < last[talk])
+        request = np.append(asked, 0)[np.where(there, first[talk] + turn, len(asked))]
+        fits = (request < answers) & (self.correlation_id[request] == self.correlation_id[answers])
+        self.odd[talk[(turn >= 0) & ~(there & fits) | (self.size[answers] < 8)]] = True
+        for i, t, before in zip(*(column[turn < 0].tolist() for column in (answers, talk, turn)), strict=True):
+            waits = self.talks[t].waiting
+            self.odd[t] |= waits.at(before + len(waits)) != self.correlation_id[i]
+        self.regular &= ~self.odd[frames.talk]
+        pair = there & ~self.odd[talk]
+        self.partner[request[pair]], self.partner[answers[pair]] = answers[pair], request[pair]
+        self.regular &= self.partner >= 0
+        self.regular[answers[pair]] = self.regular[request[pair]]
+
+    # --- what answers say ---
+
+    def _answers(self, said: Spoken, asked: Ints) -> None:
+        """Decode the answers to requests of one API and version."""
+        frames = self.frames
+        answers, at = self._untagged(self.partner[asked], frames.start[self.partner[asked]] + 8, said.response_tags)
+        self.regular[self.partner[asked]] = False
+        self.regular[answers] = True
+        self._skim_answers(said, answers, at)
+        self.regular[asked] = self.regular[self.partner[asked]]
+
+    def _skim_answers(self, said: Spoken, answers: Ints, at: Ints) -> None:
+        frames, buf, skim = self.frames, self.frames.buf, said.skim_response
+        columns = (answers, frames.talk[answers], at, frames.end[answers], frames.first_ns[answers])
+        for i, t, start, stop, time in zip(*(column.tolist() for column in columns), strict=True):
+            told = skim(buf, start, stop)
+            if not told.whole or told.faults or told.sets:
+                self.regular[i] = False
+                continue
+            self.topics[i] = told.topics
+            self.partitions[i] = told.partitions
+            if told.throttle_ms is not None:
+                self.throttle[i] = told.throttle_ms
+            if told.names:
+                self.talks[t].emit.learn(told.names, time)
+
+    # --- the others ---
+
+    def _one_by_one(self) -> None:
+        """Hand the frames that are not regular to their conversations, in order."""
+        calls: dict[int, Call] = {}
+        for i in np.flatnonzero(~self.regular).tolist():
+            talk, frame, partner = self.talks[self.frames.talk[i]], self.frames.frame(i), int(self.partner[i])
+            if partner < 0:
+                talk.on_frame(frame)
+            elif i < partner:
+                calls[i] = talk.ask(frame)
+            else:
+                talk.answer(frame, calls.pop(partner))
+
+    # --- rows ---
+
+    def _meet(self) -> None:
+        """The connections take note of the client ids in their requests, in order."""
+        frames, buf = self.frames, self.frames.buf
+        asked = np.flatnonzero(frames.client & ~self.odd[frames.talk])
+        asked = asked[self.body[asked] - frames.start[asked] - HEAD == _int16(frames.octets, frames.start[asked] + 12)]
+        columns = (frames.talk[asked], frames.start[asked] + HEAD, self.body[asked])
+        for t, name in dict.fromkeys((t, buf[a:b]) for t, a, b in zip(*(c.tolist() for c in columns), strict=True)):
+            self.talks[t].meet(name)
+
+    def _note(self, asked: Ints) -> None:
+        """What the connections remember of their regular requests."""
+        frames = self.frames
+        key, version, size = self.key[asked].tolist(), self.version[asked].tolist(), self.size[asked].tolist()
+        talk = frames.talk[asked].tolist()
+        for (t, k, v, n), count in Counter(zip(talk, key, version, size, strict=True)).items():
+            self.talks[t].spoke(spoken(k, v), n, count)
+        for t, i in zip(talk, self.correlation_id[asked].tolist(), strict=True):
+            self.talks[t].last_id = i
+
+    def _tell(self, asked: Ints) -> None:
+        """The rows of regular exchanges."""
+        if not self.talks[0].emit.wants_exchanges:
+            return
+        frames, answers = self.frames, self.partner[asked]
+        first, last = frames.first_ns[asked], frames.last_ns[asked]
+        codes, api = np.unique(self.key[asked], return_inverse=True)
+        text = Text()
+        names = zip(_int16(frames.octets, frames.start[asked] + 12).tolist(), self.body[asked].tolist(), strict=True)
+        topics = [
+            self.talks[t].emit.topics(self.topics[i], self.topics[k])
+            for t, i, k in zip(frames.talk[asked].tolist(), asked.tolist(), answers.tolist(), strict=True)
+        ]
+        partitions = self.partitions[asked]
+        self.sink.extend(
+            "exchanges",
+            len(asked),
+            conn=Coded([talk.conn for talk in self.talks], frames.talk[asked]),
+            kind="call",
+            api=Coded([spoken(code, 0).api for code in codes.tolist()], api),
+            api_code=self.key[asked],
+            version=self.version[asked],
+            correlation_id=self.correlation_id[asked],
+            client_id=[None if n < 0 else text[frames.buf[end - n : end]] for n, end in names],
+            time=first,
+            request_ns=last - first,
+            wait_ns=frames.first_ns[answers] - last,
+            response_ns=frames.last_ns[answers] - frames.first_ns[answers],
+            total_ns=frames.last_ns[answers] - first,
+            request_bytes=self.size[asked],
+            response_bytes=self.size[answers],
+            status="ok",
+            error_count=0,
+            topics=topics,
+            partitions=np.where(partitions, partitions, self.partitions[answers]),
+            records=_known(self.records[asked]),
+            payload_bytes=_known(self.payload[asked]),
+            long_poll=False,
+            throttle_ms=_known(self.throttle[answers]),
+            retransmitted=frames.resent[asked] | frames.resent[answers],
+            complete=True,
+            request_place=frames.place[asked],
+            response_place=frames.place[answers],
+        )
+
+
+class Text(dict[bytes, str]):
+    """Bytes as text, each decoded once."""
+
+    def __missing__(self, raw: bytes) -> str:
+        text = self[raw] = raw.decode("utf-8", "backslashreplace")
+        return text
+
+
+def _known(column: Ints) -> np.ma.MaskedArray:
+    return np.ma.masked_equal(column, _NONE)
