@@ -42,6 +42,8 @@ def fewer_collections() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.freeze()  # what is young is now old: it is not searched just because the threshold is low again
+        gc.unfreeze()
         gc.set_threshold(*before)
 
 

@@ -18,13 +18,12 @@ from typing import NamedTuple
 
 from dissectors.conversation import Frame
 from dissectors.kafka import schema
-from dissectors.kafka.decode import NOT_DECODED, Spoken, after_tags, is_sensible, spoken
+from dissectors.kafka.decode import NOT_DECODED, Spoken, after_tags, spoken
+from dissectors.kafka.sense import Struct, is_sensible, shape
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
 _HABIT = 3  # requests of one length that make it the usual length
 _LARGEST = 1 << 18
-_MANY = 48  # APIs that an answer could belong to by its first fields: too many to hope for one
-_FIXED = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uuid": 16, "float64": 8}
 
 
 class Orphan(NamedTuple):
@@ -81,70 +80,22 @@ def explain(frame: Frame, sizes: Mapping[Spoken, Counter[int]], holes: list[int]
 
 
 @cache
-def _everything() -> list[Spoken]:
-    return [spoken(api.key, version) for api in schema.apis().values() for version in api.versions.each()]
+def _everything() -> list[tuple[Spoken, Struct]]:
+    return [
+        (spoken(api.key, version), shape(f"{api.name}Response", version))
+        for api in schema.apis().values()
+        for version in api.versions.each()
+    ]
 
 
 @lru_cache(maxsize=4096)
 def _readings(body: bytes) -> list[Spoken]:
     """What this can be the answer to; `body` follows the correlation id. Short answers come again and again."""
-    may_be = [said for said in _everything() if _opens(said, body)]
-    if len({said.key for said in may_be}) > _MANY:
-        return []
-    return [said for said in may_be if _fits(said, body)]
+    return [said for said, message in _everything() if _fits(said, message, body)]
 
 
-_ARRAY, _TEXT, _BYTES, _STRUCT = "array", "text", "bytes", "struct"
-_WIDTHS = {_ARRAY: 4, _TEXT: 2, _BYTES: 4}  # of their length, where it is no varint
-
-
-@cache
-def _opening(said: Spoken) -> tuple[tuple[int | str, str], ...]:
-    """(size or what it is, name) of an answer's fields, in order."""
-    out: list[tuple[int | str, str]] = []
-    for field in schema.message(f"{said.api}Response").fields:
-        if said.version not in field.versions or said.version in field.tagged:
-            continue
-        kind: int | str = _FIXED.get(field.type, _TEXT if field.type == "string" else _BYTES)
-        out.append((_ARRAY if field.array else _STRUCT if field.struct else kind, field.name))
-    return tuple(out)
-
-
-def _opens(said: Spoken, body: bytes) -> bool:
-    """Whether the bytes make sense up to the first array that is not empty: much cheaper than to decode them all."""
-    flexible = said.version in schema.message(f"{said.api}Response").flexible
-    at, end = 0, len(body)
-    if said.response_tags:
-        if body[:1] != b"\0":
-            return False
-        at = 1
-    for kind, name in _opening(said):
-        if kind == _STRUCT:
-            return True
-        if isinstance(kind, str):
-            width = 1 if flexible else _WIDTHS[kind]
-            length = int.from_bytes(body[at : at + width], "big", signed=not flexible)
-            at += width
-            if flexible:
-                if length > 127:
-                    return True  # a long one: let the decoder judge
-                length -= 1
-            if not -1 <= length <= end - at:
-                return False
-            if kind == _ARRAY and length > 0:
-                return True
-            at += max(length, 0)
-            continue
-        value = int.from_bytes(body[at : at + kind], "big", signed=True)
-        at += kind
-        if at > end or (kind in (2, 4) and not is_sensible(value, name)):
-            return False
-    return at == end if not flexible else body[at : at + 1] == b"\0" and at + 1 == end
-
-
-def _fits(said: Spoken, body: bytes) -> bool:
+def _fits(said: Spoken, message: Struct, body: bytes) -> bool:
     try:
-        full = said.full_response(body, after_tags(body, 0) if said.response_tags else 0, len(body))
+        return is_sensible(message, body, after_tags(body, 0) if said.response_tags else 0)
     except NOT_DECODED:
         return False
-    return full.exact and is_sensible(full.body)
