@@ -46,6 +46,7 @@ class Flow:
         "session",
         "touched",
         "_delivered",
+        "_fin_time",
     )
 
     def __init__(self, ends: tuple[int, int, int, int, int, int], incarnation: int, history: History) -> None:
@@ -69,6 +70,7 @@ class Flow:
         self.session: Any = None
         self.touched = False
         self._delivered = 0
+        self._fin_time = 0
 
     @property
     def finished(self) -> bool:
@@ -146,6 +148,22 @@ class Flow:
             elif flags & FIN and half.fin < 0 and offset + size >= half.next:
                 half.fin = offset + size
         self.release(limits, time, place, arrival)
+
+    def open(self, direction: int, seq: int, answer: int, time: int, answered: int) -> None:
+        """Take SYN, sent in `direction` with `seq`, and its answer, as the first packets."""
+        self.opener = direction
+        self.syn_time, self.syn_ack_time = time, answered
+        self.halves[direction].start(seq + 1, syn=True)
+        self.halves[1 - direction].start(answer + 1, syn=True)
+
+    def end(self, direction: int, time: int) -> None:
+        """All bytes of a direction were delivered, and its FIN came at `time`."""
+        half = self.halves[direction]
+        half.fin = half.next
+        half.finished = True
+        self._fin_time = max(self._fin_time, time)
+        if self.finished:
+            self.closed_at = self._fin_time
 
     def _syn(self, half: Half, direction: int, seq: int, flags: int, time: int) -> bool:
         """Take a SYN; True where it is a repeated one."""

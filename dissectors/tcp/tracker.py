@@ -20,7 +20,7 @@ from dissectors.limits import Limits
 from dissectors.records import PLACE_SHIFT
 from dissectors.tcp.chunk import Chunk
 from dissectors.tcp.flow import ORDER_SHIFT, Flow
-from dissectors.tcp.half import History
+from dissectors.tcp.half import RECENT_PACKETS, History
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -53,6 +53,9 @@ class Tracker:
         for start, end, ends in columns.groups():
             i = start
             flow = self._flow(ends)
+            if self.fast and not flow.packets and columns.opens[i]:
+                columns.open(flow, i)
+                i += 2
             while i < end:
                 run = int(columns.run_end[i])
                 if self.fast and run - i >= _RUN and self._take_run(flow, columns, i, min(run, end)):
@@ -117,7 +120,7 @@ class Tracker:
             if first >= end:
                 sides.append(None)
                 continue
-            if not half.started or half.finished or c.seq[first] != half.expect:
+            if not half.started or half.fin >= 0 or c.seq[first] != half.expect:
                 return False
             other = flow.halves[1 - direction]
             # the columns compare with the packet before in the other direction; without one, the state knows
@@ -132,17 +135,18 @@ class Tracker:
             half.packets += c.packets_before[direction][end] - c.packets_before[direction][i]
             last = c.last_of[direction][end - 1]
             half.sign(c.recent_signatures(direction, i, end))
-            if a == b:
-                continue
-            half.flush()
-            chunk = c.chunk(direction, a, b, half.next)
-            half.out.append(chunk)
-            half.remember(chunk)
-            size = len(chunk.data)
-            half.next += size
-            half.bytes += size
-            half.top = max(half.top, half.next)
+            if a < b:
+                half.flush()
+                chunk = c.chunk(direction, a, b, half.next)
+                half.out.append(chunk)
+                half.remember(chunk)
+                size = len(chunk.data)
+                half.next += size
+                half.bytes += size
+                half.top = max(half.top, half.next)
             half.expect = c.follow[last]
+            if c.fins_before[direction][end] > c.fins_before[direction][i]:
+                self._finish(flow, direction, c, end)
         flow.packets += end - i
         flow.last_time = max(flow.last_time, c.time[end - 1])
         flow.last_place, flow.last_arrival = c.place[end - 1], c.arrival[end - 1]
@@ -151,6 +155,14 @@ class Tracker:
             if answer is not None:
                 flow.ack_time = c.time[answer]
         return True
+
+    @staticmethod
+    def _finish(flow: Flow, direction: int, c: _Sorted, end: int) -> None:
+        """A run in which this direction sent its FIN was taken."""
+        at = c.last_of[direction][end - 1]
+        while not c.flags[at] & FIN:
+            at = c.last_of[direction][at - 1]
+        flow.end(direction, c.time[at])
 
 
 class _Sorted:
@@ -190,8 +202,12 @@ class _Sorted:
         ahead = (ack - follow[theirs]) & _MASK
         known = (theirs < 0) | (ahead == 0) | (ahead >= _HALF)
         copy = (mine >= 0) & (signature == signature[mine])
-        plain = (flags & (SYN | FIN | RST) == 0) & (flags & ACK != 0) & (size == have) & (block.window[order] != 0)
-        good = expected & known & plain & ~copy
+        fin = flags & FIN != 0
+        ended = _previous(fin & (direction == 0), at, start_of), _previous(fin & (direction == 1), at, start_of)
+        over = np.where(direction == 0, ended[0], ended[1]) >= 0  # nothing but acknowledgements may follow a FIN
+        plain = (flags & (SYN | RST) == 0) & (flags & ACK != 0) & (size == have) & (block.window[order] != 0)
+        good = expected & known & plain & ~copy & ~(over & (fin | (size > 0)))
+        self.opens = _handshakes(new, direction, seq, ack, flags, size).tolist()
         # index after the run of good packets that begins at each one, within its connection
         stop = np.where(good, n, at)
         stop_of = np.repeat(self._stops, self._stops - self._starts)
@@ -211,17 +227,19 @@ class _Sorted:
         self.arrival: list[int] = arrival.tolist()
         self.follow: list[int] = follow.tolist()
         self._index = order
-        self.packets_before, self.data_before, self.next_of, self.last_of = [], [], [], []
+        self.packets_before, self.data_before, self.fins_before = [], [], []
+        self.next_of, self.last_of = [], []
         self._data = []
-        self._of = []
+        self._signatures_of = []
         for d in (0, 1):
             of = direction == d
             data = of & (size > 0)
             self.packets_before.append(_count_before(of))
             self.data_before.append(_count_before(data))
+            self.fins_before.append(_count_before(of & fin))
             self.next_of.append(np.minimum.accumulate(np.where(of, at, n)[::-1])[::-1].tolist())
             self.last_of.append(np.maximum.accumulate(np.where(of, at, -1)).tolist())
-            self._of.append(np.flatnonzero(of))
+            self._signatures_of.append(signature[of].tolist())
             index = np.flatnonzero(data)
             sizes = size[index]
             cumulative = np.cumsum(sizes) - sizes
@@ -256,9 +274,18 @@ class _Sorted:
     def recent_signatures(self, direction: int, i: int, end: int) -> list[int]:
         """Signatures of the last packets of a direction within [i, end)."""
         a, b = self.packets_before[direction][i], self.packets_before[direction][end]
-        which = self._of[direction][max(a, b - 16) : b]
-        out: list[int] = self._signature[which].tolist()
+        out: list[int] = self._signatures_of[direction][max(a, b - RECENT_PACKETS) : b]
         return out
+
+    def open(self, flow: Flow, i: int) -> None:
+        """Give the first two packets to a new flow: SYN, and SYN with ACK."""
+        for k in (i, i + 1):
+            flow.see(self.time[k], self.place[k], self.arrival[k])
+            flow.via |= int(self._via[k])
+            half = flow.halves[self.direction[k]]
+            half.packets += 1
+            half.sign([int(self._signature[k])])
+        flow.open(self.direction[i], self.seq[i], self.seq[i + 1], self.time[i], self.time[i + 1])
 
     def step(self, flow: Flow, i: int, limits: Limits) -> None:
         """Give one packet to its flow."""
@@ -321,6 +348,15 @@ def _signatures(block: PacketBlock, arrivals: int) -> Ints:
         )
     unique = (block.size == 0) & (block.ip_id == 0)
     return np.where(unique, -1 - arrivals - np.arange(len(block)), mixed & np.int64(0x7FFFFFFFFFFFFFFF))
+
+
+def _handshakes(new: Any, direction: Any, seq: Ints, ack: Ints, flags: Any, size: Ints) -> Any:
+    """Whether a connection begins at each packet, with SYN and its answer and no data."""
+    kind = np.where(size == 0, flags & (SYN | ACK | FIN | RST), 0)
+    there = np.zeros(len(new), bool)
+    there[:-1] = new[:-1] & ~new[1:] & (kind[:-1] == SYN) & (kind[1:] == SYN | ACK)
+    there[:-1] &= (direction[:-1] != direction[1:]) & (ack[1:] == (seq[:-1] + 1) & _MASK)
+    return there
 
 
 def _previous(mask: Any, at: Any, start_of: Any) -> Any:
