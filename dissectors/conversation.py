@@ -87,6 +87,7 @@ class Inbox:
         "holes",
         "queue",
         "queued",
+        "gaps",
         "lost",
         "resent",
         "searched",
@@ -109,6 +110,7 @@ class Inbox:
         self.holes: list[tuple[int, int]] = []  # stream offsets [start, end), zero-filled in buf
         self.queue: list[Chunk | Gap] = []  # delivered, not yet in buf
         self.queued = 0  # bytes in queue
+        self.gaps = 0  # holes in queue
         self.lost = midstream  # looking for a frame start
         self.searched = 0  # bytes skipped in this search
         self.looked = 0  # stream offset up to which this search has looked
@@ -233,7 +235,10 @@ class Conversation:
                 return
             event = rest
         inbox.queue.append(event)
-        inbox.queued += 0 if isinstance(event, Gap) else len(event.data)
+        if isinstance(event, Gap):
+            inbox.gaps += 1
+        else:
+            inbox.queued += len(event.data)
 
     def _discard(self, inbox: Inbox, event: Chunk | Gap) -> Chunk | Gap | None:
         """What is left of an event behind the rest of a frame that was given up."""
@@ -276,7 +281,8 @@ class Conversation:
         for direction, inbox in enumerate(self.inboxes):
             if inbox.size == MORE and inbox.pos < len(inbox.buf):
                 inbox.size = self.measure(direction, inbox.buf, inbox.pos, len(inbox.buf))
-            inbox.trim()
+            if inbox.pos:
+                inbox.trim()
 
     def _step_by_step(self, client: Inbox, server: Inbox, final: bool) -> None:
         """The careful loop: one event at a time, whichever direction has the earlier one."""
@@ -310,7 +316,7 @@ class Conversation:
     def plain(self) -> bool:
         """Whether nothing is missing in what is at hand, so that all its whole frames may be cut at once."""
         for inbox in self.inboxes:
-            if inbox.lost or inbox.holes or any(isinstance(event, Gap) for event in inbox.queue):
+            if inbox.lost or inbox.holes or inbox.gaps:
                 return False
         return True
 
@@ -578,6 +584,7 @@ class Conversation:
         if not isinstance(gap, Gap):
             return
         inbox.queue.pop(0)
+        inbox.gaps -= 1
         if not inbox.lost and 0 < gap.length <= inbox.size - inbox.have:
             self._tell_gap(direction, gap)
             inbox.put_zeros(gap)  # the hole lies inside a frame of known length: step over it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 from collections.abc import Iterator, Sequence
 
@@ -365,16 +364,26 @@ def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Not
 
 def _pieces(events: Events) -> Iterator[tuple[int, bytes | None]]:
     """The segments in both directions' events in the order of delivery: (direction, bytes, or None for a hole)."""
+    sides = (_split(events[0]), _split(events[1]))
+    heads = [next(side, None) for side in sides]
+    while True:
+        a, b = heads
+        if a is None and b is None:
+            return
+        direction = 0 if b is None or (a is not None and a[0] < b[0]) else 1
+        head = heads[direction]
+        assert head is not None
+        yield direction, head[1]
+        heads[direction] = next(sides[direction], None)
 
-    def split(direction: int) -> Iterator[tuple[int, int, bytes | None]]:
-        for event in events[direction]:
-            if isinstance(event, Gap):
-                yield event.order, direction, None
-                continue
-            offset, starts, last = event.offset, event.starts, len(event.starts) - 1
-            for i, order in enumerate(event.orders):
-                end = starts[i + 1] - offset if i < last else len(event.data)
-                yield order, direction, event.data[starts[i] - offset : end]
 
-    for _, direction, data in heapq.merge(split(0), split(1), key=lambda piece: piece[0]):
-        yield direction, data
+def _split(events: list[Chunk | Gap]) -> Iterator[tuple[int, bytes | None]]:
+    """(order, bytes, or None for a hole) of each segment."""
+    for event in events:
+        if isinstance(event, Gap):
+            yield event.order, None
+            continue
+        offset, starts, last = event.offset, event.starts, len(event.starts) - 1
+        for i, order in enumerate(event.orders):
+            end = starts[i + 1] - offset if i < last else len(event.data)
+            yield order, event.data[starts[i] - offset : end]

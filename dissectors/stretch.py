@@ -89,7 +89,8 @@ def cut(talks: Sequence[Talk], measure: Measure) -> tuple[Frames[Talk], list[Tal
     at = 0
     for i, talk in enumerate(talks):
         for direction, inbox in enumerate(talk.inboxes):
-            inbox.absorb()
+            if inbox.queue:
+                inbox.absorb()
             pos, mark = inbox.pos, inbox.mark
             size = len(inbox.buf) - pos
             if not size or inbox.parts:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NoReturn
 
 from dissectors.kafka.schema import Field, Message
@@ -62,6 +63,10 @@ def skip_tags(d: bytes, p: int, count: int) -> int:
     return p
 
 
+_COMPILED: dict[tuple[str, tuple[int, ...]], Callable[..., Any]] = {}
+"""Functions by their source and what it refers to: most versions of a message differ in nothing that is read."""
+
+
 class Writer:
     """The lines of one decoder."""
 
@@ -79,8 +84,11 @@ class Writer:
     def compile(self, name: str, arguments: str) -> Callable[..., Any]:
         """The finished function."""
         source = f"def {name}({arguments}):\n" + "\n".join(self.lines) + "\n"
-        exec(compile(source, f"<{name}>", "exec"), self.scope)
-        function: Callable[..., Any] = self.scope[name]
+        key = (source, tuple(map(id, self.scope.values())))
+        function = _COMPILED.get(key)
+        if function is None:
+            exec(compile(source, f"<{name}>", "exec"), self.scope)
+            function = _COMPILED[key] = self.scope[name]
         return function
 
     # --- lines ---
@@ -137,7 +145,7 @@ class Writer:
         elif names:
             format_ = ">" + "".join(f if var is not None else f"{size}x" for f, size, var in run)
             unpack = _name(format_)
-            self.scope.setdefault(unpack, struct.Struct(format_).unpack_from)
+            self.scope.setdefault(unpack, _unpacker(format_))
             self.line(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {unpack}(d, p)")
         if size + skipped:
             self.line(f"p += {size + skipped}")
@@ -200,6 +208,11 @@ class Writer:
             return 0
         sizes = [0 if f.array else self.fixed_size(f) for f in self.plain(field.fields)]
         return sum(sizes) if all(sizes) else 0
+
+
+@cache
+def _unpacker(format_: str) -> Callable[..., Any]:
+    return struct.Struct(format_).unpack_from
 
 
 def _name(format_: str) -> str:

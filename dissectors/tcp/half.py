@@ -193,20 +193,21 @@ class History:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0
-        self._ring: deque[tuple[Half, Chunk]] = deque()
+        self._ring: deque[tuple[Half, Chunk, int]] = deque()
 
     def add(self, half: Half, chunk: Chunk) -> None:
         recent = half.recent
         recent.append(chunk)
         if len(recent) > 1:
-            size = sum(len(c.data) for c in recent)
+            size = sum([len(c.data) for c in recent])
             while len(recent) > 1 and size - len(recent[0].data) >= RECENT_BYTES:
                 size -= len(recent.pop(0).data)
-        self._ring.append((half, chunk))
-        self._size += _cost(chunk)
+        cost = _cost(chunk)
+        self._ring.append((half, chunk, cost))
+        self._size += cost
         while self._size > self._limit:
-            oldest, old = self._ring.popleft()
-            self._size -= _cost(old)
+            oldest, old, cost = self._ring.popleft()
+            self._size -= cost
             if oldest.recent and oldest.recent[0] is old:
                 oldest.recent.pop(0)
 
