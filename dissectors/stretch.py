@@ -27,7 +27,7 @@ Measure = Callable[[Bools, Octets, Ints, Ints], Ints]
 """(whether it is the client's, bytes, where a frame starts, where its lane ends) -> sizes, MORE or INVALID, as
 Conversation.measure for each."""
 
-PADDING = 32  # zero bytes behind the last lane: a field may be read where a frame is too short for it
+PADDING = 64  # zero bytes behind the last lane: a field may be read where a frame is too short for it
 _FEW = 12  # so many lanes are walked one by one
 _new = tuple.__new__
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dissectors.conversation import INVALID, MORE
-from dissectors.kafka import batches
+from dissectors.kafka import batches, lanes
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import (
     API_VERSIONS,
@@ -46,6 +46,8 @@ from dissectors.stretch import Bools, Frames, Ints, Measure, Octets, cut
 _STATEFUL = frozenset({FETCH, SHARE_FETCH, FETCH_SNAPSHOT, ENVELOPE})
 _WATCHED = frozenset({OFFSET_COMMIT, JOIN_GROUP})  # somebody keeps count of them, for findings
 _NONE = -1  # in a column: no value
+_WORTH = 24  # fewer bodies of one message are as quick one by one
+_ALL = slice(None)
 _MANY, _MUCH = 8, 64 * KIB  # fewer connections, or bytes of them, are as quick one by one
 
 
@@ -114,6 +116,7 @@ class _Exchanges:
         self.records = np.full(n, _NONE)
         self.payload = np.full(n, _NONE)
         self.throttle = np.full(n, _NONE)
+        self.text = Text()
 
     def decode(self) -> None:
         """Every frame: the regular exchanges here, the others by their conversations."""
@@ -147,7 +150,8 @@ class _Exchanges:
                 continue
             which, at = self._untagged(which, self.body[which], said.request_tags)
             self.regular[which] = True
-            self._skim_requests(said, which, at)
+            left = self._walk_requests(said, which, at)
+            self._skim_requests(said, which[left], at[left])
             if said.key == PRODUCE and talk.emit.looks:
                 self.regular[which] = False
             groups.append((said, which))
@@ -159,6 +163,55 @@ class _Exchanges:
             return which, at
         plain = (self.frames.octets[at] == 0) & (at < self.frames.end[which])
         return which[plain], at[plain] + 1
+
+    def _walk_requests(self, said: Spoken, which: Ints, at: Ints) -> Bools | slice:
+        """Decode many at once; those that are left."""
+        plan = lanes.steps(f"{said.api}Request", said.version) if len(which) >= _WORTH else None
+        if plan is None:
+            return _ALL
+        frames = self.frames
+        found = lanes.walk(plan, frames.octets, at, frames.end[which])
+        for pair in found.names:
+            found.ok[pair.lane] = False
+        if found.sets:
+            self._count_records(which, found)
+        if "acks" in found.values:
+            self.silent[which] = found.ok & (found.values["acks"] == 0)
+            self.regular[which[self.silent[which]]] = False
+        self._note_topics(which, found)
+        if "clientSoftwareName" in found.texts:
+            self._note_software(which, found)
+        return ~found.ok
+
+    def _count_records(self, which: Ints, found: lanes.Found) -> None:
+        """Count the records of Produce requests; a lane with a set that is not simply one batch leaves."""
+        records, payload = np.zeros(len(which), np.int64), np.zeros(len(which), np.int64)
+        for lane, start, size in found.sets:
+            count = batches.count_single(self.frames.octets, start, size)
+            found.ok[lane[count < 0]] = False
+            records[lane] += count
+            payload[lane] += size
+        some = found.ok & (payload > 0)
+        self.records[which[some]], self.payload[which[some]] = records[some], payload[some]
+
+    def _note_topics(self, which: Ints, found: lanes.Found) -> None:
+        """Topics and partitions of the lanes that stay."""
+        self.partitions[which] = found.partitions
+        buf, text, topics = self.frames.buf, self.text, self.topics
+        for group in found.topics:
+            stay = found.ok[group.lane]
+            columns = (which[group.lane[stay]], group.start[stay], group.size[stay], group.is_id[stay])
+            for i, start, size, is_id in zip(*(column.tolist() for column in columns), strict=True):
+                raw = buf[start : start + size]
+                topic = raw if is_id else text[raw]
+                topics[i] = [*topics[i], topic] if topics[i] else [topic]
+
+    def _note_software(self, which: Ints, found: lanes.Found) -> None:
+        text, buf = self.text, self.frames.buf
+        columns = [self.frames.talk[which], *found.texts["clientSoftwareName"], *found.texts["clientSoftwareVersion"]]
+        for t, name, n, version, v in zip(*(column[found.ok].tolist() for column in columns), strict=True):
+            said = (text[buf[name : name + n]] if n >= 0 else None, text[buf[version : version + v]] if v >= 0 else None)
+            self.talks[t].software = said
 
     def _skim_requests(self, said: Spoken, which: Ints, at: Ints) -> None:
         frames, buf, skim = self.frames, self.frames.buf, said.skim_request
@@ -211,8 +264,34 @@ class _Exchanges:
         answers, at = self._untagged(self.partner[asked], frames.start[self.partner[asked]] + 8, said.response_tags)
         self.regular[self.partner[asked]] = False
         self.regular[answers] = True
-        self._skim_answers(said, answers, at)
+        left = self._walk_answers(said, answers, at)
+        self._skim_answers(said, answers[left], at[left])
         self.regular[asked] = self.regular[self.partner[asked]]
+
+    def _walk_answers(self, said: Spoken, answers: Ints, at: Ints) -> Bools | slice:
+        """Decode many at once; those that are left."""
+        plan = lanes.steps(f"{said.api}Response", said.version) if len(answers) >= _WORTH else None
+        if plan is None:
+            return _ALL
+        frames = self.frames
+        found = lanes.walk(plan, frames.octets, at, frames.end[answers])
+        for lane, _, _ in found.sets:
+            found.ok[lane] = False
+        self._note_topics(answers, found)
+        if found.throttle is not None:
+            self.throttle[answers[found.ok]] = found.throttle[found.ok]
+        self._note_names(answers, found)
+        return ~found.ok
+
+    def _note_names(self, answers: Ints, found: lanes.Found) -> None:
+        """The connections learn the topic ids and names in their answers."""
+        frames, buf, text = self.frames, self.frames.buf, self.text
+        for group in found.names:
+            stay = found.ok[group.lane]
+            at = answers[group.lane[stay]]
+            columns = (frames.talk[at], frames.first_ns[at], group.id_at[stay], group.start[stay], group.size[stay])
+            for t, time, id_at, start, size in zip(*(column.tolist() for column in columns), strict=True):
+                self.talks[t].emit.learn(((buf[id_at : id_at + 16], text[buf[start : start + size]]),), time)
 
     def _skim_answers(self, said: Spoken, answers: Ints, at: Ints) -> None:
         frames, buf, skim = self.frames, self.frames.buf, said.skim_response
@@ -271,7 +350,7 @@ class _Exchanges:
         frames, answers = self.frames, self.partner[asked]
         first, last = frames.first_ns[asked], frames.last_ns[asked]
         codes, api = np.unique(self.key[asked], return_inverse=True)
-        text = Text()
+        text = self.text
         names = zip(_int16(frames.octets, frames.start[asked] + 12).tolist(), self.body[asked].tolist(), strict=True)
         topics = [
             self.talks[t].emit.topics(self.topics[i], self.topics[k])
