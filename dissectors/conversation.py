@@ -140,6 +140,12 @@ class Inbox:
             self.places, self.times = self.places[at:], self.times[at:]
             self.pos = self.mark = 0
 
+    def clear(self) -> None:
+        """Let go of bytes that were all handed over."""
+        self.base += self.pos
+        self.buf, self.pos, self.mark = b"", 0, 0
+        self.starts, self.orders, self.places, self.times = [], [], [], []
+
     def put(self, chunk: Chunk) -> None:
         """Append a chunk to buf; while a frame of known size is under way, only once it is whole."""
         if self.pos >= len(self.buf):
@@ -281,7 +287,9 @@ class Conversation:
         for direction, inbox in enumerate(self.inboxes):
             if inbox.size == MORE and inbox.pos < len(inbox.buf):
                 inbox.size = self.measure(direction, inbox.buf, inbox.pos, len(inbox.buf))
-            if inbox.pos:
+            if inbox.pos == len(inbox.buf):
+                inbox.clear()
+            elif inbox.pos:
                 inbox.trim()
 
     def _step_by_step(self, client: Inbox, server: Inbox, final: bool) -> None:
@@ -302,9 +310,11 @@ class Conversation:
         if self.closed:
             return
         self.closed = True
-        self.advance(final=True)
-        for direction, inbox in enumerate(self.inboxes):
-            self._cut(direction, inbox)
+        client, server = self.inboxes
+        if client.buf or client.queue or server.buf or server.queue:
+            self.advance(final=True)
+            for direction, inbox in enumerate(self.inboxes):
+                self._cut(direction, inbox)
         self.on_close()
 
     @property
@@ -315,10 +325,8 @@ class Conversation:
     @property
     def plain(self) -> bool:
         """Whether nothing is missing in what is at hand, so that all its whole frames may be cut at once."""
-        for inbox in self.inboxes:
-            if inbox.lost or inbox.holes or inbox.gaps:
-                return False
-        return True
+        a, b = self.inboxes
+        return not (a.lost or a.holes or a.gaps or b.lost or b.holes or b.gaps)
 
     def shed(self) -> None:
         """Give up frames that are not whole yet: too much memory is held. Their rest is skipped as it comes."""

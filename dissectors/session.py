@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from dissectors.capture.block import VIA, address
 from dissectors.conversation import Conversation, Protocol, Summary
@@ -12,7 +13,10 @@ from dissectors.records import Conn, Connection, Finding
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Flow
-from dissectors.tls import KeyLog, TlsLayer, looks_like_tls
+from dissectors.tls import KeyLog, looks_like_tls
+
+if TYPE_CHECKING:
+    from dissectors.tls.layer import TlsLayer
 
 CERTAIN = 0.9
 LIKELY = 0.5
@@ -136,6 +140,8 @@ class Session:
 
     def _start_tls(self) -> None:
         """What waits is TLS records: take it through the layer, and look at what comes out."""
+        from dissectors.tls.layer import TlsLayer  # with its ciphers: loaded when TLS is met
+
         assert self._waiting is not None
         raw, notes = self._waiting, self._notes
         self._tls = TlsLayer(self._keylog)

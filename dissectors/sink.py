@@ -58,10 +58,17 @@ def unresolved(key: str, fallback: str) -> str:
 
 
 class Coded(NamedTuple):
-    """A column by its distinct values: `values[index[i]]` is that of row i."""
+    """A column by its distinct values: `values[codes[i]]` is that of row i."""
 
     values: Sequence[Any]
-    index: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.int64]
+
+
+class Masked(NamedTuple):
+    """A column in which values are missing."""
+
+    values: npt.NDArray[np.int64]
+    missing: npt.NDArray[np.bool_]
 
 
 class Sink:
@@ -93,7 +100,7 @@ class Sink:
     def extend(self, table: str, rows: int, /, **columns: Any) -> None:
         """Add rows by column, under the names of the table's fields; what is not named is null.
 
-        A column is an array (masked where values are missing), Coded, a list, or one value for all rows.
+        A column is an array, Masked, Coded, a list, or one value for all rows.
         """
         have = {"": True, "full": self.full, "payloads": self.payloads}
         arrays: list[pa.Array] = []
@@ -168,16 +175,18 @@ def _schema(table: str, full: bool, payloads: bool) -> pa.Schema:
 def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str]) -> list[pa.Array]:
     """The Arrow columns of one field, given as `Sink.extend` has it."""
     if field.kind == "conn":
-        return _connections(column.values, pa.array(column.index))
+        return _connections(column.values, pa.array(column.codes))
     if field.kind == "place":
         return _place_columns(column, files)
     if field.kind == "time":
         return [_times(column)]
     type = field.columns[0].type
     if isinstance(column, Coded):
-        return [_array(column.values, type).take(pa.array(column.index))]
+        return [_array(column.values, type).take(pa.array(column.codes))]
+    if isinstance(column, Masked):
+        return [pa.array(column.values, mask=column.missing).cast(type, safe=False)]
     if isinstance(column, np.ndarray):
-        return [pa.array(np.ma.getdata(column), mask=np.ma.getmaskarray(column)).cast(type, safe=False)]
+        return [pa.array(column).cast(type, safe=False)]
     if isinstance(column, list):
         return [_array(column, type)]
     return [pa.repeat(pa.scalar(column, type), rows)]

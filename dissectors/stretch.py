@@ -110,8 +110,9 @@ def cut(talks: Sequence[Talk], measure: Measure) -> tuple[Frames[Talk], list[Tal
     keep = ~invalid[head[lane, 0]]
     lane, start, end = lane[keep], start[keep], end[keep]
     starts, orders, places, times = (np.array(column, np.int64) for column in pieces)
-    starts += np.repeat(head[:, 2] - head[:, 4], counts)
-    first = np.cumsum(counts) - counts
+    many = np.array(counts, np.int64)
+    starts += np.repeat(head[:, 2] - head[:, 4], many)
+    first = np.cumsum(many) - many
     starts[first] = head[:, 2]  # a lane begins inside its first piece
     opening = np.searchsorted(starts, start, "right") - 1
     closing = np.searchsorted(starts, end - 1, "right") - 1
@@ -153,14 +154,14 @@ def _walk(
         pos[active] = end
         active = active[(end != INVALID) & (end < stop[active])]
     alone: list[tuple[int, int, int]] = []
-    for lane in active.tolist():
-        talk, direction = talks[head[lane, 0]], int(head[lane, 1])
-        at, last = int(pos[lane]), int(stop[lane])
+    for one in active.tolist():
+        talk, direction = talks[head[one, 0]], int(head[one, 1])
+        at, last = int(pos[one]), int(stop[one])
         while at < last:
             length = talk.measure(direction, buf, at, last)
             if length == MORE or at + length > last:
                 break
-            alone.append((lane, at, INVALID if length == INVALID else at + length))
+            alone.append((one, at, INVALID if length == INVALID else at + length))
             if length == INVALID:
                 break
             at += length
@@ -203,9 +204,7 @@ def _take(
     count = np.diff(last, prepend=-1)
     after = np.append(starts, np.iinfo(np.int64).max)[closing[last] + 1]
     mark = closing[last] - first[lane[last]] + (after == end[last])
-    for i, n, stop, piece in zip(
-        lane[last].tolist(), count.tolist(), end[last].tolist(), mark.tolist(), strict=True
-    ):
+    for i, n, stop, piece in zip(lane[last].tolist(), count.tolist(), end[last].tolist(), mark.tolist(), strict=True):
         at = lanes[i]
         talk = talks[at.talk]
         inbox = talk.inboxes[at.direction]

@@ -40,7 +40,7 @@ from dissectors.kafka.frames import HEAD, HIGHEST_KEY, HIGHEST_VERSION
 from dissectors.kafka.match import Call
 from dissectors.kafka.skim import Topic
 from dissectors.limits import KIB
-from dissectors.sink import Coded
+from dissectors.sink import Coded, Masked
 from dissectors.stretch import Bools, Frames, Ints, Measure, Octets, cut
 
 _STATEFUL = frozenset({FETCH, SHARE_FETCH, FETCH_SNAPSHOT, ENVELOPE})
@@ -80,7 +80,9 @@ def _measure(limit: int) -> Measure:
         fits = (name >= -1) & (name <= size - 10) | (size < 10) | (key == CONTROLLED_SHUTDOWN) & (version == 0)
         short = (have < HEAD) & (have < size + 4)
         request = np.where(short, MORE, np.where(known & fits, size + 4, INVALID))
-        sizes = np.where((size <= limit) & (size >= np.where(client, 8, 4)), np.where(client, request, size + 4), INVALID)
+        sizes = np.where(
+            (size <= limit) & (size >= np.where(client, 8, 4)), np.where(client, request, size + 4), INVALID
+        )
         return np.where(have < 4, MORE, sizes)
 
     return measure
@@ -117,6 +119,7 @@ class _Exchanges:
         self.payload = np.full(n, _NONE)
         self.throttle = np.full(n, _NONE)
         self.text = Text()
+        self.software: list[tuple[int, int, tuple[str | None, str | None]]] = []  # request, conversation, as told
 
     def decode(self) -> None:
         """Every frame: the regular exchanges here, the others by their conversations."""
@@ -208,10 +211,14 @@ class _Exchanges:
 
     def _note_software(self, which: Ints, found: lanes.Found) -> None:
         text, buf = self.text, self.frames.buf
-        columns = [self.frames.talk[which], *found.texts["clientSoftwareName"], *found.texts["clientSoftwareVersion"]]
-        for t, name, n, version, v in zip(*(column[found.ok].tolist() for column in columns), strict=True):
-            said = (text[buf[name : name + n]] if n >= 0 else None, text[buf[version : version + v]] if v >= 0 else None)
-            self.talks[t].software = said
+        texts = (*found.texts["clientSoftwareName"], *found.texts["clientSoftwareVersion"])
+        columns = (column[found.ok].tolist() for column in (which, self.frames.talk[which], *texts))
+        for i, t, name, n, version, v in zip(*columns, strict=True):
+            said = (
+                text[buf[name : name + n]] if n >= 0 else None,
+                text[buf[version : version + v]] if v >= 0 else None,
+            )
+            self.software.append((i, t, said))
 
     def _skim_requests(self, said: Spoken, which: Ints, at: Ints) -> None:
         frames, buf, skim = self.frames, self.frames.buf, said.skim_request
@@ -231,7 +238,8 @@ class _Exchanges:
                 self.payload[i] = sum(each.size for each in told.sets)
                 self.records[i] = sum(batches.count(buf, r.start, r.size, stop, limit)[0] for r in told.sets)
             elif said.key == API_VERSIONS and told.values:
-                self.talks[t].software = (told.values["clientSoftwareName"], told.values["clientSoftwareVersion"])
+                said_name, said_version = told.values["clientSoftwareName"], told.values["clientSoftwareVersion"]
+                self.software.append((i, t, (said_name, said_version)))
 
     # --- matching ---
 
@@ -321,6 +329,11 @@ class _Exchanges:
                 calls[i] = talk.ask(frame)
             else:
                 talk.answer(frame, calls.pop(partner))
+        told = np.flatnonzero(~self.regular & self.frames.client & (self.key == API_VERSIONS))
+        last = dict(zip(self.frames.talk[told].tolist(), told.tolist(), strict=True))
+        for i, t, software in sorted(self.software):
+            if i > last.get(t, _NONE) and not self.odd[t]:
+                self.talks[t].software = software
 
     # --- rows ---
 
@@ -397,5 +410,5 @@ class Text(dict[bytes, str]):
         return text
 
 
-def _known(column: Ints) -> np.ma.MaskedArray:
-    return np.ma.masked_equal(column, _NONE)
+def _known(column: Ints) -> Masked:
+    return Masked(column, column == _NONE)

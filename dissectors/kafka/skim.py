@@ -81,7 +81,7 @@ PAIRED: dict[str, tuple[str, ...]] = {
 """Messages of which every (topic, partition) is wanted, and which of its numbers with it."""
 
 _LISTS = ("topics", "sets", "faults", "names", "pairs", "forgotten")
-_FORGOTTEN = "forgottenTopicsData"
+FORGOTTEN = "forgottenTopicsData"
 _PARTITION_NAMES = frozenset({"partition", "partitionIndex", "partitionId", "index"})
 _SCOPES = {  # the array around an error code, where no topic, partition or entity says more
     "coordinators": "coordinator",
@@ -119,6 +119,16 @@ class _Around(NamedTuple):
     pairs: str = "pairs"
 
 
+_SCOPE: dict[str, Any] = {  # what the functions refer to
+    "Skim": Skim,
+    "RecordSet": RecordSet,
+    "Fault": Fault,
+    "new": tuple.__new__,
+    "ENDED": (struct.error, IndexError, MalformedError),
+    "NO_ID": bytes(16),
+}
+
+
 class SkimWriter(Writer):
     """Writes `skim(d, p, end) -> Skim`."""
 
@@ -128,14 +138,7 @@ class SkimWriter(Writer):
         self.paired = message.name in PAIRED
         self.response = message.kind == "response"
         self.found: dict[str, str] = {}  # value -> its variable
-        self.scope |= {
-            "Skim": Skim,
-            "RecordSet": RecordSet,
-            "Fault": Fault,
-            "new": tuple.__new__,
-            "ENDED": (struct.error, IndexError, MalformedError),
-            "NO_ID": bytes(16),
-        }
+        self.scope |= _SCOPE
 
     def skimmer(self) -> Skimmer:
         if any(self.version in f.versions and self.wants(f, True) for f in self.message.fields):
@@ -347,7 +350,7 @@ class SkimWriter(Writer):
             else:
                 self.struct(field.fields, around)
             return
-        if field.name == _FORGOTTEN:
+        if field.name == FORGOTTEN:
             around = around._replace(pairs="forgotten")
         n = self.length(field)
         with self.block(f"if {n} > 0:"):

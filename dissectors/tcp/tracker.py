@@ -112,57 +112,49 @@ class Tracker:
 
     def _take_run(self, flow: Flow, c: _Sorted, i: int, end: int) -> bool:
         """Take packets [i, end) of one flow at once, if they follow on from its state."""
-        if flow.closed_at is not None or not (flow.halves[0].clean and flow.halves[1].clean):
+        if flow.closed_at is not None:
             return False
-        sides: list[int | None] = []
+        spans = []  # of each direction's packets, those in the run
         for direction, half in enumerate(flow.halves):
-            first = c.next_of[direction][i]
-            if first >= end:
-                sides.append(None)
-                continue
-            if not half.started or half.fin >= 0 or c.seq[first] != half.expect:
+            a, b = c.packets_before[direction][i], c.packets_before[direction][end]
+            spans.append((a, b))
+            if not half.clean or (a < b and (not half.started or half.fin >= 0)):
                 return False
-            other = flow.halves[1 - direction]
+            if a < b and c.seq[c.packets[direction][a]] != half.expect:
+                return False
+        for direction, half in enumerate(flow.halves):
             # the columns compare with the packet before in the other direction; without one, the state knows
-            alone = min(c.next_of[1 - direction][i], end)
-            if other.started and any(0 < (ack - other.expect) & _MASK < _HALF for ack in c.ack[i:alone]):
+            a, b = spans[direction]
+            alone = c.packets[direction][a] if a < b else end
+            if i < alone and half.started and any(0 < (ack - half.expect) & _MASK < _HALF for ack in c.ack[i:alone]):
                 return False
-            sides.append(first)
-        for direction, half in enumerate(flow.halves):
-            if sides[direction] is None:
+        for direction, (half, (a, b)) in enumerate(zip(flow.halves, spans, strict=True)):
+            if a == b:
                 continue
-            a, b = c.data_before[direction][i], c.data_before[direction][end]
-            half.packets += c.packets_before[direction][end] - c.packets_before[direction][i]
-            last = c.last_of[direction][end - 1]
-            half.sign(c.recent_signatures(direction, i, end))
-            if a < b:
+            half.packets += b - a
+            half.sign(c.signatures[direction][max(a, b - RECENT_PACKETS) : b])
+            first, stop = c.data_before[direction][i], c.data_before[direction][end]
+            if first < stop:
                 half.flush()
-                chunk = c.chunk(direction, a, b, half.next)
+                chunk = c.chunk(direction, first, stop, half.next)
                 half.out.append(chunk)
                 half.remember(chunk)
                 size = len(chunk.data)
                 half.next += size
                 half.bytes += size
                 half.top = max(half.top, half.next)
-            half.expect = c.follow[last]
+            half.expect = c.follow[c.packets[direction][b - 1]]
             if c.fins_before[direction][end] > c.fins_before[direction][i]:
-                self._finish(flow, direction, c, end)
+                at = next(k for k in reversed(c.packets[direction][a:b]) if c.flags[k] & FIN)
+                flow.end(direction, c.time[at])
         flow.packets += end - i
         flow.last_time = max(flow.last_time, c.time[end - 1])
         flow.last_place, flow.last_arrival = c.place[end - 1], c.arrival[end - 1]
         if flow.syn_ack_time is not None and flow.ack_time is None and flow.opener is not None:
-            answer = sides[flow.opener]
-            if answer is not None:
-                flow.ack_time = c.time[answer]
+            a, b = spans[flow.opener]
+            if a < b:
+                flow.ack_time = c.time[c.packets[flow.opener][a]]
         return True
-
-    @staticmethod
-    def _finish(flow: Flow, direction: int, c: _Sorted, end: int) -> None:
-        """A run in which this direction sent its FIN was taken."""
-        at = c.last_of[direction][end - 1]
-        while not c.flags[at] & FIN:
-            at = c.last_of[direction][at - 1]
-        flow.end(direction, c.time[at])
 
 
 class _Sorted:
@@ -228,18 +220,16 @@ class _Sorted:
         self.follow: list[int] = follow.tolist()
         self._index = order
         self.packets_before, self.data_before, self.fins_before = [], [], []
-        self.next_of, self.last_of = [], []
+        self.packets, self.signatures = [], []
         self._data = []
-        self._signatures_of = []
         for d in (0, 1):
             of = direction == d
             data = of & (size > 0)
             self.packets_before.append(_count_before(of))
             self.data_before.append(_count_before(data))
             self.fins_before.append(_count_before(of & fin))
-            self.next_of.append(np.minimum.accumulate(np.where(of, at, n)[::-1])[::-1].tolist())
-            self.last_of.append(np.maximum.accumulate(np.where(of, at, -1)).tolist())
-            self._signatures_of.append(signature[of].tolist())
+            self.packets.append(np.flatnonzero(of).tolist())
+            self.signatures.append(signature[of].tolist())
             index = np.flatnonzero(data)
             sizes = size[index]
             cumulative = np.cumsum(sizes) - sizes
@@ -270,12 +260,6 @@ class _Sorted:
         shift = offset - cumulative[a]
         starts = [c + shift for c in cumulative[a:b]]
         return Chunk(offset, data, starts, orders[a:b], places[a:b], times[a:b])
-
-    def recent_signatures(self, direction: int, i: int, end: int) -> list[int]:
-        """Signatures of the last packets of a direction within [i, end)."""
-        a, b = self.packets_before[direction][i], self.packets_before[direction][end]
-        out: list[int] = self._signatures_of[direction][max(a, b - RECENT_PACKETS) : b]
-        return out
 
     def open(self, flow: Flow, i: int) -> None:
         """Give the first two packets to a new flow: SYN, and SYN with ACK."""

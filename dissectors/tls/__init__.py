@@ -10,7 +10,6 @@ layer.py      the state of a connection: which keys are in force, in either dire
 """
 
 from dissectors.tls.keylog import KeyLog
-from dissectors.tls.layer import TlsLayer
 from dissectors.tls.recognise import looks_like_tls, sends_client_hello
 
-__all__ = ["KeyLog", "TlsLayer", "looks_like_tls", "sends_client_hello"]
+__all__ = ["KeyLog", "looks_like_tls", "sends_client_hello"]

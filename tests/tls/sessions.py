@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.ciphers import aead
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Resent
-from dissectors.tls import KeyLog, TlsLayer
+from dissectors.tls import KeyLog
+from dissectors.tls.layer import TlsLayer
 
 Script = list[tuple[int, bytes]]  # direction, bytes
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Resent
-from dissectors.tls import KeyLog, TlsLayer
+from dissectors.tls import KeyLog
+from dissectors.tls.layer import TlsLayer
 
 from .sessions import (
     AEADS,

@@ -1,0 +1,137 @@
+"""Many connections at once give the rows that each alone gives."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dissectors
+from dissectors.kafka import PROTOCOL, bulk
+from dissectors.options import Options
+from dissectors.records import TABLES, Conn
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import CLIENT, SERVER, Chunk
+from tests.kafka.wire import any_body, batch, fetch, fetched, produce, produced, record, request, response
+
+SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*kafka*.pcap*"))
+TWO = batch([record(0, b"k", b"v"), record(1, None, None)])
+APIS = [(18, 3), (3, 9), (12, 4), (3, 1), (10, 3), (11, 5), (8, 8), (17, 1), (2, 7)]
+Script = list[tuple[int, bytes]]
+
+
+def exchange(rng: random.Random, id_: int) -> tuple[bytes, bytes | None]:
+    """A request, and its answer if it has one."""
+    kind = rng.randrange(8)
+    if kind == 0:
+        return produce(id_, {("t", rng.randrange(3)): TWO}, acks=0), None
+    if kind == 1:
+        return produce(id_, {("t", 0): TWO, ("u", 1): TWO}), produced(id_, [("t", 0, rng.choice((0, 0, 6)), 5)])
+    if kind == 2:
+        return fetch(id_, [("t", [0])]), fetched(id_, {("t", 0): TWO})
+    if kind == 3 and rng.random() < 0.1:
+        return request(999, 1, id_, b"what"), response(3, 1, id_, b"\0\0\0")
+    key, version = rng.choice(APIS)
+    from dissectors.kafka.decode import spoken
+
+    api = spoken(key, version).api
+    seed = rng.randrange(4)
+    asked, answered = any_body(f"{api}Request", version, seed), any_body(f"{api}Response", version, seed)
+    client = rng.choice(("tester", "tester", "", None))
+    return request(key, version, id_, asked, client), response(key, version, id_, answered)
+
+
+def conversation(rng: random.Random) -> Script:
+    """What one connection carries: mostly exchanges one after the other, now and then pipelined or unanswered."""
+    script: Script = []
+    owed: list[bytes] = []
+    for id_ in range(1, rng.randrange(2, 20)):
+        asked, answered = exchange(rng, id_)
+        script.append((CLIENT, asked))
+        if answered is not None and rng.random() > 0.02:
+            owed.append(answered)
+        while owed and rng.random() < 0.8:
+            script.append((SERVER, owed.pop(0)))
+    script += [(SERVER, answer) for answer in owed if rng.random() < 0.9]
+    if rng.random() < 0.1:
+        script.insert(rng.randrange(len(script)), (rng.choice((CLIENT, SERVER)), b"these bytes are no frame"))
+    return script
+
+
+def told(scripts: list[Script], tables: tuple[str, ...], seed: int, *, at_once: bool) -> dict[str, list[str]]:
+    """The rows of connections that are fed in turns, some bytes at a time."""
+    rng = random.Random(seed)
+    options = Options(tables=tables)
+    sink = Sink(tables)
+    sink.files = ["x.pcap"]
+    talks = [
+        PROTOCOL.conversation(
+            Conn("s", "10.0.0.2", 4000 + i, "10.0.0.1", 9092, 0, "kafka"), sink, options, midstream=False
+        )
+        for i in range(len(scripts))
+    ]
+    left, offsets, order = [list(script) for script in scripts], [[0, 0] for _ in scripts], itertools.count(1)
+    while any(left):
+        for i, script in enumerate(left):
+            for _ in range(rng.randrange(6)):
+                if not script:
+                    break
+                direction, data = script[0]
+                cut = len(data) if rng.random() < 0.8 else rng.randrange(1, len(data) + 1)
+                n = next(order)
+                offset = offsets[i][direction]
+                talks[i].receive(
+                    direction, Chunk(offset, data[:cut], [offset], [n], [n], [1_700_000_000_000_000_000 + n])
+                )
+                offsets[i][direction] += cut
+                script[0] = (direction, data[cut:])
+                if not script[0][1]:
+                    script.pop(0)
+        if at_once:
+            PROTOCOL.advance(talks)  # type: ignore[arg-type]
+        else:
+            for talk in talks:
+                talk.advance()
+    for talk in talks:
+        talk.close()
+    rows = {table: [repr(row) for row in rows.to_pylist()] for table, rows in sink.drain()}
+    sums = sorted(repr((t.frames, t.framed_bytes, t.skipped_bytes, t.pending_bytes, t.summary())) for t in talks)
+    return {**{table: sorted(rows.get(table, [])) for table in TABLES}, "counts": sums}
+
+
+@pytest.mark.parametrize("tables", [("exchanges",), ("exchanges", "errors"), tuple(TABLES)])
+@settings(max_examples=30)
+@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 9))
+def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...], seed: int, many: int) -> None:
+    rng = random.Random(seed)
+    scripts = [conversation(rng) for _ in range(many)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "_MANY", 1)
+        patch.setattr(bulk, "_WORTH", 1 + seed % 8)
+        got = told(scripts, tables, seed, at_once=True)
+    want = told(scripts, tables, seed, at_once=False)
+    for table, rows in want.items():
+        assert got[table] == rows, table
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("tables", [["exchanges"], ["exchanges", "batches", "errors", "connections", "findings"]])
+def test_captures_give_the_same_rows_at_once_and_one_by_one(
+    path: Path, tables: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows() -> dict[str, list[Any]]:
+        return {
+            name: sorted(map(repr, table.to_pylist())) for name, table in dissectors.dissect([path], tables).items()
+        }
+
+    monkeypatch.setattr(bulk, "_MANY", 1 << 30)
+    monkeypatch.setattr(bulk, "_MUCH", 1 << 60)
+    want = rows()
+    monkeypatch.setattr(bulk, "_MANY", 1)
+    monkeypatch.setattr(bulk, "_WORTH", 2)
+    assert rows() == want
