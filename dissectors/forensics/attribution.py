@@ -23,18 +23,10 @@ from typing import Any
 
 from dissectors.forensics.packets import Carriers, Segment
 from dissectors.forensics.sums import OFFLOADED, RIGHT, WRONG, ZERO
+from dissectors.forensics.truth import Copy
 
 BEFORE, AFTER, PRODUCER, BROKER, UNDECIDED = "before_tcp", "after_tcp", "producer", "broker", "undecided"
 CERTAIN, LIKELY = "certain", "likely"
-
-
-@dataclass(slots=True)
-class Copy:
-    """Another packet that carries some of the same stream bytes, with other values."""
-
-    segment: Segment
-    fits: bool  # with its bytes the checksum is right
-    unit: bytes  # the unit with its bytes
 
 
 @dataclass(slots=True)
@@ -47,7 +39,9 @@ class Evidence:
     mended: Mapping[int, str]  # place -> TCP verdict of the packet with the corrected bytes
     carriers: Carriers
     copies: Sequence[Copy]
+    protocol: str | None
     role: str | None
+    outcome: str | None  # of a produced batch
     sightings: Sequence[Mapping[str, Any]]  # rows of `related`
     reactions: Sequence[Mapping[str, Any]]
     names: Mapping[int, str]  # place -> "packet 12"

@@ -7,6 +7,8 @@ the CRC allows (about one for every second bit position) only those count with w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,7 +25,7 @@ _ONES = 65_535  # the ones' complement sum is arithmetic modulo this
 Ints = npt.NDArray[np.int64]
 
 
-def narrow(diagnosis: Diagnosis, suspect: Suspect, segments: list[Segment]) -> Diagnosis:
+def narrow(diagnosis: Diagnosis, suspect: Suspect, segments: Sequence[Segment]) -> Diagnosis:
     """A better diagnosis than one that is open or that the TCP sums contradict, if one of these packets gives one."""
     if diagnosis.pattern in (SINGLE_BIT, STORED) or suspect.kind not in POLYNOMIALS or len(suspect.covered) != 1:
         return diagnosis

@@ -184,15 +184,29 @@ def test_a_swap_that_the_tcp_sum_cannot_see_leaves_it_undecided(tmp_path: Path) 
 
 def test_a_run_of_zeros_is_recognised_and_blamed_by_the_tcp_sum(tmp_path: Path) -> None:
     for repaired in (True, False):
-        packets = list(WHOLE.packets)
-        data = packets[PRODUCED].data
-        offset = data.index(VALUE) + 10
-        changes = {offset + i: data[offset + i] for i in range(6)}
-        packets[PRODUCED] = broken(packets[PRODUCED], changes, repaired=repaired)
+        packets, changes = zeroed(list(ALONE), repaired)
         case = only(investigate(tmp_path, packets))
         assert (case.diagnosis.pattern, case.diagnosis.verified) == ("zeroed_run", False)
         assert [spot.packet_offset for spot in case.locations] == sorted(changes)
         assert case.attribution.where == ("before_tcp" if repaired else "after_tcp")
+
+
+def test_the_same_batch_elsewhere_shows_what_the_zeros_were(tmp_path: Path) -> None:
+    packets, changes = zeroed(list(WHOLE.packets), repaired=False)
+    case = only(investigate(tmp_path, packets))
+    assert (case.diagnosis.pattern, case.diagnosis.verified) == ("zeroed_run", True)
+    assert {spot.packet_offset: spot.should_be for spot in case.locations} == changes
+    assert case.corrected == BATCH
+    assert case.attribution.certainty == "certain"
+
+
+def zeroed(packets: list, repaired: bool) -> tuple[list, dict[int, int]]:
+    """With six bytes of a value zero, and what they were."""
+    data = packets[PRODUCED].data
+    offset = data.index(VALUE) + 10
+    changes = {offset + i: data[offset + i] for i in range(6)}
+    packets[PRODUCED] = broken(packets[PRODUCED], changes, repaired=repaired)
+    return packets, changes
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

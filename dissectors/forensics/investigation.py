@@ -1,0 +1,121 @@
+"""All checksums of a set of captures: counted in one pass, the bad ones looked into in a second one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dissectors.checksum import shown
+from dissectors.engine import Run
+from dissectors.forensics.cases import Case, examine
+from dissectors.forensics.oddities import oddities
+from dissectors.forensics.packets import Wanted, gather
+from dissectors.forensics.related import KEYS, SIGHTING, Surroundings, is_reaction
+from dissectors.options import Options
+from dissectors.sink import Suspect
+from dissectors.tcp.chunk import CLIENT
+
+SIGHTINGS = 2_000_000  # rows of `batches` remembered to find other sightings in
+TROUBLES = 1000  # findings remembered
+_NOT_CHECKSUMS = ("bad_checksum", "gap", "resync")  # findings that are told elsewhere
+
+
+class Investigation:
+    """All checksums of a set of captures.
+
+    `run` reads everything once and counts verdicts; `cases` looks into the bad ones, which reads the files of their
+    capture points once more.
+    """
+
+    def __init__(self, paths: Sequence[str], options: Options, progress: Callable[[int], None] | None = None) -> None:
+        self.options = replace(options, tables=("batches", "errors", "findings"))
+        self.reader = Run(paths, self.options, progress)
+        self.reader.suspects = []
+        self.verdicts: Counter[tuple[str, str, str]] = Counter()  # (protocol, kind, verdict)
+        self.table: Counter[tuple[str, ...]] = Counter()  # (protocol, topic, client, server, role, verdict)
+        self.bad: list[dict[str, Any]] = []
+        self.troubles: list[dict[str, Any]] = []
+        self._sightings: list[pa.RecordBatch] = []
+        self._seen = 0
+        self._reactions: list[dict[str, Any]] = []
+
+    def run(self) -> None:
+        """The first pass."""
+        for table, batch in self.reader.records():
+            {"batches": self._batches, "errors": self._errors, "findings": self._findings}[table](batch)
+
+    def _batches(self, batch: pa.RecordBatch) -> None:
+        columns = ("protocol", "checksum_kind", "verdict", "topic", "client_ip", "server_ip", "role")
+        for protocol, kind, verdict, *rest in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
+            self.verdicts[protocol or "", kind or "none", verdict or "absent"] += 1
+            self.table[(protocol or "", *(value or "" for value in rest), verdict or "absent")] += 1
+        self.bad += batch.filter(pc.equal(batch.column("verdict"), "bad")).to_pylist()
+        if self._seen < SIGHTINGS:
+            self._seen += batch.num_rows
+            self._sightings.append(batch.select(list(SIGHTING)))
+
+    def _errors(self, batch: pa.RecordBatch) -> None:
+        wanted = [i for i, name in enumerate(batch.column("name").to_pylist()) if is_reaction(name)]
+        self._reactions += batch.take(wanted).to_pylist() if wanted else []
+
+    def _findings(self, batch: pa.RecordBatch) -> None:
+        severe = pc.is_in(batch.column("severity"), pa.array(["error", "warning"]))
+        other = pc.invert(pc.is_in(batch.column("kind"), pa.array(_NOT_CHECKSUMS)))
+        rows = batch.filter(pc.and_(severe, other))
+        self.troubles += rows.slice(0, TROUBLES - len(self.troubles)).to_pylist()
+
+    def oddities(self) -> Iterator[str]:
+        """What does not fit although the checksums are right, a sentence each."""
+        for finding in self.troubles:
+            place = "" if finding["file"] is None else f" ({finding['file']} packet {finding['packet']})"
+            yield f"{finding['kind']}: {finding['message']}{place}"
+        if self._sightings:
+            yield from oddities(pa.Table.from_batches(self._sightings))
+
+    def cases(self) -> Iterator[Case]:
+        """The second pass; in order of time."""
+        if not self.bad:
+            return
+        sightings = pa.Table.from_batches(self._sightings) if self._sightings else None
+        surroundings = Surroundings(sightings, self._reactions).ordered()
+        files = self.reader.files
+        pairs = [(row, suspect, surroundings.of(row)) for row, suspect in paired(self.bad, self.reader.suspects or ())]
+        wanted = [Wanted(suspect, near.witnesses) for _, suspect, near in pairs if suspect is not None]
+        carriers = iter(gather(files, wanted, self.options))
+        for row, suspect, near in pairs:
+            if suspect is None:
+                yield Case(row, related=near.rows)
+            else:
+                yield examine(row, suspect, next(carriers), near.rows, files)
+
+
+def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of `batches` in the order in which cases are told."""
+    return sorted(rows, key=lambda r: (r["time"] is None, str(r["time"]), r["file"], r["packet"], r["stream_offset"]))
+
+
+def paired(bad: Sequence[dict[str, Any]], suspects: Sequence[Suspect]) -> list[tuple[dict[str, Any], Suspect | None]]:
+    """Each bad row with the suspects that belong to it, in order; with None where a limit left none."""
+    distinct = {(id(s.conn), s.direction, s.offset, s.checksum_at): s for s in suspects}.values()
+    by_key: dict[tuple[Any, ...], list[Suspect]] = {}
+    for suspect in distinct:
+        conn = suspect.conn
+        by_key.setdefault((conn.site, conn.connection, conn.incarnation, suspect.offset), []).append(suspect)
+    out: list[tuple[dict[str, Any], Suspect | None]] = []
+    for row in in_order(bad):
+        mine = [s for s in by_key.get(tuple(row[k] for k in KEYS), ()) if _belongs(s, row)]
+        out += [(row, suspect) for suspect in mine] or [(row, None)]
+    return out
+
+
+def _belongs(suspect: Suspect, row: Mapping[str, Any]) -> bool:
+    """Both directions of a connection may have a unit at one offset."""
+    if row["checksum_stored"] == shown(suspect.kind, suspect.stored):
+        return True
+    from_client = suspect.direction == CLIENT
+    return row["format"] == suspect.format and (row["role"] == "produce") is from_client
