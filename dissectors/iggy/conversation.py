@@ -22,7 +22,6 @@ from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 GET_CLUSTER_METADATA, POLL_MESSAGES = 12, 100
-_POLLS = frozenset({POLL_MESSAGES, 106})  # and POLL_MESSAGES_DEFERRED
 _LOOKED_AT = 64  # requests in flight
 _REFUSALS = 1024  # requests refused for now that are remembered
 LIKELY = 0.75  # confidence from which other connections may take over what is believed here …
@@ -297,13 +296,18 @@ class IggyConversation(Conversation):
         refused = self._refused.pop((header.operation, header.request, frame.size), None)
         if refused is not None:
             self._retries[refused] = self._retries.get(refused, 0) + 1
-        self._check_request(frame, header.checksum, header.operation)
+        self._check_request(frame, header.checksum)
         self._send(call, read, frame)
 
-    def _check_request(self, frame: Frame, stored: int, operation: int) -> None:
-        """request_checksum: in 0.9 the XXH3-64 of the body where it is not zero; later a random id."""
-        if stored and frame.complete and self.era.settled and self.era.dialect == "iggy-vsr-0.9":
-            replica.check_body(self, frame, stored, "request_checksum")
+    def _check_request(self, frame: Frame, stored: int) -> None:
+        """request_checksum: in 0.9 the XXH3-64 of the body where it is not zero; later 128 random bits."""
+        if stored >> 64:
+            self.era.narrow(tables.span("vsr-0.10", ""), "a random id in place of a request's checksum")
+        elif stored and frame.complete:
+            if not self.era.settled and replica.body_checksum(frame) == stored:
+                self.era.narrow(tables.span("vsr-0.9", "vsr-0.9"), "a request's checksum fits its body")
+            if self.era.settled and self.era.dialect == "iggy-vsr-0.9":
+                replica.check_body(self, frame, stored, "request_checksum")
 
     def _on_vsr_reply(self, frame: Frame, lost: int) -> None:
         header = vsr_reply(frame)
@@ -399,7 +403,9 @@ class IggyConversation(Conversation):
         if "sdk_name" in read.values:
             values = read.values
             self._software = (values["sdk_name"], values["sdk_version"], self._software[2])
-            self._protocol_says(values["protocol_version"])
+            self.era.narrow(
+                tables.speaks(values["protocol_version"]), f"protocol version {values['protocol_version']} in login"
+            )
         if call.code == GET_CLUSTER_METADATA and not self.era.settled:
             self.era.favour(tables.span("0.7", ""), "cluster metadata asked for")
         if call.silent:
@@ -412,13 +418,6 @@ class IggyConversation(Conversation):
         for prefix, releases in tables.clients():
             if version.startswith(prefix):
                 self.era.favour(releases, f"client version {version}")
-
-    def _protocol_says(self, version: str) -> None:
-        major, minor, _ = (int(part) for part in version.split("."))
-        if (major, minor) >= (0, 12):
-            self.era.narrow(tables.span("vsr-0.10", ""), f"protocol version {version} in login")
-        else:
-            self.era.narrow(tables.span("vsr-0.9", "vsr-0.9"), f"protocol version {version} in login")
 
     # --- answers ---
 
@@ -446,7 +445,10 @@ class IggyConversation(Conversation):
                 partitions = 1
                 rows = self.emit.batch_rows(run, frame, CONSUME, topic, partition, call.api, call.request_id)
                 self.emit.put_batches(rows)
-            elif call.code in _POLLS:
+                if "sections" in read.values:
+                    partitions = len(read.values["sections"])
+                    faults = tuple(fault(s["status"], self.era.allowed) for s in read.values["sections"] if s["status"])
+            elif layouts.delivers(call.code or -1):
                 records = read.values.get("messages_count")
             if read.name is not None and not read.problem:
                 self._learn(call, read.values, frame)
@@ -454,7 +456,7 @@ class IggyConversation(Conversation):
                 response = self._text(read, frame, status=0)
         else:
             self._learn(call, {}, frame)
-            if call.code in _POLLS:
+            if layouts.delivers(call.code or -1):
                 records = 0
             if self.sink.full:
                 response = '{"status": 0}'
@@ -475,7 +477,7 @@ class IggyConversation(Conversation):
         return (
             self.sink.full
             or not self.era.settled
-            or call.code in _POLLS
+            or layouts.delivers(call.code or -1)
             or call.api in TEACHING
             or call.api in _LOGIN_APIS
             or (call.api == "SEND_MESSAGES" and bool(call.batches))

@@ -278,6 +278,7 @@ class Emitter:
         last = messages[-1].offset if placed and len(messages) == count else None
         times = [m.timestamp or m.origin for m in messages] if role != PRODUCE else [m.origin for m in messages]
         times = [time for time in times if time]
+        wrote = None if batch is None else batch.producer
         return Batch(
             self.conn,
             role,
@@ -291,6 +292,9 @@ class Emitter:
             end - start,
             end - start,
             run.format,
+            producer=None if wrote is None else str(wrote.id),
+            producer_epoch=None if wrote is None else wrote.epoch,
+            base_sequence=None if wrote is None else wrote.sequence,
             first_timestamp=times[0] * _US if times else None,
             max_timestamp=max(times) * _US if times else None,
             checksum_kind=run.checksum_kind,
