@@ -30,6 +30,8 @@ from dissectors.tcp.chunk import CLIENT, SERVER
 LEGACY, VSR = "legacy", "vsr"
 HEADER = 256
 COMMAND_AT = 60
+REASON_AT = 255  # of an eviction
+PREFIX = 8  # bytes of a legacy frame before its payload
 _RESERVED_END = 128
 ZEROS_TOLD = 16  # zero bytes at a frame's start that tell VSR where the rest of its header was not captured
 _PAIR = Struct("<II")

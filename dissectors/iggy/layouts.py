@@ -257,6 +257,14 @@ def candidates(side: str, code: int, allowed: int) -> tuple[Layout, ...]:
 
 
 @cache
+def empty(side: str, code: int) -> int:
+    """The releases whose body of a command is empty where others' is not; 0 where all are alike."""
+    found = candidates(side, code, 0)
+    silent = sum(layout.releases for layout in found if not layout.steps and not layout.run)
+    return silent if any(layout.steps for layout in found) else 0
+
+
+@cache
 def delivers(code: int) -> bool:
     """Whether a command is answered with messages."""
     return any(layout.run for layout in candidates(RESPONSE, code, 0))

@@ -174,6 +174,12 @@ def evictions() -> dict[int, tuple[str, int]]:
 
 
 @cache
+def servers() -> tuple[tuple[str, int], ...]:
+    """Beginning of the version that a server tells of itself -> the releases that it may be."""
+    return tuple((prefix, span(since, until)) for prefix, since, until in rows("servers.tsv"))
+
+
+@cache
 def clients() -> tuple[tuple[str, int], ...]:
     """Beginning of a client library's version -> the releases that were current with it."""
     return tuple((prefix, span(since, until)) for prefix, since, until in rows("clients.tsv"))
