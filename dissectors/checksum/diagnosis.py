@@ -44,3 +44,5 @@ class Diagnosis:
     """How many matches of this pattern, or a simpler one, chance alone would give: hypotheses tried / 2^32."""
     alternatives: tuple[Alternative, ...] = ()
     """Corrections that fit the checksum as well, the likeliest first, where one error of up to 32 bits is assumed."""
+    right: bytes | None = None
+    """The data as they should be, where `flips` do not tell them whole."""

@@ -5,6 +5,8 @@
     packets.py        the packets that carried these bytes, read again, with every copy of them
     sums.py           IPv4 and TCP checksums: right, wrong, or left to the network card
     truth.py          the right bytes, where a copy or another sighting shows them
+    sound.py          whether bytes can be the batch that they claim to be
+    elsewhere.py      bytes that belong to another packet
     narrow.py         bursts that the CRC leaves open, narrowed by the TCP sum
     fields.py         the field and record that a byte falls into
     attribution.py    who broke it, and which evidence says so

@@ -9,10 +9,11 @@ from typing import Any
 from dissectors.checksum import XXH3
 from dissectors.checksum.diagnosis import UNKNOWN, Diagnosis, Flip
 from dissectors.checksum.locate import CERTAIN, locate
-from dissectors.forensics import fields, truth
+from dissectors.forensics import elsewhere, fields, truth
 from dissectors.forensics.attribution import Attribution, Evidence, attribute
 from dissectors.forensics.narrow import narrow
 from dissectors.forensics.packets import Carriers, Segment
+from dissectors.forensics.sound import soundness
 from dissectors.forensics.sums import WRONG, judge
 from dissectors.records import PLACE_MASK, PLACE_SHIFT
 from dissectors.sink import Suspect
@@ -54,12 +55,14 @@ def examine(
     """Look into one bad checksum. `files` in the order that places count them."""
     copies = truth.copies(suspect, carriers)
     delivered_by = _delivered(suspect, carriers)
-    diagnosis, at_unit = _diagnose(suspect, carriers, copies, delivered_by)
+    diagnosis, at_unit, corrected = _diagnose(suspect, carriers, copies, delivered_by)
     flips = list(zip(at_unit, diagnosis.flips, strict=True))
-    corrected = _corrected(suspect, flips) if diagnosis.verified else None
     located = diagnosis.verified and diagnosis.candidates <= 1 and bool(flips)
     parts = fields.parts(suspect, corrected or suspect.unit)
-    taken = {s.place: s for at in _carried(suspect, at_unit) if (s := carriers.delivered(suspect, at))}
+    choice = diagnosis.verified and not located  # one of several places: no packet can be named
+    taken = {
+        s.place: s for at in _carried(suspect, [] if choice else at_unit) if (s := carriers.delivered(suspect, at))
+    }
     evidence = Evidence(
         encrypted=suspect.base is None,
         located=located,
@@ -88,10 +91,11 @@ def examine(
 
 def _diagnose(
     suspect: Suspect, carriers: Carriers, copies: Sequence[truth.Copy], delivered_by: Sequence[Segment]
-) -> tuple[Diagnosis, list[int]]:
-    """What broke, and the index in the unit of each flip."""
+) -> tuple[Diagnosis, list[int], bytes | None]:
+    """What broke, the index in the unit of each flip, and the corrected unit where there is one answer."""
     data = b"".join(suspect.unit[a:b] for a, b in suspect.covered)
-    diagnosis = locate(suspect.kind, data, suspect.stored, suspect.computed, body=fields.body(suspect))
+    sound = soundness(suspect)
+    diagnosis = locate(suspect.kind, data, suspect.stored, suspect.computed, body=fields.body(suspect), sound=sound)
     simple = diagnosis.verified and diagnosis.candidates == 1 and diagnosis.flips and diagnosis.chance <= CERTAIN
     if not simple:
         right = next((copy.unit for copy in copies if copy.fits), None)
@@ -99,12 +103,14 @@ def _diagnose(
         if right is None:
             right, source = truth.witnessed(suspect, carriers), "the same batch elsewhere"
         if right is not None:
-            return truth.compared(suspect, right, carriers, source)
-    flips = [(_in_unit(suspect, flip), flip) for flip in diagnosis.flips]
-    corrected = _corrected(suspect, flips) if diagnosis.verified else None
+            return (*truth.compared(suspect, right, carriers, source), right)
+    corrected = _corrected(suspect, diagnosis)
     if corrected is None or not _agrees(diagnosis, delivered_by, suspect, corrected):
-        diagnosis = narrow(diagnosis, suspect, delivered_by)
-    return diagnosis, [_in_unit(suspect, flip) for flip in diagnosis.flips]
+        diagnosis = narrow(diagnosis, suspect, delivered_by, sound)
+        corrected = _corrected(suspect, diagnosis)
+    if diagnosis.pattern == UNKNOWN:
+        diagnosis = elsewhere.recognise(diagnosis, suspect, carriers, delivered_by)
+    return diagnosis, [_in_unit(suspect, flip) for flip in diagnosis.flips], corrected
 
 
 def _delivered(suspect: Suspect, carriers: Carriers) -> list[Segment]:
@@ -142,13 +148,21 @@ def _in_unit(suspect: Suspect, flip: Flip) -> int:
     return suspect.covered[-1][1] - 1
 
 
-def _corrected(suspect: Suspect, flips: Sequence[tuple[int, Flip]]) -> bytes | None:
-    """The unit with its corrections; None where not all are known."""
+def _corrected(suspect: Suspect, diagnosis: Diagnosis) -> bytes | None:
+    """The unit with its corrections; None where not all are known, or one of several is to be chosen."""
+    if not diagnosis.verified or diagnosis.candidates > 1:
+        return None
     unit = bytearray(suspect.unit)
-    for at, flip in flips:
-        if flip.should_be is None:
-            return None
-        unit[at] = flip.should_be
+    if diagnosis.right is not None:
+        at = 0
+        for start, end in suspect.covered:
+            unit[start:end] = diagnosis.right[at : at + end - start]
+            at += end - start
+    else:
+        for flip in diagnosis.flips:
+            if flip.should_be is None:
+                return None
+            unit[_in_unit(suspect, flip)] = flip.should_be
     return bytes(unit) if truth.verifies(suspect, bytes(unit)) else None
 
 
