@@ -182,6 +182,10 @@ def reversed_words(case: Case) -> Iterator[Diagnosis]:
             yield Diagnosis(SWAPPED, flips, True, len(hits), note, chance)
 
 
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
 def _units(unit: int) -> str:
     return "The bytes" if unit == 1 else f"The blocks of {unit} bytes"
 
@@ -251,7 +255,7 @@ def shifted(case: Case) -> Iterator[Diagnosis]:
         if hits:
             at = hits[0]
             lost = int(words[at]).to_bytes(count, "little")
-            note = f"{count} byte(s) are missing at {at} ({lost.hex()}): all that follows came too early"
+            note = f"{_bytes(count)} missing at {at} ({lost.hex()}): all that follows came too early"
             moved_back = (lost + case.data[at:])[: size - at]
             flips = case.bytes_changed(at, moved_back)
             yield Diagnosis(SHIFTED, flips, True, len(hits), note, chance, right=case.with_bytes(at, moved_back))
@@ -263,7 +267,7 @@ def shifted(case: Case) -> Iterator[Diagnosis]:
         if hits:
             at = hits[0]
             out = int(words[at]).to_bytes(count, "little")
-            note = f"{count} byte(s) too many at {at}: all that follows came too late"
+            note = f"{_bytes(count)} too many at {at}: all that follows came too late"
             moved_on = case.data[at + count :] + out
             flips = case.bytes_changed(at, moved_on)
             yield Diagnosis(SHIFTED, flips, True, len(hits), note, chance, right=case.with_bytes(at, moved_on))

@@ -10,6 +10,7 @@
       … right when produced, wrong when consumed         broker
       … wrong when produced, and stored just so          producer
       … wrong here, right at the next hop                after_tcp
+      … wrong here, yet the broker, which checks, took it  after_tcp
 
 `before_tcp`: in the sending host, or in a box on the way that computes the TCP sum anew. `after_tcp`: on the wire or in
 the capture. What does not decide is told as a reason all the same.
@@ -27,6 +28,7 @@ from dissectors.forensics.truth import Copy
 
 BEFORE, AFTER, PRODUCER, BROKER, UNDECIDED = "before_tcp", "after_tcp", "producer", "broker", "undecided"
 CERTAIN, LIKELY = "certain", "likely"
+_CHECKING = ("kafka", "pulsar")  # protocols whose brokers refuse a batch with a wrong checksum
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ def attribute(evidence: Evidence) -> Attribution:
         rule(evidence, verdict)
         if rule is _encrypted and verdict.where != UNDECIDED:
             break
+    _accepted(evidence, verdict)
     _reactions(evidence, verdict)
     if not verdict.because:
         verdict.because.append("No packet that carried the bytes could be checked")
@@ -174,8 +177,8 @@ def _hops(evidence: Evidence, verdict: Attribution) -> None:
             because = f"The batch was stored and handed out just as broken ({_at(broken[0])})"
             verdict.lean(PRODUCER, because)
         elif intact:
-            because = f"The broker handed the batch out intact ({_at(intact[0])}): it received the right bytes"
-            verdict.lean(AFTER, because)
+            because = f"The broker handed the batch out intact ({_at(intact[0])})"
+            _received(verdict, because)
     elif produced:
         intact = [s for s in produced if s["verdict"] == "ok"]
         broken = [s for s in produced if s["verdict"] == "bad"]
@@ -190,6 +193,22 @@ def _hops(evidence: Evidence, verdict: Attribution) -> None:
                 verdict.because.append(f"{because}: it broke in the broker, between receiving and sending it")
             else:
                 verdict.because.append(because)
+
+
+def _accepted(evidence: Evidence, verdict: Attribution) -> None:
+    """Kafka's and Pulsar's brokers verify the checksum of what is produced before they answer that it is stored."""
+    if evidence.role != "produce" or evidence.outcome != "ok" or evidence.protocol not in _CHECKING:
+        return
+    _received(verdict, "The broker, which checks what it is given, answered that it stored the batch")
+
+
+def _received(verdict: Attribution, because: str) -> None:
+    """The broker seems to have received the right bytes."""
+    if verdict.where in (BEFORE, PRODUCER):
+        verdict.certainty = LIKELY
+        verdict.because.append(f"{because}: against this verdict, it seems to have received the right bytes")
+    else:
+        verdict.lean(AFTER, f"{because}: it received the right bytes")
 
 
 def _reactions(evidence: Evidence, verdict: Attribution) -> None:

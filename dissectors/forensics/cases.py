@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors.checksum import XXH3
-from dissectors.checksum.diagnosis import UNKNOWN, Diagnosis, Flip
+from dissectors.checksum.diagnosis import SINGLE_BIT, STORED, UNKNOWN, Diagnosis, Flip
 from dissectors.checksum.locate import CERTAIN, locate
 from dissectors.forensics import elsewhere, fields, truth
 from dissectors.forensics.attribution import Attribution, Evidence, attribute
@@ -17,6 +17,9 @@ from dissectors.forensics.sound import soundness
 from dissectors.forensics.sums import WRONG, judge
 from dissectors.records import PLACE_MASK, PLACE_SHIFT
 from dissectors.sink import Suspect
+
+AROUND = 8  # bytes shown before and after what broke
+EXCERPT = 32  # bytes of what broke that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,15 @@ class Location:
     field: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The bytes around what broke."""
+
+    stream_offset: int
+    captured: bytes
+    corrected: bytes | None
+
+
 @dataclass
 class Case:
     """One bad checksum."""
@@ -47,6 +59,8 @@ class Case:
     related: list[dict[str, Any]] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     corrected: bytes | None = None  # the unit, where the correction is known
+    excerpt: Excerpt | None = None
+    alternatives: list[tuple[float, list[Location]]] = field(default_factory=list)  # how likely each is, and its places
 
 
 def examine(
@@ -77,15 +91,24 @@ def examine(
         reactions=[r for r in related if "name" in r],
         names={s.place: f"packet {s.place & PLACE_MASK}" for s in carriers.segments},
     )
+
+    def locations(placed: Iterable[tuple[int, Flip]]) -> list[Location]:
+        return [_location(suspect, carriers, files, at, flip, fields.name(parts, at)) for at, flip in placed]
+
     return Case(
         row,
         suspect,
         diagnosis,
-        [_location(suspect, carriers, files, at, flip, fields.name(parts, at)) for at, flip in flips],
+        locations(flips),
         attribute(evidence),
         related,
         carriers.segments,
         corrected,
+        _excerpt(suspect, at_unit, corrected),
+        [
+            (other.share, locations((_in_unit(suspect, flip), flip) for flip in other.flips))
+            for other in diagnosis.alternatives
+        ],
     )
 
 
@@ -96,8 +119,8 @@ def _diagnose(
     data = b"".join(suspect.unit[a:b] for a, b in suspect.covered)
     sound = soundness(suspect)
     diagnosis = locate(suspect.kind, data, suspect.stored, suspect.computed, body=fields.body(suspect), sound=sound)
-    simple = diagnosis.verified and diagnosis.candidates == 1 and diagnosis.flips and diagnosis.chance <= CERTAIN
-    if not simple:
+    certain = diagnosis.pattern in (SINGLE_BIT, STORED) or diagnosis.chance <= CERTAIN
+    if not (diagnosis.verified and diagnosis.candidates == 1 and diagnosis.flips and certain):
         right = next((copy.unit for copy in copies if copy.fits), None)
         source = "a copy of the packet"
         if right is None:
@@ -111,6 +134,16 @@ def _diagnose(
     if diagnosis.pattern == UNKNOWN:
         diagnosis = elsewhere.recognise(diagnosis, suspect, carriers, delivered_by)
     return diagnosis, [_in_unit(suspect, flip) for flip in diagnosis.flips], corrected
+
+
+def _excerpt(suspect: Suspect, at_unit: Sequence[int], corrected: bytes | None) -> Excerpt | None:
+    """What broke, with a few bytes before and after it."""
+    if not at_unit:
+        return None
+    start = max(0, at_unit[0] - AROUND)
+    end = min(len(suspect.unit), max(at for at in at_unit if at < at_unit[0] + EXCERPT) + AROUND + 1)
+    right = None if corrected is None else corrected[start:end]
+    return Excerpt(suspect.offset + start, suspect.unit[start:end], right)
 
 
 def _delivered(suspect: Suspect, carriers: Carriers) -> list[Segment]:

@@ -22,7 +22,10 @@ from dissectors.tcp.chunk import CLIENT
 
 SIGHTINGS = 2_000_000  # rows of `batches` remembered to find other sightings in
 TROUBLES = 1000  # findings remembered
-_NOT_CHECKSUMS = ("bad_checksum", "gap", "resync")  # findings that are told elsewhere
+SUSPICIOUS = (  # findings that speak of bytes which may be broken, or were not looked at
+    "malformed_frame", "decompress_failed", "retransmission_conflict", "fragment_overlap", "trailing_bytes",
+    "unreadable_file", "truncated_file", "capture_drops", "limit",
+)  # fmt: skip
 
 
 class Investigation:
@@ -64,9 +67,7 @@ class Investigation:
         self._reactions += batch.take(wanted).to_pylist() if wanted else []
 
     def _findings(self, batch: pa.RecordBatch) -> None:
-        severe = pc.is_in(batch.column("severity"), pa.array(["error", "warning"]))
-        other = pc.invert(pc.is_in(batch.column("kind"), pa.array(_NOT_CHECKSUMS)))
-        rows = batch.filter(pc.and_(severe, other))
+        rows = batch.filter(pc.is_in(batch.column("kind"), pa.array(SUSPICIOUS)))
         self.troubles += rows.slice(0, TROUBLES - len(self.troubles)).to_pylist()
 
     def oddities(self) -> Iterator[str]:

@@ -77,7 +77,9 @@ def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:
     from dissectors.forensics import report
 
     if len(cases) > 1:
-        print(f"\nAll of them in Wireshark: {report.display_filter(cases)}")
+        print("\nAll of them in Wireshark:")
+        for file, text in report.display_filters(cases).items():
+            print(f"  {file}: {text}")
     rest = list(investigation.oddities())
     if rest:
         print("\nWhat else does not fit:", *rest, sep="\n")

@@ -84,7 +84,8 @@ def test_a_flipped_bit_is_found_to_the_byte_of_the_packet(
     assert (spot.packet, spot.packet_offset, spot.bit) == (index + 1, offset, bit)
     assert (spot.was, spot.should_be) == (unit[at] ^ 1 << bit, unit[at])
     assert case.attribution.where == ("before_tcp" if repaired else "after_tcp")
-    assert case.attribution.certainty == "certain"
+    against = repaired and not consumed  # the broker took it, and it checks
+    assert case.attribution.certainty == ("likely" if against else "certain")
     assert case.corrected == unit
     assert (case.row["topic"], case.row["partition"]) == ("orders", 3)
 
@@ -140,7 +141,8 @@ def test_a_broken_packet_whose_sum_was_offloaded_leaves_it_undecided(tmp_path: P
 
 
 def test_sums_that_are_all_wrong_decide_nothing(tmp_path: Path) -> None:
-    packets = [p._replace(data=p.data[:50] + b"\x12\x34" + p.data[52:]) for p in kafka(60).packets[:15]]
+    sent = [p for p in kafka(60).packets[:15] if p.data[34:36] == b"\x9c\x40"]
+    packets = [p._replace(data=p.data[:50] + b"\x12\x34" + p.data[52:]) for p in sent]
     index, offset = find(packets, b"fox")
     packets[index] = broken(packets[index], {offset: 1}, repaired=False)
     case = only(investigate(tmp_path, packets))
@@ -171,7 +173,7 @@ def test_a_broken_second_copy_changes_no_verdict(tmp_path: Path) -> None:
 
 
 def test_a_swap_that_the_tcp_sum_cannot_see_leaves_it_undecided(tmp_path: Path) -> None:
-    packets = list(ALONE)
+    packets = ALONE[: PRODUCED + 1]  # nor did anybody answer
     offset = packets[PRODUCED].data.index(VALUE) & ~1
     data = bytearray(packets[PRODUCED].data)
     data[offset : offset + 4] = data[offset + 2 : offset + 4] + data[offset : offset + 2]
@@ -226,6 +228,16 @@ def test_a_burst_that_the_crc_leaves_open_is_found_with_the_tcp_sum(
     assert case.corrected == BATCH
     assert {spot.packet_offset for spot in case.locations} == set(changes)
     assert (case.attribution.where, case.attribution.certainty) == ("after_tcp", "certain")
+
+
+@pytest.mark.parametrize("how", ["zero", "partial"])
+def test_that_the_broker_took_the_batch_says_that_it_broke_later(tmp_path: Path, how: str) -> None:
+    packets = [offloaded(p, how) for p in ALONE]
+    packets[PRODUCED] = broken(packets[PRODUCED], {200: 1}, repaired=False)
+    case = only(investigate(tmp_path, packets))
+    assert case.row["outcome"] == "ok"
+    assert (case.attribution.where, case.attribution.certainty) == ("after_tcp", "likely")
+    assert "stored the batch" in case.attribution.because[-1]
 
 
 # --- other sightings of the batch ------------------------------------------------------------------------------------
