@@ -7,11 +7,11 @@ from typing import Any
 
 from dissectors.conversation import Conversation, Frame
 from dissectors.iggy import layouts, tables
-from dissectors.iggy.decode import Body, body
+from dissectors.iggy.decode import Body, body, error_text
 from dissectors.iggy.emit import CONSUME, PRODUCE, Emitter
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import Fault, fault
-from dissectors.iggy.match import DISCONNECTED, PAIRED, Answer, Call, Pairing
+from dissectors.iggy.match import ANY_LENGTH, DISCONNECTED, PAIRED, Answer, Call, Pairing
 from dissectors.iggy.meaning import Meaning
 from dissectors.iggy.names import Names
 from dissectors.iggy.orphans import Orphans
@@ -108,7 +108,7 @@ class Calls:
         read = None
         end = frame.start + frame.size
         if status:
-            faults = (fault(status, self.era.allowed),)
+            faults = (self.fault(status, frame, start),)
             self.meaning.refused(call, status)
         elif end > start and self._matters(call):
             read = self._read(call, frame, start)
@@ -167,7 +167,17 @@ class Calls:
         """The answer's body, for `--full`."""
         if read is not None:
             return self.emit.text(read, frame, status=0)
-        return json.dumps({"status": status, "error": faults[0].name} if status else {"status": 0})
+        if not status:
+            return '{"status": 0}'
+        told = {"message": faults[0].message} if faults[0].message is not None else {}
+        return json.dumps({"status": status, "error": faults[0].name, **told})
+
+    def fault(self, status: int, frame: Frame, start: int) -> Fault:
+        """The error that an answer tells, with its text where there is one."""
+        text = None
+        if frame.complete:
+            text = error_text(self.era, frame.data, start, frame.start + frame.size)
+        return fault(status, self.era.allowed)._replace(message=text)
 
     def _learn(self, call: Call, values: dict[str, Any], frame: Frame) -> None:
         """What a successful answer says beyond its own exchange."""
@@ -196,7 +206,9 @@ class Calls:
         if answer.request_id is not None:
             return call.operation == answer.operation or answer.operation not in tables.operations()
         if answer.status:
-            return answer.length == 0 and answer.status != DISCONNECTED
+            return answer.status != DISCONNECTED and (answer.length == 0 or layouts.error_texts(self.era.allowed))
+        if answer.length == ANY_LENGTH:
+            return self.has_payload(call) or layouts.error_texts(self.era.allowed)
         return answer.length == 0 or self.has_payload(call)
 
 

@@ -102,6 +102,18 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
     return chosen
 
 
+def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
+    """The text with which an error is answered, None where it is not; whether there is one narrows the era."""
+    for layout in layouts.versions(layouts.RESPONSE, layouts.ERROR):
+        one = _exact(layout, buf, pos, end)
+        if one.exact and layout.releases & era.allowed:
+            if layout.releases & era.allowed != era.allowed:
+                era.narrow(layout.releases, f"an error answered with {'a text' if one.values else 'nothing'}")
+            text = one.values.get("message")
+            return text if isinstance(text, str) else None
+    return None
+
+
 def _nearer(one: Body, other: Body) -> bool:
     """Whether a layout that did not fit came closer: to the last field, else further into the bytes."""
     return (one.problem is None, one.at) > (other.problem is None, other.at)

@@ -222,7 +222,7 @@ class Emitter:
                     fault.code,
                     fault.name,
                     fault.retriable,
-                    None,
+                    fault.message,
                     self.state.user or (call.user if call else None),
                     call.request_id if call else request_id,
                     frame.first_ns,

@@ -18,6 +18,7 @@ from dissectors.iggy.kinds import READERS, MalformedError, Reader, need, secret
 from dissectors.wire.proto import proto
 
 REQUEST, RESPONSE = "request", "response"
+ERROR = "ERROR"  # in place of a command: the answer with a status that is not 0
 
 Step = Callable[[bytes, int, int, dict[str, Any]], int]
 """(buf, pos, end, values so far) -> position after; adds its values."""
@@ -254,6 +255,12 @@ def candidates(side: str, code: int, allowed: int) -> tuple[Layout, ...]:
         if layout.releases & command.releases
     ]
     return tuple(sorted(found, key=lambda layout: (not layout.releases >> best & 1, not layout.releases & allowed)))
+
+
+@cache
+def error_texts(allowed: int) -> bool:
+    """Whether any of the allowed releases answers an error with a text."""
+    return any(layout.steps for layout in versions(RESPONSE, ERROR) if layout.releases & allowed)
 
 
 @cache

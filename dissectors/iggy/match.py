@@ -25,6 +25,7 @@ from typing import Any
 INVALID_COMMAND, DISCONNECTED = 3, 8
 _TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request
 SEND_MESSAGES = 101
+ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload
 QUIET_NS = 100_000_000  # nothing in flight any more: longer than any server takes to answer what it has read
 
 
@@ -300,4 +301,4 @@ class Pairing:
         return [entry for entry in entries if isinstance(entry, Call)]
 
 
-_PAYLOAD = Answer(0, 0, 0, -1)  # an answer with a payload of some length
+_PAYLOAD = Answer(0, 0, 0, ANY_LENGTH)

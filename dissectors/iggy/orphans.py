@@ -14,7 +14,6 @@ from dissectors.conversation import Frame
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.emit import CONSUME
-from dissectors.iggy.errors import fault
 from dissectors.iggy.match import DISCONNECTED, ORPHAN, SURPLUS
 from dissectors.tcp.chunk import SERVER
 
@@ -72,7 +71,7 @@ class Orphans:
 
     def _to_nothing(self, frame: Frame, status: int) -> None:
         emit = self._calls.emit
-        error = fault(status, emit.era.allowed) if status else None
+        error = self._calls.fault(status, frame, frame.start + 8) if status else None
         if status == DISCONNECTED:
             emit.lone(frame, "push", "DISCONNECTED", None, fault=error)
             return

@@ -136,3 +136,16 @@ def test_what_was_not_found_says_nothing_of_the_era() -> None:
     sink, _ = feed(PROTOCOL, vague)
     (told,) = [f for f in sink.findings if f.kind == "dialect_uncertain"]
     assert json.loads(told.evidence or "")["releases"] == ["0.6", "0.7"]
+
+
+def test_whether_an_error_comes_with_a_text_tells_the_release() -> None:
+    login = talk((w.request(38, w.login(version="1.0")), w.answer(struct.pack("<I", 1))))
+    asked = w.request(203, w.number(9))
+    made = (
+        w.request(202, b"\1\0\0\0" + w.str8("shop")),
+        w.answer(struct.pack("<IQIQQ", 1, w.T0, 0, 0, 0) + w.str8("shop")),
+    )
+    for reply, releases in ((w.refusal(1009, "was not found"), ["0.4"]), (w.answer(status=1009), ["0.4.90", "0.5"])):
+        sink, _ = feed(PROTOCOL, [*login, *talk(made, (asked, reply))])
+        (told,) = [f for f in sink.findings if f.kind.startswith("dialect")]
+        assert json.loads(told.evidence or "")["releases"] == releases

@@ -22,6 +22,11 @@ def answer(body: bytes = b"", status: int = 0) -> bytes:
     return struct.pack("<II", status, len(body)) + body
 
 
+def refusal(status: int, text: str) -> bytes:
+    """An error as 0.2.2 to 0.4.86 answer it: with a text."""
+    return answer(str32(text), status)
+
+
 def number(value: int) -> bytes:
     return b"\1\4" + struct.pack("<I", value)
 
