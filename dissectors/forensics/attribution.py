@@ -47,6 +47,7 @@ class Evidence:
     sightings: Sequence[Mapping[str, Any]]  # rows of `related`
     reactions: Sequence[Mapping[str, Any]]
     names: Mapping[int, str]  # place -> "packet 12"
+    inner: Sequence[str] = ()  # what the codec's own checksums say
 
 
 @dataclass(slots=True)
@@ -79,6 +80,7 @@ def attribute(evidence: Evidence) -> Attribution:
             break
     _accepted(evidence, verdict)
     _reactions(evidence, verdict)
+    verdict.because.extend(evidence.inner)
     if not verdict.because:
         verdict.because.append("No packet that carried the bytes could be checked")
     return verdict

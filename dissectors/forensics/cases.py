@@ -11,6 +11,7 @@ from dissectors.checksum.diagnosis import SINGLE_BIT, STORED, UNKNOWN, Diagnosis
 from dissectors.checksum.locate import CERTAIN, locate
 from dissectors.forensics import elsewhere, fields, truth
 from dissectors.forensics.attribution import Attribution, Evidence, attribute
+from dissectors.forensics.inner import Inner, inner
 from dissectors.forensics.narrow import narrow
 from dissectors.forensics.packets import Carriers, Segment
 from dissectors.forensics.sound import soundness
@@ -19,7 +20,7 @@ from dissectors.records import PLACE_MASK, PLACE_SHIFT
 from dissectors.sink import Suspect
 
 AROUND = 8  # bytes shown before and after what broke
-EXCERPT = 32  # bytes of what broke that are shown
+EXCERPT = 20  # bytes of what broke that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,17 @@ class Excerpt:
     corrected: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A packet that carried bytes of the batch, and what its own checksums say."""
+
+    file: str
+    packet: int
+    ipv4: str | None  # right, wrong or zero; None for IPv6
+    tcp: str  # right, wrong, zero or partial (both: left to the network card), unverifiable
+    taken: bool  # its bytes count; else it is another copy
+
+
 @dataclass
 class Case:
     """One bad checksum."""
@@ -60,7 +72,9 @@ class Case:
     segments: list[Segment] = field(default_factory=list)
     corrected: bytes | None = None  # the unit, where the correction is known
     excerpt: Excerpt | None = None
-    alternatives: list[tuple[float, list[Location]]] = field(default_factory=list)  # how likely each is, and its places
+    inner: Inner = field(default_factory=lambda: Inner([], []))
+    packets: list[Carried] = field(default_factory=list)
+    alternatives: list[tuple[float, list[Location]]] = field(default_factory=list)  # the likelihood of each
 
 
 def examine(
@@ -77,6 +91,7 @@ def examine(
     taken = {
         s.place: s for at in _carried(suspect, [] if choice else at_unit) if (s := carriers.delivered(suspect, at))
     }
+    within = inner(suspect, corrected)
     evidence = Evidence(
         encrypted=suspect.base is None,
         located=located,
@@ -90,6 +105,7 @@ def examine(
         sightings=[r for r in related if "verdict" in r],
         reactions=[r for r in related if "name" in r],
         names={s.place: f"packet {s.place & PLACE_MASK}" for s in carriers.segments},
+        inner=within.reasons(),
     )
 
     def locations(placed: Iterable[tuple[int, Flip]]) -> list[Location]:
@@ -105,6 +121,8 @@ def examine(
         carriers.segments,
         corrected,
         _excerpt(suspect, at_unit, corrected),
+        within,
+        [_carried_by(segment, files, segment in delivered_by) for segment in carriers.segments],
         [
             (other.share, locations((_in_unit(suspect, flip), flip) for flip in other.flips))
             for other in diagnosis.alternatives
@@ -134,6 +152,11 @@ def _diagnose(
     if diagnosis.pattern == UNKNOWN:
         diagnosis = elsewhere.recognise(diagnosis, suspect, carriers, delivered_by)
     return diagnosis, [_in_unit(suspect, flip) for flip in diagnosis.flips], corrected
+
+
+def _carried_by(segment: Segment, files: Sequence[str], taken: bool) -> Carried:
+    place, sums = segment.place, segment.sums
+    return Carried(files[place >> PLACE_SHIFT], place & PLACE_MASK, sums.ip, sums.tcp, taken)
 
 
 def _excerpt(suspect: Suspect, at_unit: Sequence[int], corrected: bytes | None) -> Excerpt | None:

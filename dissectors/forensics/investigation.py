@@ -74,9 +74,22 @@ class Investigation:
         """What does not fit although the checksums are right, a sentence each."""
         for finding in self.troubles:
             place = "" if finding["file"] is None else f" ({finding['file']} packet {finding['packet']})"
-            yield f"{finding['kind']}: {finding['message']}{place}"
+            yield f"{finding['kind']}: {finding['message']}{self._sealed(finding)}{place}"
         if self._sightings:
             yield from oddities(pa.Table.from_batches(self._sightings))
+
+    def _sealed(self, finding: Mapping[str, Any]) -> str:
+        """Of a batch that does not decompress: whether its own checksum is right, and what follows from that."""
+        if finding["kind"] != "decompress_failed" or finding["stream_offset"] is None:
+            return ""
+        first, last = finding["stream_offset"], finding["stream_offset"] + (finding["length"] or 1)
+        for batch in self._sightings:
+            mine = pc.equal(batch.column("packet"), finding["packet"])
+            for row in batch.filter(pc.fill_null(mine, False)).to_pylist():
+                same = all(row[key] == finding[key] for key in ("site", "connection", "incarnation", "file"))
+                if same and first <= row["stream_offset"] < last and row["verdict"] == "ok":
+                    return "; its checksum is right, so it was broken before the producer computed that"
+        return ""
 
     def cases(self) -> Iterator[Case]:
         """The second pass; in order of time."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from dissectors.checksum import shown
 from dissectors.forensics.cases import Case, Excerpt, Location
+from dissectors.wire.codec_sums import Sum
 
 _ROW = (
     "protocol", "checksum_kind", "role", "topic", "partition", "base_offset", "position", "connection", "incarnation",
@@ -46,9 +47,17 @@ def as_json(case: Case) -> dict[str, Any]:
         ],
     }
     out["attribution"] = asdict(case.attribution)
+    out["packets"] = [asdict(packet) for packet in case.packets]
+    out["inner"] = [_told(one) for one in case.inner.captured]
     out["related"] = case.related
     plain: dict[str, Any] = _plain(out)
     return plain
+
+
+def _told(one: Sum) -> dict[str, Any]:
+    """A codec's own checksum."""
+    stored, computed = (None if value is None else f"0x{value:x}" for value in (one.stored, one.computed))
+    return {"checksum": one.name, "stored": stored, "computed": computed, "verdict": one.verdict}
 
 
 def _hexadecimal(excerpt: Excerpt) -> dict[str, Any]:
@@ -94,11 +103,18 @@ def as_text(case: Case, number: int) -> str:
     if len(spots) > SPOTS:
         lines.append(f"         and {len(spots) - SPOTS} more bytes")
     if case.excerpt is not None:
-        lines += [f"         {line}" for line in _compared(case.excerpt)]
+        lines += [f"         {line}" for line in _compared(case.excerpt, {s.stream_offset for s in case.locations})]
     for other in told["diagnosis"]["alternatives"][:ALTERNATIVES]:
         lines.append(f"         perhaps ({other['share']:.0%}): {_places(other['locations'])}")
     lines.append(f"   Where: {case.attribution.where}, {case.attribution.certainty}")
     lines += [f"         {reason}" for reason in case.attribution.because]
+    sums = [f"packet {p['packet']} {_sums_of(p)}" for p in told["packets"]]
+    if sums:
+        more = f"; and {len(sums) - SPOTS} more" if len(sums) > SPOTS else ""
+        lines.append(f"   Sums: {'; '.join(sums[:SPOTS])}{more}")
+    if told["inner"]:
+        verdicts = ", ".join(f"{one['checksum']} {one['verdict']}" for one in told["inner"])
+        lines.append(f"   Inside: {verdicts}")
     lines += [f"   See also: {_sighting(row)}" for row in case.related[:5]]
     filters = display_filters([case])
     for file, text in filters.items():
@@ -126,10 +142,9 @@ def _how_sure(diagnosis: dict[str, Any]) -> str:
     return f" (the likeliest of {diagnosis['candidates']} corrections that match the checksum)"
 
 
-def _compared(excerpt: Excerpt) -> Iterator[str]:
+def _compared(excerpt: Excerpt, broken: set[int]) -> Iterator[str]:
     """The bytes as captured, and as they should be: the broken ones in brackets."""
-    right = excerpt.corrected or excerpt.captured
-    wrong = [a != b for a, b in zip(excerpt.captured, right, strict=True)]
+    wrong = [excerpt.stream_offset + at in broken for at in range(len(excerpt.captured))]
     yield f"captured   {_marked(excerpt.captured, wrong)}"
     if excerpt.corrected is not None:
         yield f"corrected  {_marked(excerpt.corrected, wrong)}"
@@ -145,6 +160,12 @@ def _places(locations: Sequence[dict[str, Any]]) -> str:
     first = locations[0]
     at = "" if first["packet_offset"] is None else f" byte {first['packet_offset']}"
     return f"packet {first['packet']}{at}, {len(locations)} bits ({first['field']})"
+
+
+def _sums_of(packet: dict[str, Any]) -> str:
+    """IPv4 and TCP verdict of a packet."""
+    ip = "" if packet["ipv4"] is None else f"IPv4 {packet['ipv4']}, "
+    return f"{ip}TCP {packet['tcp']}" + ("" if packet["taken"] else " (another copy)")
 
 
 def _sighting(row: dict[str, Any]) -> str:

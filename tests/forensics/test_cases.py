@@ -293,7 +293,7 @@ def test_the_json_object_has_its_documented_keys(tmp_path: Path) -> None:
     told = json.loads(json.dumps(report.as_json(a_case(tmp_path))))
     top = (
         "protocol checksum_kind stored computed role topic partition base_offset position connection incarnation time "
-        "file packet stream_offset length diagnosis attribution related"
+        "file packet stream_offset length diagnosis attribution related packets inner"
     )
     assert set(told) == set(top.split())
     assert set(told["diagnosis"]) >= {"pattern", "locations", "verified"}
