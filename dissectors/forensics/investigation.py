@@ -19,6 +19,7 @@ from dissectors.forensics.related import KEYS, SIGHTING, Surroundings, is_reacti
 from dissectors.options import Options
 from dissectors.sink import Suspect
 from dissectors.tcp.chunk import CLIENT
+from dissectors.wire.codec_sums import counting
 
 SIGHTINGS = 2_000_000  # rows of `batches` remembered to find other sightings in
 TROUBLES = 1000  # findings remembered
@@ -41,6 +42,7 @@ class Investigation:
         self.reader.suspects = []
         self.verdicts: Counter[tuple[str, str, str]] = Counter()  # (protocol, kind, verdict)
         self.table: Counter[tuple[str, ...]] = Counter()  # (protocol, topic, client, server, role, verdict)
+        self.inner: Counter[tuple[str, str]] = Counter()  # (checksum of a codec, verdict)
         self.bad: list[dict[str, Any]] = []
         self.troubles: list[dict[str, Any]] = []
         self._sightings: list[pa.RecordBatch] = []
@@ -49,8 +51,9 @@ class Investigation:
 
     def run(self) -> None:
         """The first pass."""
-        for table, batch in self.reader.records():
-            {"batches": self._batches, "errors": self._errors, "findings": self._findings}[table](batch)
+        with counting() as self.inner:
+            for table, batch in self.reader.records():
+                {"batches": self._batches, "errors": self._errors, "findings": self._findings}[table](batch)
 
     def _batches(self, batch: pa.RecordBatch) -> None:
         columns = ("protocol", "checksum_kind", "verdict", "topic", "client_ip", "server_ip", "role")

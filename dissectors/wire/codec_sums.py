@@ -13,10 +13,12 @@ from __future__ import annotations
 import contextlib
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
-OK, BAD, UNVERIFIABLE = "ok", "bad", "unverifiable"
+OK, BAD, UNVERIFIABLE, ABSENT = "ok", "bad", "unverifiable", "absent"
 MOST = 16  # checksums of one batch
 _XERIAL = b"\x82SNAPPY\x00"
 _LZ4_MAGIC, _ZSTD_MAGIC = 0x184D2204, 0xFD2FB528
@@ -47,6 +49,43 @@ def sums(codec: str, data: bytes | memoryview, limit: int) -> list[Sum]:
     except (IndexError, struct.error, ValueError):
         pass  # it ends before the next one
     return found
+
+
+def carried(codec: str, data: bytes | memoryview) -> dict[str, bool]:
+    """Which checksums the first frame of such data carries (True) or could (False); its head is looked at only."""
+    if codec == "gzip":
+        return {"gzip crc32": True, "gzip size": True}
+    if codec == "lz4" and len(data) > 4:
+        return {"lz4 header": True, "lz4 block": bool(data[4] & 16), "lz4 content": bool(data[4] & 4)}
+    if codec == "zstd" and len(data) > 4:
+        return {"zstd content": bool(data[4] & 4)}
+    return {}
+
+
+_counts: list[Counter[tuple[str, str]]] = []  # of who is counting
+
+
+@contextmanager
+def counting() -> Iterator[Counter[tuple[str, str]]]:
+    """While this lasts, everything decompressed is counted: (checksum, verdict) -> how often."""
+    counter: Counter[tuple[str, str]] = Counter()
+    _counts.append(counter)
+    try:
+        yield counter
+    finally:
+        _counts.remove(counter)
+
+
+def count(codec: str, data: bytes | memoryview, limit: int, *, whole: bool) -> None:
+    """Count the checksums of what was decompressed. whole: it could be, so all that it carries are right."""
+    if not _counts:
+        return
+    if whole:
+        told = [(name, OK if there else ABSENT) for name, there in carried(codec, data).items()]
+    else:
+        told = [(one.name, one.verdict) for one in sums(codec, data, limit)]
+    for counter in _counts:
+        counter.update(told)
 
 
 def _compared(name: str, stored: int, computed: int | None) -> Sum:

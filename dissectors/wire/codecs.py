@@ -19,6 +19,8 @@ import zlib
 from collections.abc import Callable
 from typing import NoReturn
 
+from dissectors.wire import codec_sums
+
 _Data = bytes | memoryview
 
 
@@ -43,7 +45,12 @@ def decompress(codec: str, data: _Data, *, limit: int, size: int | None = None) 
         if size is None:
             raise CodecError("lz4-block: the size must be known")
         return _lz4_block(data, size)
-    out = decoder(data, limit if size is None else size)
+    try:
+        out = decoder(data, limit if size is None else size)
+    except CodecError:
+        codec_sums.count(codec, data, limit, whole=False)
+        raise
+    codec_sums.count(codec, data, limit, whole=True)
     if size is not None and len(out) != size:
         raise CodecError(f"{codec}: {len(out)} bytes came out where {size} were announced")
     return out

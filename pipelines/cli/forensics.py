@@ -54,7 +54,7 @@ def forensics(
     with bar:
         investigation.run()
     if format == "text":
-        print(_verdicts(investigation.verdicts))
+        print(_verdicts(investigation.verdicts, investigation.inner))
         if investigation.bad:
             print(_parties(investigation))
         sys.stdout.flush()
@@ -85,8 +85,8 @@ def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:
         print("\nWhat else does not fit:", *rest, sep="\n")
 
 
-def _verdicts(counts: collections.Counter[tuple[str, str, str]]) -> str:
-    """Verdicts per protocol and kind of checksum."""
+def _verdicts(counts: collections.Counter[tuple[str, str, str]], inner: collections.Counter[tuple[str, str]]) -> str:
+    """Verdicts per protocol and kind of checksum, and of those that compressed data carry."""
     from pipelines.formats import units
 
     if not counts:
@@ -94,6 +94,8 @@ def _verdicts(counts: collections.Counter[tuple[str, str, str]]) -> str:
     rows: list[tuple[str, ...]] = [("protocol", "checksum", *VERDICTS)]
     for protocol, kind in sorted({key[:2] for key in counts}):
         rows.append((protocol, kind, *(units.count(counts[protocol, kind, verdict]) for verdict in VERDICTS)))
+    for name in sorted({name for name, _ in inner}):
+        rows.append(("", name, *(units.count(inner[name, verdict]) for verdict in VERDICTS)))
     return _aligned(rows, 2)
 
 

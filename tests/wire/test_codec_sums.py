@@ -12,7 +12,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.wire.codec_sums import MOST, sums
+from dissectors.wire.codec_sums import MOST, counting, sums
+from dissectors.wire.codecs import CodecError, decompress
 
 LIMIT = 1 << 20
 TEXT = b"The quick brown fox jumps over the lazy dog; " * 40
@@ -84,3 +85,20 @@ def test_any_bytes_are_survived(codec: str, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(whole) - 1))
     mangled = whole[:at] + draw.draw(st.binary(max_size=6)) + whole[at:cut]
     assert len(sums(codec, mangled, LIMIT)) <= MOST
+
+
+def test_what_is_decompressed_is_counted_while_somebody_counts() -> None:
+    broken = bytearray(gzip.compress(TEXT))
+    broken[-8] ^= 1
+    decompress("gzip", gzip.compress(TEXT), limit=LIMIT)
+    with counting() as counts:
+        decompress("gzip", gzip.compress(TEXT), limit=LIMIT)
+        decompress("zstd", zstandard.compress(TEXT), limit=LIMIT)
+        with pytest.raises(CodecError):
+            decompress("gzip", bytes(broken), limit=LIMIT)
+    assert counts == {
+        ("gzip crc32", "ok"): 1,
+        ("gzip size", "ok"): 2,
+        ("gzip crc32", "bad"): 1,
+        ("zstd content", "absent"): 1,
+    }
