@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from struct import Struct
 from typing import Any
 
 from dissectors.conversation import Conversation, Frame
-from dissectors.iggy import layouts, tables
+from dissectors.iggy import frames, layouts, tables
 from dissectors.iggy.decode import Body, body, error_text
 from dissectors.iggy.emit import CONSUME, PRODUCE, Emitter
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import Fault, fault
-from dissectors.iggy.match import ANY_LENGTH, DISCONNECTED, PAIRED, Answer, Call, Pairing
+from dissectors.iggy.flight import ANY_LENGTH, DISCONNECTED, Answer, Call
+from dissectors.iggy.match import PAIRED, Pairing
 from dissectors.iggy.meaning import Meaning
 from dissectors.iggy.names import Names
 from dissectors.iggy.orphans import Orphans
 from dissectors.iggy.state import LOGINS, State
 
+_POLLED = Struct("<IQI")  # at the start of polled messages: partition, current offset, count
 _LONG_NS = 1_000_000_000  # an answer that a client let wait, and that waited so long, is a long poll even if it is full
 
 
@@ -30,7 +33,7 @@ class Calls:
         self.emit = Emitter(talk, era, self.state)
         self.meaning = Meaning(talk, era)
         self.orphans = Orphans(self)
-        self.pairing = Pairing(self._fits, talk.options.limits.pending, midstream=midstream)
+        self.pairing = Pairing(self._fits, self._suits, talk.options.limits.pending, midstream=midstream)
         self._full = talk.sink.full
 
     def api(self, code: int) -> str:
@@ -210,6 +213,21 @@ class Calls:
         if answer.length == ANY_LENGTH:
             return self.has_payload(call) or layouts.error_texts(self.era.allowed)
         return answer.length == 0 or self.has_payload(call)
+
+    def _suits(self, call: Call, answer: Answer) -> bool:
+        """Whether an answer fits a request in what it holds, too: where nothing else tells whose it is."""
+        if not self._fits(call, answer):
+            return False
+        frame = answer.frame
+        if frame is None or answer.status or answer.length < _POLLED.size or not layouts.delivers(call.code or -1):
+            return True
+        if frame.known - frame.start < frames.PREFIX + _POLLED.size:
+            return True
+        partition, _, count = _POLLED.unpack_from(frame.data, frame.start + frames.PREFIX)
+        asked = call.values.get("partition_id")
+        alone = call.values.get("consumer", {}).get("kind") == "consumer"
+        elsewhere = alone and asked and asked != partition
+        return not elsewhere and bool(count <= call.values.get("count", count))
 
 
 def _partition(values: dict[str, Any]) -> int | None:

@@ -10,8 +10,9 @@ from dissectors.iggy import frames, layouts, tables
 from dissectors.iggy.calls import Calls
 from dissectors.iggy.decode import legacy
 from dissectors.iggy.era import Era
+from dissectors.iggy.flight import Answer, Call
 from dissectors.iggy.frames import LEGACY, VSR, Clues
-from dissectors.iggy.match import PAIRED, Answer, Call
+from dissectors.iggy.match import HELD, PAIRED, UNSURE
 from dissectors.iggy.vsr import Vsr
 from dissectors.options import Options
 from dissectors.records import Conn
@@ -67,6 +68,10 @@ class IggyConversation(Conversation):
             )
             if waiting:
                 pos = max(pos, self._after(waiting[0].order, end))
+                if self.framing == LEGACY and not pairing.pipelined:
+                    next_turn = self._after(waiting[-1].order, end)
+                    if pos < next_turn < end and frames.starts_answer(buf, next_turn, end, final, clues):
+                        return next_turn, True  # a client that takes turns has had all of the answers before
         at, found, framing = frames.resync(self.framing, direction, buf, pos, end, final, clues)
         if found and framing:
             self._frame_as(framing)
@@ -96,6 +101,7 @@ class IggyConversation(Conversation):
     def on_close(self) -> None:
         calls = self.calls
         calls.unanswered(calls.pairing.close())
+        self._resolved()
         calls.orphans.tell_surplus()
         calls.emit.flush()
         if self._begun is not None and self.era.confidence() >= LIKELY:
@@ -122,14 +128,31 @@ class IggyConversation(Conversation):
         read = self.calls.body(layouts.REQUEST, code, frame, frame.start + frames.PREFIX)
         call = self.calls.request(frame, code, self.calls.api(code), read)
         self.calls.send(call, read, frame)
+        self._resolved()
 
     def _answer(self, frame: Frame, lost: int) -> None:
         status, length = legacy(frame)
-        judged, call = self.calls.pair(Answer(frame.order, frame.first_ns, status, length), lost)
-        if judged == PAIRED and call is not None:
+        answer = Answer(frame.order, frame.first_ns, status, length)
+        answer.frame = frame
+        judged, call = self.calls.pair(answer, lost)
+        self._resolved()
+        if judged == HELD:
+            answer.frame = _alone(frame)
+        elif judged == PAIRED and call is not None:
             self.calls.answered(call, frame, status, frame.start + frames.PREFIX)
         else:
             self.calls.orphans.legacy(judged, frame, status)
+
+    def _resolved(self) -> None:
+        """Answers that were held back: now they have their requests, or never will."""
+        held = self.calls.pairing.resolved
+        while held:
+            answer, call = held.pop(0)
+            assert answer.frame is not None
+            if call is not None:
+                self.calls.answered(call, answer.frame, answer.status, frames.PREFIX)
+            else:
+                self.calls.orphans.legacy(UNSURE, answer.frame, answer.status)
 
     # --- framing ---
 
@@ -158,3 +181,9 @@ class IggyConversation(Conversation):
         if self.framing is None and any(buf[pos:end]):
             return MORE
         return end - pos + gap.length
+
+
+def _alone(frame: Frame) -> Frame:
+    """A frame with a buffer of its own, to be kept."""
+    size, known = frame.end - frame.start, frame.known - frame.start
+    return frame._replace(data=frame.data[frame.start : frame.end], start=0, end=size, known=known)

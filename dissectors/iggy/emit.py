@@ -15,7 +15,7 @@ from dissectors.iggy.batches import Run, Stored, Verdict
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import Fault
-from dissectors.iggy.match import Call
+from dissectors.iggy.flight import Call
 from dissectors.iggy.message import Msg
 from dissectors.iggy.state import State
 from dissectors.records import Batch, Error, Exchange, Message, endpoint

@@ -205,6 +205,11 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> 
     raise AssertionError
 
 
+def starts_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> bool:
+    """Whether the answer that is expected just here begins here."""
+    return _judge_answer(buf, pos, end, final, clues) is Verdict.YES
+
+
 _TEXT_MOST = 1 << 12  # bytes of an error's text
 
 

@@ -10,7 +10,7 @@ from dissectors.conversation import Conversation, Frame
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import TRANSIENT
-from dissectors.iggy.match import Call
+from dissectors.iggy.flight import Call
 
 _REFUSALS = 1024  # requests refused for now that are remembered
 

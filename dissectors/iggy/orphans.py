@@ -14,7 +14,8 @@ from dissectors.conversation import Frame
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.emit import CONSUME
-from dissectors.iggy.match import DISCONNECTED, ORPHAN, SURPLUS
+from dissectors.iggy.flight import DISCONNECTED
+from dissectors.iggy.match import ORPHAN, SURPLUS
 from dissectors.tcp.chunk import SERVER
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.era import Era
+from dissectors.iggy.flight import Call
 from dissectors.iggy.frames import LEGACY
-from dissectors.iggy.match import Call
 from dissectors.iggy.names import TEACHING, Names
 
 _ROOT = "iggy"

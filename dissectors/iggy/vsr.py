@@ -11,8 +11,9 @@ from dissectors.iggy import frames, layouts, replica, tables
 from dissectors.iggy.calls import Calls
 from dissectors.iggy.decode import NON_REPLICATED, Body, result_section, vsr_reply, vsr_request
 from dissectors.iggy.errors import eviction, fault
+from dissectors.iggy.flight import Answer
 from dissectors.iggy.frames import EVICTION, REPLY, REQUEST
-from dissectors.iggy.match import PAIRED, Answer
+from dissectors.iggy.match import PAIRED
 from dissectors.tcp.chunk import CLIENT
 
 _REGISTER = 1

@@ -121,3 +121,16 @@ def test_an_error_with_a_text_is_found_after_a_hole() -> None:
         ("call", "DELETE_STREAM", "StreamIdNotFound"),
     ]
     assert talk.skipped_bytes == 0
+
+
+def test_the_rest_of_a_torn_answer_does_not_hide_the_next_one() -> None:
+    """Payloads full of what may be a header: the next answer begins where the client's next request was answered."""
+    confusing = [bytes(4) + struct.pack("<IIQI", 1 << 20, 1, 5, 9) + bytes(200)] * 6
+    big = w.answer(w.polled(w.poll_b(confusing, size=64, kind="xxh3"), 6))
+    polls = [(CLIENT, w.request(100, w.poll_06())), (SERVER, 200), (SERVER, big[200:])]
+    script = [*ERAS["iggy-0.7"], *polls, *ERAS["iggy-0.7"][4:] * 2]
+    sink, _ = feed(PROTOCOL, script)
+    assert [(e.kind, e.api) for e in sink.exchanges[4:]] == [
+        ("unanswered", "POLL_MESSAGES"),
+        *[("call", "POLL_MESSAGES"), ("call", "PING")] * 2,
+    ]

@@ -154,8 +154,8 @@ def poll_04() -> bytes:
     return b"\1" + number(5) + STREAM + TOPIC + struct.pack("<I", 1) + STRATEGY + struct.pack("<I?", 10, True)
 
 
-def poll_06() -> bytes:
-    return b"\1" + number(5) + STREAM + TOPIC + struct.pack("<BI", 1, 1) + STRATEGY + struct.pack("<I?", 10, True)
+def poll_06(part: int = 1, count: int = 10) -> bytes:
+    return b"\1" + number(5) + STREAM + TOPIC + struct.pack("<BI", 1, part) + STRATEGY + struct.pack("<I?", count, True)
 
 
 # --- VSR framing -----------------------------------------------------------------------------------------------------
