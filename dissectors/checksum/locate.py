@@ -4,8 +4,8 @@ Explanations are tried in the order in which errors happen: one bit, the stored 
 swapped or shifted bytes, another length, another text encoding; at last what cannot be proven but can be seen, such as
 a run of zeros. A 32-bit syndrome is matched by one wrong hypothesis in 2^32, so an explanation's `chance`, all
 hypotheses of its kind that were tried times 2^-32, decides: below CERTAIN it is the answer; else the one with the least
-chance is, if below SURE; else what can be seen; else again the least chance, if below DOUBTFUL; else a burst, as
-one of several candidates, if below LIKELY; else nothing is claimed, but the likeliest bursts are listed.
+chance is, if below SURE; else what can be seen; else again the least chance, if below DOUBTFUL, or a burst, if below
+LIKELY, as one of several candidates; else nothing is claimed, but the likeliest bursts are listed.
 
 Two things beside the checksum tell explanations apart. Corrections that make the data likelier (plausible.py) are met
 by chance so much the less. And where the caller can say whether data are `sound` (lengths add up, what is compressed
@@ -20,7 +20,7 @@ What can be found, for n covered bytes (N = 8 n bits):
     burst of b <= 32 bits    N operations; told as the answer where N 2^(b-1) / 2^32 is small, or the data tell
     patterns of bytes        up to 256 KiB, see patterns.py
     XXH3, any other hash     not linear: every single-bit neighbour, then every one-byte neighbour, then swaps of
-                             neighbouring units, within TRIES and TRIED_BYTES: to 22 KiB for single bits
+                             neighbouring units, within TRIES and TRIED_BYTES: to 64 KiB for single bits
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from dissectors.checksum.patterns import Case
 from dissectors.checksum.verify import compute
 
 CERTAIN = 1e-9  # matches by chance below which nothing else is tried
-SURE = 0.004  # below which the likeliest of all that fit stands
-DOUBTFUL = 0.05  # and above which it is none
+SURE = 0.002  # below which the likeliest of all that fit stands
+DOUBTFUL = 0.05  # and above which it is none; between the two it is told as one of several
 LIKELY = 0.2  # below which a burst is named at least, as the likeliest of several
-MENDED = 12.0  # bits: how seldom a wrong correction makes unsound data sound
+MENDED = 8.0  # bits, at most: how seldom a wrong correction makes unsound data sound
 CHECKED = 512  # corrections of one kind whose soundness is looked at, the best
 CHECKED_BYTES = 32 << 20  # and bytes looked at for it
 ALL_PAIRS = 1 << 17  # bits: every pair is compared up to here
@@ -60,10 +60,10 @@ PAIR_WORK = 1 << 27  # comparisons spent on pairs in longer data
 PAIRS_JUDGED = 64  # of those that fit, how many are weighed against each other
 PAIR_BITS = 1 << 23  # bits: longer data are not searched for pairs
 TRIES = 1 << 19  # hashes computed for a checksum that is not linear
-TRIED_BYTES = 4 << 30  # and bytes hashed for it
+TRIED_BYTES = 32 << 30  # and bytes hashed for it
 UNITS = (1, 2, 4, 8)  # bytes: neighbours of this size are swapped for it
 
-Hash = Callable[[bytes], int]
+Hash = Callable[[bytes | memoryview], int]
 Sound = Callable[[bytes], bool]
 
 
@@ -126,6 +126,9 @@ class Judge:
             return found
         count = min(len(found.score), CHECKED, max(1, self._left // max(1, len(data))))
         extra = np.array([self.bits(found.corrected(data, row)) for row in range(count)])
+        passed = np.count_nonzero(np.isfinite(extra))
+        if not self.received and passed:  # nearly all that were looked at are wrong: they show how seldom it is
+            extra = np.minimum(extra, math.log2(count / passed))
         if self.received:  # what was not looked at may be as sound as what was
             extra = np.concatenate((extra, np.zeros(len(found.score) - count)))
         kept = np.flatnonzero(np.isfinite(extra))
@@ -153,7 +156,8 @@ def _linear(case: Case, judge: Judge) -> Diagnosis:
         for seen in recognise(case):
             return seen
     if likely and likely.chance <= DOUBTFUL:
-        return likely
+        others = told.alternatives(case.data, range(min(LISTED, len(told.score)))) if told else ()
+        return replace(likely, candidates=max(2, likely.candidates), alternatives=others)
     return _candidates(case, told, fitting)
 
 
@@ -301,6 +305,7 @@ def _neighbours(data: bytes, stored: int, computed: int, hash: Hash, width: int,
         return found
     budget = min(tries, TRIED_BYTES // max(1, len(data)))
     work = bytearray(data)
+    view = memoryview(work)  # hashed where it stands: copies would cost as much as the hash
     tried = 0
     for changes in ([1 << bit for bit in range(8)], [x for x in range(1, 256) if x.bit_count() > 1]):
         for at in range(len(work)):
@@ -309,7 +314,7 @@ def _neighbours(data: bytes, stored: int, computed: int, hash: Hash, width: int,
                 break
             for change in changes:
                 work[at] = was ^ change
-                if hash(bytes(work)) == stored:
+                if hash(view) == stored:
                     pattern = {1: SINGLE_BIT, 2: DOUBLE_BIT}.get(change.bit_count(), BURST)
                     flips = tuple(Flip(at, bit, was, was ^ change) for bit in range(8) if change >> bit & 1)
                     note = f"{len(flips)} flipped in byte {at}, found by trying {tried + 1} neighbours"

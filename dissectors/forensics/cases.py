@@ -8,6 +8,7 @@ from typing import Any
 
 from dissectors.checksum import XXH3
 from dissectors.checksum.diagnosis import SINGLE_BIT, STORED, UNKNOWN, Diagnosis, Flip
+from dissectors.checksum.linear import POLYNOMIALS
 from dissectors.checksum.locate import CERTAIN, locate
 from dissectors.forensics import elsewhere, fields, truth
 from dissectors.forensics.attribution import Attribution, Evidence, attribute
@@ -134,17 +135,17 @@ def _diagnose(
     suspect: Suspect, carriers: Carriers, copies: Sequence[truth.Copy], delivered_by: Sequence[Segment]
 ) -> tuple[Diagnosis, list[int], bytes | None]:
     """What broke, the index in the unit of each flip, and the corrected unit where there is one answer."""
+    right, source = next((copy.unit for copy in copies if copy.fits), None), "a copy of the packet"
+    if right is None:
+        right, source = truth.witnessed(suspect, carriers), "the same batch elsewhere"
+    if right is not None and suspect.kind not in POLYNOMIALS:  # nothing to be computed from the checksum
+        return (*truth.compared(suspect, right, carriers, source), right)
     data = b"".join(suspect.unit[a:b] for a, b in suspect.covered)
     sound = soundness(suspect)
     diagnosis = locate(suspect.kind, data, suspect.stored, suspect.computed, body=fields.body(suspect), sound=sound)
     certain = diagnosis.pattern in (SINGLE_BIT, STORED) or diagnosis.chance <= CERTAIN
-    if not (diagnosis.verified and diagnosis.candidates == 1 and diagnosis.flips and certain):
-        right = next((copy.unit for copy in copies if copy.fits), None)
-        source = "a copy of the packet"
-        if right is None:
-            right, source = truth.witnessed(suspect, carriers), "the same batch elsewhere"
-        if right is not None:
-            return (*truth.compared(suspect, right, carriers, source), right)
+    if right is not None and not (diagnosis.verified and diagnosis.candidates == 1 and diagnosis.flips and certain):
+        return (*truth.compared(suspect, right, carriers, source), right)
     corrected = _corrected(suspect, diagnosis)
     if corrected is None or not _agrees(diagnosis, delivered_by, suspect, corrected):
         diagnosis = narrow(diagnosis, suspect, delivered_by, sound)

@@ -1,8 +1,8 @@
 """Bytes that belong to another packet: a stretch of the unit that the capture shows elsewhere too.
 
 A network card, a driver or a buffer that is used twice puts bytes of one segment into another. Message data repeat
-themselves as it is, so a stretch counts only if it is long and varied, and begins or ends where a packet or the covered
-bytes do. Nothing proves what the bytes were; a witness may (truth.py).
+themselves as it is, so a stretch counts only if it is long and varied, begins or ends where a packet or the covered
+bytes do, and does not lie in its packet as it would in a batch of its own. Nothing proves what the bytes were; a witness may (truth.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dissectors.sink import Suspect
 LEAST = 48  # bytes of a stretch
 VARIED = 16  # different bytes in it
 _SHINGLE = 16  # bytes that are looked up
+_BEFORE = 6  # bytes from the covered ones back to what marks a batch: the magic, in front of a checksum of 4 bytes
 _TOLD = 64  # bytes listed one by one
 
 
@@ -68,12 +69,17 @@ def _longest(suspect: Suspect, carriers: Carriers, segments: Sequence[Segment]) 
         while end < last and there < len(payload) and suspect.unit[end] == payload[there]:
             end, there = end + 1, there + 1
         size = end - at
-        at_an_edge = at in edges or end in edges
+        at_an_edge = (at in edges or end in edges) and not _alike(suspect.unit, first, payload, hit[1] - (at - first))
         varied = len(set(suspect.unit[at:end])) >= VARIED
         if LEAST <= size < last - first and at_an_edge and varied and (best is None or size > best.end - best.start):
             best = Stretch(at, end, place, hit[1])
         at = end
     return best
+
+
+def _alike(unit: bytes, first: int, payload: bytes, at: int) -> bool:
+    """Whether a batch begins there too, so that equal bytes are in equal places: what is before the checksum tells."""
+    return at >= _BEFORE and payload[at - _BEFORE : at - 4] == unit[first - _BEFORE : first - 4]
 
 
 __all__ = ["Stretch", "recognise"]

@@ -13,6 +13,7 @@ from dissectors.capture.reader import Reader
 from dissectors.forensics import report
 from dissectors.forensics.cases import Case
 from dissectors.limits import Limits
+from tests.kafka import wire
 
 from .scene import (
     BATCH,
@@ -238,6 +239,22 @@ def test_that_the_broker_took_the_batch_says_that_it_broke_later(tmp_path: Path,
     assert case.row["outcome"] == "ok"
     assert (case.attribution.where, case.attribution.certainty) == ("after_tcp", "likely")
     assert "stored the batch" in case.attribution.because[-1]
+
+
+def test_the_bytes_of_another_packet_are_recognised(tmp_path: Path) -> None:
+    """A continuation of a request carries what an earlier packet carried."""
+    value = " ".join(f"word{i * i}" for i in range(200)).encode()
+    other = " ".join(f"noun{i * i * i}" for i in range(200)).encode()
+    scene = Scene(300)
+    for number, text in enumerate((value, other)):
+        scene.say(0, wire.produce(number, {("orders", 3): wire.batch([wire.record(0, None, text)])}))
+    source, target = 5, len(scene.packets) - 3
+    data = scene.packets[target].data[:HEADERS] + scene.packets[source].data[HEADERS:]
+    scene.packets[target] = repair(scene.packets[target]._replace(data=data))
+    case = only(investigate(tmp_path, scene.packets))
+    assert (case.diagnosis.pattern, case.diagnosis.verified) == ("other_segment", False)
+    assert f"those of packet {source + 1}, from byte 0" in case.diagnosis.note
+    assert {spot.packet for spot in case.locations} == {target + 1}
 
 
 # --- other sightings of the batch ------------------------------------------------------------------------------------
