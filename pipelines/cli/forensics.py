@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dissectors.options import Options
 from pipelines.cli import common, progress
 
 if TYPE_CHECKING:
@@ -39,12 +38,12 @@ def forensics(
     """Every checksum: the verdicts; of each bad one where it broke and who did it. Exit code 1 if one is bad."""
     if format not in ("text", "json"):
         raise typer.BadParameter(f"{format!r} is none of text, json", param_hint="--format")
-    options = Options(
+    options = common.options(
         site=site,
-        decode_as=common.decode_as(decode_as),
+        decode_as=decode_as,
         keylog=keylog,
         iggy_era=iggy_era,
-        limits=common.limits(limit),
+        limit=limit,
     )
     from dissectors.forensics import Investigation, report
 
