@@ -2,7 +2,8 @@
 
 A network card, a driver or a buffer that is used twice puts bytes of one segment into another. Message data repeat
 themselves as it is, so a stretch counts only if it is long and varied, begins or ends where a packet or the covered
-bytes do, and does not lie in its packet as it would in a batch of its own. Nothing proves what the bytes were; a witness may (truth.py).
+bytes do, and does not lie in its packet as it would in a batch of its own. Nothing proves what the bytes were; a
+witness may (truth.py).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dissectors.records import PLACE_MASK
 from dissectors.sink import Suspect
 
 LEAST = 48  # bytes of a stretch
-VARIED = 16  # different bytes in it
+VARIED = 12  # different bytes in it
 _SHINGLE = 16  # bytes that are looked up
 _BEFORE = 6  # bytes from the covered ones back to what marks a batch: the magic, in front of a checksum of 4 bytes
 _TOLD = 64  # bytes listed one by one
