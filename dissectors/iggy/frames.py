@@ -151,7 +151,8 @@ def _answers() -> tuple[re.Pattern[bytes], Judge, int]:
 @cache
 def _headers() -> tuple[re.Pattern[bytes], Judge, int]:
     """A size, a command and 66 zero bytes."""
-    return re.compile(rb"(?s)(?=.{51}[\x00-\x0f].{8}[\x01-\x22].\x00{66})"), _judge_vsr, 127
+    commands = b"".join(re.escape(bytes([command])) for command in tables.planes())
+    return re.compile(rb"(?s)(?=.{51}[\x00-\x0f].{8}[" + commands + rb"].\x00{66})"), _judge_vsr, 127
 
 
 _SEARCH = {(LEGACY, CLIENT): _requests, (LEGACY, SERVER): _answers, (VSR, CLIENT): _headers, (VSR, SERVER): _headers}
