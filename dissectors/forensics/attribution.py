@@ -8,7 +8,7 @@
     TCP sums that are right                              before_tcp     unless the correction would leave them right
     sums left to the network card, or not to be checked  undecided      then other sightings of the batch may tell
       … right when produced, wrong when consumed         broker
-      … wrong when produced, and stored just so          producer
+      … wrong when produced, and stored just so          producer, also where the sums are right when consumed
       … wrong here, right at the next hop                after_tcp
       … wrong here, yet the broker, which checks, took it  after_tcp
 
@@ -186,7 +186,12 @@ def _hops(evidence: Evidence, verdict: Attribution) -> None:
         broken = [s for s in produced if s["verdict"] == "bad"]
         if broken:
             because = f"It was wrong already when it was produced ({_at(broken[0])})"
-            verdict.lean(PRODUCER, because)
+            if verdict.where == BEFORE and any(s["same_bytes"] for s in broken):
+                verdict.settle(
+                    PRODUCER, LIKELY, f"{because}, and just so: the broker stored and sent what it was given"
+                )
+            else:
+                verdict.lean(PRODUCER, because)
         elif intact:
             because = f"It was right when it was produced ({_at(intact[0])})"
             if verdict.where == UNDECIDED:

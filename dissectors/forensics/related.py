@@ -25,8 +25,8 @@ WITNESSES = 2  # of these, read again for the right bytes
 KEYS = ("site", "connection", "incarnation", "stream_offset")
 SIGHTING = (
     *KEYS, "role", "format", "topic", "partition", "base_offset", "position", "producer", "producer_epoch",
-    "base_sequence", "checksum_stored", "verdict", "outcome", "correlation_id", "time", "file", "packet",
-    "client_ip", "client_port", "server_ip", "server_port",
+    "base_sequence", "checksum_stored", "checksum_computed", "verdict", "outcome", "correlation_id", "time", "file",
+    "packet", "client_ip", "client_port", "server_ip", "server_port",
 )  # fmt: skip
 IDENTITIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("same connection, other capture point", ("connection", "incarnation", "stream_offset", "role")),
@@ -82,6 +82,8 @@ class Surroundings:
                 hits = self.sightings.filter(_equal(self.sightings, row, keys)).slice(0, RELATED).to_pylist()
                 found += [{**hit, "why": why} for hit in hits if not _same(hit, row) and not _among(hit, found)]
         rows = [{key: hit[key] for key in (*_TOLD, "time", "file", "packet", "why")} for hit in found[:RELATED]]
+        for told, hit in zip(rows, found, strict=False):
+            told["same_bytes"] = hit["checksum_computed"] == row["checksum_computed"]
         for error in self.errors:
             if all(error[key] == row[key] for key in ANSWERED):
                 rows.append({**{key: error[key] for key in _TOLD_OF_ERROR}, "why": "the answer to it"})

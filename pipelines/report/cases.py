@@ -109,7 +109,10 @@ def _verdict(attribution: Row) -> Html:
     head = f"{certainty}: {told}" if attribution["where"] != "undecided" else told
     reasons = (tag("li", reason) for reason in attribution["because"])
     return tag(
-        "div", tag("b", head[:1].upper() + head[1:]), tag("ul", *reasons), class_=f"blame {STATES[certainty]}".strip()
+        "div",
+        tag("b", head[:1].upper() + head[1:]),
+        tag("ul", *reasons),
+        class_=f"blame {STATES.get(certainty, '')}".strip(),
     )
 
 

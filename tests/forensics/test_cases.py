@@ -287,6 +287,24 @@ def test_where_no_sum_tells_the_first_wrong_hop_does(
     assert any(seen["role"] != role for seen in case.related)
 
 
+def test_what_was_produced_broken_is_not_blamed_on_the_broker_that_sends_it(tmp_path: Path) -> None:
+    packets = list(WHOLE.packets)
+    for index in (PRODUCED, FETCHED):
+        offset = packets[index].data.index(VALUE)
+        packets[index] = broken(packets[index], {offset + i: 0x41 + 3 * i for i in range(40)}, repaired=True)
+    produced, consumed = investigate(tmp_path, packets)
+    assert produced.attribution.where == "before_tcp"
+    assert consumed.attribution.where == "producer"
+
+
+def test_what_was_produced_intact_and_handed_out_broken_broke_in_the_sender(tmp_path: Path) -> None:
+    packets = list(WHOLE.packets)
+    packets[FETCHED] = broken(packets[FETCHED], {packets[FETCHED].data.index(VALUE): 0x21}, repaired=True)
+    case = only(investigate(tmp_path, packets))
+    assert (case.attribution.where, case.attribution.certainty) == ("before_tcp", "certain")
+    assert "broke in the broker" in case.attribution.because[-1]
+
+
 def test_another_capture_point_where_the_bytes_are_right_is_evidence(tmp_path: Path) -> None:
     packets = [offloaded(p, "zero") for p in Scene().say(0, WHOLE.packets[PRODUCED].data[HEADERS:]).packets]
     wrong = [*packets[:-1], broken(packets[-1], {200: 1}, repaired=False)]
