@@ -51,7 +51,7 @@ def cases(
         return []
     pairs = paired(bad, _suspects(spark, files, options, secrets, bad))
     around = _surroundings(records, bad)
-    near = [around.of(row) for row, _ in pairs]
+    near = [around.of(row) if suspect else Relations() for row, suspect in pairs]
     wanted = [Wanted(s, r.witnesses) for (_, s), r in zip(pairs, near, strict=True) if s is not None]
     found = iter(_gather(spark, files, options, wanted))
     work = [(row, suspect, next(found) if suspect else None, r) for (row, suspect), r in zip(pairs, near, strict=True)]
@@ -186,7 +186,7 @@ def _examiner(files: Sequence[str]) -> Callable[[tuple[Row, Suspect | None, Carr
     def look(work: tuple[Row, Suspect | None, Carriers | None, Relations]) -> Row:
         row, suspect, carriers, near = work
         if suspect is None or carriers is None:
-            return report.as_json(Case(row, related=near.rows))
+            return report.as_json(Case(row))
         return report.as_json(examine(row, suspect, carriers, near.rows, names))
 
     return look

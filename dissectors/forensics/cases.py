@@ -79,7 +79,11 @@ class Case:
 
 
 def examine(
-    row: Mapping[str, Any], suspect: Suspect, carriers: Carriers, related: list[dict[str, Any]], files: Sequence[str]
+    row: Mapping[str, Any],
+    suspect: Suspect,
+    carriers: Carriers,
+    related: Sequence[dict[str, Any]],
+    files: Sequence[str],
 ) -> Case:
     """Look into one bad checksum. `files` in the order that places count them."""
     copies = truth.copies(suspect, carriers)
@@ -118,7 +122,7 @@ def examine(
         diagnosis,
         locations(flips),
         attribute(evidence),
-        related,
+        list(related),
         carriers.segments,
         corrected,
         _excerpt(suspect, at_unit, corrected),

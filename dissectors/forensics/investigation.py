@@ -15,7 +15,7 @@ from dissectors.engine import Run
 from dissectors.forensics.cases import Case, examine
 from dissectors.forensics.oddities import oddities
 from dissectors.forensics.packets import Wanted, gather
-from dissectors.forensics.related import KEYS, SIGHTING, Surroundings, is_reaction
+from dissectors.forensics.related import KEYS, SIGHTING, Relations, Surroundings, is_reaction
 from dissectors.options import Options
 from dissectors.sink import Suspect
 from dissectors.tcp.chunk import CLIENT
@@ -101,12 +101,15 @@ class Investigation:
         sightings = pa.Table.from_batches(self._sightings) if self._sightings else None
         surroundings = Surroundings(sightings, self._reactions).ordered()
         files = self.reader.files
-        pairs = [(row, suspect, surroundings.of(row)) for row, suspect in paired(self.bad, self.reader.suspects or ())]
+        pairs = [
+            (row, suspect, surroundings.of(row) if suspect else Relations())
+            for row, suspect in paired(self.bad, self.reader.suspects or ())
+        ]
         wanted = [Wanted(suspect, near.witnesses) for _, suspect, near in pairs if suspect is not None]
         carriers = iter(gather(files, wanted, self.options))
         for row, suspect, near in pairs:
             if suspect is None:
-                yield Case(row, related=near.rows)
+                yield Case(row)
             else:
                 yield examine(row, suspect, next(carriers), near.rows, files)
 

@@ -53,8 +53,8 @@ class Witness(NamedTuple):
 class Relations(NamedTuple):
     """What is related to one bad batch: rows as the JSON shows them, and packets to read."""
 
-    rows: list[dict[str, Any]]
-    witnesses: list[Witness]
+    rows: Sequence[dict[str, Any]] = ()
+    witnesses: Sequence[Witness] = ()
 
 
 @dataclass
