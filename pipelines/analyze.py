@@ -18,8 +18,9 @@ from dissectors.capture.source import STDIN, open_raw
 from dissectors.errors import InputError
 from dissectors.options import Options
 from pipelines import report
-from pipelines.report.load import ABOUT, TABLE_FOLDER
+from pipelines.report.load import ABOUT, CASES_FILE, TABLE_FOLDER
 from pipelines.secrets import carries_secrets, secrets_in
+from pipelines.tables.integrity import CASE_DDL, CASE_KEYS, CASES, case_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,14 +56,14 @@ def analyze(
     master: str | None = None,
     tell: Callable[[str], None] = lambda stage: None,
 ) -> Outcome:
-    """Read captures, write OUT/records, OUT/tables and OUT/report.html.
+    """Read captures, write OUT/records, OUT/tables, OUT/forensics.jsonl and OUT/report.html.
 
     bucket_us: width of a time bucket; None chooses one that fits the captures. Raises InputError where nothing can be
     read.
     """
     from pyspark.storagelevel import StorageLevel
 
-    from pipelines import decode, session
+    from pipelines import decode, forensics, session
     from pipelines.tables import TABLES, Ask
 
     files = expand(paths)
@@ -85,6 +86,10 @@ def analyze(
     problems = _problems(records["findings"])
     if len([kind for kind, _ in problems if kind == "unreadable_file"]) == len(files):
         raise InputError("; ".join(message for _, message in problems))
+    tell("looking into bad checksums")
+    cases = forensics.cases(spark, files, options, secrets, records)
+    (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
+    records[CASES] = _case_rows(spark, cases)
     tell("computing tables")
     ask = Ask(tuple(by), bucket_us or choose_bucket(records["exchanges"]))
     tables = _each({name: partial(_compute, table, records, ask) for name, table in TABLES.items()})
@@ -167,6 +172,12 @@ def _problems(findings: DataFrame) -> list[tuple[str, str]]:
     """Files that were not read whole."""
     rows = findings.where("kind in ('unreadable_file', 'truncated_file')").select("kind", "message").collect()
     return sorted((row["kind"], row["message"]) for row in rows)
+
+
+def _case_rows(spark: SparkSession, cases: Sequence[dict[str, Any]]) -> DataFrame:
+    """The cases as a table; of a batch with several bad checksums the first."""
+    rows = {tuple(case[key] for key in CASE_KEYS): case_row(case) for case in reversed(cases)}
+    return spark.createDataFrame(list(rows.values()), CASE_DDL)
 
 
 def _describe(

@@ -23,6 +23,8 @@ from dissectors.sink import Name, Names, has_tokens, resolve, to_batch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from dissectors.capture.block import PacketBlock
+
 NAMES = "names"
 MADE = pa.schema([("table", pa.string()), ("batch", pa.binary())])
 _DDL = "table string, batch binary"
@@ -38,8 +40,28 @@ def decode(
     """Packets, as the data source gives them, to rows (table, batch). secrets: TLS key logs."""
     keys = ("site", "flow")
     shuffled = packets.repartition(partitions, *keys) if partitions else packets.repartition(*keys)
-    ordered = shuffled.sortWithinPartitions("site", "order_ns", "file_order", "packet")
-    return ordered.mapInArrow(_decoder(options, tuple(secrets)), _DDL)
+    return in_order(shuffled).mapInArrow(_decoder(options, tuple(secrets)), _DDL)
+
+
+def in_order(packets: DataFrame) -> DataFrame:
+    """Packets as an engine wants them: within a partition, site by site, in time order."""
+    return packets.sortWithinPartitions("site", "order_ns", "file_order", "packet")
+
+
+def blocks(
+    batches: Batches, files: list[str], problems: list[records.Finding] | None = None
+) -> Iterator[tuple[str, PacketBlock]]:
+    """(site, packets) of a partition. `files` grows by the names that its packets come from, `problems` by notes."""
+    from dissectors.capture.arrow import from_arrow
+
+    for batch in batches:
+        notes = batch.column("note")
+        if notes.null_count < len(notes):
+            if problems is not None:
+                problems.extend(_problem(text) for text in notes.drop_null().to_pylist())
+            batch = batch.filter(pc.is_null(notes))
+        for site, part in _by_site(batch):
+            yield site, from_arrow(part, files)
 
 
 def names(made: DataFrame) -> list[Name]:
@@ -63,22 +85,10 @@ def table(made: DataFrame, name: str, options: Options, told: list[Name]) -> Dat
 def _decoder(options: Options, secrets: Sequence[bytes]) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         from dissectors import engine
-        from dissectors.capture.arrow import from_arrow
-        from dissectors.capture.block import PacketBlock
 
         files: list[str] = []
         problems: list[records.Finding] = []
-
-        def blocks() -> Iterator[tuple[str, PacketBlock]]:
-            for batch in batches:
-                notes = batch.column("note")
-                if notes.null_count < len(notes):
-                    problems.extend(_problem(text) for text in notes.drop_null().to_pylist())
-                    batch = batch.filter(pc.is_null(notes))
-                for site, part in _by_site(batch):
-                    yield site, from_arrow(part, files)
-
-        running, made = engine.decode(blocks(), options, files)
+        running, made = engine.decode(blocks(batches, files, problems), options, files)
         for secret in secrets:
             running.keylog.add(secret)
         for name, batch in made:

@@ -49,8 +49,8 @@ class Reader:
         self.format = _format(self._head)
         if self.format is None:
             self._raw.close()
-            what = f"cannot be decompressed: {problem}" if problem else "is not a pcap or pcapng capture"
-            raise InputError(f"{path}: {'is empty' if not self._head else what}")
+            what = "is not a pcap or pcapng capture" if self._head else "is empty"
+            raise InputError(f"{path}: {f'cannot be decompressed: {problem}' if problem else what}")
         self._fragments = Fragments()
 
     @property
@@ -118,11 +118,11 @@ def _format(head: bytes) -> str | None:
 
 
 def is_capture(path: str) -> bool:
-    """Whether a file, once decompressed, begins like a capture."""
+    """Whether a file, once decompressed, begins like a capture; or may, but is too damaged to tell."""
     try:
         stream, _, raw = open_capture(path)
     except InputError:
         return False
     with raw:
-        head, _ = read_fully(stream, 4)
-    return _format(head) is not None
+        head, problem = read_fully(stream, 4)
+    return _format(head) is not None or (problem is not None and not head)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from dissectors.errors import InputError
 
@@ -35,9 +35,7 @@ def _xz(raw: IO[bytes]) -> IO[bytes]:
 
 
 def _zstd(raw: IO[bytes]) -> IO[bytes]:
-    import zstandard
-
-    return cast(IO[bytes], zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+    return cast(IO[bytes], _Zstd(raw))
 
 
 def _lz4(raw: IO[bytes]) -> IO[bytes]:
@@ -54,6 +52,41 @@ COMPRESSIONS: tuple[tuple[bytes, str, Callable[[IO[bytes]], IO[bytes]]], ...] = 
     (b"\xfd7zXZ\x00", "xz", _xz),
     (b"BZh", "bz2", _bz2),
 )
+
+
+class _Zstd:
+    """Zstandard frames, one after another. The library's own reader takes a cut-off file for a whole one."""
+
+    _STEP = 2048  # compressed bytes at a time: at most 128 KiB come of 4 of them, so 64 MiB
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        import zstandard
+
+        self._raw = raw
+        self._frames = zstandard.ZstdDecompressor()
+        self._frame: Any = None  # the one that is being read
+        self._out = memoryview(b"")  # decompressed, not yet given away
+
+    def read(self, size: int) -> bytes:
+        """At least one byte and at most `size`; none at the end. Raises EOFError inside a frame."""
+        while not self._out:
+            data = self._raw.read(self._STEP)
+            if not data:
+                if self._frame is not None:
+                    raise EOFError("the file ends inside a zstd frame")
+                return b""
+            self._out = memoryview(b"".join(self._decompressed(data)))
+        data, self._out = bytes(self._out[:size]), self._out[size:]
+        return data
+
+    def _decompressed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._frame is None:
+                self._frame = self._frames.decompressobj()
+            yield self._frame.decompress(data)
+            if not self._frame.eof:
+                return
+            data, self._frame = self._frame.unused_data, None
 
 
 class _Prefixed(io.RawIOBase):

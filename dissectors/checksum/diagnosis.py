@@ -8,6 +8,7 @@ from typing import NamedTuple
 SINGLE_BIT, DOUBLE_BIT, BURST, STORED = "single_bit", "double_bit", "burst", "stored_checksum"
 ZEROED, SWAPPED, REPEATED, TRUNCATED, SHIFTED = "zeroed_run", "swapped", "repeated", "truncated", "shifted"
 UTF8, CRLF, UNKNOWN = "utf8_mangled", "crlf", "unknown"
+OVERWRITTEN, OTHER_SEGMENT = "overwritten", "other_segment"
 
 
 class Flip(NamedTuple):
@@ -18,6 +19,13 @@ class Flip(NamedTuple):
     was: int  # the byte as captured
     should_be: int | None  # the byte as it must have been; None where nothing can tell
     stored: bool = False  # it is in the stored checksum, not in the data
+
+
+class Alternative(NamedTuple):
+    """Another error that fits the checksum."""
+
+    flips: tuple[Flip, ...]
+    share: float  # how likely it is among all that fit, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +42,7 @@ class Diagnosis:
     """One sentence for a person."""
     chance: float = 0.0
     """How many matches of this pattern, or a simpler one, chance alone would give: hypotheses tried / 2^32."""
+    alternatives: tuple[Alternative, ...] = ()
+    """Corrections that fit the checksum as well, the likeliest first, where one error of up to 32 bits is assumed."""
+    right: bytes | None = None
+    """The data as they should be, where `flips` do not tell them whole."""

@@ -4,8 +4,12 @@ Explanations are tried in the order in which errors happen: one bit, the stored 
 swapped or shifted bytes, another length, another text encoding; at last what cannot be proven but can be seen, such as
 a run of zeros. A 32-bit syndrome is matched by one wrong hypothesis in 2^32, so an explanation's `chance`, all
 hypotheses of its kind that were tried times 2^-32, decides: below CERTAIN it is the answer; else the one with the least
-chance is, if below SURE; else what can be seen; else again the least chance, if below DOUBTFUL. What fits beyond that
-is told in the note, never as the answer.
+chance is, if below SURE; else what can be seen; else again the least chance, if below DOUBTFUL, or a burst, if below
+LIKELY, as one of several candidates; else nothing is claimed, but the likeliest bursts are listed.
+
+Two things beside the checksum tell explanations apart. Corrections that make the data likelier (plausible.py) are met
+by chance so much the less. And where the caller can say whether data are `sound` (lengths add up, what is compressed
+decompresses), corrections that leave them unsound are out, and those that mend them gain MENDED bits.
 
 What can be found, for n covered bytes (N = 8 n bits):
 
@@ -13,19 +17,22 @@ What can be found, for n covered bytes (N = 8 n bits):
     stored checksum          exactly
     two bits                 all pairs to 16 KiB; to 1 MiB pairs up to 2^27 / N bits apart
     one bit and one stored   anywhere
-    burst of b <= 32 bits    N operations; told as the answer where N 2^(b-1) / 2^32 is small
+    burst of b <= 32 bits    N operations; told as the answer where N 2^(b-1) / 2^32 is small, or the data tell
     patterns of bytes        up to 256 KiB, see patterns.py
     XXH3, any other hash     not linear: every single-bit neighbour, then every one-byte neighbour, then swaps of
-                             neighbouring units, within TRIES and TRIED_BYTES: to 22 KiB for single bits
+                             neighbouring units, within TRIES and TRIED_BYTES: to 64 KiB for single bits
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from dissectors.checksum import patterns
+from dissectors.checksum.bursts import LISTED, Bursts, bursts
 from dissectors.checksum.diagnosis import (
     BURST,
     DOUBLE_BIT,
@@ -33,6 +40,7 @@ from dissectors.checksum.diagnosis import (
     STORED,
     SWAPPED,
     UNKNOWN,
+    ZEROED,
     Diagnosis,
     Flip,
 )
@@ -41,17 +49,22 @@ from dissectors.checksum.patterns import Case
 from dissectors.checksum.verify import compute
 
 CERTAIN = 1e-9  # matches by chance below which nothing else is tried
-SURE = 0.004  # below which the likeliest of all that fit stands
-DOUBTFUL = 0.05  # and above which it is none
+SURE = 0.002  # below which the likeliest of all that fit stands
+DOUBTFUL = 0.05  # and above which it is none; between the two it is told as one of several
+LIKELY = 0.2  # below which a burst is named at least, as the likeliest of several
+MENDED = 8.0  # bits, at most: how seldom a wrong correction makes unsound data sound
+CHECKED = 512  # corrections of one kind whose soundness is looked at, the best
+CHECKED_BYTES = 32 << 20  # and bytes looked at for it
 ALL_PAIRS = 1 << 17  # bits: every pair is compared up to here
 PAIR_WORK = 1 << 27  # comparisons spent on pairs in longer data
+PAIRS_JUDGED = 64  # of those that fit, how many are weighed against each other
 PAIR_BITS = 1 << 23  # bits: longer data are not searched for pairs
-BURST_BLOCK = 1 << 20  # places looked at in one operation
 TRIES = 1 << 19  # hashes computed for a checksum that is not linear
-TRIED_BYTES = 4 << 30  # and bytes hashed for it
+TRIED_BYTES = 32 << 30  # and bytes hashed for it
 UNITS = (1, 2, 4, 8)  # bytes: neighbours of this size are swapped for it
 
-Hash = Callable[[bytes], int]
+Hash = Callable[[bytes | memoryview], int]
+Sound = Callable[[bytes], bool]
 
 
 def locate(
@@ -62,12 +75,14 @@ def locate(
     *,
     hash: Hash | None = None,
     body: int = 0,
+    sound: Sound | None = None,
     tries: int = TRIES,
 ) -> Diagnosis:
     """The likeliest explanation for `stored` not being the checksum of `data`.
 
     `hash` replaces the checksum of that kind where data is not hashed as it stands (it is given the bytes, as `data`).
-    `body` is where the bytes begin in which a run of zeros is suspicious: headers are full of them.
+    `body` is where the bytes begin in which a run of zeros is suspicious: headers are full of them. `sound` says
+    whether data may be what they claim to be.
     """
     data = bytes(data)
     function: Hash = hash or (lambda data: compute(kind, data))
@@ -77,33 +92,84 @@ def locate(
         return Diagnosis(UNKNOWN, note="The checksum is right")
     width = 32 if kind in POLYNOMIALS and not stored >> 32 else 64  # a CRC32 may be kept in eight bytes
     if hash is None and width == 32 and len(data) * 8 < PERIOD:
-        return _linear(Case(kind, data, stored, computed, body))
+        return _linear(Case(kind, data, stored, computed, body), Judge(data, sound))
     return _neighbours(data, stored, computed, function, width, tries, body)
 
 
-def _linear(case: Case) -> Diagnosis:
+class Judge:
+    """Asks whether data are sound, within a budget."""
+
+    def __init__(self, data: bytes, sound: Sound | None) -> None:
+        self._sound = sound
+        self._left = CHECKED_BYTES
+        self.received = sound is None or sound(data)
+
+    def bits(self, data: bytes | None) -> float:
+        """What is to be added to the score of a correction: MENDED, 0, or minus infinity where it cannot be."""
+        if self._sound is None or data is None or self._left < len(data):
+            return 0.0
+        self._left -= len(data)
+        if not self._sound(data):
+            return -math.inf
+        return 0.0 if self.received else MENDED
+
+    def weigh(self, case: Case, found: Diagnosis) -> Diagnosis | None:
+        """The diagnosis with what soundness says of its chance; None where it cannot be."""
+        if found.pattern in (SINGLE_BIT, STORED):
+            return found
+        bits = self.bits(found.right or _applied(case.data, found.flips))
+        return replace(found, chance=found.chance * 2.0**-bits) if math.isfinite(bits) else None
+
+    def best(self, found: Bursts, data: bytes) -> Bursts:
+        """The bursts that leave the data sound, in their new order; those that were not looked at come last."""
+        if self._sound is None or not len(found.score):
+            return found
+        count = min(len(found.score), CHECKED, max(1, self._left // max(1, len(data))))
+        extra = np.array([self.bits(found.corrected(data, row)) for row in range(count)])
+        passed = np.count_nonzero(np.isfinite(extra))
+        if not self.received and passed:  # nearly all that were looked at are wrong: they show how seldom it is
+            extra = np.minimum(extra, math.log2(count / passed))
+        if self.received:  # what was not looked at may be as sound as what was
+            extra = np.concatenate((extra, np.zeros(len(found.score) - count)))
+        kept = np.flatnonzero(np.isfinite(extra))
+        chosen = found.take(kept)._replace(score=found.score[kept] + extra[kept])
+        return chosen.take(np.argsort(-chosen.score, kind="stable"))
+
+
+def _linear(case: Case, judge: Judge) -> Diagnosis:
     fitting: list[Diagnosis] = []
-    for explain in (_stored, _single, _double, _burst, *patterns.PROVABLE):
-        for found in explain(case):
-            if found.chance <= CERTAIN or explain is _single:
-                return found
-            fitting.append(found)
+    told: Bursts | None = None
+    for explain in (_stored, _single, _double, None, *patterns.PROVABLE):
+        if explain is None:
+            told = judge.best(bursts(case), case.data)
+            found = [as_burst(case, told)] if len(told.score) else []
+        else:
+            found = [weighed for one in explain(case) if (weighed := judge.weigh(case, one))]
+        fitting += found
+        answer = next((one for one in found if one.chance <= CERTAIN or explain is _single), None)
+        if answer:
+            return answer
     likely = min(fitting, key=lambda found: found.chance, default=None)
     if likely and likely.chance <= SURE:
         return likely
     for recognise in patterns.RECOGNISABLE:
-        for found in recognise(case):
-            return found
+        for seen in recognise(case):
+            return seen
     if likely and likely.chance <= DOUBTFUL:
-        return likely
-    return Diagnosis(UNKNOWN, candidates=len(fitting), note=_doubts(fitting))
+        others = told.alternatives(case.data, range(min(LISTED, len(told.score)))) if told else ()
+        return replace(likely, candidates=max(2, likely.candidates), alternatives=others)
+    return _candidates(case, told, fitting)
 
 
-def _doubts(doubtful: list[Diagnosis]) -> str:
-    if not doubtful:
-        return "No single explanation fits the checksum"
-    fits = "; ".join(f"{d.pattern} at {d.candidates} places" for d in doubtful)
-    return f"Nothing fits that chance would not fit as well ({fits})"
+def _applied(data: bytes, flips: Sequence[Flip]) -> bytes | None:
+    """The data with corrections, where all are known."""
+    out = bytearray(data)
+    for flip in flips:
+        if flip.should_be is None:
+            return None
+        if not flip.stored:
+            out[flip.at] = flip.should_be
+    return bytes(out)
 
 
 # --- one bit, two bits, bursts ---------------------------------------------------------------------------------------
@@ -162,12 +228,12 @@ def _double(case: Case) -> Iterator[Diagnosis]:
     """Two bits of the data, the closest pair first; then one of the data and one of the stored checksum."""
     pairs = _pairs(case)
     if pairs:
-        distance = min(abs(a - b) for a, b in pairs)
-        closest = [pair for pair in pairs if abs(pair[0] - pair[1]) == distance]
-        flips = case.flips(closest[0])
-        chance = case.bits * distance / 2.0**case.odds
-        note = f"Two bits flipped, {distance} bits apart; {len(pairs)} pairs fit in all"
-        yield Diagnosis(DOUBLE_BIT, flips, True, len(closest), note, chance)
+        gains = [case.model.gain(_changes(case.flips(pair))) if case.dense else 0.0 for pair in pairs[:PAIRS_JUDGED]]
+        chances = [case.bits * abs(a - b) * 2.0**-gain for (a, b), gain in zip(pairs, gains)]
+        best = min(range(len(chances)), key=chances.__getitem__)
+        apart, near = abs(pairs[best][0] - pairs[best][1]), sum(c <= 2 * chances[best] for c in chances)
+        note = f"Two bits flipped, {apart} bits apart; {len(pairs)} pairs fit in all"
+        yield Diagnosis(DOUBLE_BIT, case.flips(pairs[best]), True, near, note, chances[best] / 2.0**case.odds)
     syndromes = np.array([case.syndrome ^ 1 << bit for bit in range(32)], np.uint32)
     mixed = case.crc.distances(syndromes, case.bits)
     if mixed:
@@ -176,6 +242,11 @@ def _double(case: Case) -> Iterator[Diagnosis]:
         flips = case.flips([distance]) + _stored_flips(was, right)
         note = "One bit of the data and one of the stored checksum flipped"
         yield Diagnosis(DOUBLE_BIT, flips, True, len(mixed), note, 32 * case.bits / 2.0**case.odds)
+
+
+def _changes(flips: Sequence[Flip]) -> dict[int, int]:
+    """Index -> XOR, for Model.gain."""
+    return {flip.at: flip.was ^ flip.should_be for flip in flips if flip.should_be is not None}
 
 
 def _pairs(case: Case) -> list[tuple[int, int]]:
@@ -200,28 +271,28 @@ def _pairs(case: Case) -> list[tuple[int, int]]:
     return [(first, second) for first, second in zip(hits.tolist(), order[at[hits]].tolist()) if first > second]
 
 
-def _burst(case: Case) -> Iterator[Diagnosis]:
-    """The shortest burst: every place has exactly one 32-bit pattern that fits, and few of these are short."""
-    best, fitting, places, word = 0, 0, [0], 0
-    for start in range(0, case.bits, BURST_BLOCK):
-        count = min(BURST_BLOCK, case.bits - start)
-        words = case.crc.words(case.crc.advance_one(case.syndrome, -start), count)
-        lowest = np.where(words >> 31 == 1, words & (~words + np.uint32(1)), 0)  # the burst ends here, begins there
-        for distance in range(max(start, case.bits - 31), start + count):
-            if int(words[distance - start]) << (case.bits - distance) & ONES:  # it would begin before the data
-                lowest[distance - start] = 0
-        fitting += int(np.count_nonzero(lowest))
-        if int(lowest.max()) > best:
-            best = int(lowest.max())
-            places = (np.nonzero(lowest == best)[0] + start).tolist()
-            word = int(words[places[0] - start])
-    if not best:
-        return
-    length = 33 - best.bit_length()
-    distances = [places[0] + 31 - bit for bit in range(32) if word >> bit & 1]
-    note = f"A burst of {length} bits; a burst of up to 32 bits would fit at {fitting} places, this is the shortest"
-    chance = case.bits * 2.0 ** (length - 1) / 2.0**32
-    yield Diagnosis(BURST, case.flips(distances), True, len(places), note, chance)
+def as_burst(case: Case, told: Bursts) -> Diagnosis:
+    """The likeliest burst."""
+    length = int(told.length[0])
+    near = int(np.count_nonzero(told.score >= told.score[0] - 1))
+    note = f"A burst of {length} bits: of {told.places} places at which one of up to 32 bits fits, the likeliest"
+    flips = told.flips(case.data, 0)
+    zeros = length > 8 and not any(flip.was for flip in flips)
+    if zeros:
+        changed = len({flip.at for flip in flips})
+        note = f"{changed} bytes at {flips[0].at} are zero; the checksum and the bytes around tell what they were"
+    return Diagnosis(ZEROED if zeros else BURST, flips, True, near, note, told.chance(case.bits))
+
+
+def _candidates(case: Case, told: Bursts | None, fitting: Sequence[Diagnosis]) -> Diagnosis:
+    """No answer; what fits, for people to choose from."""
+    if told is None or not len(told.score):
+        return Diagnosis(UNKNOWN, candidates=len(fitting), note="No single explanation fits the checksum")
+    note = (
+        f"Nothing fits that chance would not fit as well; if it was a burst of up to 32 bits, {told.places} places fit"
+    )
+    others = told.alternatives(case.data, range(min(LISTED, len(told.score))))
+    return Diagnosis(UNKNOWN, candidates=told.places, note=note, alternatives=others)
 
 
 # --- checksums that are not linear -----------------------------------------------------------------------------------
@@ -234,6 +305,7 @@ def _neighbours(data: bytes, stored: int, computed: int, hash: Hash, width: int,
         return found
     budget = min(tries, TRIED_BYTES // max(1, len(data)))
     work = bytearray(data)
+    view = memoryview(work)  # hashed where it stands: copies would cost as much as the hash
     tried = 0
     for changes in ([1 << bit for bit in range(8)], [x for x in range(1, 256) if x.bit_count() > 1]):
         for at in range(len(work)):
@@ -242,7 +314,7 @@ def _neighbours(data: bytes, stored: int, computed: int, hash: Hash, width: int,
                 break
             for change in changes:
                 work[at] = was ^ change
-                if hash(bytes(work)) == stored:
+                if hash(view) == stored:
                     pattern = {1: SINGLE_BIT, 2: DOUBLE_BIT}.get(change.bit_count(), BURST)
                     flips = tuple(Flip(at, bit, was, was ^ change) for bit in range(8) if change >> bit & 1)
                     note = f"{len(flips)} flipped in byte {at}, found by trying {tried + 1} neighbours"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
@@ -26,13 +27,18 @@ from dissectors.checksum.diagnosis import (
     Flip,
 )
 from dissectors.checksum.linear import ONES, Bytes, Crc, Lanes, Words, crc_of
+from dissectors.checksum.plausible import Model
 from dissectors.checksum.verify import CRC32C, compute
 
 SHAPED_BYTES = 1 << 18  # 8 arrays of 4 bytes a byte of data
+SWAP_WORK = 1 << 21  # pairs of places compared, for units that lie apart
 SWAP_UNITS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 REVERSED_UNITS = (4, 8)  # 2 is a swap
 SHIFTS = (1, 2)  # bytes inserted or lost; more leave too many unknown bits
 BLOCKS = (32, 64, 128, 256, 512, 1024, 1448, 1460, 2048, 4096, 8192, 16384, 32768, 65536)
+JUDGED = 16  # changed bytes up to which a correction is judged by its looks
+REPEAT_WORK = 1 << 23  # bytes compared to find a repeated block of any size
+VARIED = 12  # different bytes in a block, above which a repetition is no chance
 RUN = 4  # zeros in a row that are worth telling
 SHOWN = 64  # bytes listed one by one at most
 
@@ -68,6 +74,10 @@ class Case:
         """What each byte contributes."""
         return self.lanes.place(self.array, 0)
 
+    @cached_property
+    def model(self) -> Model:
+        return Model(self.array)
+
     @property
     def dense(self) -> bool:
         """Whether the data are short enough to be searched for shapes."""
@@ -86,6 +96,15 @@ class Case:
         was = self.data[at : at + len(should_be)]
         differing = [Flip(at + i, None, x, y) for i, (x, y) in enumerate(zip(was, should_be, strict=True)) if x != y]
         return tuple(differing[:SHOWN])
+
+    def with_bytes(self, at: int, should_be: bytes) -> bytes:
+        """The data with these bytes at `at`."""
+        return self.data[:at] + should_be + self.data[at + len(should_be) :]
+
+    def gain(self, flips: Sequence[Flip]) -> float:
+        """How much likelier these few corrections make the data, in bits; 0 for many, where the table is no measure."""
+        changes = {flip.at: flip.was ^ flip.should_be for flip in flips if flip.should_be is not None}
+        return self.model.gain(changes) if len(changes) <= JUDGED else 0.0
 
 
 def _suffixes(values: Words) -> Words:
@@ -106,24 +125,45 @@ def _prefixes(values: Words) -> Words:
 
 
 def swapped(case: Case) -> Iterator[Diagnosis]:
-    """Two neighbouring units of 1 to 1024 bytes in each other's place, or the bytes of a word in reverse."""
+    """Two neighbouring units of 1 to 1024 bytes in each other's place."""
+    size = len(case.data)
+    if case.dense:
+        yield from _swapped(case, [(unit, unit) for unit in SWAP_UNITS if 2 * unit <= size])
+
+
+def swapped_apart(case: Case) -> Iterator[Diagnosis]:
+    """Two units in each other's place that are no neighbours, in short data."""
+    size = len(case.data)
+    if case.dense:
+        lags = range(2, min(size, SWAP_WORK // size))
+        yield from _swapped(case, [(lag, unit) for lag in lags for unit in SWAP_UNITS if unit < lag <= size - unit])
+
+
+def _swapped(case: Case, pairs: Sequence[tuple[int, int]]) -> Iterator[Diagnosis]:
+    """pairs: (bytes from the one unit to the other, bytes of a unit), ascending."""
+    data, tried = case.array, 0
+    for lag, group in groupby(pairs, key=lambda pair: pair[0]):
+        differ = data[:-lag] ^ data[lag:]
+        sums = _prefixes(case.lanes.place(differ, 0) ^ case.lanes.place(differ, lag))
+        for _, unit in group:
+            effect = sums[unit:] ^ sums[:-unit]  # of swapping the units at i and i + lag
+            tried += len(effect)
+            hits = np.nonzero(effect == np.uint32(case.syndrome))[0].tolist()
+            if hits:
+                at = hits[0]
+                one, other = case.data[at : at + unit], case.data[at + lag : at + lag + unit]
+                right = other + case.data[at + unit : at + lag] + one
+                note = f"{_units(unit)} at {at} and {at + lag} are in each other's place"
+                flips = case.bytes_changed(at, right)
+                chance = tried / 2.0**case.odds * 2.0 ** -case.gain(flips)
+                yield Diagnosis(SWAPPED, flips, True, len(hits), note, chance, right=case.with_bytes(at, right))
+
+
+def reversed_words(case: Case) -> Iterator[Diagnosis]:
+    """The bytes of a word of 4 or 8 in reverse."""
     if not case.dense:
         return
     data, size, tried = case.array, len(case.data), 0
-    for unit in SWAP_UNITS:
-        if 2 * unit > size:
-            break
-        differ = data[:-unit] ^ data[unit:]
-        sums = _prefixes(case.lanes.place(differ, 0) ^ case.lanes.place(differ, unit))
-        effect = sums[unit:] ^ sums[:-unit]  # of swapping the units at i and i + unit
-        tried += len(effect)
-        hits = np.nonzero(effect == np.uint32(case.syndrome))[0].tolist()
-        if hits:
-            at = hits[0]
-            right = case.data[at + unit : at + 2 * unit] + case.data[at : at + unit]
-            note = f"{_units(unit)} at {at} and {at + unit} are in each other's place"
-            flips = case.bytes_changed(at, right)
-            yield Diagnosis(SWAPPED, flips, True, len(hits), note, tried / 2.0**case.odds)
     for unit in REVERSED_UNITS:
         if unit > size:
             break
@@ -138,7 +178,12 @@ def swapped(case: Case) -> Iterator[Diagnosis]:
             at = hits[0]
             flips = case.bytes_changed(at, case.data[at : at + unit][::-1])
             note = f"The {unit} bytes at {at} are in reverse order"
-            yield Diagnosis(SWAPPED, flips, True, len(hits), note, tried / 2.0**case.odds)
+            chance = tried / 2.0**case.odds * 2.0 ** -case.gain(flips)
+            yield Diagnosis(SWAPPED, flips, True, len(hits), note, chance)
+
+
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
 
 
 def _units(unit: int) -> str:
@@ -167,8 +212,9 @@ def zeroed_short(case: Case) -> Iterator[Diagnosis]:
             at = end - length + 1
             right = int(words[end]).to_bytes(4, "little")[4 - length :]
             note = f"{length} bytes at {at} are zero; the checksum tells what they were"
-            chance = len(ends) * 2.0 ** (8 * length) / 2.0**32
-            yield Diagnosis(ZEROED, case.bytes_changed(at, right), True, len(hits), note, chance)
+            flips = case.bytes_changed(at, right)
+            chance = len(ends) * 2.0 ** (8 * length) / 2.0**32 * 2.0 ** -case.gain(flips)
+            yield Diagnosis(ZEROED, flips, True, len(hits), note, chance)
 
 
 def truncated(case: Case) -> Iterator[Diagnosis]:
@@ -209,9 +255,10 @@ def shifted(case: Case) -> Iterator[Diagnosis]:
         if hits:
             at = hits[0]
             lost = int(words[at]).to_bytes(count, "little")
-            note = f"{count} byte(s) are missing at {at} ({lost.hex()}): all that follows came too early"
-            flips = case.bytes_changed(at, (lost + case.data[at:])[: size - at])
-            yield Diagnosis(SHIFTED, flips, True, len(hits), note, chance)
+            note = f"{_bytes(count)} missing at {at} ({lost.hex()}): all that follows came too early"
+            moved_back = (lost + case.data[at:])[: size - at]
+            flips = case.bytes_changed(at, moved_back)
+            yield Diagnosis(SHIFTED, flips, True, len(hits), note, chance, right=case.with_bytes(at, moved_back))
         # put in: data[:i] + data[i + count:] + what was pushed out
         moved = _suffixes(case.lanes.place(data[count:], 0))
         rest = here[: size - count + 1] ^ moved ^ np.uint32(case.syndrome)
@@ -220,9 +267,10 @@ def shifted(case: Case) -> Iterator[Diagnosis]:
         if hits:
             at = hits[0]
             out = int(words[at]).to_bytes(count, "little")
-            note = f"{count} byte(s) too many at {at}: all that follows came too late"
-            flips = case.bytes_changed(at, case.data[at + count :] + out)
-            yield Diagnosis(SHIFTED, flips, True, len(hits), note, chance)
+            note = f"{_bytes(count)} too many at {at}: all that follows came too late"
+            moved_on = case.data[at + count :] + out
+            flips = case.bytes_changed(at, moved_on)
+            yield Diagnosis(SHIFTED, flips, True, len(hits), note, chance, right=case.with_bytes(at, moved_on))
 
 
 def rewritten(case: Case) -> Iterator[Diagnosis]:
@@ -273,17 +321,21 @@ def _zero_runs(case: Case) -> list[tuple[int, int]]:
 
 
 def repeated(case: Case) -> Iterator[Diagnosis]:
-    """A block equals the block before it, and is too varied for that to be chance."""
-    data = case.array
-    for block in reversed(BLOCKS):
-        if 2 * block > len(data) or not case.dense:
-            continue
-        count = np.concatenate(([0], np.cumsum(data[block:] != data[:-block])))
-        for at in np.nonzero(count[block:] == count[:-block])[0].tolist()[:1]:
-            if len(np.unique(data[at : at + block])) > 16:
-                note = f"The {block} bytes at {at + block} repeat the {block} before them"
-                flips = tuple(Flip(at + block + i, None, int(data[at + block + i]), None) for i in range(SHOWN // 2))
-                yield Diagnosis(REPEATED, flips, False, 1, note)
+    """A block equals the block before it, and is too varied for that to be chance; the largest such block."""
+    data, size = case.array, len(case.data)
+    if not case.dense:
+        return
+    short = range(min(size // 2, REPEAT_WORK // size), BLOCKS[0] // 2, -1)
+    for block in sorted({*short, *(block for block in BLOCKS if 2 * block <= size)}, reverse=True):
+        same = np.flatnonzero(data[block:] != data[:-block])
+        edges = np.concatenate(([-1], same, [size - block]))
+        lengths = np.diff(edges) - 1  # of the runs in which each byte equals the one a block before
+        run = int(np.argmax(lengths))
+        at = int(edges[run]) + 1
+        if lengths[run] >= block and len(np.unique(data[at : at + block])) > VARIED:
+            note = f"The {block} bytes at {at + block} repeat the {block} before them"
+            flips = tuple(Flip(at + block + i, None, int(data[at + block + i]), None) for i in range(min(block, SHOWN)))
+            yield Diagnosis(REPEATED, flips, False, 1, note)
 
 
 def mangled(case: Case) -> Iterator[Diagnosis]:
@@ -297,5 +349,7 @@ def mangled(case: Case) -> Iterator[Diagnosis]:
 
 
 Search = Callable[[Case], Iterator[Diagnosis]]
-PROVABLE: tuple[Search, ...] = (zeroed_short, swapped, truncated, shifted, rewritten)
+PROVABLE: tuple[Search, ...] = (
+    zeroed_short, swapped, reversed_words, truncated, shifted, rewritten, swapped_apart,
+)  # fmt: skip
 RECOGNISABLE: tuple[Search, ...] = (mangled, zeroed_run, repeated)

@@ -8,8 +8,9 @@
     TCP sums that are right                              before_tcp     unless the correction would leave them right
     sums left to the network card, or not to be checked  undecided      then other sightings of the batch may tell
       … right when produced, wrong when consumed         broker
-      … wrong when produced, and stored just so          producer
+      … wrong when produced, and stored just so          producer, also where the sums are right when consumed
       … wrong here, right at the next hop                after_tcp
+      … wrong here, yet the broker, which checks, took it  after_tcp
 
 `before_tcp`: in the sending host, or in a box on the way that computes the TCP sum anew. `after_tcp`: on the wire or in
 the capture. What does not decide is told as a reason all the same.
@@ -23,18 +24,11 @@ from typing import Any
 
 from dissectors.forensics.packets import Carriers, Segment
 from dissectors.forensics.sums import OFFLOADED, RIGHT, WRONG, ZERO
+from dissectors.forensics.truth import Copy
 
 BEFORE, AFTER, PRODUCER, BROKER, UNDECIDED = "before_tcp", "after_tcp", "producer", "broker", "undecided"
 CERTAIN, LIKELY = "certain", "likely"
-
-
-@dataclass(slots=True)
-class Copy:
-    """Another packet that carries some of the same stream bytes, with other values."""
-
-    segment: Segment
-    fits: bool  # with its bytes the checksum is right
-    unit: bytes  # the unit with its bytes
+_CHECKING = ("kafka", "pulsar")  # protocols whose brokers refuse a batch with a wrong checksum
 
 
 @dataclass(slots=True)
@@ -47,10 +41,13 @@ class Evidence:
     mended: Mapping[int, str]  # place -> TCP verdict of the packet with the corrected bytes
     carriers: Carriers
     copies: Sequence[Copy]
+    protocol: str | None
     role: str | None
+    outcome: str | None  # of a produced batch
     sightings: Sequence[Mapping[str, Any]]  # rows of `related`
     reactions: Sequence[Mapping[str, Any]]
     names: Mapping[int, str]  # place -> "packet 12"
+    inner: Sequence[str] = ()  # what the codec's own checksums say
 
 
 @dataclass(slots=True)
@@ -81,7 +78,9 @@ def attribute(evidence: Evidence) -> Attribution:
         rule(evidence, verdict)
         if rule is _encrypted and verdict.where != UNDECIDED:
             break
+    _accepted(evidence, verdict)
     _reactions(evidence, verdict)
+    verdict.because.extend(evidence.inner)
     if not verdict.because:
         verdict.because.append("No packet that carried the bytes could be checked")
     return verdict
@@ -180,14 +179,19 @@ def _hops(evidence: Evidence, verdict: Attribution) -> None:
             because = f"The batch was stored and handed out just as broken ({_at(broken[0])})"
             verdict.lean(PRODUCER, because)
         elif intact:
-            because = f"The broker handed the batch out intact ({_at(intact[0])}): it received the right bytes"
-            verdict.lean(AFTER, because)
+            because = f"The broker handed the batch out intact ({_at(intact[0])})"
+            _received(verdict, because)
     elif produced:
         intact = [s for s in produced if s["verdict"] == "ok"]
         broken = [s for s in produced if s["verdict"] == "bad"]
         if broken:
             because = f"It was wrong already when it was produced ({_at(broken[0])})"
-            verdict.lean(PRODUCER, because)
+            if verdict.where == BEFORE and any(s["same_bytes"] for s in broken):
+                verdict.settle(
+                    PRODUCER, LIKELY, f"{because}, and just so: the broker stored and sent what it was given"
+                )
+            else:
+                verdict.lean(PRODUCER, because)
         elif intact:
             because = f"It was right when it was produced ({_at(intact[0])})"
             if verdict.where == UNDECIDED:
@@ -196,6 +200,22 @@ def _hops(evidence: Evidence, verdict: Attribution) -> None:
                 verdict.because.append(f"{because}: it broke in the broker, between receiving and sending it")
             else:
                 verdict.because.append(because)
+
+
+def _accepted(evidence: Evidence, verdict: Attribution) -> None:
+    """Kafka's and Pulsar's brokers verify the checksum of what is produced before they answer that it is stored."""
+    if evidence.role != "produce" or evidence.outcome != "ok" or evidence.protocol not in _CHECKING:
+        return
+    _received(verdict, "The broker, which checks what it is given, answered that it stored the batch")
+
+
+def _received(verdict: Attribution, because: str) -> None:
+    """The broker seems to have received the right bytes."""
+    if verdict.where in (BEFORE, PRODUCER):
+        verdict.certainty = LIKELY
+        verdict.because.append(f"{because}: against this verdict, it seems to have received the right bytes")
+    else:
+        verdict.lean(AFTER, f"{because}: it received the right bytes")
 
 
 def _reactions(evidence: Evidence, verdict: Attribution) -> None:

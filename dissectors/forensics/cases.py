@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from dissectors.checksum import XXH3, compute, shown
-from dissectors.checksum.diagnosis import UNKNOWN, Diagnosis, Flip
+from dissectors.checksum import XXH3
+from dissectors.checksum.diagnosis import SINGLE_BIT, STORED, UNKNOWN, Diagnosis, Flip
+from dissectors.checksum.linear import POLYNOMIALS
 from dissectors.checksum.locate import CERTAIN, locate
-from dissectors.engine import Run
-from dissectors.forensics import fields
-from dissectors.forensics.attribution import Attribution, Copy, Evidence, attribute
+from dissectors.forensics import elsewhere, fields, truth
+from dissectors.forensics.attribution import Attribution, Evidence, attribute
+from dissectors.forensics.inner import Inner, inner
 from dissectors.forensics.narrow import narrow
-from dissectors.forensics.oddities import oddities
-from dissectors.forensics.packets import Carriers, Segment, gather
+from dissectors.forensics.packets import Carriers, Segment
+from dissectors.forensics.sound import soundness
 from dissectors.forensics.sums import WRONG, judge
-from dissectors.options import Options
 from dissectors.records import PLACE_MASK, PLACE_SHIFT
 from dissectors.sink import Suspect
-from dissectors.tcp.chunk import CLIENT
 
-OVERWRITTEN = "overwritten"  # a copy of the packet shows other bytes, in no pattern
-RELATED = 20  # sightings told of one batch
-SIGHTINGS = 2_000_000  # rows of `batches` remembered to find them in
-TROUBLES = 1000  # findings remembered
-
-_KEYS = ("site", "connection", "incarnation", "stream_offset")
-_SIGHTING = (
-    *_KEYS, "role", "format", "topic", "partition", "base_offset", "position", "producer", "producer_epoch",
-    "base_sequence", "checksum_stored", "verdict", "outcome", "correlation_id", "time", "file", "packet",
-)  # fmt: skip
-_REACTION = re.compile("corrupt|checksum|crc", re.I)
-_NOT_CHECKSUMS = ("bad_checksum", "gap", "resync")  # findings that are told elsewhere
+AROUND = 8  # bytes shown before and after what broke
+EXCERPT = 20  # bytes of what broke that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +38,26 @@ class Location:
     field: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The bytes around what broke."""
+
+    stream_offset: int
+    captured: bytes
+    corrected: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A packet that carried bytes of the batch, and what its own checksums say."""
+
+    file: str
+    packet: int
+    ipv4: str | None  # right, wrong or zero; None for IPv6
+    tcp: str  # right, wrong, zero or partial (both: left to the network card), unverifiable
+    taken: bool  # its bytes count; else it is another copy
+
+
 @dataclass
 class Case:
     """One bad checksum."""
@@ -68,187 +72,126 @@ class Case:
     related: list[dict[str, Any]] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     corrected: bytes | None = None  # the unit, where the correction is known
+    excerpt: Excerpt | None = None
+    inner: Inner = field(default_factory=lambda: Inner([], []))
+    packets: list[Carried] = field(default_factory=list)
+    alternatives: list[tuple[float, list[Location]]] = field(default_factory=list)  # the likelihood of each
 
 
-class Investigation:
-    """All checksums of a set of captures.
+def examine(
+    row: Mapping[str, Any],
+    suspect: Suspect,
+    carriers: Carriers,
+    related: Sequence[dict[str, Any]],
+    files: Sequence[str],
+) -> Case:
+    """Look into one bad checksum. `files` in the order that places count them."""
+    copies = truth.copies(suspect, carriers)
+    delivered_by = _delivered(suspect, carriers)
+    diagnosis, at_unit, corrected = _diagnose(suspect, carriers, copies, delivered_by)
+    flips = list(zip(at_unit, diagnosis.flips, strict=True))
+    located = diagnosis.verified and diagnosis.candidates <= 1 and bool(flips)
+    parts = fields.parts(suspect, corrected or suspect.unit)
+    choice = diagnosis.verified and not located  # one of several places: no packet can be named
+    taken = {
+        s.place: s for at in _carried(suspect, [] if choice else at_unit) if (s := carriers.delivered(suspect, at))
+    }
+    within = inner(suspect, corrected)
+    evidence = Evidence(
+        encrypted=suspect.base is None,
+        located=located,
+        carried=list(taken.values()),
+        mended=_mended(taken.values(), suspect, corrected) if located and corrected else {},
+        carriers=carriers,
+        copies=copies,
+        protocol=row["protocol"],
+        role=row["role"],
+        outcome=row["outcome"],
+        sightings=[r for r in related if "verdict" in r],
+        reactions=[r for r in related if "name" in r],
+        names={s.place: f"packet {s.place & PLACE_MASK}" for s in carriers.segments},
+        inner=within.reasons(),
+    )
 
-    `run` reads everything once and counts verdicts; `cases` looks into the bad ones, which reads the files of their
-    capture points once more.
-    """
+    def locations(placed: Iterable[tuple[int, Flip]]) -> list[Location]:
+        return [_location(suspect, carriers, files, at, flip, fields.name(parts, at)) for at, flip in placed]
 
-    def __init__(self, paths: Sequence[str], options: Options, progress: Callable[[int], None] | None = None) -> None:
-        self.options = replace(options, tables=("batches", "errors", "findings"))
-        self.reader = Run(paths, self.options, progress)
-        self.reader.suspects = []
-        self.verdicts: Counter[tuple[str, str, str]] = Counter()  # (protocol, kind, verdict)
-        self.table: Counter[tuple[str, ...]] = Counter()  # (protocol, topic, client, server, role, verdict)
-        self.bad: list[dict[str, Any]] = []
-        self.troubles: list[dict[str, Any]] = []
-        self._sightings: list[pa.RecordBatch] = []
-        self._seen = 0
-        self._reactions: list[dict[str, Any]] = []
-
-    def run(self) -> None:
-        """The first pass."""
-        for table, batch in self.reader.records():
-            {"batches": self._batches, "errors": self._errors, "findings": self._findings}[table](batch)
-
-    def _batches(self, batch: pa.RecordBatch) -> None:
-        columns = ("protocol", "checksum_kind", "verdict", "topic", "client_ip", "server_ip", "role")
-        for protocol, kind, verdict, *rest in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
-            self.verdicts[protocol or "", kind or "none", verdict or "absent"] += 1
-            self.table[(protocol or "", *(value or "" for value in rest), verdict or "absent")] += 1
-        self.bad += batch.filter(pc.equal(batch.column("verdict"), "bad")).to_pylist()
-        if self._seen < SIGHTINGS:
-            self._seen += batch.num_rows
-            self._sightings.append(batch.select(list(_SIGHTING)))
-
-    def _errors(self, batch: pa.RecordBatch) -> None:
-        names = batch.column("name").to_pylist()
-        wanted = [i for i, name in enumerate(names) if name and _REACTION.search(name)]
-        self._reactions += batch.take(wanted).to_pylist() if wanted else []
-
-    def _findings(self, batch: pa.RecordBatch) -> None:
-        severe = pc.is_in(batch.column("severity"), pa.array(["error", "warning"]))
-        other = pc.invert(pc.is_in(batch.column("kind"), pa.array(_NOT_CHECKSUMS)))
-        rows = batch.filter(pc.and_(severe, other))
-        self.troubles += rows.slice(0, TROUBLES - len(self.troubles)).to_pylist()
-
-    def oddities(self) -> Iterator[str]:
-        """What does not fit although the checksums are right, a sentence each."""
-        for finding in self.troubles:
-            place = "" if finding["file"] is None else f" ({finding['file']} packet {finding['packet']})"
-            yield f"{finding['kind']}: {finding['message']}{place}"
-        if self._sightings:
-            yield from oddities(pa.Table.from_batches(self._sightings))
-
-    def cases(self) -> Iterator[Case]:
-        """The second pass; in order of time."""
-        suspects = list(
-            {(id(s.conn), s.direction, s.offset, s.checksum_at): s for s in self.reader.suspects or ()}.values()
-        )
-        by_key: dict[tuple[Any, ...], list[int]] = {}
-        for index, suspect in enumerate(suspects):
-            conn = suspect.conn
-            key = (conn.site, conn.connection, conn.incarnation, suspect.offset)
-            by_key.setdefault(key, []).append(index)
-        carriers = gather(self.reader.files, suspects, self.options)
-        sightings = pa.Table.from_batches(self._sightings).combine_chunks() if self._sightings and self.bad else None
-        for row in sorted(self.bad, key=lambda row: (row["time"] is None, row["time"])):
-            mine = [i for i in by_key.get(tuple(row[k] for k in _KEYS), []) if _belongs(suspects[i], row)]
-            related = self._related(row, sightings)
-            for index in mine:
-                yield self._case(row, suspects[index], carriers[index], related)
-            if not mine:
-                yield Case(row, related=related)
-
-    # --- one case ---
-
-    def _case(
-        self, row: Mapping[str, Any], suspect: Suspect, carriers: Carriers, related: list[dict[str, Any]]
-    ) -> Case:
-        data = b"".join(suspect.unit[a:b] for a, b in suspect.covered)
-        diagnosis = locate(suspect.kind, data, suspect.stored, suspect.computed, body=fields.body(suspect))
-        copies = _copies(suspect, carriers)
-        diagnosis = _by_copy(diagnosis, suspect, copies)
-        taken = {place for _, place, _ in suspect.pieces}
-        delivered_by = [s for s in carriers.segments if s.place in taken]
-        flips = [(_in_unit(suspect, flip), flip) for flip in diagnosis.flips]
-        corrected = _corrected(suspect, flips) if diagnosis.verified else None
-        if corrected is None or not _agrees(diagnosis, delivered_by, suspect, corrected):
-            diagnosis = narrow(diagnosis, suspect, delivered_by)
-            flips = [(_in_unit(suspect, flip), flip) for flip in diagnosis.flips]
-            corrected = _corrected(suspect, flips) if diagnosis.verified else None
-        parts = fields.parts(suspect, corrected or suspect.unit)
-        located = diagnosis.verified and diagnosis.candidates <= 1 and bool(flips)
-        delivered = {
-            s.place: s for at in _carried(suspect, [at for at, _ in flips]) if (s := carriers.delivered(suspect, at))
-        }
-        evidence = Evidence(
-            encrypted=suspect.base is None,
-            located=located,
-            carried=list(delivered.values()),
-            mended=_mended(delivered.values(), suspect, corrected) if located and corrected else {},
-            carriers=carriers,
-            copies=copies,
-            role=row["role"],
-            sightings=[r for r in related if "verdict" in r],
-            reactions=[r for r in related if "name" in r],
-            names={s.place: f"packet {s.place & PLACE_MASK}" for s in carriers.segments},
-        )
-        return Case(
-            row,
-            suspect,
-            diagnosis,
-            [self._location(suspect, carriers, at, flip, fields.name(parts, at)) for at, flip in flips],
-            attribute(evidence),
-            related,
-            carriers.segments,
-            corrected,
-        )
-
-    def _location(self, suspect: Suspect, carriers: Carriers, at: int, flip: Flip, field_name: str | None) -> Location:
-        segment = carriers.delivered(suspect, at)
-        place = max((p for p in suspect.pieces if p[0] <= suspect.offset + at), default=suspect.pieces[0])[1]
-        offset = None
-        if segment is not None and segment.payload_at is not None and suspect.base is not None:
-            offset = segment.payload_at + at - segment.start
-        file = self.reader.files[place >> PLACE_SHIFT]
-        return Location(
-            file, place & PLACE_MASK, offset, suspect.offset + at, flip.bit, flip.was, flip.should_be, field_name
-        )
-
-    def _related(self, row: Mapping[str, Any], sightings: pa.Table | None) -> list[dict[str, Any]]:
-        """Other sightings of the same batch, and what the receiver said of it."""
-        found: list[dict[str, Any]] = []
-        if sightings is not None:
-            for why, keys in _IDENTITIES:
-                if any(row[key] is None for key in keys):
-                    continue
-                hits = sightings.filter(_equal(sightings, row, keys)).slice(0, RELATED).to_pylist()
-                found += [{**hit, "why": why} for hit in hits if not _itself(hit, row) and not _told(hit, found)]
-        wanted = ("role", "topic", "partition", "position", "verdict", "outcome", "site", "connection", "incarnation")
-        out = [{key: hit[key] for key in (*wanted, "time", "file", "packet", "why")} for hit in found[:RELATED]]
-        same = ("connection", "incarnation", "correlation_id")
-        for error in self._reactions:
-            if all(error[key] == row[key] for key in same):
-                told = {key: error[key] for key in ("api", "code", "name", "connection", "time", "file", "packet")}
-                out.append({**told, "why": "the answer to it"})
-        return out
+    return Case(
+        row,
+        suspect,
+        diagnosis,
+        locations(flips),
+        attribute(evidence),
+        list(related),
+        carriers.segments,
+        corrected,
+        _excerpt(suspect, at_unit, corrected),
+        within,
+        [_carried_by(segment, files, segment in delivered_by) for segment in carriers.segments],
+        [
+            (other.share, locations((_in_unit(suspect, flip), flip) for flip in other.flips))
+            for other in diagnosis.alternatives
+        ],
+    )
 
 
-_IDENTITIES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("same connection, other capture point", ("connection", "incarnation", "stream_offset", "role")),
-    ("same topic and checksum", ("topic", "partition", "checksum_stored")),
-    ("same producer and sequence", ("topic", "partition", "producer", "producer_epoch", "base_sequence")),
-    ("same position", ("topic", "partition", "position")),
-)
+def _diagnose(
+    suspect: Suspect, carriers: Carriers, copies: Sequence[truth.Copy], delivered_by: Sequence[Segment]
+) -> tuple[Diagnosis, list[int], bytes | None]:
+    """What broke, the index in the unit of each flip, and the corrected unit where there is one answer."""
+    right, source = next((copy.unit for copy in copies if copy.fits), None), "a copy of the packet"
+    if right is None:
+        right, source = truth.witnessed(suspect, carriers), "the same batch elsewhere"
+    if right is not None and suspect.kind not in POLYNOMIALS:  # nothing to be computed from the checksum
+        return (*truth.compared(suspect, right, carriers, source), right)
+    data = b"".join(suspect.unit[a:b] for a, b in suspect.covered)
+    sound = soundness(suspect)
+    diagnosis = locate(suspect.kind, data, suspect.stored, suspect.computed, body=fields.body(suspect), sound=sound)
+    certain = diagnosis.pattern in (SINGLE_BIT, STORED) or diagnosis.chance <= CERTAIN
+    if right is not None and not (diagnosis.verified and diagnosis.candidates == 1 and diagnosis.flips and certain):
+        return (*truth.compared(suspect, right, carriers, source), right)
+    corrected = _corrected(suspect, diagnosis)
+    if corrected is None or not _agrees(diagnosis, delivered_by, suspect, corrected):
+        diagnosis = narrow(diagnosis, suspect, delivered_by, sound)
+        corrected = _corrected(suspect, diagnosis)
+    if diagnosis.pattern == UNKNOWN:
+        diagnosis = elsewhere.recognise(diagnosis, suspect, carriers, delivered_by)
+    return diagnosis, [_in_unit(suspect, flip) for flip in diagnosis.flips], corrected
 
 
-def _equal(table: pa.Table, row: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    mask = None
-    for key in keys:
-        column = table.column(key)
-        same = pc.equal(column, pa.scalar(row[key], column.type))
-        mask = same if mask is None else pc.and_(mask, same)
-    return pc.fill_null(mask, False)
+def _carried_by(segment: Segment, files: Sequence[str], taken: bool) -> Carried:
+    place, sums = segment.place, segment.sums
+    return Carried(files[place >> PLACE_SHIFT], place & PLACE_MASK, sums.ip, sums.tcp, taken)
 
 
-def _itself(hit: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    return all(hit[key] == row[key] for key in (*_KEYS, "role"))
+def _excerpt(suspect: Suspect, at_unit: Sequence[int], corrected: bytes | None) -> Excerpt | None:
+    """What broke, with a few bytes before and after it."""
+    if not at_unit:
+        return None
+    start = max(0, at_unit[0] - AROUND)
+    end = min(len(suspect.unit), max(at for at in at_unit if at < at_unit[0] + EXCERPT) + AROUND + 1)
+    right = None if corrected is None else corrected[start:end]
+    return Excerpt(suspect.offset + start, suspect.unit[start:end], right)
 
 
-def _told(hit: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> bool:
-    return any(all(hit[key] == other[key] for key in (*_KEYS, "role")) for other in found)
+def _delivered(suspect: Suspect, carriers: Carriers) -> list[Segment]:
+    """The packets whose bytes were taken."""
+    taken = {place for _, place, _ in suspect.pieces}
+    return [segment for segment in carriers.segments if segment.place in taken]
 
 
-def _belongs(suspect: Suspect, row: Mapping[str, Any]) -> bool:
-    """Both directions of a connection may have a unit at one offset."""
-    if row["checksum_stored"] == shown(suspect.kind, suspect.stored):
-        return True
-    from_client = suspect.direction == CLIENT
-    return row["format"] == suspect.format and (row["role"] == "produce") is from_client
+def _location(
+    suspect: Suspect, carriers: Carriers, files: Sequence[str], at: int, flip: Flip, field_name: str | None
+) -> Location:
+    segment = carriers.delivered(suspect, at)
+    place = max((p for p in suspect.pieces if p[0] <= suspect.offset + at), default=suspect.pieces[0])[1]
+    offset = None
+    if segment is not None and segment.payload_at is not None and suspect.base is not None:
+        offset = segment.payload_at + at - segment.start
+    file = files[place >> PLACE_SHIFT]
+    return Location(
+        file, place & PLACE_MASK, offset, suspect.offset + at, flip.bit, flip.was, flip.should_be, field_name
+    )
 
 
 def _in_unit(suspect: Suspect, flip: Flip) -> int:
@@ -266,20 +209,22 @@ def _in_unit(suspect: Suspect, flip: Flip) -> int:
     return suspect.covered[-1][1] - 1
 
 
-def _corrected(suspect: Suspect, flips: Sequence[tuple[int, Flip]]) -> bytes | None:
-    """The unit with its corrections; None where not all are known."""
+def _corrected(suspect: Suspect, diagnosis: Diagnosis) -> bytes | None:
+    """The unit with its corrections; None where not all are known, or one of several is to be chosen."""
+    if not diagnosis.verified or diagnosis.candidates > 1:
+        return None
     unit = bytearray(suspect.unit)
-    for at, flip in flips:
-        if flip.should_be is None:
-            return None
-        unit[at] = flip.should_be
-    return bytes(unit) if _verifies(suspect, bytes(unit)) else None
-
-
-def _verifies(suspect: Suspect, unit: bytes) -> bool:
-    at = suspect.checksum_at
-    stored = int.from_bytes(unit[at : at + suspect.checksum_bytes], suspect.byteorder)
-    return compute(suspect.kind, b"".join(unit[a:b] for a, b in suspect.covered)) == stored
+    if diagnosis.right is not None:
+        at = 0
+        for start, end in suspect.covered:
+            unit[start:end] = diagnosis.right[at : at + end - start]
+            at += end - start
+    else:
+        for flip in diagnosis.flips:
+            if flip.should_be is None:
+                return None
+            unit[_in_unit(suspect, flip)] = flip.should_be
+    return bytes(unit) if truth.verifies(suspect, bytes(unit)) else None
 
 
 def _carried(suspect: Suspect, flips: Sequence[int]) -> Sequence[int]:
@@ -291,43 +236,13 @@ def _carried(suspect: Suspect, flips: Sequence[int]) -> Sequence[int]:
     return [at for at in dict.fromkeys(pieces) if at < suspect.covered[-1][1]]
 
 
-def _copies(suspect: Suspect, carriers: Carriers) -> list[Copy]:
-    """Packets that carry other bytes for the same place in the stream."""
-    if suspect.base is None:
-        return []
-    found = []
-    for segment in carriers.segments:
-        start, end = max(0, segment.start), min(len(suspect.unit), segment.end)
-        payload = segment.payload[start - segment.start : end - segment.start]
-        if payload != suspect.unit[start:end]:
-            unit = suspect.unit[:start] + payload + suspect.unit[end:]
-            found.append(Copy(segment, _verifies(suspect, unit), unit))
-    return found
-
-
-def _by_copy(diagnosis: Diagnosis, suspect: Suspect, copies: Sequence[Copy]) -> Diagnosis:
-    """Where a copy shows the right bytes, nothing has to be guessed."""
-    right = next((copy.unit for copy in copies if copy.fits), None)
-    if right is None or (diagnosis.verified and diagnosis.candidates == 1 and diagnosis.flips):
-        return diagnosis
-    flips, before = [], 0
-    for start, end in suspect.covered:
-        for at in range(start, end):
-            if suspect.unit[at] != right[at]:
-                flips.append(Flip(before + at - start, None, suspect.unit[at], right[at]))
-        before += end - start
-    pattern = OVERWRITTEN if diagnosis.pattern == UNKNOWN else diagnosis.pattern
-    note = f"{len(flips)} bytes differ from a copy of the packet whose bytes fit the checksum"
-    return Diagnosis(pattern, tuple(flips), True, 1, note)
-
-
 def _agrees(diagnosis: Diagnosis, segments: Sequence[Segment], suspect: Suspect, corrected: bytes) -> bool:
     """Whether the TCP sums have nothing against this correction, or it is too simple to be doubted."""
     wrong = [segment for segment in segments if segment.sums.tcp == WRONG]
     return diagnosis.chance <= CERTAIN or WRONG not in _mended(wrong, suspect, corrected).values()
 
 
-def _mended(segments: Any, suspect: Suspect, corrected: bytes) -> dict[int, str]:
+def _mended(segments: Iterable[Segment], suspect: Suspect, corrected: bytes) -> dict[int, str]:
     """TCP verdicts of the packets with the corrected bytes in them."""
     out = {}
     for segment in segments:

@@ -1,13 +1,15 @@
 """The packets that carried suspect bytes, read again from the capture files.
 
-One pass over the files of a site, by column: a packet is looked at only if it belongs to one of the wanted directions
-and its sequence numbers touch a wanted range. Every copy counts, so a retransmission with other bytes comes to light.
+One pass over each file, by column: a packet is looked at only if it belongs to one of the wanted directions and its
+sequence numbers touch a wanted range. Every copy counts, so a retransmission with other bytes comes to light. What
+witnesses carried (the same batch, seen elsewhere with a right checksum) is picked up on the way.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ from dissectors.capture.fragments import Fragments
 from dissectors.capture.raw import Census, RawBlock, packets
 from dissectors.capture.reader import Reader
 from dissectors.errors import InputError
+from dissectors.forensics.related import Witness
 from dissectors.forensics.sums import UNKNOWN, Layout, Sums, judge, layout
 from dissectors.options import Options
 from dissectors.records import PLACE_SHIFT
@@ -29,6 +32,9 @@ from dissectors.tcp.chunk import CLIENT
 COPIES = 4  # packets kept for one suspect, a piece of it: the packet itself and retransmissions
 SPARE = 64  # and more, for pieces that were cut otherwise when sent again
 SAMPLE = 64  # other packets of the direction whose sums are counted
+AROUND = 32  # packets before a suspect, and after it, whose payloads are kept
+AROUND_BYTES = 4096  # of each
+LEAD = 65_536  # bytes of a witness' packet that may lie before the batch
 NEAR_NS = 300_000_000_000  # a copy of a packet comes within this time; later the sequence numbers mean other bytes
 _MASK, _SIGN = 0xFFFFFFFF, 0x80000000
 
@@ -56,7 +62,14 @@ class Carriers:
     """What carried a suspect."""
 
     segments: list[Segment] = field(default_factory=list)  # in order of time
-    others: Counter[str] = field(default_factory=Counter)  # TCP verdicts of other packets of this direction
+    judged: list[str] = field(default_factory=list)  # TCP verdicts of other packets of this direction
+    witnessed: list[bytes] = field(default_factory=list)  # the stream from each witness' packet on
+    neighbours: list[tuple[int, bytes]] = field(default_factory=list)  # place and payload of packets around it
+
+    @property
+    def others(self) -> Counter[str]:
+        """How many other packets of this direction had which verdict."""
+        return Counter(self.judged)
 
     def delivered(self, suspect: Suspect, at: int) -> Segment | None:
         """The packet whose bytes were taken for index `at` of the unit."""
@@ -67,53 +80,131 @@ class Carriers:
         return next((s for s in self.segments if s.place == place and s.start <= at < s.end), None)
 
 
-def gather(files: Sequence[str], suspects: Sequence[Suspect], options: Options) -> list[Carriers]:
-    """Read the files again; one Carriers a suspect. `files` in the order that places count them."""
-    found = [Carriers() for _ in suspects]
-    by_site: dict[str, list[int]] = {}
-    for index, suspect in enumerate(suspects):
-        by_site.setdefault(suspect.conn.site, []).append(index)
-    for number, path in enumerate(files):
-        wanted = by_site.get(site_of(path, options.site), [])
-        if not wanted or path == "-":
-            continue
-        try:
-            reader = Reader(path, number, options.limits)
-            _search(reader, number, [(suspects[i], found[i]) for i in wanted])
-        except InputError:
-            continue  # told by the first pass
-    for carriers in found:
-        carriers.segments.sort(key=lambda s: (s.time, s.place))
+class Wanted(NamedTuple):
+    """What to look for: the bytes of a suspect, and what its witnesses carried."""
+
+    suspect: Suspect
+    witnesses: Sequence[Witness] = ()
+
+
+def gather(files: Sequence[str], wanted: Sequence[Wanted], options: Options) -> list[Carriers]:
+    """Read the files again; one Carriers for each wanted. `files` in the order that places count them."""
+    return joined([gather_file(number, path, wanted, options) for number, path in enumerate(files)], wanted)
+
+
+def gather_file(number: int, path: str, wanted: Sequence[Wanted], options: Options) -> list[Carriers]:
+    """What one file has of it."""
+    found = [Carriers() for _ in wanted]
+    site = site_of(path, options.site)
+    concerned = [
+        (one, carriers)
+        for one, carriers in zip(wanted, found, strict=True)
+        if one.suspect.conn.site == site or any(witness.file == path for witness in one.witnesses)
+    ]
+    if concerned and path != "-":
+        with suppress(InputError):  # told by the first pass
+            _search(Reader(path, number, options.limits), path, site, number, concerned)
     return found
 
 
-def _search(reader: Reader, file: int, wanted: Iterable[tuple[Suspect, Carriers]]) -> None:
-    by_direction: dict[tuple[str, int, str, int], list[tuple[Suspect, Carriers]]] = {}
-    for suspect, carriers in wanted:
-        by_direction.setdefault(_direction(suspect), []).append((suspect, carriers))
-    ports = np.array([key[1] << 16 | key[3] for key in by_direction])
+def joined(by_file: Sequence[Sequence[Carriers]], wanted: Sequence[Wanted]) -> list[Carriers]:
+    """What the files have, put together; the files in their order."""
+    out = []
+    for index, one in enumerate(wanted):
+        parts = [found[index] for found in by_file]
+        segments = [segment for part in parts for segment in part.segments][: _most(one.suspect)]
+        segments.sort(key=lambda s: (s.time, s.place))
+        judged = [verdict for part in parts for verdict in part.judged][:SAMPLE]
+        streams = [stream for part in parts for stream in part.witnessed]
+        near = [packet for part in parts for packet in part.neighbours]
+        out.append(Carriers(segments, judged, streams, near))
+    return out
+
+
+def _most(suspect: Suspect) -> int:
+    """Packets kept for a suspect."""
+    return COPIES * len(suspect.pieces) + SPARE
+
+
+Ends = tuple[str, int, str, int]  # address and port of sender and receiver
+
+
+class _Follower:
+    """Collects the stream of a direction from a known packet on."""
+
+    def __init__(self, witness: Witness, size: int, carriers: Carriers) -> None:
+        self.packet = witness.packet
+        self.size = size
+        self.carriers = carriers
+        self._seq: int | None = None
+        self._pieces: dict[int, bytes] = {}
+
+    def take(self, block: PacketBlock, rows: npt.NDArray[np.intp]) -> None:
+        if self._seq is None:
+            first = rows[block.number[rows] == self.packet]
+            if not len(first):
+                return
+            self._seq = int(block.seq[first[0]])
+        rows = rows[block.number[rows] >= self.packet]
+        distance = (block.seq[rows] - self._seq) & _MASK
+        near = distance < self.size
+        buffer = memoryview(block.buffer)
+        for row, at in zip(rows[near].tolist(), distance[near].tolist(), strict=True):
+            start = int(block.at[row])
+            self._pieces.setdefault(at, bytes(buffer[start : start + int(block.have[row])]))
+
+    def finish(self) -> None:
+        stream = bytearray()
+        for at, piece in sorted(self._pieces.items()):
+            if at > len(stream):
+                break
+            stream += piece[len(stream) - at :]
+        self.carriers.witnessed.append(bytes(stream[: self.size]))
+
+
+def _search(reader: Reader, path: str, site: str, file: int, concerned: Iterable[tuple[Wanted, Carriers]]) -> None:
+    cases: dict[Ends, list[tuple[Suspect, Carriers]]] = {}
+    followers: dict[Ends, list[_Follower]] = {}
+    for (suspect, witnesses), carriers in concerned:
+        if suspect.conn.site == site:
+            cases.setdefault(_direction(suspect), []).append((suspect, carriers))
+        for witness in witnesses:
+            if witness.file == path:
+                ends = (*witness.source, *witness.target)
+                followers.setdefault(ends, []).append(_Follower(witness, len(suspect.unit) + LEAD, carriers))
+    for raw, block in _blocks(reader, file, {key[1] << 16 | key[3] for key in (*cases, *followers)}):
+        for ends in dict.fromkeys((*cases, *followers)):
+            rows = np.flatnonzero(_of_direction(block, ends))
+            for suspect, carriers in cases.get(ends, ()):
+                _pick(raw, block, rows, suspect, carriers)
+                _look_around(block, rows, suspect, carriers)
+            for follower in followers.get(ends, ()):
+                follower.take(block, rows)
+    for following in followers.values():
+        for follower in following:
+            follower.finish()
+
+
+def _blocks(reader: Reader, file: int, ports: set[int]) -> Iterator[tuple[RawBlock, PacketBlock]]:
+    """The packets with payload between these ports, and the raw packets that they lie in."""
+    between = np.array(sorted(ports))
     census, fragments = Census(), Fragments()
     for raw in reader.raw_blocks():
         block = packets(raw, file, census, fragments)
         if block is None:
             continue
-        near = np.flatnonzero(np.isin(block.sport << 16 | block.dport, ports) & (block.have > 0))
-        if not len(near):
-            continue
-        block = block.take(near)
-        for key, cases in by_direction.items():
-            rows = np.flatnonzero(_of_direction(block, key))
-            for suspect, carriers in cases:
-                _pick(raw, block, rows, suspect, carriers)
+        near = np.flatnonzero(np.isin(block.sport << 16 | block.dport, between) & (block.have > 0))
+        if len(near):
+            yield raw, block.take(near)
 
 
-def _direction(suspect: Suspect) -> tuple[str, int, str, int]:
+def _direction(suspect: Suspect) -> Ends:
     conn = suspect.conn
     client, server = (conn.client_ip, conn.client_port), (conn.server_ip, conn.server_port)
     return (*client, *server) if suspect.direction == CLIENT else (*server, *client)
 
 
-def _of_direction(block: PacketBlock, key: tuple[str, int, str, int]) -> npt.NDArray[np.bool_]:
+def _of_direction(block: PacketBlock, key: Ends) -> npt.NDArray[np.bool_]:
     source, sport, target, dport = key
     src, dst = address_halves(source), address_halves(target)
     same: npt.NDArray[np.bool_] = (
@@ -140,11 +231,25 @@ def _pick(raw: RawBlock, block: PacketBlock, rows: npt.NDArray[np.intp], suspect
         times = [time for _, _, time in suspect.pieces]
         hits &= (block.time[rows] > min(times) - NEAR_NS) & (block.time[rows] < max(times) + NEAR_NS)
     for row, at in zip(rows[hits].tolist(), start[hits].tolist(), strict=True):
-        if len(carriers.segments) < COPIES * len(suspect.pieces) + SPARE:
+        if len(carriers.segments) < _most(suspect):
             carriers.segments.append(_segment(raw, block, row, at))
-    left = SAMPLE - carriers.others.total()
-    for row in rows[~hits][: max(0, left)].tolist():
-        carriers.others[_segment(raw, block, row, 0).sums.tcp] += 1
+    for row in rows[~hits][: SAMPLE - len(carriers.judged)].tolist():
+        carriers.judged.append(_segment(raw, block, row, 0).sums.tcp)
+
+
+def _look_around(block: PacketBlock, rows: npt.NDArray[np.intp], suspect: Suspect, carriers: Carriers) -> None:
+    """Keep payloads of the direction that passed shortly before and after the suspect."""
+    if suspect.base is None:
+        return
+    first, last = suspect.pieces[0][1], suspect.pieces[-1][1]
+    place = block.file[rows] << PLACE_SHIFT | block.number[rows]
+    before, after = rows[place < first][-AROUND:], rows[place > last][:AROUND]
+    buffer = memoryview(block.buffer)
+    for row in (*before.tolist(), *after.tolist()):
+        if len(carriers.neighbours) < 2 * AROUND:
+            start = int(block.at[row])
+            payload = bytes(buffer[start : start + min(int(block.have[row]), AROUND_BYTES)])
+            carriers.neighbours.append((int(block.file[row]) << PLACE_SHIFT | int(block.number[row]), payload))
 
 
 def _segment(raw: RawBlock, block: PacketBlock, row: int, start: int) -> Segment:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from dissectors.checksum import shown
-from dissectors.forensics.cases import Case
+from dissectors.forensics.cases import Case, Excerpt, Location
+from dissectors.wire.codec_sums import Sum
 
 _ROW = (
     "protocol", "checksum_kind", "role", "topic", "partition", "base_offset", "position", "connection", "incarnation",
     "time", "file", "packet", "stream_offset",
 )  # fmt: skip
+SPOTS = 6  # broken bytes told in the text; the JSON has all
+ALTERNATIVES = 3  # told in the text; the JSON has all
 _PCAP_NS = 0xA1B23C4D
 _SNAPLEN = 262_144
 
@@ -37,11 +40,32 @@ def as_json(case: Case) -> dict[str, Any]:
         "verified": diagnosis.verified,
         "candidates": diagnosis.candidates,
         "note": diagnosis.note,
+        "excerpt": None if case.excerpt is None else _hexadecimal(case.excerpt),
+        "alternatives": [
+            {"share": share, "locations": [asdict(location) for location in locations]}
+            for share, locations in case.alternatives
+        ],
     }
     out["attribution"] = asdict(case.attribution)
+    out["packets"] = [asdict(packet) for packet in case.packets]
+    out["inner"] = [_told(one) for one in case.inner.captured]
     out["related"] = case.related
     plain: dict[str, Any] = _plain(out)
     return plain
+
+
+def _told(one: Sum) -> dict[str, Any]:
+    """A codec's own checksum."""
+    stored, computed = (None if value is None else f"0x{value:x}" for value in (one.stored, one.computed))
+    return {"checksum": one.name, "stored": stored, "computed": computed, "verdict": one.verdict}
+
+
+def _hexadecimal(excerpt: Excerpt) -> dict[str, Any]:
+    return {
+        "stream_offset": excerpt.stream_offset,
+        "captured": excerpt.captured.hex(),
+        "corrected": None if excerpt.corrected is None else excerpt.corrected.hex(),
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -68,24 +92,80 @@ def as_text(case: Case, number: int) -> str:
         f"the bytes give {told['computed']}",
         f"   {where}; {told['length']} bytes",
         f"   {told['connection']} at {told['time']}, {told['file']} packet {told['packet']}",
-        f"   What: {told['diagnosis']['pattern']}"
-        + (" (proven: the corrected bytes match the checksum)" if told["diagnosis"]["verified"] else ""),
+        f"   What: {told['diagnosis']['pattern']}{_how_sure(told['diagnosis'])}",
         f"         {told['diagnosis']['note']}",
     ]
-    for spot in case.locations[:8]:
-        bit = "" if spot.bit is None else f" bit {spot.bit}"
-        right = "unknown" if spot.should_be is None else f"0x{spot.should_be:02x}"
+    spots = _by_byte(case.locations)
+    for spot, bits in spots[:SPOTS]:
+        right = "what it was is unknown" if spot.should_be is None else f"should be 0x{spot.should_be:02x}"
         at = "" if spot.packet_offset is None else f" byte {spot.packet_offset}"
-        lines.append(f"         packet {spot.packet}{at}{bit}: 0x{spot.was:02x}, should be {right} ({spot.field})")
-    if len(case.locations) > 8:
-        lines.append(f"         and {len(case.locations) - 8} more")
+        lines.append(f"         packet {spot.packet}{at}{bits}: 0x{spot.was:02x}, {right} ({spot.field or 'unnamed'})")
+    if len(spots) > SPOTS:
+        lines.append(f"         and {len(spots) - SPOTS} more bytes")
+    if case.excerpt is not None:
+        lines += [f"         {line}" for line in _compared(case.excerpt, {s.stream_offset for s in case.locations})]
+    for other in told["diagnosis"]["alternatives"][:ALTERNATIVES]:
+        lines.append(f"         perhaps ({other['share']:.0%}): {_places(other['locations'])}")
     lines.append(f"   Where: {case.attribution.where}, {case.attribution.certainty}")
     lines += [f"         {reason}" for reason in case.attribution.because]
+    sums = [f"packet {p['packet']} {_sums_of(p)}" for p in told["packets"]]
+    if sums:
+        more = f"; and {len(sums) - SPOTS} more" if len(sums) > SPOTS else ""
+        lines.append(f"   Sums: {'; '.join(sums[:SPOTS])}{more}")
+    if told["inner"]:
+        verdicts = ", ".join(f"{one['checksum']} {one['verdict']}" for one in told["inner"])
+        lines.append(f"   Inside: {verdicts}")
     lines += [f"   See also: {_sighting(row)}" for row in case.related[:5]]
-    filter_text = display_filter([case])
-    if filter_text:
-        lines.append(f"   Wireshark: {filter_text}")
+    filters = display_filters([case])
+    for file, text in filters.items():
+        lines.append(f"   Wireshark: {text}" + (f" in {file}" if len(filters) > 1 else ""))
     return "\n".join(lines)
+
+
+def _by_byte(locations: Sequence[Location]) -> list[tuple[Location, str]]:
+    """One location a byte, and its bits in words."""
+    bits: dict[tuple[str, int], list[int]] = {}
+    first: dict[tuple[str, int], Location] = {}
+    for spot in locations:
+        key = (spot.file, spot.stream_offset)
+        first.setdefault(key, spot)
+        bits.setdefault(key, []).extend(() if spot.bit is None else (spot.bit,))
+    names = {key: f" bit{'s' * (len(b) > 1)} {', '.join(map(str, sorted(b)))}" if b else "" for key, b in bits.items()}
+    return [(spot, names[key]) for key, spot in first.items()]
+
+
+def _how_sure(diagnosis: dict[str, Any]) -> str:
+    if not diagnosis["verified"]:
+        return ""
+    if diagnosis["candidates"] <= 1:
+        return " (proven: the corrected bytes match the checksum)"
+    return f" (the likeliest of {diagnosis['candidates']} corrections that match the checksum)"
+
+
+def _compared(excerpt: Excerpt, broken: set[int]) -> Iterator[str]:
+    """The bytes as captured, and as they should be: the broken ones in brackets."""
+    wrong = [excerpt.stream_offset + at in broken for at in range(len(excerpt.captured))]
+    yield f"captured   {_marked(excerpt.captured, wrong)}"
+    if excerpt.corrected is not None:
+        yield f"corrected  {_marked(excerpt.corrected, wrong)}"
+
+
+def _marked(data: bytes, wrong: Sequence[bool]) -> str:
+    shown = "".join(f"[{byte:02x}]" if bad else f" {byte:02x} " for byte, bad in zip(data, wrong, strict=True))
+    return f"{shown}  {''.join(chr(byte) if 32 <= byte < 127 else '.' for byte in data)}"
+
+
+def _places(locations: Sequence[dict[str, Any]]) -> str:
+    """Locations in a line: the first byte, how many bits, the field."""
+    first = locations[0]
+    at = "" if first["packet_offset"] is None else f" byte {first['packet_offset']}"
+    return f"packet {first['packet']}{at}, {len(locations)} bits ({first['field']})"
+
+
+def _sums_of(packet: dict[str, Any]) -> str:
+    """IPv4 and TCP verdict of a packet."""
+    ip = "" if packet["ipv4"] is None else f"IPv4 {packet['ipv4']}, "
+    return f"{ip}TCP {packet['tcp']}" + ("" if packet["taken"] else " (another copy)")
 
 
 def _sighting(row: dict[str, Any]) -> str:
@@ -93,12 +173,15 @@ def _sighting(row: dict[str, Any]) -> str:
     return f"{what} in {row['file']} packet {row['packet']} ({row['why']})"
 
 
-def display_filter(cases: Iterable[Case]) -> str:
-    """A Wireshark display filter that finds the packets of these cases."""
-    numbers = sorted(
-        {spot.packet for case in cases for spot in case.locations} or {int(c.row["packet"]) for c in cases}
-    )
-    return f"frame.number in {{{', '.join(map(str, numbers))}}}" if numbers else ""
+def display_filters(cases: Iterable[Case]) -> dict[str, str]:
+    """For each file a Wireshark display filter that finds the packets of these cases."""
+    packets: dict[str, set[int]] = {}
+    for case in cases:
+        for spot in case.locations:
+            packets.setdefault(spot.file, set()).add(spot.packet)
+        if not case.locations and case.row["packet"] is not None:
+            packets.setdefault(case.row["file"], set()).add(int(case.row["packet"]))
+    return {file: f"frame.number in {{{', '.join(map(str, sorted(found)))}}}" for file, found in packets.items()}
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

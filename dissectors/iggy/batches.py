@@ -21,18 +21,19 @@
    .    p payload, h user headers
 
 VSR, one batch in a send, any number in a poll
-   0    8 partition_id      40    8 batch_checksum   XXH3-64 of bytes 0-40, message_count and the frames' checksums
-   8    8 base_offset       48    4 message_count
-  16    8 base_timestamp    52  204 not checked
-  24    8 origin_timestamp
-  32    8 batch_length      this header and the frames
+   0    8 partition_id      40    8 batch_checksum   XXH3-64 of bytes 0-40, message_count, the producer's fields
+   8    8 base_offset                                where there is one, and the frames' checksums
+  16    8 base_timestamp    48    4 message_count
+  24    8 origin_timestamp  52    1 flags            bit 0: an idempotent producer wrote it (from 0.10 on)
+  32    8 batch_length      56    8 producer_id      64    2 epoch      68    4 base_sequence
+                            72  184 not checked
  frame
    0    8 checksum          XXH3-64 of the frame from byte 8 to its end
    8   16 id                24    4 offset_delta     28    4 timestamp_delta (from origin_timestamp)
   32    4 user_headers_length    36    4 payload_length   40    8 reserved
   48    p payload, h user headers
 
-Source: facts measured on servers 0.0.4 to 0.9.0-edge.5; iggy_binary_protocol, batch.rs and message_layout.rs.
+Source: facts measured on servers 0.0.4 to 0.9.0-edge.5; iggy_binary_protocol 0.11.1-edge.8, batch.rs.
 """
 
 from __future__ import annotations
@@ -52,13 +53,24 @@ _POLL_A = Struct("<QBQQQII")
 _HEADER = Struct("<QQQQQQII")
 _INDEX = Struct("<IIQ")
 _BATCH = Struct("<QQQQQQI")
+_PRODUCER = Struct("<QH2xI")
 _FRAME = Struct("<QQQIIIIQ")
 
 _LENGTHS, _FRAME_LENGTHS = 48, 32  # where a message's two lengths lie
 
+_FLAGS_AT, _IDEMPOTENT, _PRODUCER_AT = 52, 1, 56  # in a VSR batch
+
 BATCH_HEADER = 256
 FRAME_HEADER = 48
 INDEX_ENTRY = 16
+
+
+class Producer(NamedTuple):
+    """Who wrote a VSR batch, where it wants each batch to be stored once."""
+
+    id: int
+    epoch: int
+    sequence: int  # of the first message
 
 
 class Stored(NamedTuple):
@@ -72,6 +84,7 @@ class Stored(NamedTuple):
     origin_timestamp: int
     checksum: int
     total: int  # as announced
+    producer: Producer | None
     messages: list[Msg]
 
 
@@ -314,7 +327,8 @@ def _batch_as_told(buf: bytes, pos: int, end: int, limit: int) -> Stored:
             messages = mended(walk, XXH3, buf, first, stop, _FRAME_LENGTHS, failure)
     if limit >= stop and len(messages) != count:
         raise MalformedError(f"{len(messages)} messages in a batch of {count}", pos)
-    return Stored(pos, stop, partition, base, base_time, origin, checksum, count, messages)
+    wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & _IDEMPOTENT else None
+    return Stored(pos, stop, partition, base, base_time, origin, checksum, count, wrote, messages)
 
 
 def headers_of(run: Run, message: Msg, buf: bytes) -> list[dict[str, Any]] | None:
@@ -381,11 +395,19 @@ def suspects(
             place = (m.start, m.covered) if m.covered == m.start + 8 else (m.start + 33, m.start + 37)
             yield run.checksum_kind, m.stored, computed, place, [(m.covered, m.end)]
     if batch is not None and len(messages) == batch.total:
-        at = batch.start
-        covered = [(at, at + 40), (at + 48, at + 52), *((m.start, m.start + 8) for m in messages)]
+        covered = sealed(batch)
         computed = compute(XXH3, b"".join(view[a:b] for a, b in covered))
         if computed != batch.checksum:
-            yield XXH3, batch.checksum, computed, (at + 40, at + 48), covered
+            yield XXH3, batch.checksum, computed, (batch.start + 40, batch.start + 48), covered
+
+
+def sealed(batch: Stored) -> list[Span]:
+    """What a batch's own checksum covers, piece by piece."""
+    at = batch.start
+    header = [(0, 40), (48, 52)]
+    if batch.producer is not None:
+        header += [(52, 53), (56, 66), (68, 72)]
+    return [*((at + a, at + b) for a, b in header), *((m.start, m.start + 8) for m in batch.messages)]
 
 
 def verify_batch(batch: Stored, buf: bytes, known: int) -> Verdict:
@@ -393,11 +415,8 @@ def verify_batch(batch: Stored, buf: bytes, known: int) -> Verdict:
     verdict = _verify_messages(XXH3, batch.messages, buf, known, batch.end <= known)
     if batch.end > known or verdict.verdict == "bad":
         return verdict._replace(stored=verdict.stored or shown(XXH3, batch.checksum))
-    covered = bytearray(buf[batch.start : batch.start + 40])
-    covered += buf[batch.start + 48 : batch.start + 52]
-    for message in batch.messages:
-        covered += buf[message.start : message.start + 8]
-    computed = compute(XXH3, bytes(covered))
+    view = memoryview(buf)
+    computed = compute(XXH3, b"".join(view[a:b] for a, b in sealed(batch)))
     stored_text, computed_text = shown(XXH3, batch.checksum), shown(XXH3, computed)
     if computed == batch.checksum:
         return Verdict("ok", stored_text, computed_text)

@@ -91,7 +91,7 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
         if one.exact:
             readers |= layout.releases
             chosen = chosen or one
-        elif failed is None or (failed.problem and not one.problem):
+        elif failed is None or _nearer(one, failed):
             failed = one
     if chosen is None:
         assert failed is not None
@@ -100,6 +100,23 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
     if readers & era.allowed != era.allowed and not empty_answer:
         era.narrow(readers, f"{side} {chosen.name} read by {_range(readers)}")
     return chosen
+
+
+def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
+    """The text with which an error is answered, None where it is not; whether there is one narrows the era."""
+    for layout in layouts.versions(layouts.RESPONSE, layouts.ERROR):
+        one = _exact(layout, buf, pos, end)
+        if one.exact and layout.releases & era.allowed:
+            if layout.releases & era.allowed != era.allowed:
+                era.narrow(layout.releases, f"an error answered with {'a text' if one.values else 'nothing'}")
+            text = one.values.get("message")
+            return text if isinstance(text, str) else None
+    return None
+
+
+def _nearer(one: Body, other: Body) -> bool:
+    """Whether a layout that did not fit came closer: to the last field, else further into the bytes."""
+    return (one.problem is None, one.at) > (other.problem is None, other.at)
 
 
 def _range(releases: int) -> str:

@@ -12,10 +12,12 @@ from typing import Any
 from dissectors.conversation import Conversation, Frame
 from dissectors.iggy import batches, tables
 from dissectors.iggy.batches import Run, Stored, Verdict
+from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import Fault
-from dissectors.iggy.match import Call
+from dissectors.iggy.flight import Call
 from dissectors.iggy.message import Msg
+from dissectors.iggy.state import State
 from dissectors.records import Batch, Error, Exchange, Message, endpoint
 from dissectors.sink import unresolved
 
@@ -28,12 +30,12 @@ PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"
 class Emitter:
     """Writes the rows of one connection."""
 
-    def __init__(self, talk: Conversation, era: Era) -> None:
+    def __init__(self, talk: Conversation, era: Era, state: State) -> None:
         self.talk = talk
         self.conn = talk.conn
         self.sink = talk.sink
         self.era = era
-        self.user: str | None = None  # who logged in
+        self.state = state
         self._held: list[tuple[list[Any], Any]] = []
         self._exchanges = "exchanges" in self.sink.tables
         self._batches = "batches" in self.sink.tables
@@ -77,6 +79,13 @@ class Emitter:
     def _dialect(self) -> str | None:
         return self.era.dialect if self.era.settled else None
 
+    def text(self, read: Body, frame: Frame, **more: Any) -> str:
+        """A body, for `--full`: everything but payloads."""
+        values = {**more, **read.values}
+        if read.run is not None:
+            values["messages"] = _message_dicts(read.run, frame.data)
+        return json.dumps(values, default=str, allow_nan=False)
+
     # --- exchanges ---
 
     def exchange(
@@ -107,7 +116,7 @@ class Emitter:
                     call.code,
                     None,
                     call.request_id,
-                    self.user or call.user,
+                    self.state.user or call.user,
                     call.first_ns,
                     call.last_ns - call.first_ns,
                     None if frame is None else frame.first_ns - call.last_ns,
@@ -165,7 +174,7 @@ class Emitter:
                     api,
                     code,
                     correlation_id=request_id,
-                    client_id=self.user,
+                    client_id=self.state.user,
                     time=frame.first_ns,
                     request_ns=frame.last_ns - frame.first_ns if oneway else None,
                     response_ns=None if oneway else frame.last_ns - frame.first_ns,
@@ -213,8 +222,8 @@ class Emitter:
                     fault.code,
                     fault.name,
                     fault.retriable,
-                    None,
-                    self.user or (call.user if call else None),
+                    fault.message,
+                    self.state.user or (call.user if call else None),
                     call.request_id if call else request_id,
                     frame.first_ns,
                     frame.place,
@@ -278,6 +287,7 @@ class Emitter:
         last = messages[-1].offset if placed and len(messages) == count else None
         times = [m.timestamp or m.origin for m in messages] if role != PRODUCE else [m.origin for m in messages]
         times = [time for time in times if time]
+        wrote = None if batch is None else batch.producer
         return Batch(
             self.conn,
             role,
@@ -291,6 +301,9 @@ class Emitter:
             end - start,
             end - start,
             run.format,
+            producer=None if wrote is None else str(wrote.id),
+            producer_epoch=None if wrote is None else wrote.epoch,
+            base_sequence=None if wrote is None else wrote.sequence,
             first_timestamp=times[0] * _US if times else None,
             max_timestamp=max(times) * _US if times else None,
             checksum_kind=run.checksum_kind,
@@ -299,7 +312,7 @@ class Emitter:
             verdict=verdict.verdict,
             outcome="ok" if role == CONSUME else "unknown",
             dialect=self._dialect(),
-            client_id=self.user,
+            client_id=self.state.user,
             correlation_id=request_id,
             api=api,
             time=frame.first_ns,
@@ -393,8 +406,7 @@ def _plain(topic: str | None) -> str | None:
     return "".join(parts[i] if i % 3 != 1 else "" for i in range(len(parts)))
 
 
-def message_dicts(run: Run, buf: bytes) -> list[dict[str, Any]]:
-    """The messages of a run for `--full`: everything but the payload."""
+def _message_dicts(run: Run, buf: bytes) -> list[dict[str, Any]]:
     return [
         {
             "id": str(m.id),

@@ -17,6 +17,7 @@ class Fault(NamedTuple):
     name: str
     scope: str
     retriable: bool
+    message: str | None = None  # what the server says of it
 
 
 def fault(code: int, allowed: int) -> Fault:

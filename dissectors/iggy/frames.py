@@ -30,6 +30,8 @@ from dissectors.tcp.chunk import CLIENT, SERVER
 LEGACY, VSR = "legacy", "vsr"
 HEADER = 256
 COMMAND_AT = 60
+REASON_AT = 255  # of an eviction
+PREFIX = 8  # bytes of a legacy frame before its payload
 _RESERVED_END = 128
 ZEROS_TOLD = 16  # zero bytes at a frame's start that tell VSR where the rest of its header was not captured
 _PAIR = Struct("<II")
@@ -140,16 +142,17 @@ def _requests() -> tuple[re.Pattern[bytes], Judge, int]:
 
 @cache
 def _answers() -> tuple[re.Pattern[bytes], Judge, int]:
-    """A known status, and a plausible length, zero for errors."""
+    """A known status, and a plausible length: of errors, zero or that of a text."""
     codes = b"|".join(re.escape(_SIZE.pack(code)) for code in sorted(tables.statuses()))
-    pattern = rb"(?s)(?=\x00\x00\x00\x00...[\x00-\x0f]|(?:" + codes + rb")\x00\x00\x00\x00)"
+    pattern = rb"(?s)(?=\x00\x00\x00\x00...[\x00-\x0f]|(?:" + codes + rb")(?:\x00\x00\x00\x00|.[\x00-\x10]\x00\x00))"
     return re.compile(pattern), _judge_answer, 7
 
 
 @cache
 def _headers() -> tuple[re.Pattern[bytes], Judge, int]:
     """A size, a command and 66 zero bytes."""
-    return re.compile(rb"(?s)(?=.{51}[\x00-\x0f].{8}[\x01-\x22].\x00{66})"), _judge_vsr, 127
+    commands = b"".join(re.escape(bytes([command])) for command in tables.planes())
+    return re.compile(rb"(?s)(?=.{51}[\x00-\x0f].{8}[" + commands + rb"].\x00{66})"), _judge_vsr, 127
 
 
 _SEARCH = {(LEGACY, CLIENT): _requests, (LEGACY, SERVER): _answers, (VSR, CLIENT): _headers, (VSR, SERVER): _headers}
@@ -186,8 +189,12 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> 
             told = pos == end and frames > 1 and late and (final or frames - 1 == clues.empties)
             return Verdict.YES if told else Verdict.WAIT
         status, length = _PAIR.unpack_from(buf, pos)
-        if (status and (length or status not in tables.statuses())) or length >= clues.most:
+        if length >= clues.most or (status and not may_be_error(buf, pos, end)):
             return Verdict.NO
+        if status and length:
+            if not layouts.error_texts(clues.allowed):
+                return Verdict.NO
+            return Verdict.YES if pos + PREFIX + length <= end else Verdict.WAIT
         if length:
             return _judge_payload(buf, pos + 8, pos + 8 + length, end, clues)
         if late and 0 < clues.waiting == clues.empties:
@@ -197,6 +204,25 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> 
             return Verdict.NO
         pos += 8
     raise AssertionError
+
+
+def starts_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> bool:
+    """Whether the answer that is expected just here begins here."""
+    return _judge_answer(buf, pos, end, final, clues) is Verdict.YES
+
+
+_TEXT_MOST = 1 << 12  # bytes of an error's text
+
+
+def may_be_error(buf: bytes, pos: int, end: int) -> bool:
+    """Whether an answer that tells an error starts here: a known status, behind it nothing or what may be a text."""
+    status, length = _PAIR.unpack_from(buf, pos)
+    if status not in tables.statuses() or not (length == 0 or 4 < length <= _TEXT_MOST):
+        return False
+    text = buf[pos + PREFIX + 4 : min(end, pos + PREFIX + length)]
+    if not text:
+        return True
+    return _SIZE.unpack_from(buf, pos + PREFIX)[0] == length - 4 and min(text) >= 0x20
 
 
 def _judge_payload(buf: bytes, pos: int, stop: int, end: int, clues: Clues) -> Verdict:
@@ -247,6 +273,7 @@ def _reads(
 _ANSWERED = frozenset({100, 200, 201, 300, 301})  # answers with enough structure to be known without their request
 _SLACK = 2  # requests in holes, whose answers may be among those in a row
 _BORN = range(1_500_000_000_000_000, 4_200_000_000_000_000)  # microseconds: 2017, before the first server, to 2103
+_BORN_SECONDS = range(_BORN.start // 10**6, _BORN.stop // 10**6)  # of a stream, in 0.2
 _PARTITIONS, _OFFSETS = 1 << 20, 1 << 48
 
 
@@ -256,7 +283,8 @@ def _believable(values: dict[str, Any]) -> bool:
     inner = (item for value in lists for item in value if isinstance(item, dict))
     if values.get("current_offset", 0) >= _OFFSETS or (values.get("partition_id") or 0) >= _PARTITIONS:
         return False
-    return all(entry.get("created_at", _BORN[0]) in _BORN for entry in (values, *inner))
+    times = (entry["created_at"] for entry in (values, *inner) if "created_at" in entry)
+    return all(time in _BORN or time in _BORN_SECONDS for time in times)
 
 
 def _judge_vsr(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> Verdict:

@@ -90,6 +90,25 @@ def opaque(buf: bytes, pos: int, end: int) -> tuple[int, int]:
     return end - pos, end
 
 
+def opaque16(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    """u16 length | bytes; told is the length."""
+    start = need(pos, 2, end, "length")
+    size = buf[pos] | buf[pos + 1] << 8
+    return size, need(start, size, end, "bytes")
+
+
+def opaque32(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    """u32 length | bytes; told is the length."""
+    start, after = _sized32(buf, pos, end, "bytes")
+    return after - start, after
+
+
+def u128(buf: bytes, pos: int, end: int) -> tuple[str, int]:
+    """Sixteen bytes, little-endian, told as decimal text."""
+    after = need(pos, 16, end, "u128")
+    return str(int.from_bytes(buf[pos:after], "little")), after
+
+
 def secret8(buf: bytes, pos: int, end: int) -> tuple[str, int]:
     """u8 length | a password or token."""
     _, after = _sized8(buf, pos, end, "secret")
@@ -121,7 +140,7 @@ def packed(buf: bytes, pos: int, end: int) -> tuple[str, int]:
 
 # --- who and where ---------------------------------------------------------------------------------------------------
 
-_CONSUMERS = {1: "consumer", 2: "consumer_group"}
+_CONSUMERS = {1: "consumer", 2: "consumer_group", 3: "external_group"}  # the third from 0.10 on
 _STRATEGIES = {1: "offset", 2: "timestamp", 3: "first", 4: "last", 5: "next"}
 
 
@@ -292,9 +311,13 @@ def typed_headers(buf: bytes, pos: int, end: int) -> list[dict[str, Any]]:
     return found
 
 
+_SECRET_OPTIONS = frozenset({"encryption_key", "encryption_key_wrapped"})  # a stream's key, 0.10
+
+
 def options(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
     """Typed entries to the end: settings of a stream, topic or user."""
-    return {str(entry["key"]): entry["value"] for entry in typed_headers(buf, pos, end)}, end
+    entries = ((str(entry["key"]), entry["value"]) for entry in typed_headers(buf, pos, end))
+    return {key: REDACTED if key in _SECRET_OPTIONS else value for key, value in entries}, end
 
 
 def options32(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
@@ -310,6 +333,8 @@ READERS: dict[str, Reader] = {
     "flagged32": flagged32,
     "identifier": identifier,
     "opaque": opaque,
+    "opaque16": opaque16,
+    "opaque32": opaque32,
     "options": options,
     "options32": options32,
     "packed": packed,
@@ -320,4 +345,5 @@ READERS: dict[str, Reader] = {
     "str32": str32,
     "str8": str8,
     "strategy": strategy,
+    "u128": u128,
 }

@@ -18,14 +18,17 @@ from dissectors.iggy.kinds import READERS, MalformedError, Reader, need, secret
 from dissectors.wire.proto import proto
 
 REQUEST, RESPONSE = "request", "response"
+ERROR = "ERROR"  # in place of a command: the answer with a status that is not 0
 
 Step = Callable[[bytes, int, int, dict[str, Any]], int]
 """(buf, pos, end, values so far) -> position after; adds its values."""
 
 _FIXED = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i32": "i", "f32": "f", "bool": "?"}
 _FIELD = re.compile(
-    r"(?P<name>\w+):(?P<maybe>\??)(?P<type>[A-Za-z_0-9]+)(?::(?P<size>\d+))?(?:\[(?P<count>\w+|\*)\])?(?P<left>~?)"
+    r"(?P<name>\w+):(?P<maybe>\??)(?P<type>[A-Za-z_0-9]+)(?::(?P<size>\d+))?(?:=(?P<only>\d+))?"
+    r"(?:\[(?P<count>\w+|\*)\])?(?P<left>~?)"
 )
+_GROUP = re.compile(r"(?P<name>\w+):(?P<maybe>\??)\((?P<fields>.*)\)(?:\[(?P<count>\w+|\*)\])?(?P<left>~?)")
 _RUN = "messages:messages_"
 
 
@@ -130,6 +133,18 @@ def _group(fields: tuple[str, ...]) -> Reader:
     return read
 
 
+def _only(read: Reader, value: int) -> Reader:
+    """A number that tells one row from another."""
+
+    def exactly(buf: bytes, pos: int, end: int) -> tuple[Any, int]:
+        found, after = read(buf, pos, end)
+        if found != value:
+            raise MalformedError(f"{found} where {value} stands", pos)
+        return found, after
+
+    return exactly
+
+
 def _reader(kind: str, size: str | None) -> Reader:
     if kind == "secret":
         return secret(int(size or 0))
@@ -139,32 +154,31 @@ def _reader(kind: str, size: str | None) -> Reader:
 
 
 def _compile(fields: tuple[str, ...]) -> list[Step]:
-    """`name:type`, or `name:(field field …)[count]` for a type of several fields."""
+    """`name:type`, or `name:(field field …)` for a type of several fields; layouts.txt tells what may stand around."""
     steps: list[Step] = []
     names: list[str] = []
     codes = ""
     for field in fields:
-        group = re.fullmatch(r"(\w+):\((.*)\)\[(\w+|\*)\](~?)", field)
-        match = None if group else _FIELD.fullmatch(field)
-        if match and match["type"] in _FIXED and not (match["maybe"] or match["count"] or match["left"]):
+        group = _GROUP.fullmatch(field)
+        match = group or _FIELD.fullmatch(field)
+        if match is None:
+            raise ValueError(f"layouts.txt: {field!r} is no field")
+        simple = not (group or match["maybe"] or match["count"] or match["left"] or match["only"])
+        if simple and match["type"] in _FIXED:
             names.append(match["name"])
             codes += _FIXED[match["type"]]
             continue
         if names:
             steps.append(_fixed(names, codes))
             names, codes = [], ""
-        if group:
-            step = _many(group[1], _group(_split(group[2])), group[3])
-            left = group[4]
+        read = _group(_split(group["fields"])) if group else _reader(match["type"], match["size"])
+        if not group and match["only"]:
+            read = _only(read, int(match["only"]))
+        if match["count"]:
+            step = _many(match["name"], read, match["count"])
         else:
-            if match is None:
-                raise ValueError(f"layouts.txt: {field!r} is no field")
-            read, left = _reader(match["type"], match["size"]), match["left"]
-            if match["count"]:
-                step = _many(match["name"], read, match["count"])
-            else:
-                step = (_maybe if match["maybe"] else _one)(match["name"], read)
-        steps.append(_left(step) if left else step)
+            step = (_maybe if match["maybe"] else _one)(match["name"], read)
+        steps.append(_left(step) if match["left"] else step)
     if names:
         steps.append(_fixed(names, codes))
     return steps
@@ -195,7 +209,7 @@ def _expand(text: str, bit: int) -> str | None:
     out = []
     for field in text.split():
         name, _, kind = field.rpartition(":")
-        match = re.fullmatch(r"(\*?)([A-Z]\w*)(.*)", field if field.startswith("*") else kind)
+        match = re.fullmatch(r"([*?]?)([A-Z]\w*)(.*)", field if field.startswith("*") else kind)
         if match is None:
             out.append(field)
             continue
@@ -203,7 +217,7 @@ def _expand(text: str, bit: int) -> str | None:
         inner = None if row is None else _expand(row, bit)
         if inner is None:
             return None
-        out.append(inner if match[1] else f"{name}:({inner}){match[3]}")
+        out.append(inner if match[1] == "*" else f"{name}:{match[1]}({inner}){match[3]}")
     return " ".join(out)
 
 
@@ -241,6 +255,26 @@ def candidates(side: str, code: int, allowed: int) -> tuple[Layout, ...]:
         if layout.releases & command.releases
     ]
     return tuple(sorted(found, key=lambda layout: (not layout.releases >> best & 1, not layout.releases & allowed)))
+
+
+@cache
+def error_texts(allowed: int) -> bool:
+    """Whether any of the allowed releases answers an error with a text."""
+    return any(layout.steps for layout in versions(RESPONSE, ERROR) if layout.releases & allowed)
+
+
+@cache
+def empty(side: str, code: int) -> int:
+    """The releases whose body of a command is empty where others' is not; 0 where all are alike."""
+    found = candidates(side, code, 0)
+    silent = sum(layout.releases for layout in found if not layout.steps and not layout.run)
+    return silent if any(layout.steps for layout in found) else 0
+
+
+@cache
+def delivers(code: int) -> bool:
+    """Whether a command is answered with messages."""
+    return any(layout.run for layout in candidates(RESPONSE, code, 0))
 
 
 @cache

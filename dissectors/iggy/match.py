@@ -7,8 +7,8 @@ capture, and one server that answers bytes that were no requests (0.8.0). The ru
     eligible    an answer belongs to a request that was complete before it (Frame.order)
     lock-step   until an answer proves the contrary, a client waits for each answer: after a hole the newest eligible
                 request is the one that is answered, older ones lost their answers in the hole
-    pipelined   after a hole in the answers, the number of lost answers follows from the lost bytes where that is
-                certain; else nothing is paired until the connection has been quiet
+    pipelined   after a hole, answers are held until only one way to lay them over the requests is left (align.py);
+                where none or too many are, nothing is paired until the connection has been quiet
     surplus     after a refused SEND_MESSAGES, answers `InvalidCommand` to a well-formed request are not its answers:
                 a server that did not read the body takes each eight bytes of it for a frame
 
@@ -20,112 +20,46 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
 
-INVALID_COMMAND, DISCONNECTED = 3, 8
+from dissectors.iggy.align import Alignment
+from dissectors.iggy.flight import DISCONNECTED, INVALID_COMMAND, Answer, Call, Entry, Ghost
+
 _TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request
 SEND_MESSAGES = 101
 QUIET_NS = 100_000_000  # nothing in flight any more: longer than any server takes to answer what it has read
 
 
-class Call:
-    """A request that waits for its answer: what its rows need, without its bytes."""
-
-    __slots__ = (
-        "api",
-        "batches",
-        "code",
-        "complete",
-        "first_ns",
-        "full",
-        "last_ns",
-        "offset",
-        "operation",
-        "order",
-        "partitions",
-        "payload_bytes",
-        "place",
-        "records",
-        "request_id",
-        "resent",
-        "silent",
-        "size",
-        "topics",
-        "user",
-        "values",
-        "waits",
-        "well_formed",
-    )
-
-    def __init__(self) -> None:
-        self.api: str | None = None
-        self.batches: list[Any] = []
-        self.code: int | None = None
-        self.complete = True
-        self.first_ns = self.last_ns = self.order = self.offset = self.place = self.size = 0
-        self.full: str | None = None
-        self.operation = 0
-        self.partitions: int | None = None
-        self.payload_bytes: int | None = None
-        self.records: int | None = None
-        self.request_id: int | None = None
-        self.resent = False
-        self.topics: list[str] = []
-        self.user: str | None = None
-        self.values: dict[str, Any] = {}
-        self.waits = self.silent = False
-        self.well_formed = True
-
-
-class Ghost:
-    """Requests in a hole: at least one, at most `most`."""
-
-    __slots__ = ("most", "order")
-
-    def __init__(self, order: int, most: int) -> None:
-        self.order = order
-        self.most = most
-
-
-class Answer:
-    """What pairing needs to know of an answer."""
-
-    __slots__ = ("first_ns", "length", "operation", "order", "request_id", "status")
-
-    def __init__(
-        self,
-        order: int,
-        first_ns: int,
-        status: int,
-        length: int,
-        request_id: int | None = None,
-        operation: int = 0,
-    ) -> None:
-        self.order = order
-        self.first_ns = first_ns
-        self.status = status
-        self.length = length
-        self.request_id = request_id
-        self.operation = operation
-
-
-Entry = Call | Ghost
 PAIRED = "paired"
 ORPHAN = "orphan"  # its request is in a hole
 SURPLUS = "surplus"  # it answers nothing
 UNSURE = "unsure"  # its request may be one of those given up
+HELD = "held"  # what comes after it will tell
 
 
 class Pairing:
-    """Requests in flight on one connection. `fits(call, answer)` says whether the answer can be that request's."""
+    """Requests in flight on one connection.
 
-    def __init__(self, fits: Callable[[Call, Answer], bool], limit: int, *, midstream: bool) -> None:
+    `fits(call, answer)` says whether the answer can be that request's; `suits` looks into it, too.
+    """
+
+    def __init__(
+        self,
+        fits: Callable[[Call, Answer], bool],
+        suits: Callable[[Call, Answer], bool],
+        limit: int,
+        *,
+        midstream: bool,
+    ) -> None:
         self.queue: deque[Entry] = deque()
         self.fits = fits
+        self.suits = suits
         self.limit = limit
         self.pipelined = False
         self.multiplexed = False  # answers come in any order (0.10)
         self.doubtful = False
+        self.alignment: Alignment | None = None  # while it is not known which requests are answered
+        self.quiet = 0  # entries of the queue before the connection was quiet
+        self.resolved: list[tuple[Answer, Call | None]] = []  # held answers that are held no longer, and their requests
         self.unread = 0  # eight-byte pieces of a refused body that may still be answered
         self.unseen = midstream  # answers may belong to requests before the capture
         self._last_ns = 0
@@ -133,10 +67,13 @@ class Pairing:
     def call(self, call: Call) -> list[Call]:
         """A request; returns those that are given up for unanswered."""
         given_up: list[Call] = []
-        if self.doubtful and call.first_ns - self._last_ns > QUIET_NS:
-            given_up, self.doubtful = self.close(), False
+        if call.first_ns - self._last_ns > QUIET_NS:
+            if self.doubtful:
+                given_up, self.doubtful = self.close(), False
+            elif self.alignment:
+                self.quiet = len(self.queue)
         if len(self.queue) >= self.limit:
-            given_up += self._calls([self.queue.popleft()])
+            given_up += self._surrender(len(self.queue)) if self.alignment else self._calls([self.queue.popleft()])
         self._last_ns = call.last_ns
         newest = self.queue[-1] if self.queue else None
         self.pipelined = self.pipelined or (isinstance(newest, Call) and newest.order == call.order)  # one segment
@@ -151,11 +88,14 @@ class Pairing:
         """An answer, after `lost` bytes of answers: how it is judged, its request, requests without an answer."""
         self._last_ns = max(self._last_ns, answer.first_ns)
         head = self.queue[0] if self.queue else None
-        if isinstance(head, Call) and not lost and not self.unread and not self.doubtful and self._is_for(head, answer):
+        unsettled = self.unread or self.doubtful or self.alignment
+        if isinstance(head, Call) and not lost and not unsettled and self._is_for(head, answer):
             return self._paired(head, answer)
         ready = sum(entry.order < answer.order for entry in self.queue)
         if answer.request_id is not None:
             return self._by_id(answer, ready, lost)
+        if self.alignment:
+            return self._align(self.alignment, answer, lost)
         if self._is_surplus(answer, ready):
             self.unread -= 1
             return SURPLUS, None, []
@@ -169,7 +109,12 @@ class Pairing:
         if self.doubtful:
             return UNSURE, None, []
         if holes:
-            at = self._aligned(answer, eligible, lost)
+            if 0 < lost < 8 * (len(self._calls(eligible)) - 1):
+                self.pipelined = True  # too few bytes for an answer to each but the newest
+            if self.pipelined and len(eligible) > 1:
+                self.alignment = Alignment(self.suits)
+                return self._align(self.alignment, answer, lost)
+            at = self._in_lock_step(answer, eligible, lost)
             if at is None:
                 self.doubtful = True
                 self._drop(ready)
@@ -225,6 +170,8 @@ class Pairing:
 
     def close(self) -> list[Call]:
         """What never was answered."""
+        if self.alignment:
+            return self._surrender(len(self.queue))
         left = self._calls(self.queue)
         self.queue.clear()
         return left
@@ -239,27 +186,62 @@ class Pairing:
         first = self.queue[0] if ready else None
         return first is None or (isinstance(first, Call) and first.well_formed)
 
-    def _aligned(self, answer: Answer, eligible: list[Entry], lost: int) -> int | None:
+    def _in_lock_step(self, answer: Answer, eligible: list[Entry], lost: int) -> int | None:
         """Index of the entry that is answered after a hole, None where it cannot be told."""
-        if 0 < lost < 8 * (len(self._calls(eligible)) - 1):
-            self.pipelined = True  # too few bytes for an answer to each but the newest
-        if not self.pipelined or len(eligible) == 1:
-            at = len(eligible) - 1
-            if not lost:  # no answer is missing: what the hole in the requests held is not answered before this
-                at = next((i for i, entry in enumerate(eligible) if isinstance(entry, Call)), at)
-            entry = eligible[at]
-            return at if isinstance(entry, Ghost) or self.fits(entry, answer) else None
-        if any(isinstance(entry, Ghost) for entry in eligible):
-            return None
-        calls = self._calls(eligible)
-        possible = []
-        least, open_ended = 0, False
-        for i, call in enumerate(calls):
-            if (least == lost or (open_ended and least < lost)) and self.fits(call, answer):
-                possible.append(i)
-            least += 8
-            open_ended = open_ended or self.fits(call, _PAYLOAD)
-        return possible[0] if len(possible) == 1 else None
+        at = len(eligible) - 1
+        if not lost:  # no answer is missing: what the hole in the requests held is not answered before this
+            at = next((i for i, entry in enumerate(eligible) if isinstance(entry, Call)), at)
+        entry = eligible[at]
+        return at if isinstance(entry, Ghost) or self.fits(entry, answer) else None
+
+    # --- after a hole in a pipeline ---
+
+    def _align(self, alignment: Alignment, answer: Answer, lost: int) -> tuple[str, Call | None, list[Call]]:
+        if self.quiet and not lost:  # nothing is missing: what was in flight before the silence has been answered
+            alignment.all_answered(self.quiet)
+            given_up = self._surrender(self.quiet)
+            judged, call, more = self.answer(answer, 0)
+            return judged, call, given_up + more
+        self.quiet = 0
+        queue = list(self.queue)
+        if not alignment.take(queue, answer, lost):
+            alignment.held.pop()
+            alignment.readings.clear()
+            self.doubtful = True
+            return UNSURE, None, self._surrender(sum(entry.order < answer.order for entry in queue))
+        if len(alignment.readings) > 1:
+            return HELD, None, []
+        (reading,) = alignment.readings
+        alignment.held.pop()
+        last = reading.path[-1]
+        given_up = self._settle(alignment, list(reading.path), reading.after)
+        if last < 0:
+            head = self.queue[0]
+            assert isinstance(head, Ghost)
+            head.most, head.had = head.most - reading.ghosts, True
+            if not head.most:
+                self.queue.popleft()
+            return ORPHAN, None, given_up
+        asked = queue[last]
+        assert isinstance(asked, Call)
+        self._note_refusal(asked, answer)
+        return PAIRED, asked, given_up
+
+    def _surrender(self, count: int) -> list[Call]:
+        """No more evidence is waited for: `count` entries of the queue have had the answers that they will have."""
+        assert self.alignment is not None
+        return self._settle(self.alignment, self.alignment.decided(), count)
+
+    def _settle(self, alignment: Alignment, path: list[int | None], count: int) -> list[Call]:
+        """End an alignment; `path`: indexes of the requests of the answers held, and of the one that ended it."""
+        queue = list(islice(self.queue, count))
+        for answer, at in zip(alignment.held, path):
+            its = queue[at] if at is not None and at >= 0 else None
+            self.resolved.append((answer, its if isinstance(its, Call) else None))
+        self._drop(count)
+        self.alignment, self.quiet = None, 0
+        paired = set(path)
+        return [entry for i, entry in enumerate(queue) if isinstance(entry, Call) and i not in paired]
 
     def _by_id(self, answer: Answer, ready: int, lost: int) -> tuple[str, Call | None, list[Call]]:
         lock_step = not self.pipelined and not self.multiplexed
@@ -298,6 +280,3 @@ class Pairing:
     @staticmethod
     def _calls(entries: Iterable[Entry]) -> list[Call]:
         return [entry for entry in entries if isinstance(entry, Call)]
-
-
-_PAYLOAD = Answer(0, 0, 0, -1)  # an answer with a payload of some length

@@ -82,6 +82,16 @@ class Names:
         if isinstance(number, int) and isinstance(name, str):
             self._tell_stream(number, name, time)
 
+    def _topic_renamed(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
+        topic, name = request.get("topic_id"), request.get("name")
+        if isinstance(topic, int) and isinstance(name, str):
+            self._topic_of(request.get("stream_id"), topic, name, time)
+
+    def _updated(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
+        """0.10: any resource, its new name among the options."""
+        renamed = {**request, "name": request.get("options", {}).get("name")}
+        (self._topic_renamed if "topic_id" in request else self._stream_renamed)(renamed, answer, time)
+
     def _topic_made(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
         number = answer.get("id", request.get("topic_id"))
         name = answer.get("name", request.get("name"))
@@ -129,5 +139,7 @@ _TEACHERS = {
     "CREATE_TOPIC": Names._topic_made,
     "GET_TOPIC": Names._topic_made,
     "GET_TOPICS": Names._all_topics,
+    "UPDATE_TOPIC": Names._topic_renamed,
+    "UPDATE_RESOURCE": Names._updated,
 }
 TEACHING = frozenset(_TEACHERS)

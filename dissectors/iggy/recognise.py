@@ -74,7 +74,7 @@ def _answers(server: bytes) -> float:
     pos = found = 0
     while len(server) - pos >= 8 and found < 4:
         status, length = _PAIR.unpack_from(server, pos)
-        if (status and (status not in tables.statuses() or length)) or length >= _MOST:
+        if length >= _MOST or (status and not frames.may_be_error(server, pos, len(server))):
             return -1
         pos += 8 + length
         found += pos <= len(server)

@@ -97,10 +97,14 @@ def _check_header(frame: Frame, frozen: bool, talk: Conversation) -> None:
 
 def check_body(talk: Conversation, frame: Frame, stored: int, field: str) -> None:
     """A checksum over the whole body."""
-    start = frame.start + 256
-    computed = compute(XXH3, memoryview(frame.data)[start : frame.start + frame.size])
+    computed = body_checksum(frame)
     if computed != stored:
-        _bad(talk, frame, start, frame.size - 256, field, stored, computed)
+        _bad(talk, frame, frame.start + HEADER, frame.size - HEADER, field, stored, computed)
+
+
+def body_checksum(frame: Frame) -> int:
+    """XXH3-64 of what follows the header of a whole frame."""
+    return compute(XXH3, memoryview(frame.data)[frame.start + HEADER : frame.start + frame.size])
 
 
 def _bad(talk: Conversation, frame: Frame, at: int, size: int, field: str, stored: int, computed: int) -> None:

@@ -18,6 +18,7 @@ class Release(NamedTuple):
     name: str
     dialect: str
     framing: str  # "legacy" (8-byte prefix) or "vsr" (256-byte header)
+    protocol: str  # the version that its clients tell in their login; empty where they tell none
     weight: int
 
 
@@ -70,7 +71,8 @@ def rows(table: str) -> list[list[str]]:
 def releases() -> tuple[Release, ...]:
     """All releases, oldest first."""
     return tuple(
-        Release(name, dialect, framing, int(weight)) for name, dialect, framing, weight, _ in rows("releases.tsv")
+        Release(name, dialect, framing, protocol, int(weight))
+        for name, dialect, framing, protocol, weight, _ in rows("releases.tsv")
     )
 
 
@@ -94,13 +96,33 @@ def of_framing(framing: str) -> int:
 
 @cache
 def asked_for(era: str) -> int:
-    """The releases that a user names: a dialect, a release, or either without `iggy-`; 0 for none."""
-    wanted = era.lower().removeprefix("iggy-")
-    return sum(
-        1 << i
-        for i, release in enumerate(releases())
-        if wanted in (release.name, release.dialect.removeprefix("iggy-"), release.name.removeprefix("vsr-"))
-    )
+    """The releases that a user names: a dialect, a release, or either without `iggy-` or `vsr-`; 0 for none."""
+    wanted = _bare(era.lower())
+    dialect = sum(1 << i for i, release in enumerate(releases()) if wanted == _bare(release.dialect))
+    return dialect or sum(1 << i for i, release in enumerate(releases()) if wanted == _bare(release.name))
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("iggy-").removeprefix("vsr-")
+
+
+@cache
+def speaks(protocol: str) -> int:
+    """The releases whose clients log in with this version, `major.minor.patch`; 0 where it does not tell.
+
+    A version above all that are known is of the newest dialect; one between them may read like either neighbour.
+    """
+    told = [(_version(release.protocol), i) for i, release in enumerate(releases()) if release.protocol]
+    version = _version(protocol)
+    exact = sum(1 << i for known, i in told if known == version)
+    newest = max(told)
+    if exact or version < newest[0]:
+        return exact
+    return asked_for(releases()[newest[1]].dialect)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
 
 
 @cache
@@ -149,6 +171,12 @@ def planes() -> dict[int, Plane]:
 def evictions() -> dict[int, tuple[str, int]]:
     """Reason of an eviction -> its name, and the error that a client's library makes of it."""
     return {int(reason): (name, int(code)) for reason, name, code in rows("evictions.tsv")}
+
+
+@cache
+def servers() -> tuple[tuple[str, int], ...]:
+    """Beginning of the version that a server tells of itself -> the releases that it may be."""
+    return tuple((prefix, span(since, until)) for prefix, since, until in rows("servers.tsv"))
 
 
 @cache

@@ -19,6 +19,8 @@ import zlib
 from collections.abc import Callable
 from typing import NoReturn
 
+from dissectors.wire import codec_sums
+
 _Data = bytes | memoryview
 
 
@@ -43,7 +45,12 @@ def decompress(codec: str, data: _Data, *, limit: int, size: int | None = None) 
         if size is None:
             raise CodecError("lz4-block: the size must be known")
         return _lz4_block(data, size)
-    out = decoder(data, limit if size is None else size)
+    try:
+        out = decoder(data, limit if size is None else size)
+    except CodecError:
+        codec_sums.count(codec, data, limit, whole=False)
+        raise
+    codec_sums.count(codec, data, limit, whole=True)
     if size is not None and len(out) != size:
         raise CodecError(f"{codec}: {len(out)} bytes came out where {size} were announced")
     return out
@@ -264,7 +271,7 @@ def _zstd(data: _Data, limit: int) -> bytes:
             continue
         if magic != _ZSTD_MAGIC:
             _damaged("zstd", "no frame starts here") if len(view) - at >= 4 else _cut_short("zstd", len(view))
-        end, content, most = _zstd_extent(view, at)
+        end, content, most = zstd_extent(view, at)
         if content is not None and content > limit:
             _too_large("zstd", content, limit)
         if content is not None and content > most:
@@ -276,7 +283,7 @@ def _zstd(data: _Data, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _zstd_extent(view: memoryview, at: int) -> tuple[int, int | None, int]:
+def zstd_extent(view: memoryview, at: int) -> tuple[int, int | None, int]:
     """Where the frame at `at` ends, its content size where told, and what its blocks can at most hold.
 
         magic 4 | descriptor 1 | window 0-1 | dictionary id 0-4 | content size 0-8 | blocks | checksum 0 or 4

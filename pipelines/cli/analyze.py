@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dissectors.errors import BrokerscopeError
-from dissectors.options import Options
 from pipelines.cli import common
 
 if TYPE_CHECKING:
@@ -47,12 +46,12 @@ def analyze(
 
     Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, and OUT/report.html; prints the tables.
     """
-    options = Options(
-        site=common.site(site),
-        decode_as=common.decode_as(decode_as),
+    options = common.options(
+        site=site,
+        decode_as=decode_as,
         keylog=keylog,
         iggy_era=iggy_era,
-        limits=common.limits(limit),
+        limit=limit,
     )
     if "-" in captures:
         raise typer.BadParameter("analyze reads files, not standard input", param_hint="CAPTURE")

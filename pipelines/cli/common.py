@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeVar
 import typer
 
 from dissectors.errors import BrokerscopeError
+from dissectors.limits import Limits
+from dissectors.options import Options
+from dissectors.records import DEFAULT_TABLES
 
 if TYPE_CHECKING:
     from dissectors.engine import Run
-    from dissectors.limits import Limits
 
 DONE, BAD_CHECKSUMS, WRONG_USAGE, UNREADABLE = 0, 1, 2, 3
 
@@ -55,7 +57,31 @@ PROTOCOLS = ("kafka", "pulsar", "iggy")
 _SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def decode_as(pairs: Sequence[str] | None) -> dict[int, str]:
+def options(
+    *,
+    site: str,
+    decode_as: Sequence[str] | None,
+    keylog: str | None,
+    limit: Sequence[str] | None,
+    iggy_era: str | None = None,
+    tables: tuple[str, ...] = DEFAULT_TABLES,
+    full: bool = False,
+    payloads: bool = False,
+) -> Options:
+    """What the options of a command line ask of the engine. Raises typer.BadParameter where one means nothing."""
+    return Options(
+        tables=tables,
+        full=full,
+        payloads=payloads,
+        site=_site(site),
+        decode_as=_ports(decode_as),
+        keylog=keylog,
+        iggy_era=iggy_era,
+        limits=_limits(limit),
+    )
+
+
+def _ports(pairs: Sequence[str] | None) -> dict[int, str]:
     """`9092=kafka` -> {9092: "kafka"}."""
     wanted = {}
     for pair in pairs or ():
@@ -66,11 +92,9 @@ def decode_as(pairs: Sequence[str] | None) -> dict[int, str]:
     return wanted
 
 
-def limits(pairs: Sequence[str] | None) -> Limits:
+def _limits(pairs: Sequence[str] | None) -> Limits:
     """`frame_bytes=64M` -> Limits."""
     from dataclasses import fields, replace
-
-    from dissectors.limits import Limits
 
     names = {field.name for field in fields(Limits)}
     changed = {}
@@ -84,7 +108,7 @@ def limits(pairs: Sequence[str] | None) -> Limits:
     return replace(Limits(), **changed)
 
 
-def site(rule: str) -> str:
+def _site(rule: str) -> str:
     """`--site` as it is, if it means something."""
     try:
         re.compile(rule)

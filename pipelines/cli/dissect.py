@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from dissectors.options import Options
 from dissectors.records import TABLES
 from pipelines.cli import common, progress
 from pipelines.cli.light import without_pandas
@@ -41,15 +40,15 @@ def dissect(
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is none of {', '.join(FORMATS)}", param_hint="--format")
     without_pandas()
-    options = Options(
+    options = common.options(
         tables=(table,),
         full=full and table == "exchanges",
         payloads=payloads and table == "messages",
-        site=common.site(site),
-        decode_as=common.decode_as(decode_as),
+        site=site,
+        decode_as=decode_as,
         keylog=keylog,
         iggy_era=iggy_era,
-        limits=common.limits(limit),
+        limit=limit,
     )
     from dissectors import records
     from dissectors.engine import Run

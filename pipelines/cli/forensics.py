@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dissectors.options import Options
 from pipelines.cli import common, progress
 
 if TYPE_CHECKING:
@@ -39,12 +38,12 @@ def forensics(
     """Every checksum: the verdicts; of each bad one where it broke and who did it. Exit code 1 if one is bad."""
     if format not in ("text", "json"):
         raise typer.BadParameter(f"{format!r} is none of text, json", param_hint="--format")
-    options = Options(
+    options = common.options(
         site=site,
-        decode_as=common.decode_as(decode_as),
+        decode_as=decode_as,
         keylog=keylog,
         iggy_era=iggy_era,
-        limits=common.limits(limit),
+        limit=limit,
     )
     from dissectors.forensics import Investigation, report
 
@@ -54,7 +53,7 @@ def forensics(
     with bar:
         investigation.run()
     if format == "text":
-        print(_verdicts(investigation.verdicts))
+        print(_verdicts(investigation.verdicts, investigation.inner))
         if investigation.bad:
             print(_parties(investigation))
         sys.stdout.flush()
@@ -77,14 +76,16 @@ def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:
     from dissectors.forensics import report
 
     if len(cases) > 1:
-        print(f"\nAll of them in Wireshark: {report.display_filter(cases)}")
+        print("\nAll of them in Wireshark:")
+        for file, text in report.display_filters(cases).items():
+            print(f"  {file}: {text}")
     rest = list(investigation.oddities())
     if rest:
         print("\nWhat else does not fit:", *rest, sep="\n")
 
 
-def _verdicts(counts: collections.Counter[tuple[str, str, str]]) -> str:
-    """Verdicts per protocol and kind of checksum."""
+def _verdicts(counts: collections.Counter[tuple[str, str, str]], inner: collections.Counter[tuple[str, str]]) -> str:
+    """Verdicts per protocol and kind of checksum, and of those that compressed data carry."""
     from pipelines.formats import units
 
     if not counts:
@@ -92,6 +93,8 @@ def _verdicts(counts: collections.Counter[tuple[str, str, str]]) -> str:
     rows: list[tuple[str, ...]] = [("protocol", "checksum", *VERDICTS)]
     for protocol, kind in sorted({key[:2] for key in counts}):
         rows.append((protocol, kind, *(units.count(counts[protocol, kind, verdict]) for verdict in VERDICTS)))
+    for name in sorted({name for name, _ in inner}):
+        rows.append(("", name, *(units.count(inner[name, verdict]) for verdict in VERDICTS)))
     return _aligned(rows, 2)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dissectors.options import Options
 from pipelines.cli import common, progress
 from pipelines.cli.light import without_pandas
 
@@ -38,12 +37,12 @@ def info(
     if format not in ("text", "json"):
         raise typer.BadParameter(f"{format!r} is none of text, json", param_hint="--format")
     without_pandas()
-    options = Options(
+    options = common.options(
         tables=("connections", "findings"),
-        site=common.site(site),
-        decode_as=common.decode_as(decode_as),
+        site=site,
+        decode_as=decode_as,
         keylog=keylog,
-        limits=common.limits(limit),
+        limit=limit,
     )
     from dissectors.engine import Run
 

@@ -1,8 +1,9 @@
 """The report: one self-contained HTML page, made from the tables that `analyze` wrote.
 
-load.py      OUT/tables and OUT/analysis.json -> Analysis
+load.py      OUT/tables, OUT/analysis.json and OUT/forensics.jsonl -> Analysis
 elements.py  HTML that cannot be broken by what a capture holds
 charts.py    numbers -> SVG
+cases.py     a bad checksum -> its card
 sections.py  Analysis -> the sections of the page
 page.css, page.js   looks; sorting and filtering
 """

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 TABLE_FOLDER = "tables"
 ABOUT = "analysis.json"
+CASES_FILE = "forensics.jsonl"  # one object a bad checksum, as `brokerscope forensics --format json` writes them
 _ROWS = 200_000  # rows of a table that the page looks at
 
 
@@ -27,6 +28,7 @@ class Analysis:
     about: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)  # rows of each table, also those not loaded
     sums: dict[tuple[str, str], int] = field(default_factory=dict)  # (table, column) -> sum over all rows
+    cases: list[Row] = field(default_factory=list)  # what forensics said of bad checksums
 
     def sum(self, table: str, column: str) -> int:
         """Sum of an integer column over all rows of a table."""
@@ -56,12 +58,14 @@ def load(out: Path) -> Analysis:
                 _add(analysis.sums, path.stem, batch)
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: cannot be read: {error}") from None
-    about = out / ABOUT
-    if about.is_file():
-        try:
+    about, cases = out / ABOUT, out / CASES_FILE
+    try:
+        if about.is_file():
             analysis.about = json.loads(about.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(f"{about}: cannot be read: {error}") from None
+        if cases.is_file():
+            analysis.cases = [json.loads(line) for line in cases.read_text(encoding="utf-8").splitlines()]
+    except ValueError as error:
+        raise InputError(f"{out}: cannot be read: {error}") from None
     return analysis
 
 

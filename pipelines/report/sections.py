@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.formats import cells, units
-from pipelines.report import charts
+from pipelines.report import cases, charts
 from pipelines.report.charts import Axis, Series
 from pipelines.report.elements import Html, join, table, tag
-from pipelines.report.load import TABLE_FOLDER, Analysis, Row
+from pipelines.report.load import CASES_FILE, TABLE_FOLDER, Analysis, Row
 from pipelines.tables import TABLES
 from pipelines.tables.integrity import VERDICTS
 from pipelines.tables.table import Column
@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 SHOWN = 100  # rows of a table on the page
 RANKED = 15  # APIs in the ranking
 SPREAD = 9  # distributions shown
+CASES = 30  # bad checksums shown
 TOPICS = 7  # topics with a colour of their own
 
 COLOURS = {"kafka": "var(--kafka)", "pulsar": "var(--pulsar)", "iggy": "var(--iggy)"}
@@ -59,6 +60,7 @@ NAVIGATION = (
     ("errors", "Errors"),
     ("throughput", "Throughput"),
     ("integrity", "Integrity"),
+    ("forensics", "Forensics"),
     ("delivery", "Delivery"),
     ("clients", "Clients"),
     ("health", "Health"),
@@ -370,6 +372,21 @@ def integrity(analysis: Analysis) -> Html:
     return _section("integrity", "Integrity", lead, *parts, broken, _table(analysis, "integrity", shown))
 
 
+def forensics(analysis: Analysis) -> Html:
+    """Each bad checksum, looked into."""
+    lead = (
+        "Each checksum that does not hold: what broke, the bytes as captured and as they should be, who broke it, "
+        "and what says so."
+    )
+    shown = analysis.cases[:CASES]
+    rest = None
+    if len(analysis.cases) > len(shown):
+        told = f"The first {len(shown)} of {len(analysis.cases)}. All of them: "
+        rest = tag("p", told, tag("code", CASES_FILE), class_="note")
+    none = tag("p", "No checksum is wrong.", class_="empty") if not shown else None
+    return _section("forensics", "Forensics", lead, none, *(cases.card(case) for case in shown), rest)
+
+
 def delivery(analysis: Analysis) -> Html:
     """From produce to consume."""
     lead = "From the first byte of a produced batch to the first byte of the same batch on its way to a consumer."
@@ -396,7 +413,7 @@ def findings(analysis: Analysis) -> Html:
     return _section("findings", "Findings", lead, _table(analysis, "findings", analysis["findings"][:SHOWN]))
 
 
-SECTIONS = (cost, latency, along_time, errors, throughput, integrity, delivery, clients, health, findings)
+SECTIONS = (cost, latency, along_time, errors, throughput, integrity, forensics, delivery, clients, health, findings)
 
 
 def _foot(analysis: Analysis) -> Html:

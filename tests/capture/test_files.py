@@ -15,7 +15,7 @@ import zstandard
 
 from dissectors.capture.files import expand, site_of
 from dissectors.capture.merge import merge
-from dissectors.capture.reader import Reader
+from dissectors.capture.reader import Reader, is_capture
 from dissectors.errors import InputError
 from dissectors.limits import Limits
 from tests.wires import CLIENT, SERVER, T0, Packet, blocks, payloads, pcap, segment
@@ -86,6 +86,20 @@ COMPRESSED = {
 @pytest.mark.parametrize("how", COMPRESSED)
 def test_compression_is_told_by_content_not_by_name(tmp_path: Path, how: str) -> None:
     assert payloads(blocks(tmp_path / "a-name-that-says-nothing", COMPRESSED[how](pcap(PACKETS)))) == WANT
+
+
+@pytest.mark.parametrize("how", COMPRESSED)
+def test_a_compressed_file_that_is_cut_off_says_so(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "t"
+    path.write_bytes(COMPRESSED[how](pcap(PACKETS))[:-3])
+    try:
+        reader = Reader(str(path), 0, Limits())
+        list(reader.blocks())
+        told = reader.problem or ""
+    except InputError as error:  # it ended before the first byte could be had
+        told = str(error)
+    assert "EOFError" in told
+    assert is_capture(str(path))
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

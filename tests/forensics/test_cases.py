@@ -13,6 +13,7 @@ from dissectors.capture.reader import Reader
 from dissectors.forensics import report
 from dissectors.forensics.cases import Case
 from dissectors.limits import Limits
+from tests.kafka import wire
 
 from .scene import (
     BATCH,
@@ -84,7 +85,8 @@ def test_a_flipped_bit_is_found_to_the_byte_of_the_packet(
     assert (spot.packet, spot.packet_offset, spot.bit) == (index + 1, offset, bit)
     assert (spot.was, spot.should_be) == (unit[at] ^ 1 << bit, unit[at])
     assert case.attribution.where == ("before_tcp" if repaired else "after_tcp")
-    assert case.attribution.certainty == "certain"
+    against = repaired and not consumed  # the broker took it, and it checks
+    assert case.attribution.certainty == ("likely" if against else "certain")
     assert case.corrected == unit
     assert (case.row["topic"], case.row["partition"]) == ("orders", 3)
 
@@ -140,7 +142,8 @@ def test_a_broken_packet_whose_sum_was_offloaded_leaves_it_undecided(tmp_path: P
 
 
 def test_sums_that_are_all_wrong_decide_nothing(tmp_path: Path) -> None:
-    packets = [p._replace(data=p.data[:50] + b"\x12\x34" + p.data[52:]) for p in kafka(60).packets[:15]]
+    sent = [p for p in kafka(60).packets[:15] if p.data[34:36] == b"\x9c\x40"]
+    packets = [p._replace(data=p.data[:50] + b"\x12\x34" + p.data[52:]) for p in sent]
     index, offset = find(packets, b"fox")
     packets[index] = broken(packets[index], {offset: 1}, repaired=False)
     case = only(investigate(tmp_path, packets))
@@ -171,7 +174,7 @@ def test_a_broken_second_copy_changes_no_verdict(tmp_path: Path) -> None:
 
 
 def test_a_swap_that_the_tcp_sum_cannot_see_leaves_it_undecided(tmp_path: Path) -> None:
-    packets = list(ALONE)
+    packets = ALONE[: PRODUCED + 1]  # nor did anybody answer
     offset = packets[PRODUCED].data.index(VALUE) & ~1
     data = bytearray(packets[PRODUCED].data)
     data[offset : offset + 4] = data[offset + 2 : offset + 4] + data[offset : offset + 2]
@@ -184,15 +187,29 @@ def test_a_swap_that_the_tcp_sum_cannot_see_leaves_it_undecided(tmp_path: Path) 
 
 def test_a_run_of_zeros_is_recognised_and_blamed_by_the_tcp_sum(tmp_path: Path) -> None:
     for repaired in (True, False):
-        packets = list(WHOLE.packets)
-        data = packets[PRODUCED].data
-        offset = data.index(VALUE) + 10
-        changes = {offset + i: data[offset + i] for i in range(6)}
-        packets[PRODUCED] = broken(packets[PRODUCED], changes, repaired=repaired)
+        packets, changes = zeroed(list(ALONE), repaired)
         case = only(investigate(tmp_path, packets))
         assert (case.diagnosis.pattern, case.diagnosis.verified) == ("zeroed_run", False)
         assert [spot.packet_offset for spot in case.locations] == sorted(changes)
         assert case.attribution.where == ("before_tcp" if repaired else "after_tcp")
+
+
+def test_the_same_batch_elsewhere_shows_what_the_zeros_were(tmp_path: Path) -> None:
+    packets, changes = zeroed(list(WHOLE.packets), repaired=False)
+    case = only(investigate(tmp_path, packets))
+    assert (case.diagnosis.pattern, case.diagnosis.verified) == ("zeroed_run", True)
+    assert {spot.packet_offset: spot.should_be for spot in case.locations} == changes
+    assert case.corrected == BATCH
+    assert case.attribution.certainty == "certain"
+
+
+def zeroed(packets: list, repaired: bool) -> tuple[list, dict[int, int]]:
+    """With six bytes of a value zero, and what they were."""
+    data = packets[PRODUCED].data
+    offset = data.index(VALUE) + 10
+    changes = {offset + i: data[offset + i] for i in range(6)}
+    packets[PRODUCED] = broken(packets[PRODUCED], changes, repaired=repaired)
+    return packets, changes
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -212,6 +229,32 @@ def test_a_burst_that_the_crc_leaves_open_is_found_with_the_tcp_sum(
     assert case.corrected == BATCH
     assert {spot.packet_offset for spot in case.locations} == set(changes)
     assert (case.attribution.where, case.attribution.certainty) == ("after_tcp", "certain")
+
+
+@pytest.mark.parametrize("how", ["zero", "partial"])
+def test_that_the_broker_took_the_batch_says_that_it_broke_later(tmp_path: Path, how: str) -> None:
+    packets = [offloaded(p, how) for p in ALONE]
+    packets[PRODUCED] = broken(packets[PRODUCED], {200: 1}, repaired=False)
+    case = only(investigate(tmp_path, packets))
+    assert case.row["outcome"] == "ok"
+    assert (case.attribution.where, case.attribution.certainty) == ("after_tcp", "likely")
+    assert "stored the batch" in case.attribution.because[-1]
+
+
+def test_the_bytes_of_another_packet_are_recognised(tmp_path: Path) -> None:
+    """A continuation of a request carries what an earlier packet carried."""
+    value = " ".join(f"word{i * i}" for i in range(200)).encode()
+    other = " ".join(f"noun{i * i * i}" for i in range(200)).encode()
+    scene = Scene(300)
+    for number, text in enumerate((value, other)):
+        scene.say(0, wire.produce(number, {("orders", 3): wire.batch([wire.record(0, None, text)])}))
+    source, target = 5, len(scene.packets) - 3
+    data = scene.packets[target].data[:HEADERS] + scene.packets[source].data[HEADERS:]
+    scene.packets[target] = repair(scene.packets[target]._replace(data=data))
+    case = only(investigate(tmp_path, scene.packets))
+    assert (case.diagnosis.pattern, case.diagnosis.verified) == ("other_segment", False)
+    assert f"those of packet {source + 1}, from byte 0" in case.diagnosis.note
+    assert {spot.packet for spot in case.locations} == {target + 1}
 
 
 # --- other sightings of the batch ------------------------------------------------------------------------------------
@@ -244,6 +287,24 @@ def test_where_no_sum_tells_the_first_wrong_hop_does(
     assert any(seen["role"] != role for seen in case.related)
 
 
+def test_what_was_produced_broken_is_not_blamed_on_the_broker_that_sends_it(tmp_path: Path) -> None:
+    packets = list(WHOLE.packets)
+    for index in (PRODUCED, FETCHED):
+        offset = packets[index].data.index(VALUE)
+        packets[index] = broken(packets[index], {offset + i: 0x41 + 3 * i for i in range(40)}, repaired=True)
+    produced, consumed = investigate(tmp_path, packets)
+    assert produced.attribution.where == "before_tcp"
+    assert consumed.attribution.where == "producer"
+
+
+def test_what_was_produced_intact_and_handed_out_broken_broke_in_the_sender(tmp_path: Path) -> None:
+    packets = list(WHOLE.packets)
+    packets[FETCHED] = broken(packets[FETCHED], {packets[FETCHED].data.index(VALUE): 0x21}, repaired=True)
+    case = only(investigate(tmp_path, packets))
+    assert (case.attribution.where, case.attribution.certainty) == ("before_tcp", "certain")
+    assert "broke in the broker" in case.attribution.because[-1]
+
+
 def test_another_capture_point_where_the_bytes_are_right_is_evidence(tmp_path: Path) -> None:
     packets = [offloaded(p, "zero") for p in Scene().say(0, WHOLE.packets[PRODUCED].data[HEADERS:]).packets]
     wrong = [*packets[:-1], broken(packets[-1], {200: 1}, repaired=False)]
@@ -267,7 +328,7 @@ def test_the_json_object_has_its_documented_keys(tmp_path: Path) -> None:
     told = json.loads(json.dumps(report.as_json(a_case(tmp_path))))
     top = (
         "protocol checksum_kind stored computed role topic partition base_offset position connection incarnation time "
-        "file packet stream_offset length diagnosis attribution related"
+        "file packet stream_offset length diagnosis attribution related packets inner"
     )
     assert set(told) == set(top.split())
     assert set(told["diagnosis"]) >= {"pattern", "locations", "verified"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 
 import pytest
 
@@ -108,3 +109,43 @@ def test_what_is_certain_elsewhere_goes_before_what_is_likely_elsewhere() -> Non
     assert shown(vague) == {"iggy-0.4"}
     vague.names += certain.names
     assert shown(vague) == {"iggy-0.5"}
+
+
+def test_a_creation_answered_with_nothing_is_older_than_one_answered_with_what_was_made() -> None:
+    login = ERAS["iggy-0.4"][:2]
+    create = w.request(202, b"\1\0\0\0" + w.str8("shop"))
+    made = struct.pack("<IQIQQ", 1, w.T0, 0, 0, 0) + w.str8("shop")
+    for answer, spoken in ((w.OK, "iggy-0.3"), (w.answer(made), "iggy-0.4")):
+        sink, _ = feed(PROTOCOL, [*login, *talk((create, answer))])
+        assert shown(sink) == {spoken}
+
+
+def test_the_version_that_a_server_tells_of_itself_settles_the_era() -> None:
+    usage = struct.pack("<Iff", 1, 0, 0) + struct.pack("<8Q4IQ2I", *range(8), *range(4), 9, 1, 1)
+    stats = usage + w.str32("host") + w.str32("linux") + w.str32("12") + w.str32("6.1")
+    script = talk((w.request(38, w.login(version="1.0")), w.answer(bytes(4))), (w.request(1), w.OK))
+    for version, spoken in (("0.6.0", "iggy-0.6"), ("0.8.0", "iggy-0.7")):
+        answer = w.answer(stats + w.str32(version) + bytes(8))
+        sink, conversation = feed(PROTOCOL, [*script, *talk((w.request(10), answer))])
+        assert shown(sink) == {spoken}
+        assert conversation.summary().server_version == version
+
+
+def test_what_was_not_found_says_nothing_of_the_era() -> None:
+    vague = talk((w.request(38, w.login(version="1.0")), w.answer(bytes(4))), (w.request(200, w.STREAM), w.OK))
+    sink, _ = feed(PROTOCOL, vague)
+    (told,) = [f for f in sink.findings if f.kind == "dialect_uncertain"]
+    assert json.loads(told.evidence or "")["releases"] == ["0.6", "0.7"]
+
+
+def test_whether_an_error_comes_with_a_text_tells_the_release() -> None:
+    login = talk((w.request(38, w.login(version="1.0")), w.answer(struct.pack("<I", 1))))
+    asked = w.request(203, w.number(9))
+    made = (
+        w.request(202, b"\1\0\0\0" + w.str8("shop")),
+        w.answer(struct.pack("<IQIQQ", 1, w.T0, 0, 0, 0) + w.str8("shop")),
+    )
+    for reply, releases in ((w.refusal(1009, "was not found"), ["0.4"]), (w.answer(status=1009), ["0.4.90", "0.5"])):
+        sink, _ = feed(PROTOCOL, [*login, *talk(made, (asked, reply))])
+        (told,) = [f for f in sink.findings if f.kind.startswith("dialect")]
+        assert json.loads(told.evidence or "")["releases"] == releases

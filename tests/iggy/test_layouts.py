@@ -26,26 +26,22 @@ def rows() -> list[list[str]]:
 def test_every_layout_is_of_a_known_command_and_compiles() -> None:
     for side, name, *_ in rows():
         if side != "type":
-            assert name in NAMES
+            assert name in NAMES or name == layouts.ERROR
             assert layouts.versions(side, name)
 
 
 @pytest.mark.parametrize("side", [layouts.REQUEST, layouts.RESPONSE])
 def test_the_versions_of_a_body_never_overlap(side: str) -> None:
     for name in NAMES:
-        seen = 0
+        seen: dict[str, int] = {}
         for layout in layouts.versions(side, name):
-            assert not seen & layout.releases, name
-            seen |= layout.releases
+            told_apart = next((field for field in layout.fields if "=" in field), "")
+            assert not seen.get(told_apart, 0) & layout.releases, name
+            seen[told_apart] = seen.get(told_apart, 0) | layout.releases
 
 
 def test_every_command_of_the_compared_releases_has_a_request_layout() -> None:
-    unknown = {
-        *("ATTACH_CONSUMER_SESSION", "BIND_SESSION", "UPDATE_RESOURCE", "GET_METADATA_CHANGES", "GET_POLL_ROUTING"),
-        *("POLL_MESSAGES_ON_PRIMARY", "GET_PARTITION_ROUTE", "WAIT_FOR_MESSAGES", "CANCEL_DEFERRED_REQUEST"),
-        "GET_CONSUMER_OFFSET_ROUTING",
-    }
-    assert {name for name in NAMES if not layouts.versions(layouts.REQUEST, name)} == unknown
+    assert not {name for name in NAMES if not layouts.versions(layouts.REQUEST, name)}
 
 
 def test_a_number_means_one_thing_in_one_release() -> None:

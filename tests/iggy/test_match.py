@@ -78,6 +78,21 @@ def test_a_malformed_request_after_a_refused_send_gets_its_own_refusal() -> None
     ]
 
 
+def test_an_error_that_comes_with_a_text_answers_its_request() -> None:
+    """Servers 0.2.2 to 0.4.86 say what went wrong."""
+    login = talk((w.request(38, w.login(version="0.4.0")), w.answer(struct.pack("<I", 1))))
+    refused = (w.request(203, w.number(9)), w.refusal(1009, "Stream with ID: 9 was not found."))
+    sink = feed_every_way(PROTOCOL, [*login, *talk(refused, (PING, w.OK))])
+    assert story(sink)[1:] == [("call", "DELETE_STREAM", "StreamIdNotFound"), ("call", "PING", None)]
+    assert [e.message for e in sink.errors] == ["Stream with ID: 9 was not found."]
+    assert json.loads(sink.exchanges[1].response or "")["message"] == "Stream with ID: 9 was not found."
+
+
+def test_a_long_wait_makes_no_long_poll_of_a_request_that_may_not_wait() -> None:
+    sink = feed_every_way(PROTOCOL, [*LOGIN, *talk((POLL, w.answer(w.polled(b"", 0))))])
+    assert sink.exchanges[-1].long_poll is None
+
+
 # --- holes -----------------------------------------------------------------------------------------------------------
 
 

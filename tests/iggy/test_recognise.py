@@ -61,6 +61,11 @@ def test_a_ping_alone_may_be_iggy() -> None:
     assert PROTOCOL.recognise(w.request(1), w.OK, False) >= CERTAIN
 
 
+def test_a_first_answer_that_refuses_is_no_reason_for_doubt() -> None:
+    for refused in (w.answer(status=40), w.refusal(40, "Unauthenticated")):
+        assert PROTOCOL.recognise(w.request(10), refused, False) >= CERTAIN
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=300), st.binary(max_size=300), st.booleans())
 def test_any_bytes_get_a_confidence(client: bytes, server: bytes, midstream: bool) -> None:

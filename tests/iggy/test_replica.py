@@ -81,3 +81,11 @@ def test_the_request_checksum_of_0_9_is_the_bodys_where_it_is_not_zero(stored: i
     login = [(CLIENT, w.vsr_request(1, w.register(), id=0)), (SERVER, w.vsr_reply(1, bytes(4) + w.registered(), id=0))]
     sink, _ = feed(PROTOCOL, [*login, (CLIENT, w.vsr(5, fields, body))])
     assert [f.kind for f in sink.findings if f.kind == "bad_checksum"] == (["bad_checksum"] if stored == 1 else [])
+
+
+@pytest.mark.parametrize(("command", "name"), [(30, "CONSUMER_SESSION_HEARTBEAT"), (36, "PREPARE_PROGRESS")])
+def test_the_commands_that_0_10_added_are_known_and_found_after_a_hole(command: int, name: str) -> None:
+    frame = w.vsr(command, CLUSTER, seal=True)
+    sink, talk = feed(PROTOCOL, [(CLIENT, frame[100:]), (CLIENT, frame), (CLIENT, frame)], midstream=True)
+    assert [e.api for e in sink.exchanges] == [name, name]
+    assert talk.skipped_bytes == 156

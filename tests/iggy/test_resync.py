@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.iggy import PROTOCOL
+from dissectors.iggy import PROTOCOL, tables
 from dissectors.iggy.frames import Clues, resync
 from dissectors.options import Options
 from dissectors.sink import Sink
@@ -17,7 +17,7 @@ from tests.feeding import CLIENT, SERVER, conn, feed
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS, PAYLOADS
 
-EVERYTHING = Clues((1 << 15) - 1, 1 << 28)
+EVERYTHING = Clues((1 << len(tables.releases())) - 1, 1 << 28)
 
 
 def middle(era: str) -> list[tuple[int, bytes]]:
@@ -109,3 +109,28 @@ def test_payloads_of_every_era_are_still_those_that_were_sent() -> None:
     for era in ERAS:
         sink, _ = feed(PROTOCOL, middle(era), midstream=True)
         assert [m.value for m in sink.messages if m.role == "consume"] == PAYLOADS * 4, era
+
+
+def test_an_error_with_a_text_is_found_after_a_hole() -> None:
+    login = [(CLIENT, w.request(38, w.login(version="0.4.0"))), (SERVER, w.answer(struct.pack("<I", 1)))]
+    lost = [(CLIENT, w.request(1)), (SERVER, 8)]
+    refused = [(CLIENT, w.request(203, w.number(9))), (SERVER, w.refusal(1009, "Stream with ID: 9 was not found."))]
+    sink, talk = feed(PROTOCOL, [*login, *lost, *refused])
+    assert [(e.kind, e.api, e.error_name) for e in sink.exchanges[1:]] == [
+        ("unanswered", "PING", None),
+        ("call", "DELETE_STREAM", "StreamIdNotFound"),
+    ]
+    assert talk.skipped_bytes == 0
+
+
+def test_the_rest_of_a_torn_answer_does_not_hide_the_next_one() -> None:
+    """Payloads full of what may be a header: the next answer begins where the client's next request was answered."""
+    confusing = [bytes(4) + struct.pack("<IIQI", 1 << 20, 1, 5, 9) + bytes(200)] * 6
+    big = w.answer(w.polled(w.poll_b(confusing, size=64, kind="xxh3"), 6))
+    polls = [(CLIENT, w.request(100, w.poll_06())), (SERVER, 200), (SERVER, big[200:])]
+    script = [*ERAS["iggy-0.7"], *polls, *ERAS["iggy-0.7"][4:] * 2]
+    sink, _ = feed(PROTOCOL, script)
+    assert [(e.kind, e.api) for e in sink.exchanges[4:]] == [
+        ("unanswered", "POLL_MESSAGES"),
+        *[("call", "POLL_MESSAGES"), ("call", "PING")] * 2,
+    ]

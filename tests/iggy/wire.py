@@ -22,6 +22,11 @@ def answer(body: bytes = b"", status: int = 0) -> bytes:
     return struct.pack("<II", status, len(body)) + body
 
 
+def refusal(status: int, text: str) -> bytes:
+    """An error as 0.2.2 to 0.4.86 answer it: with a text."""
+    return answer(str32(text), status)
+
+
 def number(value: int) -> bytes:
     return b"\1\4" + struct.pack("<I", value)
 
@@ -103,8 +108,15 @@ def header_typed(key: str, kind: int, value: bytes) -> bytes:
     return b"\2" + str32(key) + bytes([kind]) + struct.pack("<I", len(value)) + value
 
 
-def batch(payloads: list[bytes], *, part: int = 0, base: int = 0, headers: bytes = b"") -> bytes:
-    """A VSR batch with both kinds of checksum."""
+def batch(
+    payloads: list[bytes],
+    *,
+    part: int = 0,
+    base: int = 0,
+    headers: bytes = b"",
+    producer: tuple[int, int, int] | None = None,
+) -> bytes:
+    """A VSR batch with both kinds of checksum; producer: id, epoch, sequence, as idempotent ones stamp it."""
     frames, seals = b"", b""
     for i, payload in enumerate(payloads):
         rest = struct.pack("<QQIIIIQ", i, 7, i, i, len(headers), len(payload), 0) + payload + headers
@@ -113,8 +125,12 @@ def batch(payloads: list[bytes], *, part: int = 0, base: int = 0, headers: bytes
         frames += seal + rest
     head = struct.pack("<QQQQQ", part, base, T0 if base else 0, T0, 256 + len(frames))
     count = struct.pack("<I", len(payloads))
-    seal = xxhash.xxh3_64_intdigest(head + count + seals)
-    return head + struct.pack("<Q", seal) + count + bytes(204) + frames
+    stamp, wrote = b"", bytes(20)
+    if producer:
+        stamp = b"\1" + struct.pack("<QHI", *producer)
+        wrote = struct.pack("<B3xQH2xI", 1, *producer)
+    seal = xxhash.xxh3_64_intdigest(head + count + stamp + seals)
+    return head + struct.pack("<Q", seal) + count + wrote + bytes(184) + frames
 
 
 # --- what a client asks ----------------------------------------------------------------------------------------------
@@ -138,8 +154,8 @@ def poll_04() -> bytes:
     return b"\1" + number(5) + STREAM + TOPIC + struct.pack("<I", 1) + STRATEGY + struct.pack("<I?", 10, True)
 
 
-def poll_06() -> bytes:
-    return b"\1" + number(5) + STREAM + TOPIC + struct.pack("<BI", 1, 1) + STRATEGY + struct.pack("<I?", 10, True)
+def poll_06(part: int = 1, count: int = 10) -> bytes:
+    return b"\1" + number(5) + STREAM + TOPIC + struct.pack("<BI", 1, part) + STRATEGY + struct.pack("<I?", count, True)
 
 
 # --- VSR framing -----------------------------------------------------------------------------------------------------
@@ -176,10 +192,10 @@ def eviction(reason: int) -> bytes:
     return vsr(13, {128: ("Q2", SESSION_CLIENT), 255: ("B", reason)})
 
 
-def register(minor: int = 11, password: str = "s3cret-pass") -> bytes:
+def register(minor: int = 11, password: str = "s3cret-pass", patch: int = 0) -> bytes:
     secret = b"B" * 32 if minor >= 12 else b""
     return (
-        struct.pack("<I", minor << 10)
+        struct.pack("<I", minor << 10 | patch)
         + str8("go-sdk")
         + str8("0.9.0")
         + secret
@@ -189,8 +205,8 @@ def register(minor: int = 11, password: str = "s3cret-pass") -> bytes:
     )
 
 
-def registered() -> bytes:
-    return struct.pack("<IQI", 0, 34, 11 << 10) + str8("0.9.0-edge.5")
+def registered(minor: int = 11, patch: int = 0) -> bytes:
+    return struct.pack("<IQI", 0, 34, minor << 10 | patch) + str8("0.9.0-edge.5")
 
 
 def send_vsr(payloads: list[bytes], *, to: bytes = partition(0)) -> bytes:

@@ -68,6 +68,14 @@ def test_wrong_usage_ends_with_2_and_one_message(capture: str, arguments: tuple[
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("command", ["info", "forensics"])
+@pytest.mark.parametrize("arguments", [("--site", "("), ("--limit", "frame_bytes=many"), ("--decode-as", "0=kafka")])
+def test_every_command_reads_the_common_options_alike(capture: str, command: str, arguments: tuple[str, ...]) -> None:
+    done = run(command, capture, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert arguments[0] in done.stderr
+
+
 def test_a_file_that_cannot_be_read_ends_with_3_and_the_others_go_on(capture: str, tmp_path: Path) -> None:
     foreign = tmp_path / "notes.txt"
     foreign.write_text("not a capture")

@@ -14,6 +14,7 @@ import pytest
 
 from dissectors.errors import InputError
 from pipelines import report
+from pipelines.report.cases import card
 from pipelines.report.charts import Axis
 from pipelines.report.elements import table, tag, text
 from pipelines.tables import TABLES
@@ -61,11 +62,45 @@ def outline(page: Path) -> Outline:
 
 def test_the_page_of_the_samples_has_every_section_and_fetches_nothing(out: Path) -> None:
     seen = outline(out / report.PAGE)
-    assert {"cost", "latency", "time", "errors", "throughput", "integrity", "health", "findings"} <= seen.ids
+    wanted = {"cost", "latency", "time", "errors", "throughput", "integrity", "forensics", "health", "findings"}
+    assert wanted <= seen.ids
     assert seen.fetched == []
     assert seen.scripts == 1
     assert not re.search(r"url\(|@import", (out / report.PAGE).read_text())
     assert (out / report.PAGE).stat().st_size < 1_000_000
+
+
+def test_a_bad_checksum_has_its_card(out: Path) -> None:
+    page = (out / report.PAGE).read_text(encoding="utf-8")
+    card = page[page.index('<article class="case"') : page.index("</article>")]
+    plain = re.sub(r"<[^>]+>", "", card)
+    assert "One bit flipped" in plain
+    assert "ne kelp bedar map" in plain
+    assert "ne kelp cedar map" in plain
+    assert "Certain: broke before TCP" in plain
+    assert "The answer was ChecksumError" in plain
+
+
+def test_nothing_that_a_capture_holds_becomes_markup_on_a_card() -> None:
+    evil = "<script>alert(1)</script>"
+    spot = {"packet": 1, "packet_offset": 2, "bit": None, "field": evil, "stream_offset": 5}
+    excerpt = {"stream_offset": 5, "captured": evil.encode().hex(), "corrected": None}
+    diagnosis = {
+        "pattern": evil,
+        "note": evil,
+        "locations": [spot],
+        "verified": False,
+        "candidates": 0,
+        "excerpt": excerpt,
+    }
+    told = dict.fromkeys(
+        ["protocol", "role", "topic", "position", "checksum_kind", "stored", "computed", "connection", "time", "file"],
+        evil,
+    )
+    verdict = {"where": evil, "certainty": evil, "because": [evil]}
+    related = [{"name": evil, "file": evil, "packet": 1, "why": evil}]
+    case = {**told, "partition": 1, "length": 9, "packet": 3, "diagnosis": diagnosis, "attribution": verdict}
+    assert "<script" not in card({**case, "related": related})
 
 
 def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:

@@ -1,0 +1,141 @@
+"""All checksums of a set of captures: counted in one pass, the bad ones looked into in a second one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dissectors.checksum import shown
+from dissectors.engine import Run
+from dissectors.forensics.cases import Case, examine
+from dissectors.forensics.oddities import oddities
+from dissectors.forensics.packets import Wanted, gather
+from dissectors.forensics.related import KEYS, SIGHTING, Relations, Surroundings, is_reaction
+from dissectors.options import Options
+from dissectors.sink import Suspect
+from dissectors.tcp.chunk import CLIENT
+from dissectors.wire.codec_sums import counting
+
+SIGHTINGS = 2_000_000  # rows of `batches` remembered to find other sightings in
+TROUBLES = 1000  # findings remembered
+SUSPICIOUS = (  # findings that speak of bytes which may be broken, or were not looked at
+    "malformed_frame", "decompress_failed", "retransmission_conflict", "fragment_overlap", "trailing_bytes",
+    "unreadable_file", "truncated_file", "capture_drops", "limit",
+)  # fmt: skip
+
+
+class Investigation:
+    """All checksums of a set of captures.
+
+    `run` reads everything once and counts verdicts; `cases` looks into the bad ones, which reads the files of their
+    capture points once more.
+    """
+
+    def __init__(self, paths: Sequence[str], options: Options, progress: Callable[[int], None] | None = None) -> None:
+        self.options = replace(options, tables=("batches", "errors", "findings"))
+        self.reader = Run(paths, self.options, progress)
+        self.reader.suspects = []
+        self.verdicts: Counter[tuple[str, str, str]] = Counter()  # (protocol, kind, verdict)
+        self.table: Counter[tuple[str, ...]] = Counter()  # (protocol, topic, client, server, role, verdict)
+        self.inner: Counter[tuple[str, str]] = Counter()  # (checksum of a codec, verdict)
+        self.bad: list[dict[str, Any]] = []
+        self.troubles: list[dict[str, Any]] = []
+        self._sightings: list[pa.RecordBatch] = []
+        self._seen = 0
+        self._reactions: list[dict[str, Any]] = []
+
+    def run(self) -> None:
+        """The first pass."""
+        with counting() as self.inner:
+            for table, batch in self.reader.records():
+                {"batches": self._batches, "errors": self._errors, "findings": self._findings}[table](batch)
+
+    def _batches(self, batch: pa.RecordBatch) -> None:
+        columns = ("protocol", "checksum_kind", "verdict", "topic", "client_ip", "server_ip", "role")
+        for protocol, kind, verdict, *rest in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
+            self.verdicts[protocol or "", kind or "none", verdict or "absent"] += 1
+            self.table[(protocol or "", *(value or "" for value in rest), verdict or "absent")] += 1
+        self.bad += batch.filter(pc.equal(batch.column("verdict"), "bad")).to_pylist()
+        if self._seen < SIGHTINGS:
+            self._seen += batch.num_rows
+            self._sightings.append(batch.select(list(SIGHTING)))
+
+    def _errors(self, batch: pa.RecordBatch) -> None:
+        wanted = [i for i, name in enumerate(batch.column("name").to_pylist()) if is_reaction(name)]
+        self._reactions += batch.take(wanted).to_pylist() if wanted else []
+
+    def _findings(self, batch: pa.RecordBatch) -> None:
+        rows = batch.filter(pc.is_in(batch.column("kind"), pa.array(SUSPICIOUS)))
+        self.troubles += rows.slice(0, TROUBLES - len(self.troubles)).to_pylist()
+
+    def oddities(self) -> Iterator[str]:
+        """What does not fit although the checksums are right, a sentence each."""
+        for finding in self.troubles:
+            place = "" if finding["file"] is None else f" ({finding['file']} packet {finding['packet']})"
+            yield f"{finding['kind']}: {finding['message']}{self._sealed(finding)}{place}"
+        if self._sightings:
+            yield from oddities(pa.Table.from_batches(self._sightings))
+
+    def _sealed(self, finding: Mapping[str, Any]) -> str:
+        """Of a batch that does not decompress: whether its own checksum is right, and what follows from that."""
+        if finding["kind"] != "decompress_failed" or finding["stream_offset"] is None:
+            return ""
+        first, last = finding["stream_offset"], finding["stream_offset"] + (finding["length"] or 1)
+        for batch in self._sightings:
+            mine = pc.equal(batch.column("packet"), finding["packet"])
+            for row in batch.filter(pc.fill_null(mine, False)).to_pylist():
+                same = all(row[key] == finding[key] for key in ("site", "connection", "incarnation", "file"))
+                if same and first <= row["stream_offset"] < last and row["verdict"] == "ok":
+                    return "; its checksum is right, so it was broken before the producer computed that"
+        return ""
+
+    def cases(self) -> Iterator[Case]:
+        """The second pass; in order of time."""
+        if not self.bad:
+            return
+        sightings = pa.Table.from_batches(self._sightings) if self._sightings else None
+        surroundings = Surroundings(sightings, self._reactions).ordered()
+        files = self.reader.files
+        pairs = [
+            (row, suspect, surroundings.of(row) if suspect else Relations())
+            for row, suspect in paired(self.bad, self.reader.suspects or ())
+        ]
+        wanted = [Wanted(suspect, near.witnesses) for _, suspect, near in pairs if suspect is not None]
+        carriers = iter(gather(files, wanted, self.options))
+        for row, suspect, near in pairs:
+            if suspect is None:
+                yield Case(row)
+            else:
+                yield examine(row, suspect, next(carriers), near.rows, files)
+
+
+def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of `batches` in the order in which cases are told."""
+    return sorted(rows, key=lambda r: (r["time"] is None, str(r["time"]), r["file"], r["packet"], r["stream_offset"]))
+
+
+def paired(bad: Sequence[dict[str, Any]], suspects: Sequence[Suspect]) -> list[tuple[dict[str, Any], Suspect | None]]:
+    """Each bad row with the suspects that belong to it, in order; with None where a limit left none."""
+    distinct = {(id(s.conn), s.direction, s.offset, s.checksum_at): s for s in suspects}.values()
+    by_key: dict[tuple[Any, ...], list[Suspect]] = {}
+    for suspect in distinct:
+        conn = suspect.conn
+        by_key.setdefault((conn.site, conn.connection, conn.incarnation, suspect.offset), []).append(suspect)
+    out: list[tuple[dict[str, Any], Suspect | None]] = []
+    for row in in_order(bad):
+        mine = [s for s in by_key.get(tuple(row[k] for k in KEYS), ()) if _belongs(s, row)]
+        out += [(row, suspect) for suspect in mine] or [(row, None)]
+    return out
+
+
+def _belongs(suspect: Suspect, row: Mapping[str, Any]) -> bool:
+    """Both directions of a connection may have a unit at one offset."""
+    if row["checksum_stored"] == shown(suspect.kind, suspect.stored):
+        return True
+    from_client = suspect.direction == CLIENT
+    return row["format"] == suspect.format and (row["role"] == "produce") is from_client

@@ -1,0 +1,89 @@
+"""What one connection has told about itself: who speaks, which release, and what streams and topics are called.
+
+Every command may teach something: a login its user and software, a listing names, and some answers the release of the
+server. What teaches is a mapping from the command's name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.iggy import layouts, tables
+from dissectors.iggy.era import Era
+from dissectors.iggy.flight import Call
+from dissectors.iggy.frames import LEGACY
+from dissectors.iggy.names import TEACHING, Names
+
+_ROOT = "iggy"
+_ROOT_IDS = {0: ("0.6", ""), 1: ("", "0.5")}  # the root user's id -> the releases that give it
+_FIRST_PARTITIONS = {0: ("0.6", ""), 1: ("", "0.5")}  # the number of a topic's first partition -> the same
+LOGINS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
+
+
+class State:
+    """Small plain values; what they say of the release goes to `era`, names go to `names`."""
+
+    def __init__(self, era: Era, names: Names) -> None:
+        self.names = names
+        self.user: str | None = None  # who logged in
+        self.client_software: str | None = None
+        self.client_version: str | None = None
+        self.server_version: str | None = None
+        self._era = era
+
+    def matters(self, api: str | None) -> bool:
+        """Whether the answer to a command teaches anything."""
+        return not self._era.settled or api in _LESSONS or api in TEACHING
+
+    def asked(self, call: Call, partition: int | None) -> None:
+        """Take what a request tells; `partition`: the one that it sends messages to."""
+        values = call.values
+        if call.user and isinstance(version := values.get("version"), str):
+            self.client_version = version or None
+            for prefix, releases in tables.clients():
+                if version.startswith(prefix):
+                    self._era.favour(releases, f"client version {version}")
+        if "sdk_name" in values:
+            self.client_software, self.client_version = values["sdk_name"], values["sdk_version"]
+            protocol = values["protocol_version"]
+            self._era.narrow(tables.speaks(protocol), f"protocol version {protocol} in login")
+        if self._era.settled:
+            return
+        if call.api == "GET_CLUSTER_METADATA":
+            self._era.favour(tables.span("0.7", ""), "cluster metadata asked for")
+        if partition in _FIRST_PARTITIONS:
+            self._era.favour(tables.span(*_FIRST_PARTITIONS[partition]), f"messages for partition {partition}")
+
+    def answered(self, call: Call, values: dict[str, Any], time: int) -> None:
+        """Take what a successful answer tells beyond its own exchange; no values: it was empty."""
+        if not values and not self._era.settled:
+            silent = layouts.empty(layouts.RESPONSE, call.code or -1)
+            if silent & self._era.allowed:
+                self._era.narrow(silent, f"an empty answer to {call.api}")
+        if call.api in TEACHING:
+            self.names.learn(call.api, call.values, values, time)
+        lesson = _LESSONS.get(call.api or "")
+        if lesson is not None:
+            lesson(self, call, values)
+
+    # --- lessons ---
+
+    def _login(self, call: Call, values: dict[str, Any]) -> None:
+        self.user = call.user or self.user
+        if "server_version" in values:
+            self.server_version = values["server_version"]
+        elif call.user == _ROOT and "user_id" in values:
+            releases = tables.span(*_ROOT_IDS.get(values["user_id"], ("", "")))
+            self._era.narrow(releases & tables.of_framing(LEGACY), f"the root user has id {values['user_id']}")
+
+    def _stats(self, call: Call, values: dict[str, Any]) -> None:
+        version = values.get("iggy_server_version")
+        if not version:
+            return
+        self.server_version = version
+        for prefix, releases in tables.servers():
+            if version.startswith(prefix):
+                self._era.narrow(releases, f"server version {version}")
+
+
+_LESSONS = {**dict.fromkeys(LOGINS, State._login), "GET_STATS": State._stats}

@@ -1,0 +1,116 @@
+"""A hole in a pipelined connection: answers are laid over the requests in flight in the one way that fits."""
+
+from __future__ import annotations
+
+from dissectors.iggy import PROTOCOL
+from dissectors.iggy.flight import Answer, Call
+from dissectors.iggy.match import HELD, PAIRED, QUIET_NS, UNSURE, Pairing
+from dissectors.sink import Sink
+from tests.feeding import CLIENT, SERVER, feed
+from tests.iggy import wire as w
+from tests.iggy.eras import PAYLOADS, Script, talk
+
+LOGIN = talk((w.request(38, w.login(version="0.8.0")), w.answer(b"\0\0\0\0")))
+SEND, PING = w.request(101, w.send_b(PAYLOADS, size=64)), w.request(1)
+MESSAGES = w.poll_b(PAYLOADS, size=64, kind="xxh3")
+PIPELINED: Script = [(CLIENT, PING * 2), (SERVER, w.OK * 2)]
+
+
+def poll(part: int = 1) -> bytes:
+    return w.request(100, w.poll_06(part))
+
+
+def polled(part: int = 1) -> bytes:
+    return w.answer(w.polled(MESSAGES, 3, part=part))
+
+
+def story(sink: Sink) -> list[tuple[str, str | None, int | None]]:
+    """What became of the requests after the login and the proof of pipelining."""
+    rows = sorted((e for e in sink.exchanges if e.api != "LOGIN_USER"), key=lambda e: e.request_place or 0)
+    return [(e.kind, e.api, e.records) for e in rows[2:]]
+
+
+def test_an_answer_with_messages_shows_which_answers_were_lost() -> None:
+    asked = [(CLIENT, poll()), (CLIENT, SEND), (CLIENT, poll()), (CLIENT, SEND), (CLIENT, PING)]
+    script = [*LOGIN, *PIPELINED, *asked, (SERVER, len(polled())), (SERVER, w.OK + polled() + w.OK + w.OK)]
+    sink, _ = feed(PROTOCOL, script)
+    assert story(sink) == [
+        ("unanswered", "POLL_MESSAGES", None),
+        ("call", "SEND_MESSAGES", 3),
+        ("call", "POLL_MESSAGES", 3),
+        ("call", "SEND_MESSAGES", 3),
+        ("call", "PING", None),
+    ]
+    assert [b.verdict for b in sink.batches if b.role == "consume"] == ["ok"]
+
+
+def test_the_partitions_of_polled_messages_tell_the_polls_apart() -> None:
+    asked = [(CLIENT, poll(part)) for part in (1, 2, 3, 2)]
+    script = [*LOGIN, *PIPELINED, *asked, (SERVER, len(polled())), (SERVER, polled(2) + polled(3))]
+    sink, _ = feed(PROTOCOL, script)
+    assert [kind for kind, *_ in story(sink)] == ["unanswered", "call", "call", "unanswered"]
+    assert [b.partition for b in sink.batches if b.role == "consume"] == [2, 3]
+
+
+def test_answers_that_fit_in_several_ways_are_paired_with_nothing() -> None:
+    asked = [(CLIENT, poll())] * 4
+    sink, _ = feed(PROTOCOL, [*LOGIN, *PIPELINED, *asked, (SERVER, 2 * len(polled())), (SERVER, polled())])
+    assert [kind for kind, *_ in story(sink)] == ["unanswered"] * 4
+    assert [f.kind for f in sink.findings].count("orphan_answer") == 1
+
+
+def test_a_lost_request_in_a_pipeline_costs_no_answer_before_it() -> None:
+    asked = [(CLIENT, SEND), (CLIENT, PING), (CLIENT, len(SEND)), (CLIENT, poll())]
+    sink, _ = feed(PROTOCOL, [*LOGIN, *PIPELINED, *asked, (SERVER, w.OK * 3 + polled())])
+    assert story(sink) == [
+        ("call", "SEND_MESSAGES", 3),
+        ("call", "PING", None),
+        ("unanswered", "POLL_MESSAGES", None),  # the hole may have held a poll
+    ]
+
+
+# --- silence ---------------------------------------------------------------------------------------------------------
+
+
+def asked(order: int, time: int) -> Call:
+    call = Call()
+    call.order, call.first_ns, call.last_ns = order, time, time
+    return call
+
+
+def alike() -> Pairing:
+    """Four requests in flight that any answer fits, of which one or two had theirs in a hole; one more came."""
+
+    def fits(call: Call, answer: Answer) -> bool:
+        return True
+
+    pairing = Pairing(fits, fits, 100, midstream=False)
+    pairing.pipelined = True
+    for order in range(4):
+        pairing.call(asked(order, order))
+    assert pairing.answer(Answer(10, 10, 0, 8), 24)[0] == HELD
+    return pairing
+
+
+def test_silence_means_that_everything_has_been_answered() -> None:
+    pairing = alike()
+    held = pairing.alignment
+    assert held is not None
+    waiting = list(pairing.queue)
+    later = asked(20, 20 + QUIET_NS)
+    pairing.call(later)
+    judged, call, given_up = pairing.answer(Answer(21, 21 + QUIET_NS, 0, 0), 0)
+    assert (judged, call) == (PAIRED, later)
+    assert [its for _, its in pairing.resolved] == [waiting[3]]
+    assert given_up == waiting[:3]
+
+
+def test_silence_proves_nothing_where_bytes_are_missing_after_it() -> None:
+    pairing = alike()
+    later = asked(20, 20 + QUIET_NS)
+    pairing.call(later)
+    judged, call, _ = pairing.answer(Answer(21, 21 + QUIET_NS, 0, 0), 8)
+    assert judged in (HELD, UNSURE)
+    assert call is None
+    pairing.close()
+    assert [its for _, its in pairing.resolved] == [None] * len(pairing.resolved)

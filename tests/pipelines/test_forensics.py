@@ -1,0 +1,86 @@
+"""What `analyze` says of bad checksums is what `brokerscope forensics` says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from dissectors.forensics import Investigation, report
+from dissectors.options import Options
+from pipelines.tables.integrity import CASE_COLUMNS, place
+from tests.forensics import scene
+from tests.pipelines.conftest import Analysed
+from tests.wires import pcap
+
+
+def local(paths: list[str], options: Options) -> list[dict[str, Any]]:
+    investigation = Investigation(paths, options)
+    investigation.run()
+    return [report.as_json(case) for case in investigation.cases()]
+
+
+def told(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "forensics.jsonl").read_text().splitlines()]
+
+
+def test_analyze_writes_what_forensics_says(analysed: Analysed, samples: list[str]) -> None:
+    cases = told(analysed.out)
+    assert [case["diagnosis"]["pattern"] for case in cases] == ["single_bit"]
+    assert cases == local(samples, Options())
+
+
+def test_each_bad_batch_has_its_case_beside_it(analysed: Analysed) -> None:
+    (case,) = told(analysed.out)
+    (row,) = pq.read_table(analysed.out / "tables" / "corrupt.parquet").to_pylist()
+    assert row["broken"] == place(case["diagnosis"]["locations"][0])
+    assert (row["pattern"], row["proven"], row["broke"], row["certainty"]) == (
+        "single_bit",
+        True,
+        "before_tcp",
+        "certain",
+    )
+    assert {column.name for column in CASE_COLUMNS} <= set(row)
+
+
+@pytest.fixture
+def broken_twice(tmp_path: Path) -> list[str]:
+    """A connection in two files, broken in both: a bit of what is produced, a burst of zeros in what is fetched."""
+    packets = list(scene.kafka(100).packets)
+    produced, at = scene.find(packets, b"1:The quick")
+    packets[produced] = scene.broken(packets[produced], {at: 2}, repaired=True)
+    fetched, at = scene.find(packets, b"2:The quick", 1)
+    changes = {at + i: packets[fetched].data[at + i] for i in range(8)}
+    packets[fetched] = scene.broken(packets[fetched], changes, repaired=False)
+    middle = (produced + fetched) // 2
+    files = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for path, part in zip(files, (packets[:middle], packets[middle:]), strict=True):
+        path.write_bytes(pcap(part, nano=True))
+    return [str(path) for path in files]
+
+
+def test_cases_over_several_files_are_those_of_the_local_command(
+    spark: Any, broken_twice: list[str], tmp_path: Path
+) -> None:
+    from pipelines.analyze import analyze
+
+    analyze(broken_twice, tmp_path / "out", Options())
+    cases = told(tmp_path / "out")
+    assert [case["role"] for case in cases] == ["produce", "consume"]
+    assert cases == local(broken_twice, Options())
+
+
+def test_where_all_is_well_nothing_is_read_again(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipelines import forensics
+    from pipelines.analyze import analyze
+
+    def never(*args: object) -> None:
+        raise AssertionError("read again")
+
+    monkeypatch.setattr(forensics, "_suspects", never)
+    (tmp_path / "a.pcap").write_bytes(pcap(scene.kafka().packets, nano=True))
+    analyze([str(tmp_path / "a.pcap")], tmp_path / "out", Options())
+    assert told(tmp_path / "out") == []
