@@ -5,7 +5,7 @@
     not_idempotent       batches without a producer id: a retry may write them twice
     unbatched            nearly every batch holds one message
     useless_compression  compressed batches are as large as what is in them
-    duplicate_sequence   a batch was sent again with the same sequence number
+    duplicate_sequence   a batch that was not refused was sent again with the same sequence number
     rebalance_storm      a group's members join again and again
     frequent_commits     offsets are committed many times a second
 
@@ -135,6 +135,14 @@ class Watch:
             elif key in self._sequences or len(self._sequences) < _SEQUENCES:
                 self._sequences[key] = unit.base_sequence
 
+    def refused(self, topic: Topic, partition: int, seen: Sequence[Seen]) -> None:
+        """The broker refused batches: the client must send them again, with the same sequence numbers."""
+        for batch in seen:
+            unit = batch.unit
+            key = (unit.producer_id, unit.producer_epoch, topic, partition)
+            if self._sequences.get(key) == unit.base_sequence:
+                del self._sequences[key]
+
     # --- what is made of it ---
 
     def findings(self) -> Iterator[Advice]:
@@ -163,7 +171,8 @@ class Watch:
     def _of_producers(self) -> Iterator[Advice]:
         plain, sent, packed, repeated = self._plain, self._produced, self._packed, self._repeated
         if plain:
-            text = f"{plain.count} batches were produced without idempotence: a retry may write them twice"
+            what = "A batch was" if plain.count == 1 else f"{plain.count} batches were"
+            text = f"{what} produced without idempotence: a retry may write it twice"
             yield Advice("not_idempotent", "info", text, plain.first, {"count": plain.count})
         if sent and sent.count >= _MANY and sent.more.get("single", 0) >= _MOSTLY * sent.count:
             text = f"{sent.more['single']} of {sent.count} batches hold one message: batching would save work"
@@ -173,7 +182,8 @@ class Watch:
             text = f"Compression saves nothing in {packed.count} batches"
             yield Advice("useless_compression", "info", text, packed.first, {"count": packed.count, **packed.more})
         if repeated:
-            text = f"{repeated.count} batches were sent again with the sequence number of the one before"
+            what = "A batch was" if repeated.count == 1 else f"{repeated.count} batches were"
+            text = f"{what} sent again with the sequence number of the one before"
             yield Advice("duplicate_sequence", "warning", text, repeated.first, {"count": repeated.count})
 
 

@@ -247,6 +247,8 @@ class KafkaConversation(Conversation):
                     outcome = "unknown"
                 elif base < 0:
                     base = None
+            if code and self.watch is not None:
+                self.watch.refused(topic, partition, seen)
             self.emit.batches(PRODUCED, call, topic, partition, seen, outcome, base)
 
     # --- responses ---

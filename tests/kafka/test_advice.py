@@ -66,6 +66,12 @@ def test_a_batch_that_is_sent_again_is_told() -> None:
     assert found["duplicate_sequence"]["count"] == 1
 
 
+def test_a_refused_batch_may_be_sent_again() -> None:
+    one = batch(TWO, producer=(5, 0, 0))
+    script = [(CLIENT, produce(1, {("t", 0): one})), (SERVER, produced(1, [("t", 0, 3, -1)]))]
+    assert "duplicate_sequence" not in advice([*script, *sent([one])])
+
+
 def join(correlation_id: int, generation: int) -> list[tuple[int, bytes]]:
     body = text("group") + struct.pack(">i", 1000) + text("me") + text("consumer") + struct.pack(">i", 0)
     answer = struct.pack(">hi", 0, generation) + text("range") + text("me") + text("me") + struct.pack(">i", 0)
