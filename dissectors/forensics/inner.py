@@ -8,7 +8,7 @@ from dissectors.sink import Suspect
 from dissectors.wire.codec_sums import BAD, OK, Sum, sums
 
 LIMIT = 16 << 20  # bytes that a batch may become when it is decompressed to be checked
-_CONTENT = ("gzip crc32", "lz4 content", "zstd content")  # these cover every byte of the content
+_CONTENT = ("gzip crc32", "lz4 content", "zstd content", "snappy chunk")  # these cover every byte of the content
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 

@@ -56,6 +56,11 @@ class Segment(NamedTuple):
     def end(self) -> int:
         return self.start + len(self.payload)
 
+    @property
+    def missing(self) -> int:
+        """Bytes of the payload that the capture cut off."""
+        return max(0, self.where.size - len(self.payload))
+
 
 @dataclass
 class Carriers:

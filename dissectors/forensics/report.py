@@ -197,7 +197,7 @@ def extract(case: Case, number: int, folder: Path) -> list[Path]:
         written.append(_write(folder / f"{number:03}-corrected.bin", case.corrected))
     links = {segment.link for segment in case.segments}
     for link in sorted(links):
-        packets = [(s.time, s.packet) for s in case.segments if s.link == link]
+        packets = [(s.time, s.packet, s.missing) for s in case.segments if s.link == link]
         suffix = "" if len(links) == 1 else f"-link{link}"
         written.append(_write(folder / f"{number:03}-packets{suffix}.pcap", _pcap(link, packets)))
     return written
@@ -208,9 +208,10 @@ def _write(path: Path, data: bytes) -> Path:
     return path
 
 
-def _pcap(link: int, packets: Sequence[tuple[int, bytes]]) -> bytes:
-    """A pcap file with nanosecond times."""
+def _pcap(link: int, packets: Sequence[tuple[int, bytes, int]]) -> bytes:
+    """A pcap file with nanosecond times. packets: time, bytes captured, bytes that the capture had cut off."""
     out = [struct.pack("<IHHiIII", _PCAP_NS, 2, 4, 0, 0, _SNAPLEN, link)]
-    for time, packet in packets:
-        out.append(struct.pack("<IIII", *divmod(time, 1_000_000_000), len(packet), len(packet)) + packet)
+    for time, packet, missing in packets:
+        head = struct.pack("<IIII", *divmod(time, 1_000_000_000), len(packet), len(packet) + missing)
+        out.append(head + packet)
     return b"".join(out)

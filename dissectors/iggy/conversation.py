@@ -128,14 +128,16 @@ class IggyConversation(Conversation):
         read = self.calls.body(layouts.REQUEST, code, frame, frame.start + frames.PREFIX)
         call = self.calls.request(frame, code, self.calls.api(code), read)
         self.calls.send(call, read, frame)
-        self._resolved()
+        if self.calls.pairing.resolved:
+            self._resolved()
 
     def _answer(self, frame: Frame, lost: int) -> None:
         status, length = legacy(frame)
         answer = Answer(frame.order, frame.first_ns, status, length)
         answer.frame = frame
         judged, call = self.calls.pair(answer, lost)
-        self._resolved()
+        if self.calls.pairing.resolved:
+            self._resolved()
         if judged == HELD:
             answer.frame = _alone(frame)
         elif judged == PAIRED and call is not None:

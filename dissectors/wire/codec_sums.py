@@ -3,7 +3,7 @@
     gzip    crc32 and size of the content, at the end of each member (RFC 1952)
     lz4     header: second byte of an XXH32; blocks and content: XXH32, where the frame's flags say so
     zstd    content: the low half of an XXH64, where the frame's flags say so (RFC 8878)
-    xerial  no checksum; its chunks must add up
+    snappy  of its framing format: a masked CRC32C of each chunk's content; of xerial's: none, but chunks must add up
 
 What does not decompress has no content to compare: such a checksum is `unverifiable`. Only the first MOST are told.
 """
@@ -21,6 +21,7 @@ from typing import NamedTuple
 OK, BAD, UNVERIFIABLE, ABSENT = "ok", "bad", "unverifiable", "absent"
 MOST = 16  # checksums of one batch
 _XERIAL = b"\x82SNAPPY\x00"
+_FRAMED = b"\xff\x06\x00\x00sNaPpY"
 _LZ4_MAGIC, _ZSTD_MAGIC = 0x184D2204, 0xFD2FB528
 _LZ4_BLOCKS = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
 _LZ4_REACH = 1 << 16  # bytes before it that a block may refer to
@@ -29,7 +30,7 @@ _LZ4_REACH = 1 << 16  # bytes before it that a block may refer to
 class Sum(NamedTuple):
     """One checksum."""
 
-    name: str  # gzip crc32, gzip size, lz4 header, lz4 block, lz4 content, zstd content, xerial chunks
+    name: str  # gzip crc32, gzip size, lz4 header, lz4 block, lz4 content, zstd content, snappy chunk, xerial chunks
     stored: int | None
     computed: int | None  # None where it cannot be computed
     verdict: str
@@ -59,6 +60,8 @@ def carried(codec: str, data: bytes | memoryview) -> dict[str, bool]:
         return {"lz4 header": True, "lz4 block": bool(data[4] & 16), "lz4 content": bool(data[4] & 4)}
     if codec == "zstd" and len(data) > 4:
         return {"zstd content": bool(data[4] & 4)}
+    if codec == "snappy":
+        return {"snappy chunk": bytes(data[: len(_FRAMED)]) == _FRAMED}
     return {}
 
 
@@ -175,12 +178,34 @@ def _zstd(data: bytes, limit: int) -> Iterator[Sum]:
 
 
 def _snappy(data: bytes, limit: int) -> Iterator[Sum]:
+    if data[: len(_FRAMED)] == _FRAMED:
+        yield from _snappy_framed(data, limit)
     if data[:8] != _XERIAL:
         return
     at = 16
     while at < len(data):
         at += 4 + int.from_bytes(data[at : at + 4], "big")
     yield Sum("xerial chunks", None, None, OK if at == len(data) else BAD)
+
+
+def _snappy_framed(data: bytes, limit: int) -> Iterator[Sum]:
+    """Chunks: type, 3 bytes length, content; of types 0 (compressed) and 1 a masked CRC32C stands in front."""
+    import crc32c
+
+    from dissectors.wire.codecs import CodecError, decompress
+
+    at = 0
+    while at + 8 <= len(data):
+        kind, size = data[at], int.from_bytes(data[at + 1 : at + 4], "little")
+        chunk, at = data[at + 4 : at + 4 + size], at + 4 + size
+        if kind > 1:
+            continue
+        computed: int | None = None
+        with contextlib.suppress(CodecError):
+            content = chunk[4:] if kind else decompress("snappy", chunk[4:], limit=limit)
+            crc = crc32c.crc32c(content)
+            computed = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+        yield _compared("snappy chunk", int.from_bytes(chunk[:4], "little"), computed)
 
 
 _READERS: dict[str, Callable[[bytes, int], Iterator[Sum]]] = {

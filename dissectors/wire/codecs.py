@@ -2,7 +2,8 @@
 
     gzip       RFC 1952, one or more members
     zlib       RFC 1950, one stream; Pulsar's Java clients flush it, but never end it
-    snappy     the raw format, or the block framing of snappy-java ("xerial"), told apart by content
+    snappy     the raw format, the block framing of snappy-java ("xerial"), or snappy's own framing format, as Pulsar's
+               Rust client writes it; told apart by content
     lz4        LZ4 frames, one or more; also with the wrong header checksum of Kafka's message format 0
     lz4-block  one bare LZ4 block; it does not know its size, so `size` must be given
     zstd       RFC 8878, one or more frames, with or without a content size
@@ -113,9 +114,19 @@ _XERIAL_HEADER = 16  # the magic, a version and the oldest compatible version, 4
 _SNAPPY_RATIO = 22  # its best element is a copy: 3 bytes of input for 64 of output
 
 
+_FRAMED = b"\xff\x06\x00\x00sNaPpY"  # no raw snappy: its second element would be a copy from before the start
+_PACKED, _PLAIN, _SKIP = 0x00, 0x01, 0x80  # chunks of the framing format; _SKIP and above may be skipped
+
+
 def _snappy(data: _Data, limit: int) -> bytes:
-    if data[:8] != _XERIAL:
-        return _snappy_block(data, limit)
+    if data[:8] == _XERIAL:
+        return _snappy_xerial(data, limit)
+    if data[: len(_FRAMED)] == _FRAMED:
+        return _snappy_framed(data, limit)
+    return _snappy_block(data, limit)
+
+
+def _snappy_xerial(data: _Data, limit: int) -> bytes:
     parts = []
     view, at = memoryview(data), 0
     while at < len(view):
@@ -132,6 +143,36 @@ def _snappy(data: _Data, limit: int) -> bytes:
         parts.append(part)
         limit -= len(part)
         at += size
+    return b"".join(parts)
+
+
+def _snappy_framed(data: _Data, limit: int) -> bytes:
+    """Chunks: type, 3 bytes length, content; that of data begins with a masked CRC32C of what it holds.
+
+    Source: google/snappy, framing_format.txt.
+    """
+    import crc32c
+
+    parts = []
+    view, at = memoryview(data), 0
+    while at < len(view):
+        kind, size = view[at], int.from_bytes(view[at + 1 : at + 4], "little")
+        chunk = view[at + 4 : at + 4 + size]
+        if at + 4 > len(view) or len(chunk) < size:
+            _cut_short("snappy", len(view))
+        at += 4 + size
+        if kind >= _SKIP:
+            continue
+        if kind > _PLAIN or size < 4:
+            _damaged("snappy", f"a chunk of type {kind} with {size} bytes")
+        part = _snappy_block(chunk[4:], limit) if kind == _PACKED else bytes(chunk[4:])
+        if len(part) > limit:
+            _too_large("snappy", len(part), limit)
+        found = crc32c.crc32c(part)
+        if ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF != int.from_bytes(chunk[:4], "little"):
+            _damaged("snappy", "the checksum of a chunk is wrong")
+        parts.append(part)
+        limit -= len(part)
     return b"".join(parts)
 
 

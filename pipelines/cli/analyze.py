@@ -44,7 +44,8 @@ def analyze(
 ) -> None:
     """Records, tables and a report from captures, on Spark.
 
-    Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, and OUT/report.html; prints the tables.
+    Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, OUT/forensics.jsonl (one object a bad checksum) and
+    OUT/report.html; prints the tables.
     """
     options = common.options(
         site=site,

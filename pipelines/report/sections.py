@@ -383,8 +383,7 @@ def forensics(analysis: Analysis) -> Html:
     if len(analysis.cases) > len(shown):
         told = f"The first {len(shown)} of {len(analysis.cases)}. All of them: "
         rest = tag("p", told, tag("code", CASES_FILE), class_="note")
-    none = tag("p", "No checksum is wrong.", class_="empty") if not shown else None
-    return _section("forensics", "Forensics", lead, none, *(cases.card(case) for case in shown), rest)
+    return _section("forensics", "Forensics", lead, *(cases.card(case) for case in shown), rest)
 
 
 def delivery(analysis: Analysis) -> Html:

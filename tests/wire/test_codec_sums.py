@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 
+import cramjam
 import lz4.frame
 import pytest
 import xxhash
@@ -76,6 +77,16 @@ def test_content_that_does_not_decompress_cannot_be_compared() -> None:
 
 def test_content_above_the_limit_is_not_looked_at() -> None:
     assert {one.verdict for one in sums("gzip", gzip.compress(bytes(LIMIT + 1)), LIMIT)} == {"unverifiable"}
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_chunks_of_snappys_framing_format_carry_checksums(wrong: bool) -> None:
+    data = bytearray(cramjam.snappy.compress(TEXT))
+    if wrong:
+        data[14] ^= 1  # behind the stream's mark and the chunk's head: the chunk's checksum
+    assert [(one.name, one.verdict) for one in sums("snappy", bytes(data), LIMIT)] == [
+        ("snappy chunk", "bad" if wrong else "ok")
+    ]
 
 
 @given(st.sampled_from(sorted(MAKERS)), st.data())

@@ -32,6 +32,11 @@ def xerial(data: bytes, block: int = 32 * 1024) -> bytes:
     return b"".join(out)
 
 
+def framed(data: bytes) -> bytes:
+    """Snappy's own framing format; the library writes no header where there is no data."""
+    return bytes(cramjam.snappy.compress(data)) or b"\xff\x06\x00\x00sNaPpY"
+
+
 def kafka_magic_0(data: bytes) -> bytes:
     """An LZ4 frame whose header checksum takes in the magic, as old Kafka clients wrote it."""
     frame = bytearray(lz4.frame.compress(data, store_size=False))
@@ -60,6 +65,7 @@ FORMS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "zlib without an end": ("zlib", zlib_flushed),
     "raw snappy": ("snappy", lambda data: bytes(cramjam.snappy.compress_raw(data))),
     "xerial snappy": ("snappy", xerial),
+    "framed snappy": ("snappy", framed),
     "lz4": ("lz4", lambda data: lz4.frame.compress(data, store_size=False)),
     "lz4 with a content size": ("lz4", lambda data: lz4.frame.compress(data, store_size=True)),
     "lz4 with checksums": ("lz4", lambda data: lz4.frame.compress(data, content_checksum=True, block_checksum=True)),
@@ -180,6 +186,20 @@ def test_old_kafkas_lz4_header_is_read_and_other_wrong_checksums_are_not() -> No
     frame[6] ^= 1
     with pytest.raises(CodecError):
         decompress("lz4", bytes(frame), limit=LIMIT)
+
+
+def test_a_chunk_of_framed_snappy_is_compared_with_its_checksum() -> None:
+    chunks = bytearray(framed(b"hello hello hello hello"))
+    chunks[15] ^= 1  # behind the stream's name (10 bytes) and the chunk's head (4)
+    with pytest.raises(CodecError, match="checksum of a chunk"):
+        decompress("snappy", bytes(chunks), limit=LIMIT)
+
+
+def test_a_chunk_of_framed_snappy_that_must_not_be_skipped_is_an_error() -> None:
+    reserved, padding = b"\x02\x01\0\0x", b"\xfe\x01\0\0x"
+    assert decompress("snappy", framed(b"a") + padding, limit=LIMIT) == b"a"
+    with pytest.raises(CodecError, match="type 2"):
+        decompress("snappy", framed(b"a") + reserved, limit=LIMIT)
 
 
 def test_frames_to_skip_are_skipped() -> None:
