@@ -11,7 +11,7 @@ to `advance`, which keeps the order of frames also then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -64,17 +64,18 @@ class Frames(Generic[Talk]):
     def __len__(self) -> int:
         return len(self.start)
 
-    def frame(self, i: int) -> Frame:
-        """One of them, over its connection's own bytes."""
-        lane = self._lanes[self._lane[i]]
-        shift = lane.pos - lane.at
-        start, end = int(self.start[i]), int(self.end[i])
-        values = (
-            lane.direction, self.talks[lane.talk].inboxes[lane.direction].buf, start + shift, end + shift, end - start,
-            end + shift, start - lane.at + lane.offset, int(self.order[i]), int(self.first_ns[i]),
-            int(self.last_ns[i]), int(self.place[i]), bool(self.resent[i]),
-        )  # fmt: skip
-        return _new(Frame, values)
+    def each(self, which: Ints) -> Iterator[Frame]:
+        """Some of them one by one, each over its connection's own bytes."""
+        columns = (self._lane, self.start, self.end, self.order, self.first_ns, self.last_ns, self.place, self.resent)
+        for n, start, end, order, first_ns, last_ns, place, resent in zip(
+            *(column[which].tolist() for column in columns), strict=True
+        ):
+            talk, direction, at, pos, offset = self._lanes[n]
+            buf, shift = self.talks[talk].inboxes[direction].buf, pos - at
+            stop = end + shift
+            values = (direction, buf, start + shift, stop, end - start, stop, start - at + offset, order, first_ns,
+                      last_ns, place, resent)  # fmt: skip
+            yield _new(Frame, values)
 
 
 def cut(talks: Sequence[Talk], measure: Measure) -> tuple[Frames[Talk], list[Talk]]:

@@ -321,8 +321,11 @@ class _Exchanges:
     def _one_by_one(self) -> None:
         """Hand the frames that are not regular to their conversations, in order."""
         calls: dict[int, Call] = {}
-        for i in np.flatnonzero(~self.regular).tolist():
-            talk, frame, partner = self.talks[self.frames.talk[i]], self.frames.frame(i), int(self.partner[i])
+        cold = np.flatnonzero(~self.regular)
+        columns = (cold, self.frames.talk[cold], self.partner[cold])
+        each = zip(*(column.tolist() for column in columns), self.frames.each(cold), strict=True)
+        for i, t, partner, frame in each:
+            talk = self.talks[t]
             if partner < 0:
                 talk.on_frame(frame)
             elif i < partner:
