@@ -160,9 +160,14 @@ def units(data: bytes, start: int, size: int, known: int, limit: int, *, lenient
                 raise BatchError(start, f"{end - start} bytes are left, too few for a batch")
             return
         _, length, magic = _HEAD.unpack_from(data, start)
-        if length < SMALLEST.get(magic, 1 << 31):
-            raise BatchError(start, f"magic {magic} and length {length} are no batch")
         stop = start + _KEEPS_LENGTH + length
+        if length < SMALLEST.get(magic, 1 << 31):
+            magic_was = _magic_before_damage(data, start, length, min(end, known))
+            if magic_was is None:
+                raise BatchError(start, f"magic {magic} and length {length} are no batch")
+            yield _message(data, start, stop, known, limit, magic_was)
+            start = stop
+            continue
         if stop > end:
             if lenient:
                 return
@@ -174,7 +179,7 @@ def units(data: bytes, start: int, size: int, known: int, limit: int, *, lenient
         else:
             if start + 18 + 8 * magic > known:
                 return
-            yield _message(data, start, stop, known, limit)
+            yield _message(data, start, stop, known, limit, magic)
         start = stop
 
 
@@ -223,8 +228,20 @@ def _batch(data: bytes, start: int, known: int) -> Unit:
     )
 
 
-def _message(data: bytes, start: int, stop: int, known: int, limit: int) -> Unit:
-    offset, _, crc, magic, attributes = MESSAGE.unpack_from(data, start)
+def _magic_before_damage(data: bytes, start: int, length: int, end: int) -> int | None:
+    """The magic with which the checksum of a message of the older formats is right: theirs covers that byte."""
+    stop = start + _KEEPS_LENGTH + length
+    if not SMALLEST[0] <= length <= end - start - _KEEPS_LENGTH:
+        return None
+    stored = int.from_bytes(data[start + 12 : start + 16], "big")
+    for magic in (0, 1):
+        if length >= SMALLEST[magic] and compute(CRC32, bytes([magic]) + data[start + 17 : stop]) == stored:
+            return magic
+    return None
+
+
+def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: int) -> Unit:
+    offset, _, crc, _, attributes = MESSAGE.unpack_from(data, start)
     at = start + 18
     timestamp = NO_TIMESTAMP
     if magic == 1:

@@ -176,3 +176,13 @@ def test_a_decompression_bomb_is_refused() -> None:
         options=Options(tables=tuple(TABLES), limits=limits),
     )
     assert [f.kind for f in sink.findings] == ["decompress_failed"]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flip_in_the_magic_of_an_old_message_is_a_bad_checksum(magic: int, bit: int) -> None:
+    data = bytearray(message(7, b"some value", magic=magic))
+    data[16] ^= 1 << bit
+    sink = consumed(bytes(data) + message(8, b"good", magic=magic))
+    assert [(b.verdict, b.base_offset) for b in sink.batches] == [("bad", 7), ("ok", 8)]
+    assert [f.kind for f in sink.findings if f.severity == "error"] == ["bad_checksum"]
