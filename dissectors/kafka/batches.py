@@ -147,11 +147,14 @@ def count_single(octets: npt.NDArray[np.uint8], start: Ints, size: Ints) -> Ints
     return np.where(single, records, -1)
 
 
-def units(data: bytes, start: int, size: int, known: int, limit: int, *, lenient: bool) -> Iterator[Unit]:
+def units(
+    data: bytes, start: int, size: int, known: int, limit: int, *, lenient: bool, old: int | None = None
+) -> Iterator[Unit]:
     """The batches of a record set data[start:start+size], of which everything before `known` was captured.
 
-    With `lenient` the last one may be cut short, as in a Fetch, and is left out. Raises BatchError where something is
-    no batch.
+    With `lenient` the last one may be cut short, as in a Fetch, and is left out. `old`: the magic, 0 or 1, that is
+    expected; what announces another that does not exist is a message of this one, broken. Raises BatchError where
+    something is no batch.
     """
     end = start + size
     while start < end:
@@ -162,7 +165,7 @@ def units(data: bytes, start: int, size: int, known: int, limit: int, *, lenient
         _, length, magic = _HEAD.unpack_from(data, start)
         stop = start + _KEEPS_LENGTH + length
         if length < SMALLEST.get(magic, 1 << 31):
-            magic_was = _magic_before_damage(data, start, length, min(end, known))
+            magic_was = _magic_before_damage(data, start, length, min(end, known), old)
             if magic_was is None:
                 raise BatchError(start, f"magic {magic} and length {length} are no batch")
             yield _message(data, start, stop, known, limit, magic_was)
@@ -228,8 +231,8 @@ def _batch(data: bytes, start: int, known: int) -> Unit:
     )
 
 
-def _magic_before_damage(data: bytes, start: int, length: int, end: int) -> int | None:
-    """The magic with which the checksum of a message of the older formats is right: theirs covers that byte."""
+def _magic_before_damage(data: bytes, start: int, length: int, end: int, old: int | None) -> int | None:
+    """The magic, 0 or 1, with which a message's checksum is right, for theirs covers that byte; else `old`."""
     stop = start + _KEEPS_LENGTH + length
     if not SMALLEST[0] <= length <= end - start - _KEEPS_LENGTH:
         return None
@@ -237,7 +240,13 @@ def _magic_before_damage(data: bytes, start: int, length: int, end: int) -> int 
     for magic in (0, 1):
         if length >= SMALLEST[magic] and compute(CRC32, bytes([magic]) + data[start + 17 : stop]) == stored:
             return magic
-    return None
+    return old if old is not None and length >= SMALLEST[old] else None
+
+
+def old_format(produce: bool, version: int) -> int | None:
+    """The magic of the messages that a Produce, or a Fetch, of some version carries, where it is an older one."""
+    newest = 2 if produce else 3
+    return None if version > newest else int(version >= 2)
 
 
 def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: int) -> Unit:

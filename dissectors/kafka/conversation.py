@@ -222,12 +222,13 @@ class KafkaConversation(Conversation):
         total = size = 0
         known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
         carried = []
+        old = batches.old_format(True, call.version) if call.version is not None else None
         for records in skim.sets:
             size += records.size
             if not self.emit.looks:
                 total += batches.count(frame.data, records.start, records.size, known, limit)[0]
                 continue
-            seen = self.emit.look(frame, records, lenient=False)
+            seen = self.emit.look(frame, records, lenient=False, old=old)
             total += sum(batch.unit.records or 0 for batch in seen)
             carried.append((records.topic, records.partition, seen))
             if self.watch is not None:
@@ -377,11 +378,12 @@ class KafkaConversation(Conversation):
         role = REPLICATE if said.key == FETCH_SNAPSHOT or (replica is not None and replica >= 0) else CONSUME
         total, newest = 0, batches.NO_TIMESTAMP
         known = min(frame.known, frame.end)
+        old = batches.old_format(False, said.version) if said.key == FETCH else None
         for records in skim.sets:
             if records.topic in _METADATA_LOG:
                 self.emit.learn_from_log(frame, records)
             if self.emit.looks:
-                seen = self.emit.look(frame, records, lenient=True)
+                seen = self.emit.look(frame, records, lenient=True, old=old)
                 if self.watch is not None:
                     self.watch.batches(frame, role, records.topic, records.partition, seen)
                 self.emit.batches(role, call, records.topic, records.partition, seen, "ok", None)

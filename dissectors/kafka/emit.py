@@ -182,12 +182,15 @@ class Emitter:
 
     # --- batches ---
 
-    def look(self, frame: Frame, records: RecordSet, *, lenient: bool) -> list[Seen]:
-        """The batches of a record set, with their checksums' verdicts; what is wrong becomes a finding."""
+    def look(self, frame: Frame, records: RecordSet, *, lenient: bool, old: int | None = None) -> list[Seen]:
+        """The batches of a record set, with their checksums' verdicts; what is wrong becomes a finding.
+
+        lenient, old: as `batches.units` has them.
+        """
         seen = []
         data, known = frame.data, min(frame.known, frame.end)
         try:
-            for unit in batches.units(data, records.start, records.size, known, self.limit, lenient=lenient):
+            for unit in batches.units(data, records.start, records.size, known, self.limit, lenient=lenient, old=old):
                 seen.append(self._seen(frame, records, unit))
         except BatchError as trouble:
             if frame.complete:

@@ -17,7 +17,7 @@ from dissectors.kafka.messages import RecordError, entries
 from dissectors.options import Options
 from dissectors.records import TABLES
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
-from tests.kafka.wire import batch, fetch, fetched, message, produce, produced, record, wrapper
+from tests.kafka.wire import batch, fetch, fetched, message, produce, produced, record, request, response, wrapper
 
 LIMIT = 1 << 20
 THREE = [record(i, b"k%d" % i, b"v" * i, [(b"h", b"x"), (b"n", None)]) for i in range(3)]
@@ -186,3 +186,22 @@ def test_a_flip_in_the_magic_of_an_old_message_is_a_bad_checksum(magic: int, bit
     sink = consumed(bytes(data) + message(8, b"good", magic=magic))
     assert [(b.verdict, b.base_offset) for b in sink.batches] == [("bad", 7), ("ok", 8)]
     assert [f.kind for f in sink.findings if f.severity == "error"] == ["bad_checksum"]
+
+
+def test_an_old_message_with_a_broken_header_is_a_bad_checksum_where_no_newer_one_can_be() -> None:
+    data = bytearray(message(7, b"some value"))
+    data[16:20] = b"abcd"
+    script = [(CLIENT, fetch(1, [("t", [0])])), (SERVER, fetched(1, {("t", 0): bytes(data)}))]
+    new, _ = feed(PROTOCOL, script)
+    assert [f.kind for f in new.findings if f.severity == "error"] == ["malformed_frame"]
+    asked, answered = request(1, 2, 1, OLD_FETCH), response(1, 2, 1, old_fetched(bytes(data)))
+    old, _ = feed(PROTOCOL, [(CLIENT, asked), (SERVER, answered)])
+    assert [f.kind for f in old.findings if f.severity == "error"] == ["bad_checksum"]
+
+
+OLD_FETCH = struct.pack(">iiii", -1, 500, 1, 1) + b"\0\1t" + struct.pack(">iiqi", 1, 0, 0, 1 << 20)
+
+
+def old_fetched(records: bytes) -> bytes:
+    """A Fetch response of version 2."""
+    return struct.pack(">ii", 0, 1) + b"\0\1t" + struct.pack(">iihqi", 1, 0, 0, 1, len(records)) + records
