@@ -18,6 +18,7 @@ from dissectors.iggy.flight import ANY_LENGTH, Answer, Call, Entry, Ghost
 
 LEAST = 8  # bytes of an answer
 _READINGS = 256
+_SKIPPED = 1024  # requests whose answers one hole may have swallowed
 _HELD = 256  # answers
 _HELD_BYTES = 1 << 20  # of answers
 
@@ -48,12 +49,14 @@ class Alignment:
         """One more answer, after `lost` bytes of answers; False where it fits no reading, or too many are left."""
         self.held.append(answer)
         self._bytes += answer.length
+        if min(lost // LEAST, len(queue)) > _SKIPPED:
+            return False
         found: dict[Reading, None] = {}
         for reading in self.readings:
             for start in self._skip(queue, reading, answer, lost):
                 found.update(dict.fromkeys(self._step(queue, start, answer)))
-            if len(found) > _READINGS:
-                return False
+                if len(found) > _READINGS:
+                    return False
         self.readings = list(found)
         return bool(found) and len(self.held) <= _HELD and self._bytes <= _HELD_BYTES
 
@@ -81,7 +84,13 @@ class Alignment:
                 yield Reading(i, 0, reading.path) if i > reading.after else reading
             if isinstance(entry, Ghost) or self._fits(entry, _PAYLOAD):
                 open_ended = True
-            least += LEAST
+            if isinstance(entry, Ghost):
+                had = reading.ghosts if i == reading.after else 0
+                if least + LEAST <= lost:
+                    yield Reading(i, had + 1, reading.path)  # the hole swallowed some of its answers, not all
+                least += 0 if had or entry.had else LEAST
+            else:
+                least += LEAST
             if least > lost:
                 return
 

@@ -82,6 +82,8 @@ class IggyConversation(Conversation):
         self._ends[frame.direction] = frame.offset + frame.size
         if self._begun is None:
             self._begun = frame.first_ns
+        if lost and frame.direction == CLIENT:
+            self.calls.pairing.found(frame.order, lost)
         if self.framing == VSR:
             self.vsr.on_frame(frame, lost)
         elif frame.known - frame.start < frames.PREFIX:
@@ -96,7 +98,7 @@ class IggyConversation(Conversation):
         within = inbox.size > 0 and inbox.pos < len(inbox.buf)
         lost = gap.offset + gap.length - max(self._ends[direction], gap.offset)
         if direction == CLIENT and not within and lost > 0:
-            self.calls.pairing.hole(gap.order, lost)
+            self.calls.pairing.hole(gap.order)
 
     def on_close(self) -> None:
         calls = self.calls

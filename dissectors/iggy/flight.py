@@ -59,15 +59,23 @@ class Call:
         self.well_formed = True
 
 
+UNKNOWN = 1 << 30  # requests
+
+
 class Ghost:
     """Requests in a hole: at least one, at most `most` whose answers are still to come."""
 
     __slots__ = ("had", "most", "order")
 
-    def __init__(self, order: int, most: int) -> None:
+    def __init__(self, order: int) -> None:
         self.order = order
-        self.most = most
+        self.most = UNKNOWN  # until the next frame shows how long the hole is, with what had to be skipped behind it
         self.had = False  # an answer to one of them came
+
+    def bound(self, most: int) -> int:
+        """The hole held `most` requests; how many have their answers still to come."""
+        self.most = most - (UNKNOWN - self.most)
+        return self.most
 
 
 class Answer:

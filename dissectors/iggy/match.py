@@ -63,9 +63,12 @@ class Pairing:
         self.unread = 0  # eight-byte pieces of a refused body that may still be answered
         self.unseen = midstream  # answers may belong to requests before the capture
         self._last_ns = 0
+        self._order = 0  # of the last answer
 
     def call(self, call: Call) -> list[Call]:
         """A request; returns those that are given up for unanswered."""
+        if call.order < self._order and self.queue and isinstance(self.queue[-1], Ghost):
+            return [call]  # found late: its answer may have been taken for one to the hole
         given_up: list[Call] = []
         if call.first_ns - self._last_ns > QUIET_NS:
             if self.doubtful:
@@ -80,13 +83,21 @@ class Pairing:
         self.queue.append(call)
         return given_up
 
-    def hole(self, order: int, length: int) -> None:
-        """Requests were lost in a hole of `length` bytes."""
-        self.queue.append(Ghost(order, max(1, length // 8)))
+    def hole(self, order: int) -> None:
+        """Requests were lost."""
+        if not (self.queue and isinstance(self.queue[-1], Ghost)):
+            self.queue.append(Ghost(order))
+
+    def found(self, order: int, lost: int) -> None:
+        """The next request was found, `lost` bytes after the one before."""
+        tail = self.queue[-1] if self.queue else None
+        if isinstance(tail, Ghost) and order > self._order and tail.bound(max(1, lost // 8)) <= 0:
+            self.queue.pop()
 
     def answer(self, answer: Answer, lost: int) -> tuple[str, Call | None, list[Call]]:
         """An answer, after `lost` bytes of answers: how it is judged, its request, requests without an answer."""
         self._last_ns = max(self._last_ns, answer.first_ns)
+        self._order = answer.order
         head = self.queue[0] if self.queue else None
         unsettled = self.unread or self.doubtful or self.alignment
         if isinstance(head, Call) and not lost and not unsettled and self._is_for(head, answer):

@@ -44,7 +44,7 @@ def analyze(
 ) -> None:
     """Records, tables and a report from captures, on Spark.
 
-    Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, OUT/forensics.jsonl (one object a bad checksum) and
+    Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, OUT/forensics.jsonl (an object a bad checksum) and
     OUT/report.html; prints the tables.
     """
     options = common.options(

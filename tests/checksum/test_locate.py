@@ -49,6 +49,7 @@ def brute(kind: str, data: bytes, stored: int, count: int) -> list[tuple[int, ..
     return [bits for bits in choices if compute(kind, flip_bits(data, list(bits))) == stored]
 
 
+@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=3000), st.data())
 def test_a_single_bit_is_located_exactly(kind: str, data: bytes, draw: st.DataObject) -> None:
     bit = draw.draw(st.integers(0, 8 * len(data) - 1))
@@ -88,6 +89,7 @@ def test_a_single_bit_in_megabytes_costs_thousands_of_operations_not_millions(
     assert sum(work) <= 8 * size / 4096 + 4096 + 1
 
 
+@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=300), st.integers(0, 31))
 def test_a_flip_in_the_stored_checksum_is_told_apart(kind: str, data: bytes, bit: int) -> None:
     found = locate(kind, data, compute(kind, data) ^ 1 << bit)
@@ -113,6 +115,7 @@ def test_checksums_that_were_never_right_are_named(kind: str) -> None:
         assert words in found.note
 
 
+@settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=200), st.data())
 def test_two_bits_are_located(kind: str, data: bytes, draw: st.DataObject) -> None:
     bits = draw.draw(st.sets(st.integers(0, 8 * len(data) - 1), min_size=2, max_size=2))
@@ -143,6 +146,7 @@ def test_neighbouring_pairs_are_found_in_long_data(kind: str) -> None:
         assert sorted(8 * f.at + (f.bit or 0) for f in found.flips) == bits
 
 
+@settings(deadline=None)
 @given(KINDS, st.binary(min_size=20, max_size=400), st.data())
 def test_a_flip_in_data_and_one_in_the_checksum_are_found_together(kind: str, data: bytes, draw: st.DataObject) -> None:
     bit = draw.draw(st.integers(0, 8 * len(data) - 1))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dissectors.iggy import PROTOCOL
 from dissectors.iggy.flight import Answer, Call
 from dissectors.iggy.match import HELD, PAIRED, QUIET_NS, UNSURE, Pairing
@@ -69,6 +72,36 @@ def test_a_lost_request_in_a_pipeline_costs_no_answer_before_it() -> None:
     ]
 
 
+KINDS = {"send": (SEND, w.OK), "ping": (PING, w.OK), **{f"poll {p}": (poll(p), polled(p)) for p in (1, 2)}}
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.data())
+def test_whatever_is_lost_of_a_pipeline_no_answer_goes_to_another_request(data: st.DataObject) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=2, max_size=12))
+    first = data.draw(st.integers(0, len(kinds) - 1))
+    last = data.draw(st.integers(first, len(kinds) - 1))
+    asked_not = data.draw(st.sets(st.integers(0, len(kinds) - 1), max_size=2))
+    ask: Script = [(CLIENT, len(KINDS[k][0]) if i in asked_not else KINDS[k][0]) for i, k in enumerate(kinds)]
+    before, after = kinds[:first], kinds[last:]
+    lost = sum(len(KINDS[k][1]) for k in kinds[first:last])
+    reply: Script = [(SERVER, KINDS[k][1]) for k in before]
+    reply += [(SERVER, lost)] if lost else []
+    reply += [(SERVER, KINDS[k][1]) for k in after]
+    sink, _ = feed(PROTOCOL, [*LOGIN, *PIPELINED, *ask, *reply])
+    head = len(LOGIN) + len(PIPELINED)
+    answers = [*range(first), *range(last, len(kinds))]  # the requests whose answers were captured
+    places = [place for place, (_, what) in enumerate(reply) if isinstance(what, bytes)]
+    truth = {
+        head + i + 1: head + len(ask) + place + 1
+        for i, place in zip(answers, places, strict=True)
+        if i not in asked_not
+    }
+    for row in sink.exchanges:
+        if row.kind == "call" and (row.request_place or 0) > head:
+            assert truth[row.request_place or 0] == row.response_place
+
+
 # --- silence ---------------------------------------------------------------------------------------------------------
 
 
@@ -114,3 +147,12 @@ def test_silence_proves_nothing_where_bytes_are_missing_after_it() -> None:
     assert call is None
     pairing.close()
     assert [its for _, its in pairing.resolved] == [None] * len(pairing.resolved)
+
+
+def test_a_hole_among_very_many_requests_is_not_thought_through() -> None:
+    pairing = Pairing(lambda call, answer: True, lambda call, answer: True, 10_000, midstream=False)
+    pairing.pipelined = True
+    for order in range(5_000):
+        pairing.call(asked(order, order))
+    assert pairing.answer(Answer(10_000, 10_000, 0, 0), 1 << 30)[0] == UNSURE
+    assert not pairing.queue
