@@ -21,6 +21,7 @@ FLOORS = (
     ("dissectors.tls",),
     ("dissectors.checksum",),
     ("dissectors.conversation",),
+    ("dissectors.stretch",),
     ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy"),
     ("dissectors.protocols",),
     ("dissectors.session",),

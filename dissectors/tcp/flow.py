@@ -313,6 +313,12 @@ class Flow:
     def finish(self, limits: Limits) -> None:
         """No packet will come: give up what is missing and deliver the rest."""
         self.release(limits, self.last_time, self.last_place, self.last_arrival + 1, force=True)
+        for half in self.halves:
+            missing = max(half.fin, half.acked) - half.next
+            if half.started and missing > 0:  # the last bytes: nothing came behind them but a FIN or acknowledgements
+                order = self._order(self.last_arrival + 1)
+                half.skip(missing, "not captured", order, self.last_place, self.last_time)
+        self.release(limits, self.last_time, self.last_place, self.last_arrival + 1)
 
     def take(self) -> tuple[list[Chunk | Gap], list[Chunk | Gap]]:
         """What was delivered since the last call, per direction."""

@@ -243,6 +243,15 @@ def test_a_fin_sent_again_is_a_retransmission(tmp_path: Path) -> None:
     assert (half.retransmissions, half.retransmitted_bytes) == (1, 0)
 
 
+def test_the_last_bytes_before_a_fin_that_were_not_captured_are_a_hole(tmp_path: Path) -> None:
+    talk = Talk().send(CLIENT, b"one").send(CLIENT, b"lost").send(SERVER, b"", ACK).send(CLIENT, b"", ACK | FIN)
+    talk.send(SERVER, b"", ACK | FIN).send(CLIENT, b"", ACK)
+    del talk.packets[4]
+    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    assert (data, gaps) == (b"one", [(3, 4)])
+    assert flow.finished
+
+
 def test_data_after_a_reset_is_still_delivered(tmp_path: Path) -> None:
     talk = Talk().send(CLIENT, b"abc").send(SERVER, b"", RST | ACK).send(CLIENT, b"def")
     data, _, flow = the_stream(tmp_path, talk.packets)
