@@ -122,6 +122,8 @@ class Tracker:
                 return False
             if a < b and c.seq[c.packets[direction][a]] != half.expect:
                 return False
+            if a < b and half.signatures and half.signatures[-1] == c.signatures[direction][a]:
+                return False  # a copy of the last packet of the block before
         for direction, half in enumerate(flow.halves):
             # the columns compare with the packet before in the other direction; without one, the state knows
             a, b = spans[direction]

@@ -337,6 +337,16 @@ def told(flow: Flow) -> tuple[object, ...]:
     return flow.ends, flow.incarnation, sides, [o[1:] for o in sorted(orders)], flow.packets, flow.first_time
 
 
+def test_an_acknowledgement_captured_twice_is_a_duplicate_wherever_the_capture_is_cut(tmp_path: Path) -> None:
+    talk = Talk(handshake=False)
+    for _ in range(6):
+        talk.send(CLIENT, b"", ACK)
+    packets = [*talk.packets[:3], *talk.packets[2:]]
+    for block_bytes in (10_000, 245):
+        (flow,) = track(tmp_path, packets, block_bytes=block_bytes)
+        assert flow.halves[client_half(flow)].duplicates == 1
+
+
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=mistreated(), block_bytes=st.integers(60, 2000))
 def test_streams_do_not_depend_on_blocks_nor_on_the_path_taken(
