@@ -5,6 +5,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
+# Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew.
+COMPILE := $(BIN)/python -m compileall -q dissectors pipelines pyspark_pcap
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint format docs bench
 
@@ -42,8 +45,10 @@ $(BIN)/python:
 
 $(VENV)/.run: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]'
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,test]'
+	@$(COMPILE)
 	@touch $@ $(VENV)/.run
