@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from dissectors.capture.block import VIA, address
@@ -22,6 +23,7 @@ CERTAIN = 0.9
 LIKELY = 0.5
 _NO_BYTES = (bytearray(), bytearray())  # of a session that knows its protocol
 _NO_NOTES: tuple[list[Resent], list[Resent]] = ([], [])
+_HINTED = itemgetter(0)
 HINTED = 0.1  # enough where the port is one of the protocol's own
 
 Events = tuple[list[Chunk | Gap], list[Chunk | Gap]]  # of direction 0 and 1
@@ -210,20 +212,15 @@ class Session:
     def _best(self, final: bool) -> tuple[Protocol | None, int] | None:
         """(protocol or None, client's direction), or None while more bytes could tell."""
         best: tuple[float, bool, Protocol, int] | None = None
-        for direction in (0, 1) if self._client is None else (self._client,):
+        halves = self.flow.halves
+        midstream = self._headless or not (halves[0].syn or halves[1].syn)
+        for hinted, direction, protocol in self._candidates():
             client, server = bytes(self._prefix[direction]), bytes(self._prefix[1 - direction])
-            for protocol in self._protocols:
-                started = self.flow.halves[direction].syn or self.flow.halves[1 - direction].syn
-                midstream = self._headless or not started
-                confidence = protocol.recognise(client, server, midstream)
-                if confidence >= CERTAIN and not midstream:
-                    return (
-                        protocol,
-                        direction,
-                    )  # the first bytes of a connection leave no doubt; a search in mid-stream may
-                hinted = self.flow.ends[5 - 3 * direction] in protocol.ports
-                if confidence > 0 and (best is None or (confidence, hinted) > best[:2]):
-                    best = (confidence, hinted, protocol, direction)
+            confidence = protocol.recognise(client, server, midstream)
+            if confidence >= CERTAIN and (hinted or not midstream):
+                return protocol, direction  # the first bytes of a connection leave no doubt; a search in mid-stream may
+            if confidence > 0 and (best is None or (confidence, hinted) > best[:2]):
+                best = (confidence, hinted, protocol, direction)
         if best is None:
             seen = self._prefix[0] or self._prefix[1]
             return (None, self._guess_client()) if seen or final else None
@@ -236,6 +233,14 @@ class Session:
         if confidence >= LIKELY or (hinted and confidence >= HINTED):
             return protocol, direction
         return None, self._guess_client()
+
+    def _candidates(self) -> list[tuple[bool, int, Protocol]]:
+        """(whether the port is one of its own, the client's direction, protocol): those whose port it is first."""
+        directions = (0, 1) if self._client is None else (self._client,)
+        ports = self.flow.ends[5], self.flow.ends[2]  # that each direction sends to
+        every = [(ports[d] in protocol.ports, d, protocol) for d in directions for protocol in self._protocols]
+        every.sort(key=_HINTED, reverse=True)
+        return every
 
     def _settle(self, verdict: tuple[Protocol | None, int] | None) -> None:
         protocol, client = verdict or (None, self._guess_client())

@@ -4,7 +4,7 @@
 are whole, lie in the bytes at hand, and neither changes what the connection knows. Such exchanges are regular; they are
 matched, decoded and told here without an object each. Every other frame goes, in its order, to its conversation:
 
-    fetches                        they have sessions
+    share fetches, snapshots       they are rare, and have sessions of their own
     errors, unknown APIs, tags     rows of their own, findings
     acks=0, no answer at hand      they wait, or do not
     a connection whose answers do not follow its requests one by one
@@ -21,7 +21,7 @@ import numpy as np
 
 from dissectors.conversation import INVALID, MORE
 from dissectors.kafka import batches, lanes
-from dissectors.kafka.conversation import KafkaConversation
+from dissectors.kafka.conversation import METADATA_LOG, KafkaConversation
 from dissectors.kafka.decode import (
     API_VERSIONS,
     CONTROLLED_SHUTDOWN,
@@ -38,12 +38,14 @@ from dissectors.kafka.decode import (
 )
 from dissectors.kafka.frames import HEAD, HIGHEST_KEY, HIGHEST_VERSION
 from dissectors.kafka.match import Call
-from dissectors.kafka.skim import Topic
+from dissectors.kafka.sessions import Session, kept_waiting
+from dissectors.kafka.skim import Skim, Topic
 from dissectors.limits import KIB
 from dissectors.sink import Coded, Masked
 from dissectors.stretch import Bools, Frames, Ints, Measure, Octets, cut
 
-_STATEFUL = frozenset({FETCH, SHARE_FETCH, FETCH_SNAPSHOT, ENVELOPE})
+_RARE = frozenset({SHARE_FETCH, FETCH_SNAPSHOT, ENVELOPE})
+_CARRIERS = frozenset({PRODUCE, FETCH})
 _WATCHED = frozenset({OFFSET_COMMIT, JOIN_GROUP})  # somebody keeps count of them, for findings
 _NONE = -1  # in a column: no value
 _WORTH = 24  # fewer bodies of one message are as quick one by one
@@ -118,6 +120,9 @@ class _Exchanges:
         self.records = np.full(n, _NONE)
         self.payload = np.full(n, _NONE)
         self.throttle = np.full(n, _NONE)
+        self.long_poll = np.zeros(n, bool)
+        self.fetches: dict[int, Skim] = {}  # what regular fetches and their answers say
+        self.newest: dict[int, int] = {}  # latest timestamp in the answer to a fetch, ms
         self.text = Text()
         self.software: list[tuple[int, int, tuple[str | None, str | None]]] = []  # request, conversation, as told
 
@@ -128,7 +133,7 @@ class _Exchanges:
         for said, asked in groups:
             self._answers(said, asked[self.regular[asked]])
         self._meet()
-        self._one_by_one()
+        self._in_order()
         asked = np.flatnonzero(self.regular & self.frames.client)
         if len(asked):
             self._note(asked)
@@ -147,7 +152,7 @@ class _Exchanges:
         groups = []
         for value in np.unique(code).tolist():
             said, which = spoken(value >> 16, value & 0xFFFF), asked[code == value]
-            if not said.known or not said.has_client_id or said.key in _STATEFUL:
+            if not said.known or not said.has_client_id or said.key in _RARE:
                 continue
             if said.key != PRODUCE and talk.watch is not None and (said.removed or said.key in _WATCHED):
                 continue
@@ -155,7 +160,7 @@ class _Exchanges:
             self.regular[which] = True
             left = self._walk_requests(said, which, at)
             self._skim_requests(said, which[left], at[left])
-            if said.key == PRODUCE and talk.emit.looks:
+            if said.key in _CARRIERS and talk.emit.looks:
                 self.regular[which] = False
             groups.append((said, which))
         return groups
@@ -169,7 +174,7 @@ class _Exchanges:
 
     def _walk_requests(self, said: Spoken, which: Ints, at: Ints) -> Bools | slice:
         """Decode many at once; those that are left."""
-        plan = lanes.steps(f"{said.api}Request", said.version) if len(which) >= _WORTH else None
+        plan = _plan(said, "Request", len(which))
         if plan is None:
             return _ALL
         frames = self.frames
@@ -232,6 +237,9 @@ class _Exchanges:
             if not told.whole or told.names or self.silent[i]:
                 self.regular[i] = False
                 continue
+            if said.key == FETCH:
+                self.fetches[i] = told
+                continue
             self.topics[i] = told.topics
             self.partitions[i] = told.partitions
             if told.sets:
@@ -278,7 +286,9 @@ class _Exchanges:
 
     def _walk_answers(self, said: Spoken, answers: Ints, at: Ints) -> Bools | slice:
         """Decode many at once; those that are left."""
-        plan = lanes.steps(f"{said.api}Response", said.version) if len(answers) >= _WORTH else None
+        plan = (
+            lanes.steps(f"{said.api}Response", said.version) if len(answers) >= _WORTH and said.key != FETCH else None
+        )
         if plan is None:
             return _ALL
         frames = self.frames
@@ -306,32 +316,78 @@ class _Exchanges:
         columns = (answers, frames.talk[answers], at, frames.end[answers], frames.first_ns[answers])
         for i, t, start, stop, time in zip(*(column.tolist() for column in columns), strict=True):
             told = skim(buf, start, stop)
-            if not told.whole or told.faults or told.sets:
+            fetched = said.key == FETCH and all(each.topic not in METADATA_LOG for each in told.sets)
+            if not told.whole or told.faults or (told.sets and not fetched):
                 self.regular[i] = False
                 continue
-            self.topics[i] = told.topics
+            if fetched:
+                self._fetched(i, told, stop)
+            else:
+                self.topics[i] = told.topics
             self.partitions[i] = told.partitions
             if told.throttle_ms is not None:
                 self.throttle[i] = told.throttle_ms
             if told.names:
                 self.talks[t].emit.learn(told.names, time)
 
-    # --- the others ---
+    def _fetched(self, i: int, told: Skim, stop: int) -> None:
+        """Count what the answer to a fetch brings."""
+        limit = self.talks[0].options.limits.decompressed_bytes
+        counts = [batches.count(self.frames.buf, each.start, each.size, stop, limit) for each in told.sets]
+        asked = self.partner[i]
+        self.records[asked] = sum(count for count, _ in counts)
+        self.payload[asked] = sum(each.size for each in told.sets)
+        self.newest[i] = max((newest for _, newest in counts), default=batches.NO_TIMESTAMP)
+        self.fetches[i] = told
 
-    def _one_by_one(self) -> None:
-        """Hand the frames that are not regular to their conversations, in order."""
+    # --- in order ---
+
+    def _in_order(self) -> None:
+        """Fetches change the sessions of their connections, in order with the frames that are not regular."""
         calls: dict[int, Call] = {}
-        cold = np.flatnonzero(~self.regular)
-        columns = (cold, self.frames.talk[cold], self.partner[cold])
-        each = zip(*(column.tolist() for column in columns), self.frames.each(cold), strict=True)
-        for i, t, partner, frame in each:
+        sessions: dict[int, Session | None] = {}
+        cold = ~self.regular
+        each = self.frames.each(np.flatnonzero(cold))
+        cold[list(self.fetches)] = True
+        which = np.flatnonzero(cold)
+        columns = (which, self.frames.talk[which], self.partner[which], self.regular[which])
+        for i, t, partner, regular in zip(*(column.tolist() for column in columns), strict=True):
             talk = self.talks[t]
+            if regular and i < partner:
+                sessions[i] = self._ask(i, talk)
+                continue
+            if regular:
+                self._answer(i, partner, talk, sessions.pop(partner))
+                continue
+            frame = next(each)
             if partner < 0:
                 talk.on_frame(frame)
             elif i < partner:
                 calls[i] = talk.ask(frame)
             else:
                 talk.answer(frame, calls.pop(partner))
+        self._learn_software()
+
+    def _ask(self, i: int, talk: KafkaConversation) -> Session | None:
+        """A fetch: what it fetches, by its session."""
+        told = self.fetches[i]
+        session = talk.sessions.request(told)
+        said = told if session is None else session
+        self.topics[i], self.partitions[i] = said.topics, said.partitions
+        return session
+
+    def _answer(self, i: int, asked: int, talk: KafkaConversation, session: Session | None) -> None:
+        """The answer to a fetch."""
+        told, values = self.fetches[i], self.fetches[asked].values
+        talk.sessions.answer(values, session, told.values.get("sessionId"), False)
+        if session is None:
+            self.topics[i] = told.topics
+        if not told.throttle_ms:
+            asked_ns, answered_ns = int(self.frames.last_ns[asked]), int(self.frames.first_ns[i])
+            self.long_poll[asked] = kept_waiting(values, asked_ns, answered_ns, self.payload[asked], self.newest[i])
+
+    def _learn_software(self) -> None:
+        """Who the clients say they are: the last that each said."""
         told = np.flatnonzero(~self.regular & self.frames.client & (self.key == API_VERSIONS))
         last = dict(zip(self.frames.talk[told].tolist(), told.tolist(), strict=True))
         for i, t, software in sorted(self.software):
@@ -357,7 +413,7 @@ class _Exchanges:
         for (t, k, v, n), count in Counter(zip(talk, key, version, size, strict=True)).items():
             self.talks[t].spoke(spoken(k, v), n, count)
         for t, i in zip(talk, self.correlation_id[asked].tolist(), strict=True):
-            self.talks[t].last_id = i
+            self.talks[t].last_id, self.talks[t].answered = i, True
 
     def _tell(self, asked: Ints) -> None:
         """The rows of regular exchanges."""
@@ -396,13 +452,18 @@ class _Exchanges:
             partitions=np.where(partitions, partitions, self.partitions[answers]),
             records=_known(self.records[asked]),
             payload_bytes=_known(self.payload[asked]),
-            long_poll=False,
+            long_poll=self.long_poll[asked],
             throttle_ms=_known(self.throttle[answers]),
             retransmitted=frames.resent[asked] | frames.resent[answers],
             complete=True,
             request_place=frames.place[asked],
             response_place=frames.place[answers],
         )
+
+
+def _plan(said: Spoken, kind: str, n: int) -> tuple[lanes.Step, ...] | None:
+    """How to walk `n` messages of one API and version at once; None where they are better skimmed one by one."""
+    return lanes.steps(f"{said.api}{kind}", said.version) if n >= _WORTH and said.key != FETCH else None
 
 
 class Text(dict[bytes, str]):

@@ -34,18 +34,16 @@ from dissectors.kafka.frames import Resync, measure_request, measure_response, p
 from dissectors.kafka.match import Call, Waiting
 from dissectors.kafka.orphans import Orphans, explain
 from dissectors.kafka.secrets import CLUSTER_METADATA
-from dissectors.kafka.sessions import Sessions
+from dissectors.kafka.sessions import Sessions, kept_waiting
 from dissectors.kafka.skim import Skim
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, Gap
 
-_NEVER_LATE = 10  # a Fetch answered within a tenth of the time that it allows was not kept waiting …
-_MS = 1_000_000  # … unless the newest record in the answer is younger than the request
 _SIZES = 1000  # how many lengths are remembered
 _CLIENTS = 100  # and how many client ids
-_METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
+METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
 _FETCHES = frozenset({FETCH, SHARE_FETCH})
 
 
@@ -57,7 +55,7 @@ class KafkaConversation(Conversation):
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.midstream = midstream  # requests may have been on their way when the capture began
-        self._answered = False  # whether an answer has been matched
+        self.answered = False  # whether an answer has been matched
         self.waiting = Waiting(options.limits.pending)
         self.sessions = Sessions()
         self.emit = Emitter(self)
@@ -269,14 +267,14 @@ class KafkaConversation(Conversation):
         for lost in passed:
             self._unanswered(lost, complete=False)
         if call is None:
-            if not self.orphans.hold(frame, correlation_id, self.midstream and not self._answered):
+            if not self.orphans.hold(frame, correlation_id, self.midstream and not self.answered):
                 self._tell_orphan(frame, correlation_id)
             return
         self.answer(frame, call)
 
     def answer(self, frame: Frame, call: Call) -> None:
         """The answer to a request."""
-        self._answered = True
+        self.answered = True
         said = call.spoken
         if said is None or not said.known:
             self.emit.exchange("call", call, frame)
@@ -342,7 +340,9 @@ class KafkaConversation(Conversation):
         long_poll = False
         if said.key in _FETCHES or said.key == FETCH_SNAPSHOT:
             records, payload, newest = self._fetched(frame, call, said, skim)
-            long_poll = not skim.throttle_ms and self._was_kept_waiting(frame, call, payload, newest)
+            long_poll = not skim.throttle_ms and kept_waiting(
+                call.values, call.last_ns, frame.first_ns, payload, newest
+            )
             if said.key == FETCH:
                 failed = bool(faults) and faults[0].scope == "request"
                 self.sessions.answer(call.values, call.session, skim.values.get("sessionId"), failed)
@@ -380,7 +380,7 @@ class KafkaConversation(Conversation):
         known = min(frame.known, frame.end)
         old = batches.old_format(False, said.version) if said.key == FETCH else None
         for records in skim.sets:
-            if records.topic in _METADATA_LOG:
+            if records.topic in METADATA_LOG:
                 self.emit.learn_from_log(frame, records)
             if self.emit.looks:
                 seen = self.emit.look(frame, records, lenient=True, old=old)
@@ -395,15 +395,6 @@ class KafkaConversation(Conversation):
                 total += n
                 newest = max(newest, latest)
         return total, sum(records.size for records in skim.sets), newest
-
-    def _was_kept_waiting(self, frame: Frame, call: Call, payload: int, newest: int) -> bool:
-        """Whether a fetch's answer was late because the request allowed the broker to wait for data."""
-        allowed = call.values.get("maxWaitMs") or 0  # of an orphan: not told
-        if allowed <= 0 or not call.values.get("minBytes"):
-            return False
-        if payload and newest * _MS >= call.last_ns:
-            return True
-        return (frame.first_ns - call.last_ns) * _NEVER_LATE >= allowed * _MS
 
     # --- both ---
 

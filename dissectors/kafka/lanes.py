@@ -20,6 +20,7 @@ from dissectors.kafka.writer import SIZES
 from dissectors.stretch import Bools, Ints, Octets
 
 KEPT = frozenset({"acks", "clientSoftwareName", "clientSoftwareVersion"})  # single values that are wanted here
+_STRIDES = 1024  # elements of one array that are stepped over at once
 _ROUNDS = 8  # elements of one array; beyond it a loop over frames is as quick
 _ID = 16  # bytes of a topic id
 _DEEP = 6  # structs in structs
@@ -30,6 +31,7 @@ class Step(NamedTuple):
 
     what: str
     size: int = 0  # of a value, of an element; bytes to step over
+    stride: int = 0  # of an element that ends with its tagged fields, where it has none
     compact: bool = False  # the length is a varint
     wide: bool = False  # … or else has four bytes
     name: str = ""
@@ -108,8 +110,11 @@ def _field(want: SkimWriter, field: Field, single: bool, depth: int) -> Step:
         wanted = want.wants(field, single)
         if field.struct:
             inner = tuple(_merged(_struct(want, field.fields, field.name, depth + 1)))
-            size = want.fixed_size(field) if not any(_finds(step) for step in inner) else 0
-            return _sized(want, field, "array", size=size, counted=counted and wanted, inner=inner)
+            size = stride = 0
+            if not any(_finds(step) for step in inner):
+                size = want.fixed_size(field)
+                stride = want.bare_size(field) + 1 if want.bare_size(field) else 0
+            return _sized(want, field, "array", size=size, stride=stride, counted=counted and wanted, inner=inner)
         if field.type == "string" and field.entity == "topicName":
             element = (_sized(want, field.element, "name"), Step("topic"))
             return _sized(want, field, "array", inner=element)
@@ -268,6 +273,8 @@ class _Lanes:
             self.partitions[rows] += n
         if step.size:
             return p + n * step.size
+        if step.stride:
+            return self.stride(step.stride, rows, p, n)
         many = n > _ROUNDS
         if many.any():
             self.ok[rows[many]] = False
@@ -276,6 +283,16 @@ class _Lanes:
             more = n > turn
             p[more] = self.run(step.inner, rows[more], p[more])
         return p
+
+    def stride(self, size: int, rows: Ints, p: Ints, n: Ints) -> Ints:
+        """Step over `n` structs of one size, if none of them has tagged fields."""
+        bad = (n > _STRIDES) | (n * size > self.end[rows] - p)
+        n = np.where(bad, 0, n)
+        lane = np.repeat(np.arange(len(n)), n)
+        turn = np.arange(len(lane)) - np.repeat(np.cumsum(n) - n, n)
+        bad[lane[self.octets[p[lane] + (turn + 1) * size - 1] != 0]] = True
+        self.ok[rows[bad]] = False
+        return p + n * size
 
     def topic(self, rows: Ints, name: tuple[Ints, Ints] | None, id_at: Ints | None) -> None:
         """A topic was read: its name, its id or both."""

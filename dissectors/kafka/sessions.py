@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227) and share sessions: what a Fetch fetches that names nothing.
+"""Fetch sessions (KIP-227) and share sessions: what a Fetch fetches that names nothing; and whether it had to wait.
 
 A Fetch with session epoch 0 names all partitions, and the answer gives the session its id; with a later epoch it names
 only what changed, and what leaves the session. Epoch -1 ends it.
@@ -12,6 +12,8 @@ from typing import Any
 from dissectors.kafka.skim import Skim, Topic
 
 NEW, FINAL = 0, -1
+_NEVER_LATE = 10  # a Fetch answered within a tenth of the time that it allows was not kept waiting …
+_MS = 1_000_000  # … unless the newest record in the answer is younger than the request
 _MAX_SESSIONS = 1000  # of one connection; a client has one for each broker
 
 
@@ -83,3 +85,16 @@ class Sessions:
         elif epoch != NEW and session is not None and (skim.pairs or skim.forgotten):
             session.change(skim.pairs, skim.forgotten)
         return session
+
+
+def kept_waiting(asked: Mapping[str, Any], asked_ns: int, answered_ns: int, payload: int, newest: int) -> bool:
+    """Whether a fetch's answer was late because the request allowed the broker to wait for data.
+
+    payload: bytes of records in the answer; newest: the latest of their timestamps, ms.
+    """
+    allowed = asked.get("maxWaitMs") or 0  # of an orphan: not told
+    if allowed <= 0 or not asked.get("minBytes"):
+        return False
+    if payload and newest * _MS >= asked_ns:
+        return True
+    return bool((answered_ns - asked_ns) * _NEVER_LATE >= allowed * _MS)

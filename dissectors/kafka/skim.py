@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -377,8 +378,19 @@ class SkimWriter(Writer):
         if size and not any(self.version in f.versions and self.wants(f, False) for f in field.fields):
             self.line(f"p += {n} * {size}")  # only their number was wanted
             return
-        with self.block(f"for _ in range({n}):"):
+        with self.untagged(field, n), self.block(f"for _ in range({n}):"):
             self.struct(field.fields, around)
+
+    @contextmanager
+    def untagged(self, field: Field, n: str) -> Iterator[None]:
+        """Step over `n` structs of one size at once; what is written within looks at each, if one has tagged fields."""
+        size = self.bare_size(field) if field.struct and self.flexible else 0
+        if not size or any(self.version in f.versions and self.wants(f, False) for f in field.fields):
+            yield
+            return
+        with self.block(f"if d[p + {size}:p + {n} * {size + 1}:{size + 1}].strip(b'\\0'):"):
+            yield
+        self.line(f"else: p += {n} * {size + 1}")
 
     # --- stepping over ---
 
@@ -392,7 +404,7 @@ class SkimWriter(Writer):
                 return
             with self.block(f"if {n} > 0:"):
                 self.guard(n)
-                with self.block(f"for _ in range({n}):"):
+                with self.untagged(field, n), self.block(f"for _ in range({n}):"):
                     self.skip(field.element)
         elif field.struct:
             if self.nullable(field):

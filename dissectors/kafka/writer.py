@@ -202,9 +202,13 @@ class Writer:
 
     def fixed_size(self, field: Field) -> int:
         """Bytes of one element, where every one has the same size; else 0."""
+        return 0 if field.struct and self.flexible else self.bare_size(field)
+
+    def bare_size(self, field: Field) -> int:
+        """Bytes of one element without its tagged fields, where every one has the same size; else 0."""
         if not field.struct:
             return SIZES.get(field.type, 0)
-        if self.flexible or (not field.array and self.nullable(field)):
+        if not field.array and self.nullable(field):
             return 0
         sizes = [0 if f.array else self.fixed_size(f) for f in self.plain(field.fields)]
         return sum(sizes) if all(sizes) else 0

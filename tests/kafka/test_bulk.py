@@ -33,7 +33,7 @@ def exchange(rng: random.Random, id_: int) -> tuple[bytes, bytes | None]:
     if kind == 1:
         return produce(id_, {("t", 0): TWO, ("u", 1): TWO}), produced(id_, [("t", 0, rng.choice((0, 0, 6)), 5)])
     if kind == 2:
-        return fetch(id_, [("t", [0])]), fetched(id_, {("t", 0): TWO})
+        return fetched_in_session(rng, id_)
     if kind == 3 and rng.random() < 0.1:
         return request(999, 1, id_, b"what"), response(3, 1, id_, b"\0\0\0")
     key, version = rng.choice(APIS)
@@ -44,6 +44,16 @@ def exchange(rng: random.Random, id_: int) -> tuple[bytes, bytes | None]:
     asked, answered = any_body(f"{api}Request", version, seed), any_body(f"{api}Response", version, seed)
     client = rng.choice(("tester", "tester", "", None))
     return request(key, version, id_, asked, client), response(key, version, id_, answered)
+
+
+def fetched_in_session(rng: random.Random, id_: int) -> tuple[bytes, bytes]:
+    """A Fetch of a session that begins, goes on, changes or ends, and its answer."""
+    session = rng.choice(((0, -1), (0, 0), (5, 1), (5, 2), (5, 1), (6, 1), (5, -1)))
+    wanted = rng.choice(([], [("t", [0])], [("t", [0, 1]), ("u", [2])]))
+    forgotten = rng.choice(([], [], [("t", [1])]))
+    asked = fetch(id_, wanted, session, forgotten=forgotten, wait=rng.choice((0, 100, 500)))
+    sets = rng.choice(({}, {("t", 0): TWO}, {("t", 0): TWO + TWO, ("u", 2): TWO[:-3]}, {("t", 1): b"broken"}))
+    return asked, fetched(id_, sets, rng.choice((0, 5, 5, 6)), rng.choice((0, 0, 0, 0, 70)))
 
 
 def conversation(rng: random.Random) -> Script:
@@ -85,9 +95,8 @@ def told(scripts: list[Script], tables: tuple[str, ...], seed: int, *, at_once: 
                 cut = len(data) if rng.random() < 0.8 else rng.randrange(1, len(data) + 1)
                 n = next(order)
                 offset = offsets[i][direction]
-                talks[i].receive(
-                    direction, Chunk(offset, data[:cut], [offset], [n], [n], [1_700_000_000_000_000_000 + n])
-                )
+                time = 1_700_000_000_000_000_000 + n * 5_000_000
+                talks[i].receive(direction, Chunk(offset, data[:cut], [offset], [n], [n], [time]))
                 offsets[i][direction] += cut
                 script[0] = (direction, data[cut:])
                 if not script[0][1]:
