@@ -146,27 +146,27 @@ class Inbox:
         self.buf, self.pos, self.mark = b"", 0, 0
         self.starts, self.orders, self.places, self.times = [], [], [], []
 
-    def put(self, chunk: Chunk) -> None:
-        """Append a chunk to buf; while a frame of known size is under way, only once it is whole."""
-        if self.pos >= len(self.buf):
-            self.base, self.buf = chunk.offset, chunk.data
-            self.starts, self.orders, self.places, self.times = chunk.starts, chunk.orders, chunk.places, chunk.times
-            self.pos = self.mark = 0
-            self._forget()
-            return
-        if isinstance(self.parts, tuple):
-            self.parts = []
-        self.parts.append(chunk)
-        self.parts_size += len(chunk.data)
-        if self.have >= self.size:
+    def put(self, *chunks: Chunk) -> None:
+        """Append chunks to buf; while a frame of known size is under way, only once it is whole."""
+        for chunk in chunks:
+            if self.pos >= len(self.buf) and not self.parts:
+                self.base, self.buf = chunk.offset, chunk.data
+                self.starts, self.orders = chunk.starts, chunk.orders
+                self.places, self.times = chunk.places, chunk.times
+                self.pos = self.mark = 0
+                self._forget()
+                continue
+            if isinstance(self.parts, tuple):
+                self.parts = []
+            self.parts.append(chunk)
+            self.parts_size += len(chunk.data)
+        if self.parts and self.have >= self.size:
             self.join()
 
     def absorb(self) -> None:
         """Bring what was delivered into buf; no hole is among it."""
-        for chunk in self.queue:
-            assert isinstance(chunk, Chunk)
-            self.put(chunk)
-        self.queue, self.queued = [], 0
+        queue, self.queue, self.queued = self.queue, [], 0
+        self.put(*typing.cast(list[Chunk], queue))
 
     def join(self) -> None:
         """Bring what follows buf into it."""

@@ -196,6 +196,8 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> 
                 return Verdict.NO
             return Verdict.YES if pos + PREFIX + length <= end else Verdict.WAIT
         if length:
+            if final and pos + PREFIX + length > end:
+                return Verdict.WAIT  # for ever: no layout need be tried
             return _judge_payload(buf, pos + 8, pos + 8 + length, end, clues)
         if late and 0 < clues.waiting == clues.empties:
             return Verdict.YES

@@ -8,7 +8,6 @@ before its end (`whole` is False then).
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -153,7 +152,7 @@ class SkimWriter(Writer):
         else:
             self.line("whole = True")
         body = "\n".join(self.lines)
-        used = [name for name in _LISTS if re.search(rf"\b{name}\b", body)]
+        used = [name for name in _LISTS if f" {name}.append(" in body or f" {name} += " in body]
         unset = ["throttle", *self.found.values()]
         self.lines[:0] = [
             f"    {'; '.join([f'{name} = []' for name in used] + ['count = 0'])}",
