@@ -12,10 +12,10 @@ MIB = 1024 * KIB
 class Limits:
     """Bounds on what one process keeps and believes."""
 
-    block_bytes: int = 16 * MIB
+    block_bytes: int = 8 * MIB
     """Bytes of a capture file read at once: large enough for column speed, small enough for flat memory."""
 
-    block_packets: int = 65_536
+    block_packets: int = 32_768
     """Packets in a block: small ones would make columns many times larger than the bytes they come from."""
 
     packet_bytes: int = 16 * MIB

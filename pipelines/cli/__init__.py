@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated
 
 import typer
@@ -43,4 +45,19 @@ def _root(
 
 def main() -> None:
     """The command's entry point."""
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        _leave(end)
+
+
+def _leave(end: SystemExit) -> None:
+    """End the process without taking its objects apart one by one, which would cost a tenth of a large run."""
+    if "pyspark" in sys.modules or not isinstance(end.code, int):
+        raise end  # Spark's Java process is ended by what runs at exit
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        raise end from None
+    os._exit(end.code)
