@@ -12,6 +12,7 @@ to `advance`, which keeps the order of frames also then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -85,8 +86,9 @@ def cut(talks: Sequence[Talk], measure: Measure) -> tuple[Frames[Talk], list[Tal
     """
     bufs: list[bytes] = []
     lanes: list[_Lane] = []
-    pieces: tuple[list[int], list[int], list[int], list[int]] = ([], [], [], [])
+    pieces: list[Sequence[list[int]]] = [([], [], [], [])]
     counts: list[int] = []
+    repeated: list[int] = []  # lanes in which bytes were sent again
     at = 0
     for i, talk in enumerate(talks):
         for direction, inbox in enumerate(talk.inboxes):
@@ -97,9 +99,11 @@ def cut(talks: Sequence[Talk], measure: Measure) -> tuple[Frames[Talk], list[Tal
             if not size or inbox.parts:
                 continue
             bufs.append(inbox.buf[pos:] if pos else inbox.buf)
+            if inbox.resent:
+                repeated.append(len(lanes))
             lanes.append(_new(_Lane, (i, direction, at, pos, inbox.base + pos)))
-            for column, values in zip(pieces, (inbox.starts, inbox.orders, inbox.places, inbox.times), strict=True):
-                column += values[mark:] if mark else values
+            kept = (inbox.starts, inbox.orders, inbox.places, inbox.times)
+            pieces.append([values[mark:] for values in kept] if mark else kept)
             counts.append(len(inbox.starts) - mark)
             at += size
     buf = b"".join([*bufs, bytes(PADDING)])
@@ -110,7 +114,9 @@ def cut(talks: Sequence[Talk], measure: Measure) -> tuple[Frames[Talk], list[Tal
     invalid[head[lane[end == INVALID], 0]] = True
     keep = ~invalid[head[lane, 0]]
     lane, start, end = lane[keep], start[keep], end[keep]
-    starts, orders, places, times = (np.array(column, np.int64) for column in pieces)
+    starts, orders, places, times = (
+        np.fromiter(chain.from_iterable(column), np.int64) for column in zip(*pieces, strict=True)
+    )
     many = np.array(counts, np.int64)
     starts += np.repeat(head[:, 2] - head[:, 4], many)
     first = np.cumsum(many) - many
@@ -128,7 +134,7 @@ def cut(talks: Sequence[Talk], measure: Measure) -> tuple[Frames[Talk], list[Tal
         "last_ns": times[closing],
         "place": places[opening],
     }
-    columns["resent"] = _resent(talks, lanes, columns)
+    columns["resent"] = _resent(talks, lanes, repeated, columns)
     _take(talks, lanes, columns, opening, closing, first, starts)
     turn = np.lexsort((columns["order"], columns["talk"]))
     frames = Frames(talks, buf, lanes, {name: values[turn] for name, values in columns.items()})
@@ -177,16 +183,15 @@ def _walk(
     return lane[turn], start[turn], end[turn]
 
 
-def _resent(talks: Sequence[Conversation], lanes: list[_Lane], columns: dict[str, Ints]) -> Ints:
+def _resent(talks: Sequence[Conversation], lanes: list[_Lane], repeated: list[int], columns: dict[str, Ints]) -> Ints:
     """Whether a byte of each frame was sent more than once by the time the frame was whole."""
     resent = np.zeros(len(columns["lane"]), np.int64)
-    for i, lane in enumerate(lanes):
-        inbox = talks[lane.talk].inboxes[lane.direction]
-        if inbox.resent:
-            shift = lane.offset - lane.at
-            for k in np.flatnonzero(columns["lane"] == i).tolist():
-                start, end = int(columns["start"][k]) + shift, int(columns["end"][k]) + shift
-                resent[k] = inbox.was_resent(start, end, int(columns["order"][k]))
+    for i in repeated:
+        lane = lanes[i]
+        inbox, shift = talks[lane.talk].inboxes[lane.direction], lane.offset - lane.at
+        for k in np.flatnonzero(columns["lane"] == i).tolist():
+            start, end = int(columns["start"][k]) + shift, int(columns["end"][k]) + shift
+            resent[k] = inbox.was_resent(start, end, int(columns["order"][k]))
     return resent
 
 

@@ -320,6 +320,12 @@ class Flow:
                 half.skip(missing, "not captured", order, self.last_place, self.last_time)
         self.release(limits, self.last_time, self.last_place, self.last_arrival + 1)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether something was delivered or sent again since `take`, or waits for delivery."""
+        a, b = self.halves
+        return bool(a.has_news or b.has_news)
+
     def take(self) -> tuple[list[Chunk | Gap], list[Chunk | Gap]]:
         """What was delivered since the last call, per direction."""
         out: list[list[Chunk | Gap]] = []

@@ -121,9 +121,9 @@ class Half:
         return self.next + (distance - (MASK + 1) if distance & _SIGN else distance)
 
     @property
-    def clean(self) -> bool:
-        """Nothing waits and nothing is being assembled: whole runs of packets may be taken at once."""
-        return not self.held and self.blocked is None and self.barred is None
+    def has_news(self) -> bool:
+        """Whether something was delivered or sent again and not taken, or waits for delivery."""
+        return bool(self.out or self._pieces or self.held or self.resent)
 
     def sign(self, signatures: list[int]) -> None:
         """Remember packets, to know them again."""
@@ -145,6 +145,18 @@ class Half:
         self._pieces.append((self.next, order, place, time, data))
         self.next += len(data)
         self.bytes += len(data)
+
+    def add(self, chunk: Chunk) -> None:
+        """The next bytes of the stream, many segments at once."""
+        if self._pieces:
+            self.flush()
+        self.out.append(chunk)
+        self.remember(chunk)
+        size = len(chunk.data)
+        self.next += size
+        self.bytes += size
+        if self.next > self.top:
+            self.top = self.next
 
     def skip(self, length: int, reason: str, order: int, place: int, time: int) -> None:
         """The next bytes of the stream will never come."""
@@ -202,7 +214,7 @@ class History:
             size = sum([len(c.data) for c in recent])
             while len(recent) > 1 and size - len(recent[0].data) >= RECENT_BYTES:
                 size -= len(recent.pop(0).data)
-        cost = _cost(chunk)
+        cost = len(chunk.data) + 160 * len(chunk.starts) + 400  # what Python's objects take, about
         self._ring.append((half, chunk, cost))
         self._size += cost
         while self._size > self._limit:
@@ -210,10 +222,6 @@ class History:
             self._size -= cost
             if oldest.recent and oldest.recent[0] is old:
                 oldest.recent.pop(0)
-
-
-def _cost(chunk: Chunk) -> int:
-    return len(chunk.data) + 160 * len(chunk.starts) + 400  # what Python's objects take, about
 
 
 def _end_of(chunk: Chunk, size: int) -> Chunk:

@@ -27,6 +27,7 @@ Words = npt.NDArray[np.uint64]
 _MASK = 0xFFFFFFFF
 _HALF = 0x80000000  # what lies farther ahead than half of all sequence numbers lies behind
 _RUN = 4  # a shorter run is not worth the columns
+_new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD)
 
 
@@ -70,7 +71,8 @@ class Tracker:
             if flow.closed_at is not None and not flow.touched:
                 flow.touched = True
                 self._closing.append(flow)
-            yield flow, False
+            if flow.has_news:
+                yield flow, False
         if len(block):
             yield from self._sweep(int(block.clock[-1]))
 
@@ -116,35 +118,35 @@ class Tracker:
             return False
         spans = []  # of each direction's packets, those in the run
         for direction, half in enumerate(flow.halves):
-            a, b = c.packets_before[direction][i], c.packets_before[direction][end]
+            before = c.packets_before[direction]
+            a, b = before[i], before[end]
             spans.append((a, b))
-            if not half.clean or (a < b and (not half.started or half.fin >= 0)):
+            if half.held or half.blocked is not None or half.barred is not None:
                 return False
-            if a < b and c.seq[c.packets[direction][a]] != half.expect:
+            if a == b:
+                continue
+            if not half.started or half.fin >= 0 or c.seq[c.packets[direction][a]] != half.expect:
                 return False
-            if a < b and half.signatures and half.signatures[-1] == c.signatures[direction][a]:
+            if half.signatures and half.signatures[-1] == c.signatures[direction][a]:
                 return False  # a copy of the last packet of the block before
         for direction, half in enumerate(flow.halves):
             # the columns compare with the packet before in the other direction; without one, the state knows
             a, b = spans[direction]
             alone = c.packets[direction][a] if a < b else end
-            if i < alone and half.started and any(0 < (ack - half.expect) & _MASK < _HALF for ack in c.ack[i:alone]):
-                return False
-        for direction, (half, (a, b)) in enumerate(zip(flow.halves, spans, strict=True)):
+            if i < alone and half.started:
+                expect = half.expect
+                for ack in c.ack[i:alone]:
+                    if 0 < (ack - expect) & _MASK < _HALF:
+                        return False
+        for direction, half in enumerate(flow.halves):
+            a, b = spans[direction]
             if a == b:
                 continue
             half.packets += b - a
             half.sign(c.signatures[direction][max(a, b - RECENT_PACKETS) : b])
             first, stop = c.data_before[direction][i], c.data_before[direction][end]
             if first < stop:
-                half.flush()
-                chunk = c.chunk(direction, first, stop, half.next)
-                half.out.append(chunk)
-                half.remember(chunk)
-                size = len(chunk.data)
-                half.next += size
-                half.bytes += size
-                half.top = max(half.top, half.next)
+                half.add(c.chunk(direction, first, stop, half.next))
             half.expect = c.follow[c.packets[direction][b - 1]]
             if c.fins_before[direction][end] > c.fins_before[direction][i]:
                 at = next(k for k in reversed(c.packets[direction][a:b]) if c.flags[k] & FIN)
@@ -257,11 +259,12 @@ class _Sorted:
         begin, end, cumulative, orders, places, times = self._data[direction]
         buffer = self._buffer
         if b - a == 1:
-            return Chunk(offset, bytes(buffer[begin[a] : end[a]]), [offset], [orders[a]], [places[a]], [times[a]])
+            data = bytes(buffer[begin[a] : end[a]])
+            return _new(Chunk, (offset, data, [offset], [orders[a]], [places[a]], [times[a]]))
         data = b"".join([buffer[x:y] for x, y in zip(begin[a:b], end[a:b], strict=True)])
         shift = offset - cumulative[a]
         starts = [c + shift for c in cumulative[a:b]]
-        return Chunk(offset, data, starts, orders[a:b], places[a:b], times[a:b])
+        return _new(Chunk, (offset, data, starts, orders[a:b], places[a:b], times[a:b]))
 
     def open(self, flow: Flow, i: int) -> None:
         """Give the first two packets to a new flow: SYN, and SYN with ACK."""

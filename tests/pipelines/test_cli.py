@@ -117,8 +117,8 @@ def test_forensics_ends_with_1_only_where_a_checksum_is_bad(samples: list[str], 
 def test_nothing_heavy_is_imported_before_it_is_needed(arguments: list[str], capture: str) -> None:
     given = [capture if a == "CAPTURE" else a for a in arguments]
     code = (
-        "import sys\nfrom pipelines.cli import main\nsys.argv[1:] = " + repr(given) + "\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "import sys\nfrom pipelines.cli import app\nsys.argv[1:] = " + repr(given) + "\n"
+        "try:\n    app()\nexcept SystemExit:\n    pass\n"
         f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
