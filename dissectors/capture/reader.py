@@ -51,6 +51,9 @@ class Reader:
             self._raw.close()
             what = "is not a pcap or pcapng capture" if self._head else "is empty"
             raise InputError(f"{path}: {f'cannot be decompressed: {problem}' if problem else what}")
+        if self.format != "pcapng" and len(self._head) < _HEAD:
+            self._raw.close()
+            raise InputError(f"{path}: is cut off in the file header{f': {problem}' if problem else ''}")
         self._fragments = Fragments()
 
     @property
@@ -100,8 +103,6 @@ class Reader:
         if self.format == "pcapng":
             yield from pcapng.blocks(self._stream, self._head, self.limits, self.notes)
             return
-        if len(self._head) < _HEAD:
-            raise TruncatedError("cut off in the file header")
         if self._part is None:
             yield from pcap.blocks(self._stream, self._head, self.limits)
             return

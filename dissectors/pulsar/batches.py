@@ -145,14 +145,31 @@ class Single(NamedTuple):
 
 
 def singles(meta: Any, payload: bytes | memoryview) -> Iterator[Single]:
-    """The messages of a decompressed payload. Raises MalformedError."""
+    """The messages of a decompressed payload. Raises MalformedError.
+
+    Of a batch that was compacted the metadata may list the places of the survivors. It then holds these alone, or all
+    its messages, with empty ones in the other places.
+    """
     if not meta.HasField("num_messages_in_batch"):
         yield Single(None, meta, 0, len(payload))
         return
-    indexes = meta.compacted_batch_indexes
-    count = len(indexes) or meta.num_messages_in_batch
+    count, survivors = meta.num_messages_in_batch, meta.compacted_batch_indexes
+    if not survivors:
+        for i, (single, start, end) in enumerate(_walk(payload, count, 0)):
+            yield Single(i, single, start, end)
+        return
+    found = list(_walk(payload, count, len(survivors)))
+    places = survivors if len(found) < count else range(count)
+    for place, (single, start, end) in zip(places, found, strict=True):
+        yield Single(place, single, start, end)
+
+
+def _walk(payload: bytes | memoryview, count: int, enough: int) -> Iterator[tuple[Any, int, int]]:
+    """(SingleMessageMetadata, start, end) of each message of a batch. It may end after `enough` of them, if not 0."""
     at, end = 0, len(payload)
     for i in range(count):
+        if i and i == enough and at == end:
+            return
         begin = at + 4
         after = begin + int.from_bytes(payload[at:begin], "big")
         if after > end:
@@ -165,7 +182,7 @@ def singles(meta: Any, payload: bytes | memoryview) -> Iterator[Single]:
         if size < 0 or after + size > end or not single.HasField("payload_size"):
             raise MalformedError(f"Message {i} of {count} in a batch goes beyond it")
         at = after + size
-        yield Single(indexes[i] if indexes else i, single, after, at)
+        yield single, after, at
 
 
 def delivered(words: Any, number: int | None) -> bool:

@@ -28,6 +28,7 @@ def info(
     captures: common.Captures,
     format: Annotated[str, typer.Option("--format", "-f", metavar="text|json", help="How to write it.")] = "text",
     decode_as: common.DecodeAs = None,
+    iggy_era: common.IggyEra = None,
     keylog: common.Keylog = None,
     site: common.Site = "folder",
     limit: common.Limit = None,
@@ -41,6 +42,7 @@ def info(
         tables=("connections", "findings"),
         site=site,
         decode_as=decode_as,
+        iggy_era=iggy_era,
         keylog=keylog,
         limit=limit,
     )

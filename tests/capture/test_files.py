@@ -188,7 +188,9 @@ def test_a_packet_that_announces_gigabytes_ends_the_file(tmp_path: Path) -> None
     assert "damaged after packet 3" in str(reader.problem)
 
 
-@pytest.mark.parametrize("data", [b"", b"hello, I am a text\n" * 10, b"\x1f\x8b broken gzip", b"\x0a\x0d"])
+@pytest.mark.parametrize(
+    "data", [b"", b"\xd4\xc3\xb2\xa1cut off", b"hello, I am a text\n" * 10, b"\x1f\x8b broken gzip", b"\x0a\x0d"]
+)
 def test_a_foreign_file_is_told_as_such(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(data)

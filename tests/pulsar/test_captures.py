@@ -74,3 +74,14 @@ def test_send_and_message_of_one_entry_carry_one_checksum(path: Path) -> None:
         if batch["position"] and batch["verdict"] == "ok":
             stored[batch["topic"], batch["partition"], batch["position"]].add(batch["checksum_stored"])
     assert all(len(sums) == 1 for sums in stored.values())
+
+
+@pytest.mark.parametrize("path", TRUTHS, ids=lambda path: path.stem)
+def test_what_compaction_left_is_read_at_its_places(path: Path) -> None:
+    truth = json.loads(path.read_text())
+    if not truth.get("compacted_read"):
+        pytest.skip("no compacted topic")
+    read = collections.Counter(m["position"] for m in dissected(truth)["messages"] if m["role"] == "consume")
+    for message in truth["compacted_read"]:
+        place = [message[name] for name in ("ledger", "entry", "batch_index") if message[name] >= 0]
+        assert read[":".join(map(str, place))], message

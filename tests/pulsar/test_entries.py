@@ -358,6 +358,15 @@ def test_compaction_leaves_the_survivors_with_their_places() -> None:
     assert [(m.position, m.value) for m in sink.messages] == [("7:3:1", b"b"), ("7:3:3", b"d")]
 
 
+def test_compaction_may_list_the_survivors_and_leave_empty_places_too() -> None:
+    payload = wire.single(b"", (4, True)) + wire.single(b"b") + wire.single(b"", (4, True)) + wire.single(b"d")
+    script = [(CLIENT, wire.subscribe(2, "t", (11, True)))]
+    script.append((SERVER, wire.delivery(wire.entry(wire.metadata(0, (11, 4), (31, 1), (31, 3)), payload), 7, 3)))
+    sink = feed_every_way(PROTOCOL, script)
+    assert the_batch(sink).records == 2
+    assert [(m.position, m.value) for m in sink.messages] == [("7:3:1", b"b"), ("7:3:3", b"d")]
+
+
 def test_older_compaction_leaves_empty_places_that_do_not_count() -> None:
     payload = wire.single(b"", (4, True)) + wire.single(b"kept")
     script = [(CLIENT, wire.subscribe(2, "t", (11, True)))]
