@@ -312,6 +312,8 @@ class Flow:
 
     def finish(self, limits: Limits) -> None:
         """No packet will come: give up what is missing and deliver the rest."""
+        if self.finished and not self.halves[0].held and not self.halves[1].held:
+            return
         self.release(limits, self.last_time, self.last_place, self.last_arrival + 1, force=True)
         for half in self.halves:
             missing = max(half.fin, half.acked) - half.next
