@@ -8,27 +8,35 @@ else         which command it answers cannot be told: a finding, no row
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from dissectors.conversation import Frame
+from dissectors.conversation import Conversation, Frame
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
-from dissectors.iggy.emit import CONSUME
+from dissectors.iggy.emit import CONSUME, Emitter
+from dissectors.iggy.errors import Fault
 from dissectors.iggy.flight import DISCONNECTED
 from dissectors.iggy.match import ORPHAN, SURPLUS
 from dissectors.tcp.chunk import SERVER
-
-if TYPE_CHECKING:
-    from dissectors.iggy.calls import Calls
 
 _POLL = 100
 _LEAST = 24  # bytes of a legacy answer that holds messages
 
 
+class Known(Protocol):
+    """What is known of the connection: see calls.Calls."""
+
+    talk: Conversation
+    emit: Emitter
+
+    def body(self, side: str, code: int, frame: Frame, start: int) -> Body: ...
+    def fault(self, status: int, frame: Frame, start: int) -> Fault: ...
+
+
 class Orphans:
     """The answers of one connection that were paired with nothing."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Known) -> None:
         self._calls = calls
         self._surplus = 0  # answers to no request since the last pair
         self._surplus_at = (0, 0, 0)  # time, place and stream offset of the first

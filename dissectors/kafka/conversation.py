@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from dissectors.conversation import Conversation, Frame, Summary
-from dissectors.kafka import batches, nested
+from dissectors.kafka import batches, envelope
 from dissectors.kafka.advice import Watch
 from dissectors.kafka.decode import (
     API_VERSIONS,
@@ -194,7 +194,7 @@ class KafkaConversation(Conversation):
             if self.sink.full:
                 whole = said.full_request(data, body, frame.start + frame.size)
                 if said.key == ENVELOPE:
-                    call.inner = whole.body.get(nested.REQUEST)
+                    call.inner = envelope.open_request(whole.body)
                 elif skim.sets:
                     self.emit.describe(frame, skim.sets, whole.body)
                 call.text = self._full(frame, said, "request", whole)
@@ -321,8 +321,7 @@ class KafkaConversation(Conversation):
             if self.sink.full:
                 whole = said.full_response(data, body, frame.start + frame.size)
                 if said.key == ENVELOPE:
-                    nested.answered(whole.body, call.inner or {})
-                    whole.body.pop(nested.INNER, None)
+                    envelope.open_response(whole.body, call.inner or {})
                 if skim.sets:
                     self.emit.describe(frame, skim.sets, whole.body)
                 text = self._full(frame, said, "response", whole)

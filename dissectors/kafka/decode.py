@@ -11,48 +11,22 @@ from __future__ import annotations
 
 import struct
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from dissectors.kafka import schema
 from dissectors.kafka.errors import is_known
-from dissectors.kafka.full import UNKNOWN_TAGS, decoder
+from dissectors.kafka.full import ENDS_EARLY, NOT_DECODED, UNKNOWN_TAGS, Full, full
 from dissectors.kafka.skim import Skim, Skimmer, skimmer
-from dissectors.kafka.writer import MalformedError, skip_tags, varint
+from dissectors.kafka.writer import skip_tags, varint
 
 REQUEST_HEAD = struct.Struct(">ihhih")  # size, key, version, correlation id, length of the client id
 RESPONSE_HEAD = struct.Struct(">ii")  # size, correlation id
 _LONGEST_THROTTLE = 3_600_000  # ms
-ENDS_EARLY = "it ends early"
-NOT_DECODED = (struct.error, IndexError, MalformedError)
 
 PRODUCE, FETCH, CONTROLLED_SHUTDOWN, OFFSET_COMMIT = 0, 1, 7, 8
 JOIN_GROUP, SASL_HANDSHAKE, API_VERSIONS = 11, 17, 18
 ENVELOPE, FETCH_SNAPSHOT, SHARE_FETCH = 58, 59, 78
 UNSUPPORTED_VERSION = 35
-
-
-class Full(NamedTuple):
-    """A body as a dict, as far as it could be read."""
-
-    body: dict[str, Any]
-    left: int  # bytes after it, which brokers ignore
-    trouble: str | None  # why it could not be read whole
-
-    @property
-    def exact(self) -> bool:
-        return self.trouble is None and not self.left
-
-
-def full(name: str, version: int, data: bytes, start: int, end: int) -> Full:
-    """Decode a message that ends at `end`; what follows it in `data` is not looked at."""
-    body: dict[str, Any] = {}
-    try:
-        stop = decoder(name, version)(data[start:end], 0, end - start, body)
-    except MalformedError as trouble:
-        return Full(body, 0, str(trouble))
-    except NOT_DECODED:
-        return Full(body, 0, ENDS_EARLY)
-    return Full(body, end - start - stop, None) if stop <= end - start else Full(body, 0, ENDS_EARLY)
 
 
 def is_sensible(value: Any, name: str = "") -> bool:
@@ -132,4 +106,4 @@ def after_tags(data: bytes, at: int) -> int:
     return skip_tags(data, at, count)
 
 
-__all__ = ["NOT_DECODED", "Skim", "Spoken", "after_tags", "spoken"]
+__all__ = ["ENDS_EARLY", "NOT_DECODED", "Full", "Skim", "Spoken", "after_tags", "full", "spoken"]

@@ -13,13 +13,15 @@ import struct
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from dissectors.kafka import nested, schema, secrets
 from dissectors.kafka.schema import Field, Message
-from dissectors.kafka.writer import FIXED, SIZES, TEXT, Writer
+from dissectors.kafka.writer import FIXED, SIZES, TEXT, MalformedError, Writer
 
 UNKNOWN_TAGS = "_unknownTags"
+ENDS_EARLY = "it ends early"
+NOT_DECODED = (struct.error, IndexError, MalformedError)
 
 Decoder = Callable[[bytes, int, int, dict[str, Any]], int]
 """(data, start, end, body) -> the index after the message; fills `body` as it reads, so that of a message that ends too
@@ -30,6 +32,54 @@ early everything before its end is there. Raises MalformedError, IndexError or s
 def decoder(name: str, version: int) -> Decoder:
     """The decoder of one message in one version."""
     return FullWriter(schema.message(name), version).decoder()
+
+
+class Full(NamedTuple):
+    """A body as a dict, as far as it could be read."""
+
+    body: dict[str, Any]
+    left: int  # bytes after it, which brokers ignore
+    trouble: str | None  # why it could not be read whole
+
+    @property
+    def exact(self) -> bool:
+        return self.trouble is None and not self.left
+
+
+def full(name: str, version: int, data: bytes, start: int, end: int) -> Full:
+    """Decode a message that ends at `end`; what follows it in `data` is not looked at."""
+    body: dict[str, Any] = {}
+    try:
+        stop = decoder(name, version)(data[start:end], 0, end - start, body)
+    except MalformedError as trouble:
+        return Full(body, 0, str(trouble))
+    except NOT_DECODED:
+        return Full(body, 0, ENDS_EARLY)
+    return Full(body, end - start - stop, None) if stop <= end - start else Full(body, 0, ENDS_EARLY)
+
+
+def versioned(name: str, raw: bytes) -> dict[str, Any] | None:
+    """A message that begins with its version, as int16; None where the bytes are something else."""
+    if len(raw) < 2:
+        return None
+    version = int.from_bytes(raw[:2], "big", signed=True)
+    if version not in schema.message(name).versions:
+        return None
+    found = full(name, version, raw, 2, len(raw))
+    return found.body if found.exact else None
+
+
+@cache
+def beside(name: str) -> nested.Show:
+    """Shows bytes that may be the message `name`: decoded, beside the bytes."""
+
+    def show(raw: bytes, holder: dict[str, Any], field: str) -> str:
+        decoded = versioned(name, raw)
+        if decoded is not None:
+            holder[field + nested.DECODED] = decoded
+        return nested.base64_text(raw)
+
+    return show
 
 
 def uuid_text(raw: bytes) -> str:
@@ -123,7 +173,8 @@ class FullWriter(Writer):
             return f"d[p:p + {n}]{TEXT}"
         if field.type == "records":
             return f"{{'sizeInBytes': {n}}}"
-        show = nested.SHOWN.get((self.message.name, field.name))
+        place = (self.message.name, field.name)
+        show = beside(nested.VERSIONED[place]) if place in nested.VERSIONED else nested.SHOWN.get(place)
         if show is not None:
             return f"{self.const('show', show)}(d[p:p + {n}], {out}, {field.name!r})"
         if secrets.is_secret(field):

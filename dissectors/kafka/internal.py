@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any
 
 from dissectors.kafka import schema
+from dissectors.kafka.full import full, versioned
 from dissectors.kafka.messages import Entry
-from dissectors.kafka.nested import versioned
 from dissectors.kafka.secrets import CLUSTER_METADATA
 
 OFFSETS, TRANSACTIONS, SHARE_STATE = "__consumer_offsets", "__transaction_state", "__share_group_state"
@@ -90,8 +90,6 @@ def _records() -> dict[int, str]:
 
 
 def _coordinator(topic: str, entry: Entry) -> dict[str, Any]:
-    from dissectors.kafka.decode import full
-
     key = entry.key
     if key is None or len(key) < 2:
         return {}
@@ -106,8 +104,6 @@ def _coordinator(topic: str, entry: Entry) -> dict[str, Any]:
 
 
 def _metadata(value: bytes | None) -> dict[str, Any]:
-    from dissectors.kafka.decode import full
-
     if value is None or len(value) < 3 or value[0] != 1 or value[1] > 127 or value[2] > 127:
         return {}  # types and versions are small: one byte each
     name = _records().get(value[1])
@@ -117,8 +113,6 @@ def _metadata(value: bytes | None) -> dict[str, Any]:
 
 
 def _control(entry: Entry) -> dict[str, Any]:
-    from dissectors.kafka.decode import full
-
     key, value = entry.key or b"", entry.value or b""
     if len(key) < 4:
         return {}

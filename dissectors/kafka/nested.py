@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
-from dissectors.kafka import schema, secrets
+from dissectors.kafka import secrets
 from dissectors.wire.codecs import CodecError, decompress
 
 DECODED = "Decoded"
 REQUEST, RESPONSE = "requestData", "responseData"
-INNER = "\0inner"  # where an undecoded response waits; never shown
+INNER = "\0inner"  # where what is in an envelope waits; never shown
 PRINCIPAL = "principal"  # beside SASL bytes
 _LONGEST_NAME = 255
 _TELEMETRY_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -36,68 +35,10 @@ def base64_text(raw: bytes) -> str:
     return b64encode(raw).decode()
 
 
-def versioned(name: str, raw: bytes) -> dict[str, Any] | None:
-    """A message that begins with its version, as int16; None where the bytes are something else."""
-    from dissectors.kafka.decode import full
-
-    if len(raw) < 2:
-        return None
-    version = int.from_bytes(raw[:2], "big", signed=True)
-    if version not in schema.message(name).versions:
-        return None
-    found = full(name, version, raw, 2, len(raw))
-    return found.body if found.exact else None
-
-
-def _consumer_protocol(name: str) -> Show:
-    def show(raw: bytes, holder: dict[str, Any], field: str) -> str:
-        decoded = versioned(name, raw)
-        if decoded is not None:
-            holder[field + DECODED] = decoded
-        return base64_text(raw)
-
-    return show
-
-
-def _envelope_request(raw: bytes, holder: dict[str, Any], field: str) -> dict[str, Any]:
-    """The request inside: its bytes may hold secrets, so what is not decoded is told by its size."""
-    from dissectors.kafka.decode import REQUEST_HEAD, after_tags, spoken
-
-    shown: dict[str, Any] = {"sizeInBytes": len(raw)}
-    framed = len(raw).to_bytes(4, "big") + raw
-    if len(framed) < REQUEST_HEAD.size:
-        return shown
-    _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(framed)
-    said = spoken(key, version)
-    at = REQUEST_HEAD.size + max(0, n)
-    client = framed[REQUEST_HEAD.size : at].decode("utf-8", "backslashreplace") if n >= 0 else None
-    shown |= {"api": said.api, "key": key, "version": version, "correlationId": correlation_id, "clientId": client}
-    if said.known:
-        with suppress(IndexError, ValueError):
-            at = after_tags(framed, at) if said.request_tags else at
-            shown["body"] = said.full_request(framed, at, len(framed)).body
-    return shown
-
-
-def _envelope_response(raw: bytes, holder: dict[str, Any], field: str) -> dict[str, Any]:
-    """The response inside: what it is, only the request tells (see answered)."""
+def _sealed(raw: bytes, holder: dict[str, Any], field: str) -> dict[str, Any]:
+    """A request or response in an envelope: its bytes may hold secrets. They wait for envelope.py, which opens it."""
     holder[INNER] = raw
     return {"sizeInBytes": len(raw)}
-
-
-def answered(body: dict[str, Any], asked: dict[str, Any]) -> None:
-    """Decode the response in an envelope, now that the request in its request is known."""
-    from dissectors.kafka.decode import after_tags, spoken
-
-    raw = body.get(INNER)
-    if not raw or "key" not in asked:
-        return
-    said = spoken(asked["key"], asked["version"])
-    if not said.known or len(raw) < 5:
-        return
-    with suppress(IndexError, ValueError):
-        at = after_tags(raw, 4) if said.response_tags else 4
-        body[RESPONSE]["body"] = said.full_response(raw, at, len(raw)).body
 
 
 def _telemetry(raw: bytes, holder: dict[str, Any], field: str) -> dict[str, Any]:
@@ -168,10 +109,16 @@ def _authentication(raw: bytes, holder: dict[str, Any], field: str) -> str:
     return secrets.REDACTED
 
 
-_SUBSCRIPTION = _consumer_protocol("ConsumerProtocolSubscription")
-_ASSIGNMENT = _consumer_protocol("ConsumerProtocolAssignment")
-
 SHOWN: dict[tuple[str, str], Show] = {
+    ("EnvelopeRequest", REQUEST): _sealed,
+    ("EnvelopeResponse", RESPONSE): _sealed,
+    ("PushTelemetryRequest", "metrics"): _telemetry,
+    ("SaslAuthenticateRequest", "authBytes"): _authentication,
+}
+"""(message, field) -> how its bytes are shown; others are base64."""
+
+_SUBSCRIPTION, _ASSIGNMENT = "ConsumerProtocolSubscription", "ConsumerProtocolAssignment"
+VERSIONED: dict[tuple[str, str], str] = {
     ("JoinGroupRequest", "metadata"): _SUBSCRIPTION,
     ("JoinGroupResponse", "metadata"): _SUBSCRIPTION,
     ("DescribeGroupsResponse", "memberMetadata"): _SUBSCRIPTION,
@@ -180,9 +127,5 @@ SHOWN: dict[tuple[str, str], Show] = {
     ("SyncGroupResponse", "assignment"): _ASSIGNMENT,
     ("GroupMetadataValue", "subscription"): _SUBSCRIPTION,
     ("GroupMetadataValue", "assignment"): _ASSIGNMENT,
-    ("EnvelopeRequest", REQUEST): _envelope_request,
-    ("EnvelopeResponse", RESPONSE): _envelope_response,
-    ("PushTelemetryRequest", "metrics"): _telemetry,
-    ("SaslAuthenticateRequest", "authBytes"): _authentication,
 }
-"""(message, field) -> how its bytes are shown; others are base64."""
+"""(message, field) -> the message in it, behind its version."""

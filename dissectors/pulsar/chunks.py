@@ -6,10 +6,7 @@ its own number and how many there are. What is incomplete is kept under a ceilin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from dissectors.pulsar.entries import Seen
+from dissectors.pulsar.seen import Seen
 
 Key = tuple[str, int | None, str | bytes, str | bytes]  # role, producer or consumer id, producer name, uuid
 

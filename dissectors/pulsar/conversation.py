@@ -58,8 +58,8 @@ class PulsarConversation(Conversation):
         self.state = State(options.limits.pending // 10)
         self.matcher = Matcher(options.limits.pending)
         self.emit = Emitter(conn, sink, self.state)
-        self.entries = Entries(self)
-        self.meaning = Meaning(self) if {"findings", "errors"} & sink.tables else None
+        self.entries = Entries(self, self.state)
+        self.meaning = Meaning(self, self.emit) if {"findings", "errors"} & sink.tables else None
         self.limit = options.limits.frame_bytes  # of a frame, as far as this connection has told
         self._full = sink.full and "exchanges" in sink.tables
         self.orphans = Orphans()

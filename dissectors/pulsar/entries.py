@@ -11,10 +11,10 @@ import binascii
 import json
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dissectors import checksum
-from dissectors.conversation import Frame
+from dissectors.conversation import Conversation, Frame
 from dissectors.pulsar import batches
 from dissectors.pulsar.api import text
 from dissectors.pulsar.batches import Entry, MalformedError, Single
@@ -24,11 +24,10 @@ from dissectors.pulsar.decode import REDACTED, Decoded, sensitive
 from dissectors.pulsar.emit import signed
 from dissectors.pulsar.errors import Fault
 from dissectors.pulsar.match import Asked
+from dissectors.pulsar.seen import Seen
+from dissectors.pulsar.state import State
 from dissectors.records import Batch, Message
 from dissectors.wire.codecs import CodecError
-
-if TYPE_CHECKING:
-    from dissectors.pulsar.conversation import PulsarConversation
 
 FORMAT = "entry"
 _MS = 1_000_000  # ns
@@ -39,8 +38,9 @@ _OPAQUE = 1000  # producers and consumers of which it is told that they encrypt
 class Entries:
     """Reads the entries of one connection."""
 
-    def __init__(self, talk: PulsarConversation) -> None:
+    def __init__(self, talk: Conversation, state: State) -> None:
         self._talk = talk
+        self._state = state
         self._sink = talk.sink
         tables = talk.sink.tables
         self._batches = "batches" in tables
@@ -233,7 +233,7 @@ class Entries:
             seen.computed,
             seen.verdict,
             "unknown" if noted.code == SEND else "ok",
-            self._talk.state.dialect,
+            self._state.dialect,
             None if noted.party is None else noted.party.name,
             noted.correlation_id,
             noted.api,
@@ -345,50 +345,6 @@ class Entries:
             format=FORMAT,
             **evidence,
         )
-
-
-class Seen:
-    """An entry, and what was found out about it."""
-
-    __slots__ = (
-        "body",
-        "codec",
-        "computed",
-        "entry",
-        "frame",
-        "kind",
-        "meta",
-        "noted",
-        "place",
-        "plain",
-        "position",
-        "role",
-        "stored",
-        "time",
-        "verdict",
-    )
-
-    def __init__(self, frame: Frame, entry: Entry, body: Any, noted: Asked, meta: Any, time: int, place: int) -> None:
-        self.frame = frame
-        self.entry = entry
-        self.body = body
-        self.noted = noted
-        self.meta = meta
-        self.time = time
-        self.place = place
-        self.role = "produce" if noted.code == SEND else "consume"
-        self.position: str | None = None
-        self.codec = 0
-        self.kind = checksum.NONE
-        self.stored: str | None = None
-        self.computed: str | None = None
-        self.verdict = "unverifiable"
-        self.plain: bytes | memoryview | None = None  # the payload, decompressed; as it is where it is a chunk
-
-    @property
-    def offset(self) -> int:
-        """Stream offset of the entry's first byte."""
-        return self.frame.offset + self.entry.at - self.frame.start
 
 
 def position_of(message_id: Any) -> str | None:

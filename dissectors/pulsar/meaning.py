@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dissectors.conversation import Frame
+from dissectors.conversation import Conversation, Frame
 from dissectors.pulsar.api import text
 from dissectors.pulsar.commands import Command
+from dissectors.pulsar.emit import Emitter
 from dissectors.pulsar.errors import VALIDATION, Fault, unknown_number
 from dissectors.pulsar.match import Asked
 from dissectors.pulsar.names import Party
 from dissectors.tcp.chunk import CLIENT, SERVER
-
-if TYPE_CHECKING:
-    from dissectors.pulsar.conversation import PulsarConversation
 
 SLOW_NS = 1_000_000_000
 """A consumer that left the broker without permits for so long in all is worth a warning."""
@@ -69,8 +67,9 @@ class Consumer:
 class Meaning:
     """Gathers over one connection; tells at its end, and at once what cannot wait."""
 
-    def __init__(self, talk: PulsarConversation) -> None:
+    def __init__(self, talk: Conversation, emit: Emitter) -> None:
         self._talk = talk
+        self._emit = emit
         self._limit = talk.options.limits.pending
         self._consumers: dict[int, Consumer] = {}
         self._open = 0  # entries that were not acknowledged, of all consumers
@@ -231,7 +230,7 @@ class Meaning:
             positions=[f"{at.ledgerId}:{at.entryId}" for at in body.message_id[:100]],
             error=name or number,
         )
-        self._talk.emit.error(noted, frame.first_ns, frame.place, Fault(number, name, None), "message")
+        self._emit.error(noted, frame.first_ns, frame.place, Fault(number, name, None), "message")
 
     # --- connections ---
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from dissectors.wire.codecs import CodecError, decompress, listeners, zstd_extent
+
 OK, BAD, UNVERIFIABLE, ABSENT = "ok", "bad", "unverifiable", "absent"
 MOST = 16  # checksums of one batch
 _XERIAL = b"\x82SNAPPY\x00"
@@ -65,30 +67,23 @@ def carried(codec: str, data: bytes | memoryview) -> dict[str, bool]:
     return {}
 
 
-_counts: list[Counter[tuple[str, str]]] = []  # of who is counting
-
-
 @contextmanager
 def counting() -> Iterator[Counter[tuple[str, str]]]:
     """While this lasts, everything decompressed is counted: (checksum, verdict) -> how often."""
     counter: Counter[tuple[str, str]] = Counter()
-    _counts.append(counter)
+
+    def count(codec: str, data: bytes | memoryview, limit: int, whole: bool) -> None:
+        if whole:  # all that it carries are right
+            told = [(name, OK if there else ABSENT) for name, there in carried(codec, data).items()]
+        else:
+            told = [(one.name, one.verdict) for one in sums(codec, data, limit)]
+        counter.update(told)
+
+    listeners.append(count)
     try:
         yield counter
     finally:
-        _counts.remove(counter)
-
-
-def count(codec: str, data: bytes | memoryview, limit: int, *, whole: bool) -> None:
-    """Count the checksums of what was decompressed. whole: it could be, so all that it carries are right."""
-    if not _counts:
-        return
-    if whole:
-        told = [(name, OK if there else ABSENT) for name, there in carried(codec, data).items()]
-    else:
-        told = [(one.name, one.verdict) for one in sums(codec, data, limit)]
-    for counter in _counts:
-        counter.update(told)
+        listeners.remove(count)
 
 
 def _compared(name: str, stored: int, computed: int | None) -> Sum:
@@ -160,8 +155,6 @@ def _lz4(data: bytes, limit: int) -> Iterator[Sum]:
 def _zstd(data: bytes, limit: int) -> Iterator[Sum]:
     import xxhash
 
-    from dissectors.wire.codecs import CodecError, decompress, zstd_extent
-
     view, at = memoryview(data), 0
     while int.from_bytes(view[at : at + 4], "little") == _ZSTD_MAGIC:
         try:
@@ -191,8 +184,6 @@ def _snappy(data: bytes, limit: int) -> Iterator[Sum]:
 def _snappy_framed(data: bytes, limit: int) -> Iterator[Sum]:
     """Chunks: type, 3 bytes length, content; of types 0 (compressed) and 1 a masked CRC32C stands in front."""
     import crc32c
-
-    from dissectors.wire.codecs import CodecError, decompress
 
     at = 0
     while at + 8 <= len(data):

@@ -20,9 +20,10 @@ import zlib
 from collections.abc import Callable
 from typing import NoReturn
 
-from dissectors.wire import codec_sums
-
 _Data = bytes | memoryview
+
+listeners: list[Callable[[str, _Data, int, bool], None]] = []
+"""Who is told of everything decompressed: (codec, data, limit, whether it could be)."""
 
 
 class CodecError(ValueError):
@@ -49,9 +50,11 @@ def decompress(codec: str, data: _Data, *, limit: int, size: int | None = None) 
     try:
         out = decoder(data, limit if size is None else size)
     except CodecError:
-        codec_sums.count(codec, data, limit, whole=False)
+        for tell in listeners:
+            tell(codec, data, limit, False)
         raise
-    codec_sums.count(codec, data, limit, whole=True)
+    for tell in listeners:
+        tell(codec, data, limit, True)
     if size is not None and len(out) != size:
         raise CodecError(f"{codec}: {len(out)} bytes came out where {size} were announced")
     return out

@@ -7,10 +7,10 @@ import struct
 from typing import Any
 
 from dissectors.kafka import PROTOCOL, schema
-from dissectors.kafka.decode import full
+from dissectors.kafka.full import beside, full
 from dissectors.kafka.internal import OFFSETS, TRANSACTIONS, decoded, topic_names
 from dissectors.kafka.messages import Entry
-from dissectors.kafka.nested import SHOWN
+from dissectors.kafka.nested import SHOWN, VERSIONED
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from tests.feeding import CLIENT, SERVER, feed_every_way
 from tests.kafka.encoder import uvarint
@@ -41,7 +41,8 @@ def test_the_consumer_protocol_is_shown_beside_its_bytes() -> None:
 
 def test_bytes_of_another_group_protocol_stay_bytes() -> None:
     holder: dict[str, Any] = {}
-    assert SHOWN["SyncGroupResponse", "assignment"](b"\0\1not the consumer's", holder, "assignment")
+    show = beside(VERSIONED["SyncGroupResponse", "assignment"])
+    assert show(b"\0\1not the consumer's", holder, "assignment")
     assert holder == {}
 
 
@@ -59,9 +60,16 @@ def test_an_envelope_shows_the_request_and_the_response_inside_and_no_secret() -
 
 
 def test_an_envelope_whose_inside_is_unknown_is_told_by_its_size() -> None:
-    shown = SHOWN["EnvelopeRequest", "requestData"](b"\x7f\xff" + bytes(30), {}, "requestData")
+    inner = b"\x7f\xff" + bytes(30)
+    shown = body_of([(CLIENT, request(58, 0, 1, uvarint(len(inner) + 1) + inner + b"\0\0\0"))])["requestData"]
     assert "body" not in shown
     assert shown["sizeInBytes"] == 32
+
+
+def test_an_envelope_in_an_envelope_stays_closed() -> None:
+    inner = request(58, 0, 77, uvarint(31) + bytes(30) + b"\0\0\0", client="someone")[4:]
+    shown = body_of([(CLIENT, request(58, 0, 1, uvarint(len(inner) + 1) + inner + b"\0\0\0"))])["requestData"]
+    assert shown["body"]["requestData"] == {"sizeInBytes": 30}
 
 
 def test_telemetry_is_told_by_its_size_and_the_names_of_its_metrics() -> None:
