@@ -50,6 +50,7 @@ _WATCHED = frozenset({OFFSET_COMMIT, JOIN_GROUP})  # somebody keeps count of the
 _NONE = -1  # in a column: no value
 _WORTH = 24  # fewer bodies of one message are as quick one by one
 _ALL = slice(None)
+_NO_TOPICS: list[str] = []
 _MANY, _MUCH = 8, 64 * KIB  # fewer connections, or bytes of them, are as quick one by one
 
 
@@ -410,8 +411,9 @@ class _Exchanges:
         frames = self.frames
         key, version, size = self.key[asked].tolist(), self.version[asked].tolist(), self.size[asked].tolist()
         talk = frames.talk[asked].tolist()
+        known = {(k, v): spoken(k, v) for k, v in set(zip(key, version, strict=True))}
         for (t, k, v, n), count in Counter(zip(talk, key, version, size, strict=True)).items():
-            self.talks[t].spoke(spoken(k, v), n, count)
+            self.talks[t].spoke(known[k, v], n, count)
         for t, i in zip(talk, self.correlation_id[asked].tolist(), strict=True):
             self.talks[t].last_id, self.talks[t].answered = i, True
 
@@ -424,9 +426,10 @@ class _Exchanges:
         codes, api = np.unique(self.key[asked], return_inverse=True)
         text = self.text
         names = zip(_int16(frames.octets, frames.start[asked] + 12).tolist(), self.body[asked].tolist(), strict=True)
+        said = [(self.topics[i], self.topics[k]) for i, k in zip(asked.tolist(), answers.tolist(), strict=True)]
         topics = [
-            self.talks[t].emit.topics(self.topics[i], self.topics[k])
-            for t, i, k in zip(frames.talk[asked].tolist(), asked.tolist(), answers.tolist(), strict=True)
+            self.talks[t].emit.topics(*pair) if pair[0] or pair[1] else _NO_TOPICS
+            for t, pair in zip(frames.talk[asked].tolist(), said, strict=True)
         ]
         partitions = self.partitions[asked]
         self.sink.extend(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from dissectors.conversation import Conversation, Frame, Summary
@@ -66,7 +65,7 @@ class KafkaConversation(Conversation):
         self.orphans = Orphans()
         self.last_id: int | None = None  # correlation id of the newest request
         self._client_ids: dict[bytes, str] = {}
-        self._spoken: dict[Spoken, Counter[int]] = {}  # what the client speaks, and the lengths of its requests
+        self._spoken: dict[Spoken, dict[int, int]] = {}  # what the client speaks, and the lengths of its requests
         self._holes: list[int] = []  # lengths of the holes in what the client sent
         self._unknown: tuple[tuple[int, int], ...] = ()  # APIs told as unknown
         self._resync = Resync(self)
@@ -178,9 +177,9 @@ class KafkaConversation(Conversation):
         """Take note of requests that the client made."""
         sizes = self._spoken.get(said)
         if sizes is None:
-            sizes = self._spoken[said] = Counter()
+            sizes = self._spoken[said] = {}
         if len(sizes) < _SIZES:
-            sizes[size] += times
+            sizes[size] = sizes.get(size, 0) + times
 
     def _request_body(self, frame: Frame, call: Call, said: Spoken, data: bytes, body: int, have: int) -> None:
         if not frame.complete:

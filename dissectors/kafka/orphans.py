@@ -11,7 +11,6 @@ Where neither speaks, nothing is claimed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -58,7 +57,7 @@ class Orphans:
         return held
 
 
-def explain(frame: Frame, sizes: Mapping[Spoken, Counter[int]], holes: list[int]) -> Spoken | None:
+def explain(frame: Frame, sizes: Mapping[Spoken, Mapping[int, int]], holes: list[int]) -> Spoken | None:
     """What the frame answers.
 
     sizes: what this client speaks on the connection, and how often its requests were how long; holes: how many bytes in
@@ -72,7 +71,7 @@ def explain(frame: Frame, sizes: Mapping[Spoken, Counter[int]], holes: list[int]
         return spoken_here[0] if spoken_here else fits[-1]
     fits = [said for said in fits if said in sizes]
     if len(fits) == 1:
-        size = next((size for size in holes if sizes[fits[0]][size] >= _HABIT), None)
+        size = next((size for size in holes if sizes[fits[0]].get(size, 0) >= _HABIT), None)
         if size is not None:
             holes.remove(size)
             return fits[0]
@@ -80,18 +79,22 @@ def explain(frame: Frame, sizes: Mapping[Spoken, Counter[int]], holes: list[int]
 
 
 @cache
-def _everything() -> list[tuple[Spoken, Struct]]:
-    return [
-        (spoken(api.key, version), shape(f"{api.name}Response", version))
-        for api in schema.apis().values()
-        for version in api.versions.each()
-    ]
+def _everything() -> list[tuple[list[Spoken], Struct]]:
+    """Every response: its shape, and what is answered so."""
+    found = []
+    for api in schema.apis().values():
+        name = f"{api.name}Response"
+        for run in schema.alike(schema.message(name)):
+            said = [spoken(api.key, version) for version in run if version in api.versions]
+            for tags in sorted({each.response_tags for each in said}):
+                found.append(([each for each in said if each.response_tags == tags], shape(name, run[0])))
+    return found
 
 
 @lru_cache(maxsize=4096)
 def _readings(body: bytes) -> list[Spoken]:
     """What this can be the answer to; `body` follows the correlation id. Short answers come again and again."""
-    return [said for said, message in _everything() if _fits(said, message, body)]
+    return [each for said, message in _everything() if _fits(said[0], message, body) for each in said]
 
 
 def _fits(said: Spoken, message: Struct, body: bytes) -> bool:

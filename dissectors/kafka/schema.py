@@ -21,7 +21,11 @@ class Versions:
     ranges: tuple[tuple[int, int], ...]
 
     def __contains__(self, version: object) -> bool:
-        return isinstance(version, int) and any(a <= version <= b for a, b in self.ranges)
+        assert isinstance(version, int)
+        for a, b in self.ranges:  # noqa: SIM110 - asked so often that a generator would cost
+            if a <= version <= b:
+                return True
+        return False
 
     def each(self) -> Iterator[int]:
         """Every version, ascending."""
@@ -40,6 +44,7 @@ class Versions:
 NO_VERSIONS = Versions(())
 
 
+@cache
 def versions(text: str) -> Versions:
     """`0-3`, `7`, `0,8`, `none`."""
     if text in ("none", "-"):
@@ -106,6 +111,28 @@ def apis() -> dict[int, Api]:
 def message(name: str) -> Message:
     """A message by its name: `FetchRequest`, `ConsumerProtocolSubscription`."""
     return parse(proto("kafka", "messages", f"{name}.txt").read_text())
+
+
+def alike(message: Message) -> Iterator[list[int]]:
+    """The versions of a message, in runs in which no field differs."""
+    bounds = {a for a, _ in message.flexible.ranges} | set(_bounds(message.fields))
+    run: list[int] = []
+    for version in message.versions.each():
+        if run and (version in bounds or version != run[-1] + 1):
+            yield run
+            run = []
+        run.append(version)
+    if run:
+        yield run
+
+
+def _bounds(fields: tuple[Field, ...]) -> Iterator[int]:
+    """Versions at which something about the fields begins, or has ended."""
+    for field in fields:
+        for known in (field.versions, field.nullable, field.tagged, field.flexible or NO_VERSIONS):
+            for a, b in known.ranges:
+                yield from (a, b + 1)
+        yield from _bounds(field.fields)
 
 
 def messages() -> list[str]:

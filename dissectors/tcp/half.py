@@ -210,10 +210,9 @@ class History:
     def add(self, half: Half, chunk: Chunk) -> None:
         recent = half.recent
         recent.append(chunk)
-        if len(recent) > 1:
-            size = sum([len(c.data) for c in recent])
-            while len(recent) > 1 and size - len(recent[0].data) >= RECENT_BYTES:
-                size -= len(recent.pop(0).data)
+        needed = chunk.offset + len(chunk.data) - RECENT_BYTES  # the stream from here on
+        while len(recent) > 1 and recent[1].offset <= needed:
+            recent.pop(0)
         cost = len(chunk.data) + 160 * len(chunk.starts) + 400  # what Python's objects take, about
         self._ring.append((half, chunk, cost))
         self._size += cost
