@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from dissectors.tcp.chunk import Chunk, Gap, Resent
@@ -125,7 +126,7 @@ class Half:
         """Whether something was delivered or sent again and not taken, or waits for delivery."""
         return bool(self.out or self._pieces or self.held or self.resent)
 
-    def sign(self, signatures: list[int]) -> None:
+    def sign(self, signatures: Iterable[int]) -> None:
         """Remember packets, to know them again."""
         known = self.signatures
         known += signatures

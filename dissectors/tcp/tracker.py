@@ -214,14 +214,14 @@ class _Sorted:
         self._signature = signature
         self._via = block.via[order]
         self._size = size
-        self.direction: list[int] = direction.tolist()
-        self.seq: list[int] = seq.tolist()
-        self.ack: list[int] = ack.tolist()
-        self.flags: list[int] = flags.tolist()
-        self.time: list[int] = block.time[order].tolist()
-        self.place: list[int] = place.tolist()
-        self.arrival: list[int] = arrival.tolist()
-        self.follow: list[int] = follow.tolist()
+        self.direction = _view(direction)
+        self.seq = _view(seq)
+        self.ack = _view(ack)
+        self.flags = _view(flags)
+        self.time = _view(block.time[order])
+        self.place = _view(place)
+        self.arrival = _view(arrival)
+        self.follow = _view(follow)
         self._index = order
         self.packets_before, self.data_before, self.fins_before = [], [], []
         self.packets, self.signatures = [], []
@@ -232,8 +232,8 @@ class _Sorted:
             self.packets_before.append(_count_before(of))
             self.data_before.append(_count_before(data))
             self.fins_before.append(_count_before(of & fin))
-            self.packets.append(np.flatnonzero(of).tolist())
-            self.signatures.append(signature[of].tolist())
+            self.packets.append(_view(np.flatnonzero(of)))
+            self.signatures.append(_view(signature[of]))
             index = np.flatnonzero(data)
             sizes = size[index]
             cumulative = np.cumsum(sizes) - sizes
@@ -355,5 +355,11 @@ def _previous(mask: Any, at: Any, start_of: Any) -> Any:
     return np.where(before >= start_of, before, -1)
 
 
-def _count_before(mask: Any) -> list[int]:
-    return [0, *np.cumsum(mask).tolist()]
+def _count_before(mask: Any) -> memoryview[int]:
+    return _view(np.concatenate(([0], np.cumsum(mask))))
+
+
+def _view(column: Any) -> memoryview[int]:
+    """A column as a sequence of Python's ints, each made when it is asked for: most never are."""
+    view: memoryview[int] = np.ascontiguousarray(column, np.int64).data
+    return view
