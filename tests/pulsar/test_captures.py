@@ -14,6 +14,7 @@ import dissectors
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "captures" / "pulsar"
 TRUTHS = sorted(FOLDER.glob("*.json")) if FOLDER.is_dir() else []
+COMPACTED = [path for path in TRUTHS if '"compacted_read"' in path.read_text()]
 pytestmark = pytest.mark.skipif(not TRUTHS, reason="the captures are not beside this checkout")
 
 
@@ -76,11 +77,9 @@ def test_send_and_message_of_one_entry_carry_one_checksum(path: Path) -> None:
     assert all(len(sums) == 1 for sums in stored.values())
 
 
-@pytest.mark.parametrize("path", TRUTHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", COMPACTED, ids=lambda path: path.stem)
 def test_what_compaction_left_is_read_at_its_places(path: Path) -> None:
     truth = json.loads(path.read_text())
-    if not truth.get("compacted_read"):
-        pytest.skip("no compacted topic")
     read = collections.Counter(m["position"] for m in dissected(truth)["messages"] if m["role"] == "consume")
     for message in truth["compacted_read"]:
         place = [message[name] for name in ("ledger", "entry", "batch_index") if message[name] >= 0]
