@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-
-import crc32c as _crc32c
-import xxhash
+from functools import cache
 
 CRC32, CRC32C, XXH3, NONE = "crc32", "crc32c", "xxh3-64", "none"
-
-_COMPUTE: dict[str, Callable[[bytes | memoryview], int]] = {
-    CRC32: zlib.crc32,
-    CRC32C: _crc32c.crc32c,
-    XXH3: xxhash.xxh3_64_intdigest,
-}
 _DIGITS = {CRC32: 8, CRC32C: 8, XXH3: 16}
+
+
+@cache
+def _function(kind: str) -> Callable[[bytes | memoryview], int]:
+    """The libraries are loaded when the first checksum of their kind is met: not every run looks at any."""
+    if kind == CRC32C:
+        from crc32c import crc32c
+
+        return crc32c
+    if kind == XXH3:
+        from xxhash import xxh3_64_intdigest
+
+        return xxh3_64_intdigest
+    return {CRC32: zlib.crc32}[kind]
 
 
 def compute(kind: str, data: bytes | memoryview) -> int:
     """The checksum of `data`, unsigned."""
-    return _COMPUTE[kind](data)
+    return _function(kind)(data)
 
 
 def shown(kind: str, value: int) -> str:
