@@ -13,6 +13,7 @@ from dissectors.checksum.locate import CERTAIN, locate
 from dissectors.forensics import elsewhere, fields, truth
 from dissectors.forensics.attribution import Attribution, Evidence, attribute
 from dissectors.forensics.inner import Inner, inner
+from dissectors.forensics.message import elsewhere as same_message
 from dissectors.forensics.narrow import narrow
 from dissectors.forensics.packets import Carriers, Segment
 from dissectors.forensics.sound import soundness
@@ -88,7 +89,9 @@ def examine(
     """Look into one bad checksum. `files` in the order that places count them."""
     copies = truth.copies(suspect, carriers)
     delivered_by = _delivered(suspect, carriers)
-    diagnosis, at_unit, corrected = _diagnose(suspect, carriers, copies, delivered_by)
+    message = same_message(suspect, carriers.seen, files)
+    related = [*related, *message.rows]
+    diagnosis, at_unit, corrected = _diagnose(suspect, carriers, copies, delivered_by, message.right)
     flips = list(zip(at_unit, diagnosis.flips, strict=True))
     located = diagnosis.verified and diagnosis.candidates <= 1 and bool(flips)
     parts = fields.parts(suspect, corrected or suspect.unit)
@@ -136,12 +139,18 @@ def examine(
 
 
 def _diagnose(
-    suspect: Suspect, carriers: Carriers, copies: Sequence[truth.Copy], delivered_by: Sequence[Segment]
+    suspect: Suspect,
+    carriers: Carriers,
+    copies: Sequence[truth.Copy],
+    delivered_by: Sequence[Segment],
+    message: bytes | None,
 ) -> tuple[Diagnosis, list[int], bytes | None]:
     """What broke, the index in the unit of each flip, and the corrected unit where there is one answer."""
     right, source = next((copy.unit for copy in copies if copy.fits), None), "a copy of the packet"
     if right is None:
         right, source = truth.witnessed(suspect, carriers), "the same batch elsewhere"
+    if right is None:
+        right, source = message, "the same message elsewhere"
     if right is not None and suspect.kind not in POLYNOMIALS:  # nothing to be computed from the checksum
         return (*truth.compared(suspect, right, carriers, source), right)
     data = b"".join(suspect.unit[a:b] for a, b in suspect.covered)

@@ -2,11 +2,13 @@
 
 One pass over each file, by column: a packet is looked at only if it belongs to one of the wanted directions and its
 sequence numbers touch a wanted range. Every copy counts, so a retransmission with other bytes comes to light. What
-witnesses carried (the same batch, seen elsewhere with a right checksum) is picked up on the way.
+witnesses carried (the same batch, seen elsewhere with a right checksum) is picked up on the way, and so is every other
+packet that carries the id of a suspect message.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -16,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dissectors.capture.block import PacketBlock, address_halves
+from dissectors.capture.block import PacketBlock, address, address_halves
 from dissectors.capture.files import site_of
 from dissectors.capture.fragments import Fragments
 from dissectors.capture.raw import Census, RawBlock, packets
 from dissectors.capture.reader import Reader
 from dissectors.errors import InputError
+from dissectors.forensics.ids import MOST, Seen, identity
 from dissectors.forensics.related import Witness
 from dissectors.forensics.sums import UNKNOWN, Layout, Sums, judge, layout
 from dissectors.options import Options
@@ -70,6 +73,7 @@ class Carriers:
     judged: list[str] = field(default_factory=list)  # TCP verdicts of other packets of this direction
     witnessed: list[bytes] = field(default_factory=list)  # the stream from each witness' packet on
     neighbours: list[tuple[int, bytes]] = field(default_factory=list)  # place and payload of packets around it
+    seen: list[Seen] = field(default_factory=list)  # other packets with the message's id
 
     @property
     def others(self) -> Counter[str]:
@@ -122,7 +126,8 @@ def joined(by_file: Sequence[Sequence[Carriers]], wanted: Sequence[Wanted]) -> l
         judged = [verdict for part in parts for verdict in part.judged][:SAMPLE]
         streams = [stream for part in parts for stream in part.witnessed]
         near = [packet for part in parts for packet in part.neighbours]
-        out.append(Carriers(segments, judged, streams, near))
+        seen = [one for part in parts for one in part.seen]
+        out.append(Carriers(segments, judged, streams, near, seen))
     return out
 
 
@@ -137,10 +142,9 @@ Ends = tuple[str, int, str, int]  # address and port of sender and receiver
 class _Follower:
     """Collects the stream of a direction from a known packet on."""
 
-    def __init__(self, witness: Witness, size: int, carriers: Carriers) -> None:
-        self.packet = witness.packet
+    def __init__(self, packet: int, size: int) -> None:
+        self.packet = packet
         self.size = size
-        self.carriers = carriers
         self._seq: int | None = None
         self._pieces: dict[int, bytes] = {}
 
@@ -158,47 +162,100 @@ class _Follower:
             start = int(block.at[row])
             self._pieces.setdefault(at, bytes(buffer[start : start + int(block.have[row])]))
 
-    def finish(self) -> None:
+    def stream(self) -> bytes:
+        """As far as nothing is missing."""
         stream = bytearray()
         for at, piece in sorted(self._pieces.items()):
             if at > len(stream):
                 break
             stream += piece[len(stream) - at :]
-        self.carriers.witnessed.append(bytes(stream[: self.size]))
+        return bytes(stream[: self.size])
+
+
+class _Ids:
+    """Looks for the ids of suspect messages in whatever passes to or from their servers."""
+
+    def __init__(self, concerned: Iterable[tuple[Wanted, Carriers]], site: str) -> None:
+        self.ports: set[int] = set()
+        self._owners: dict[bytes, list[tuple[Suspect, Carriers]]] = {}
+        self._following: list[tuple[Ends, Carriers, Seen, _Follower]] = []
+        for (suspect, _), carriers in concerned:
+            message = identity(suspect) if suspect.conn.site == site and suspect.base is not None else None
+            if message is not None:
+                self.ports.add(suspect.conn.server_port)
+                self._owners.setdefault(message.id, []).append((suspect, carriers))
+        self._pattern = re.compile(b"|".join(map(re.escape, self._owners))) if self._owners else None
+
+    def take(self, block: PacketBlock) -> None:
+        if self._pattern is None:
+            return
+        order = np.argsort(block.at, kind="stable")
+        begins = block.at[order]
+        for match in self._pattern.finditer(block.buffer):
+            index = int(np.searchsorted(begins, match.start(), "right")) - 1
+            row = int(order[index])
+            if index >= 0 and match.end() <= int(block.at[row] + block.have[row]):
+                self._found(block, row, match[0])
+        for ends in dict.fromkeys(ends for ends, *_ in self._following):
+            rows = np.flatnonzero(_of_direction(block, ends))
+            for other, _, _, follower in self._following:
+                if other == ends:
+                    follower.take(block, rows)
+
+    def _found(self, block: PacketBlock, row: int, id_: bytes) -> None:
+        ends = _ends(block, row)
+        number = int(block.number[row])
+        place = int(block.file[row]) << PLACE_SHIFT | number
+        for suspect, carriers in self._owners[id_]:
+            known = sum(other is carriers for _, other, _, _ in self._following)
+            if known < MOST and not (ends == _direction(suspect) and _touches(suspect, block, row)):
+                seen = Seen(place, int(block.time[row]), ends[:2], ends[2:], b"")
+                self._following.append((ends, carriers, seen, _Follower(number, len(suspect.unit) + LEAD)))
+
+    def finish(self) -> None:
+        for _, carriers, seen, follower in self._following:
+            carriers.seen.append(seen._replace(stream=follower.stream()))
 
 
 def _search(reader: Reader, path: str, site: str, file: int, concerned: Iterable[tuple[Wanted, Carriers]]) -> None:
     cases: dict[Ends, list[tuple[Suspect, Carriers]]] = {}
-    followers: dict[Ends, list[_Follower]] = {}
+    followers: dict[Ends, list[tuple[_Follower, Carriers]]] = {}
+    concerned = list(concerned)
+    ids = _Ids(concerned, site)
     for (suspect, witnesses), carriers in concerned:
         if suspect.conn.site == site:
             cases.setdefault(_direction(suspect), []).append((suspect, carriers))
         for witness in witnesses:
             if witness.file == path:
                 ends = (*witness.source, *witness.target)
-                followers.setdefault(ends, []).append(_Follower(witness, len(suspect.unit) + LEAD, carriers))
-    for raw, block in _blocks(reader, file, {key[1] << 16 | key[3] for key in (*cases, *followers)}):
+                follower = _Follower(witness.packet, len(suspect.unit) + LEAD)
+                followers.setdefault(ends, []).append((follower, carriers))
+    for raw, block in _blocks(reader, file, {key[1] << 16 | key[3] for key in (*cases, *followers)}, ids.ports):
         for ends in dict.fromkeys((*cases, *followers)):
             rows = np.flatnonzero(_of_direction(block, ends))
             for suspect, carriers in cases.get(ends, ()):
                 _pick(raw, block, rows, suspect, carriers)
                 _look_around(block, rows, suspect, carriers)
-            for follower in followers.get(ends, ()):
+            for follower, _ in followers.get(ends, ()):
                 follower.take(block, rows)
+        ids.take(block)
     for following in followers.values():
-        for follower in following:
-            follower.finish()
+        for follower, carriers in following:
+            carriers.witnessed.append(follower.stream())
+    ids.finish()
 
 
-def _blocks(reader: Reader, file: int, ports: set[int]) -> Iterator[tuple[RawBlock, PacketBlock]]:
-    """The packets with payload between these ports, and the raw packets that they lie in."""
-    between = np.array(sorted(ports))
+def _blocks(reader: Reader, file: int, pairs: set[int], ports: set[int]) -> Iterator[tuple[RawBlock, PacketBlock]]:
+    """The packets with payload between these pairs of ports, or at these; and the raw packets that they lie in."""
+    between, at = np.array(sorted(pairs)), np.array(sorted(ports))
     census, fragments = Census(), Fragments()
     for raw in reader.raw_blocks():
         block = packets(raw, file, census, fragments)
         if block is None:
             continue
-        near = np.flatnonzero(np.isin(block.sport << 16 | block.dport, between) & (block.have > 0))
+        wanted = np.isin(block.sport << 16 | block.dport, between)
+        wanted |= np.isin(block.sport, at) | np.isin(block.dport, at)
+        near = np.flatnonzero(wanted & (block.have > 0))
         if len(near):
             yield raw, block.take(near)
 
@@ -207,6 +264,20 @@ def _direction(suspect: Suspect) -> Ends:
     conn = suspect.conn
     client, server = (conn.client_ip, conn.client_port), (conn.server_ip, conn.server_port)
     return (*client, *server) if suspect.direction == CLIENT else (*server, *client)
+
+
+def _ends(block: PacketBlock, row: int) -> Ends:
+    """Who sent a packet to whom."""
+    source = address(int(block.src_hi[row]), int(block.src_lo[row]))
+    return source, int(block.sport[row]), address(int(block.dst_hi[row]), int(block.dst_lo[row])), int(block.dport[row])
+
+
+def _touches(suspect: Suspect, block: PacketBlock, row: int) -> bool:
+    """Whether a packet of the suspect's direction carries some of its bytes: once more, or at another capture point."""
+    assert suspect.base is not None
+    start = (int(block.seq[row]) - (suspect.base + suspect.offset)) & _MASK
+    start = start - (_MASK + 1) if start >= _SIGN else start
+    return start < len(suspect.unit) and start + int(block.have[row]) > 0
 
 
 def _of_direction(block: PacketBlock, key: Ends) -> npt.NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,3 +66,42 @@ def test_bits_flipped_in_real_batches_are_located(tmp_path: Path, name: str) -> 
             assert (case.diagnosis.pattern, case.diagnosis.verified) == ("single_bit", True)
             (spot,) = case.locations
             assert (spot.packet, spot.packet_offset, spot.bit) == (index + 1, offset, bit)
+
+
+def test_a_message_is_known_again_by_its_id_where_its_checksum_was_made_anew(tmp_path: Path) -> None:
+    """Iggy's server stamps messages and computes their checksums: what a producer sent shows what a consumer missed."""
+    sample = SAMPLES / "iggy-messages.pcap"
+    packets = read(sample)
+    rows = dissectors.dissect([str(sample)], tables=["messages"], payloads=True)["messages"].to_pylist()
+    sent = {row["message_id"]: row["packet"] for row in rows if row["role"] == "produce"}
+    own = [r for r in rows if len(set(_id(r))) > 3]  # an id that says more than a small number
+    row = next(r for r in own if r["role"] == "consume" and r["value_bytes"] > 20 and _lies_in(packets, r))
+    index = row["packet"] - 1
+    begin = packets[index].data.find(row["value"], _id_at(packets[index], row)) + 3
+    wrong = {begin + i: 0x55 for i in range(12)}
+    for repaired, told in ((True, "in the broker"), (False, "right when it was produced")):
+        changed = list(packets)
+        changed[index] = broken(packets[index], wrong, repaired=repaired)
+        path = tmp_path / "bad.pcap"
+        path.write_bytes(pcap(changed, nano=True))
+        (case,) = investigate_paths([path])
+        assert (case.diagnosis.pattern, case.diagnosis.verified) == ("overwritten", True)
+        assert [(spot.packet, spot.packet_offset) for spot in case.locations] == [(index + 1, at) for at in wrong]
+        (seen, *_) = [other for other in case.related if other["why"] == "same message id"]
+        assert (seen["role"], seen["packet"], seen["verdict"]) == ("produce", sent[row["message_id"]], "ok")
+        assert case.attribution.where == ("before_tcp" if repaired else "after_tcp")
+        assert any(told in reason for reason in case.attribution.because)
+
+
+def _id(row: dict[str, Any]) -> bytes:
+    return int(row["message_id"]).to_bytes(16, "little")
+
+
+def _id_at(packet: Packet, row: dict[str, Any]) -> int:
+    return packet.data.find(_id(row))
+
+
+def _lies_in(packets: list[Packet], row: dict[str, Any]) -> bool:
+    """Whether the packet in which a message's batch begins holds the whole message."""
+    at = _id_at(packets[row["packet"] - 1], row)
+    return at >= 0 and packets[row["packet"] - 1].data.find(row["value"], at) >= 0
