@@ -287,9 +287,7 @@ class _Exchanges:
 
     def _walk_answers(self, said: Spoken, answers: Ints, at: Ints) -> Bools | slice:
         """Decode many at once; those that are left."""
-        plan = (
-            lanes.steps(f"{said.api}Response", said.version) if len(answers) >= _WORTH and said.key != FETCH else None
-        )
+        plan = _plan(said, "Response", len(answers))
         if plan is None:
             return _ALL
         frames = self.frames

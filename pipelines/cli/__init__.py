@@ -13,7 +13,8 @@ from pipelines.cli import analyze, dissect, forensics, info, report
 app = typer.Typer(
     name="brokerscope",
     help="What the brokers in packet captures did: Apache Pulsar, Apache Kafka and Apache Iggy.",
-    epilog="Exit codes: 0 done, 1 bad checksums found (forensics), 2 wrong usage, 3 an input could not be read.",
+    epilog="Exit codes: 0 done, 1 bad checksums found (forensics), 2 wrong usage, 3 an input could not be read "
+    "or the output not be written.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -56,8 +57,8 @@ def _leave(end: SystemExit) -> None:
     if "pyspark" in sys.modules or not isinstance(end.code, int):
         raise end  # Spark's Java process is ended by what runs at exit
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None where it was closed from the start
+            stream.flush()
+    except (OSError, ValueError):
         raise end from None
     os._exit(end.code)

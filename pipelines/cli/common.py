@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import re
@@ -127,6 +128,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def _drop_output() -> None:
+    """What still waits to be written goes nowhere: the interpreter flushes once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def guarded(command: Command) -> Command:
     """Run a command: what the user can act on becomes one line and exit code 3; a reader that left is no error."""
 
@@ -138,8 +144,14 @@ def guarded(command: Command) -> Command:
             say(f"brokerscope: {error}")
             raise typer.Exit(UNREADABLE) from None
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at exit
+            _drop_output()
             raise typer.Exit(DONE) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+                raise
+            _drop_output()
+            say(f"brokerscope: cannot write: {error.strerror}")
+            raise typer.Exit(UNREADABLE) from None
 
     return run  # type: ignore[return-value]
 

@@ -124,3 +124,12 @@ def test_nothing_heavy_is_imported_before_it_is_needed(arguments: list[str], cap
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     allowed = ["rich"] if "--help" in arguments else []
     assert json.loads(done.stderr.strip().splitlines()[-1].replace("'", '"')) in ([], allowed)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [["dissect"], ["info"], ["dissect", "--format", "parquet", "-o", "/dev/full"]])
+def test_a_full_disk_is_told_in_one_line(arguments: list[str], capture: str) -> None:
+    command = [sys.executable, "-c", "from pipelines.cli import main; main()", *arguments, capture]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (3, "brokerscope: cannot write: No space left on device\n")
