@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 CERTAIN = 0.9
 LIKELY = 0.5
 _NO_BYTES = (bytearray(), bytearray())  # of a session that knows its protocol
-_NO_NOTES: tuple[list[Resent], list[Resent]] = ([], [])
 _HINTED = itemgetter(0)
 HINTED = 0.1  # enough where the port is one of the protocol's own
 
@@ -214,9 +213,9 @@ class Session:
         best: tuple[float, bool, Protocol, int] | None = None
         halves = self.flow.halves
         midstream = self._headless or not (halves[0].syn or halves[1].syn)
+        prefix = bytes(self._prefix[0]), bytes(self._prefix[1])
         for hinted, direction, protocol in self._candidates():
-            client, server = bytes(self._prefix[direction]), bytes(self._prefix[1 - direction])
-            confidence = protocol.recognise(client, server, midstream)
+            confidence = protocol.recognise(prefix[direction], prefix[1 - direction], midstream)
             if confidence >= CERTAIN and (hinted or not midstream):
                 return protocol, direction  # the first bytes of a connection leave no doubt; a search in mid-stream may
             if confidence > 0 and (best is None or (confidence, hinted) > best[:2]):

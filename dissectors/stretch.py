@@ -33,6 +33,14 @@ _FEW = 12  # so many lanes are walked one by one
 _new = tuple.__new__
 
 
+def integers(octets: Octets, at: Ints, size: int) -> Ints:
+    """The signed big-endian integers of `size` bytes, up to eight, at each index."""
+    value = octets[at].astype(np.int8).astype(np.int64)
+    for i in range(1, size):
+        value = value << 8 | octets[at + i]
+    return value
+
+
 class _Lane(NamedTuple):
     """One direction of a conversation."""
 

@@ -35,7 +35,6 @@ from pipelines.tables.table import Records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_CONNECTION = ("site", "connection", "incarnation")
 Row = dict[str, Any]
 
 

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from dissectors.kafka.messages import varint
 from dissectors.sink import Suspect
 
 Table = tuple[tuple[int, str], ...]  # (offset of the field, its name), ascending
@@ -132,16 +133,16 @@ def _kafka_batch(suspect: Suspect, unit: bytes) -> Iterator[Part]:
     count = int.from_bytes(unit[57:61], "big", signed=True)
     at = 61
     for number in range(max(0, count)):
-        length, begin = _varint(unit, at)
+        length, begin = varint(unit, at)
         end = begin + length
         if length < 0 or end > len(unit):
             return
         yield Part(at, end, f"record {number}")
-        _, cursor = _varint(unit, begin + 1)
-        delta, cursor = _varint(unit, cursor)
+        _, cursor = varint(unit, begin + 1)
+        delta, cursor = varint(unit, cursor)
         label = f"record {number} (offset {base + delta})"
         for what in ("key", "value"):
-            size, cursor = _varint(unit, cursor)
+            size, cursor = varint(unit, cursor)
             if size > 0:
                 yield Part(cursor, min(end, cursor + size), f"{label} {what}")
                 cursor += size
@@ -160,19 +161,6 @@ def _kafka_message(suspect: Suspect, unit: bytes) -> Iterator[Part]:
         if size > 0:
             yield Part(at + 4, min(len(unit), at + 4 + size), what)
         at += 4 + max(0, size)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint and the index after it; ValueError where it is none."""
-    value = shift = 0
-    while shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value >> 1 ^ -(value & 1), at
-        shift += 7
-    raise ValueError("a varint of more than ten bytes")
 
 
 # --- Pulsar ----------------------------------------------------------------------------------------------------------

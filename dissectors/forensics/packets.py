@@ -217,10 +217,9 @@ class _Ids:
             carriers.seen.append(seen._replace(stream=follower.stream()))
 
 
-def _search(reader: Reader, path: str, site: str, file: int, concerned: Iterable[tuple[Wanted, Carriers]]) -> None:
+def _search(reader: Reader, path: str, site: str, file: int, concerned: Sequence[tuple[Wanted, Carriers]]) -> None:
     cases: dict[Ends, list[tuple[Suspect, Carriers]]] = {}
     followers: dict[Ends, list[tuple[_Follower, Carriers]]] = {}
-    concerned = list(concerned)
     ids = _Ids(concerned, site)
     for (suspect, witnesses), carriers in concerned:
         if suspect.conn.site == site:
@@ -274,10 +273,17 @@ def _ends(block: PacketBlock, row: int) -> Ends:
 
 def _touches(suspect: Suspect, block: PacketBlock, row: int) -> bool:
     """Whether a packet of the suspect's direction carries some of its bytes: once more, or at another capture point."""
+    return bool(_within(suspect, block, np.array([row]))[1][0])
+
+
+def _within(
+    suspect: Suspect, block: PacketBlock, rows: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """(index in the unit at which each packet of its direction begins, whether the packet has bytes of the unit)."""
     assert suspect.base is not None
-    start = (int(block.seq[row]) - (suspect.base + suspect.offset)) & _MASK
-    start = start - (_MASK + 1) if start >= _SIGN else start
-    return start < len(suspect.unit) and start + int(block.have[row]) > 0
+    start = (block.seq[rows] - (suspect.base + suspect.offset)) & _MASK
+    start = np.where(start >= _SIGN, start - (_MASK + 1), start)
+    return start, (start < len(suspect.unit)) & (start + block.have[rows] > 0)
 
 
 def _of_direction(block: PacketBlock, key: Ends) -> npt.NDArray[np.bool_]:
@@ -301,9 +307,7 @@ def _pick(raw: RawBlock, block: PacketBlock, rows: npt.NDArray[np.intp], suspect
         hits = np.isin(place, [piece for _, piece, _ in suspect.pieces])
         start = np.zeros(len(rows), np.int64)
     else:
-        start = (block.seq[rows] - (suspect.base + suspect.offset)) & _MASK
-        start = np.where(start >= _SIGN, start - (_MASK + 1), start)
-        hits = (start < len(suspect.unit)) & (start + block.have[rows] > 0)
+        start, hits = _within(suspect, block, rows)
         times = [time for _, _, time in suspect.pieces]
         hits &= (block.time[rows] > min(times) - NEAR_NS) & (block.time[rows] < max(times) + NEAR_NS)
     for row, at in zip(rows[hits].tolist(), start[hits].tolist(), strict=True):

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from dissectors.kafka.messages import varint
 from dissectors.sink import Suspect
 from dissectors.wire.codecs import CodecError, decompress
 
@@ -63,46 +64,32 @@ def _kafka_records(data: bytes, count: int, last: int) -> bool:
     at = 0
     before = -1
     for _ in range(min(count, RECORDS)):
-        length, at = _varint(data, at)
+        length, at = varint(data, at)
         end = at + length
         if length < 6 or end > len(data) or data[at]:
             return False
-        _, at = _varint(data, at + 1)
-        delta, at = _varint(data, at)
+        _, at = varint(data, at + 1)
+        delta, at = varint(data, at)
         if not before < delta <= last:
             return False
         before = delta
         for _ in ("key", "value"):
-            size, at = _varint(data, at)
+            size, at = varint(data, at)
             if size < -1 or at + size > end:
                 return False
             at += max(0, size)
-        headers, at = _varint(data, at)
+        headers, at = varint(data, at)
         if not 0 <= headers <= end - at:
             return False
         for _ in range(headers):
             for least in (0, -1):
-                size, at = _varint(data, at)
+                size, at = varint(data, at)
                 if size < least or at + size > end:
                     return False
                 at += max(0, size)
         if at != end:
             return False
     return at == len(data) or count > RECORDS
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint and the index after it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value >> 1 ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a varint of more than ten bytes")
 
 
 def _kafka_message(suspect: Suspect, data: bytes) -> bool:

@@ -42,15 +42,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dissectors.checksum import CRC32, CRC32C, compute
+from dissectors.stretch import Ints, Octets, integers
 from dissectors.wire.codecs import CodecError, decompress
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7")
 NO_TIMESTAMP = -1
 
-Ints = npt.NDArray[np.int64]
 _HEAD = struct.Struct(">qi4xb")  # offset, length, magic: the same place in all formats
 _BATCH = struct.Struct(">qiibIhiqqqhii")
 MESSAGE = struct.Struct(">qiIbb")
@@ -130,20 +129,15 @@ def count(data: bytes, start: int, size: int, known: int, limit: int) -> tuple[i
     return total, newest
 
 
-def count_single(octets: npt.NDArray[np.uint8], start: Ints, size: Ints) -> Ints:
+def count_single(octets: Octets, start: Ints, size: Ints) -> Ints:
     """Messages in each of many record sets, as `count` has them; -1 where one is not just a whole batch of magic 2.
 
     Needs 61 octets behind each start.
     """
-
-    def number(at: int, width: int) -> Ints:
-        value = octets[start + at].astype(np.int8).astype(np.int64)
-        for i in range(1, width):
-            value = value << 8 | octets[start + at + i]
-        return value
-
-    single = (size >= 61) & (number(16, 1) == 2) & (number(8, 4) + _KEEPS_LENGTH == size)
-    records = np.where(number(21, 2) & _CONTROL, 0, np.maximum(number(57, 4), 0))
+    length, magic = integers(octets, start + 8, 4), integers(octets, start + 16, 1)
+    attributes, count = integers(octets, start + 21, 2), integers(octets, start + 57, 4)
+    single = (size >= 61) & (magic == 2) & (length + _KEEPS_LENGTH == size)
+    records = np.where(attributes & _CONTROL, 0, np.maximum(count, 0))
     return np.where(single, records, -1)
 
 

@@ -42,7 +42,7 @@ from dissectors.kafka.sessions import Session, kept_waiting
 from dissectors.kafka.skim import Skim, Topic
 from dissectors.limits import KIB
 from dissectors.sink import Coded, Masked
-from dissectors.stretch import Bools, Frames, Ints, Measure, Octets, cut
+from dissectors.stretch import Bools, Frames, Ints, Measure, Octets, cut, integers
 
 _RARE = frozenset({SHARE_FETCH, FETCH_SNAPSHOT, ENVELOPE})
 _CARRIERS = frozenset({PRODUCE, FETCH})
@@ -77,8 +77,8 @@ def _measure(limit: int) -> Measure:
     """frames.measure_request and measure_response, for many."""
 
     def measure(client: Bools, octets: Octets, start: Ints, stop: Ints) -> Ints:
-        have, size = stop - start, _int32(octets, start)
-        key, version, name = _int16(octets, start + 4), _int16(octets, start + 6), _int16(octets, start + 12)
+        have, size = stop - start, integers(octets, start, 4)
+        key, version, name = (integers(octets, start + at, 2) for at in (4, 6, 12))
         known = (key >= 0) & (key <= HIGHEST_KEY) & (version >= 0) & (version <= HIGHEST_VERSION)
         fits = (name >= -1) & (name <= size - 10) | (size < 10) | (key == CONTROLLED_SHUTDOWN) & (version == 0)
         short = (have < HEAD) & (have < size + 4)
@@ -91,15 +91,6 @@ def _measure(limit: int) -> Measure:
     return measure
 
 
-def _int16(octets: Octets, at: Ints) -> Ints:
-    return octets[at].astype(np.int8).astype(np.int64) << 8 | octets[at + 1]
-
-
-def _int32(octets: Octets, at: Ints) -> Ints:
-    high = octets[at].astype(np.int8).astype(np.int64) << 24
-    return high | octets[at + 1].astype(np.int64) << 16 | octets[at + 2].astype(np.int64) << 8 | octets[at + 3]
-
-
 class _Exchanges:
     """The frames of one call of `advance`, on their way to rows. Every column has a value for each frame."""
 
@@ -109,9 +100,10 @@ class _Exchanges:
         self.sink = self.talks[0].sink
         n, octets, start = len(frames), frames.octets, frames.start
         self.size = frames.end - start
-        self.key, self.version = _int16(octets, start + 4), _int16(octets, start + 6)  # of requests
-        self.correlation_id = _int32(octets, start + np.where(frames.client, 8, 4))
-        self.body = start + HEAD + np.maximum(_int16(octets, start + 12), 0)
+        self.key, self.version = integers(octets, start + 4, 2), integers(octets, start + 6, 2)  # of requests
+        self.correlation_id = integers(octets, start + np.where(frames.client, 8, 4), 4)
+        self.name_size = integers(octets, start + 12, 2)  # of the client id; negative for null
+        self.body = start + HEAD + np.maximum(self.name_size, 0)
         self.partner = np.full(n, _NONE)  # the answer of a request, the request of an answer
         self.regular = np.zeros(n, bool)
         self.silent = np.zeros(n, bool)  # a request that has no answer by protocol
@@ -173,13 +165,17 @@ class _Exchanges:
         plain = (self.frames.octets[at] == 0) & (at < self.frames.end[which])
         return which[plain], at[plain] + 1
 
+    def _walk(self, said: Spoken, kind: str, which: Ints, at: Ints) -> lanes.Found | None:
+        """Decode messages of one API and version at once; None where they are better skimmed one by one."""
+        many = len(which) >= _WORTH and said.key != FETCH
+        plan = lanes.steps(f"{said.api}{kind}", said.version) if many else None
+        return None if plan is None else lanes.walk(plan, self.frames.octets, at, self.frames.end[which])
+
     def _walk_requests(self, said: Spoken, which: Ints, at: Ints) -> Bools | slice:
         """Decode many at once; those that are left."""
-        plan = _plan(said, "Request", len(which))
-        if plan is None:
+        found = self._walk(said, "Request", which, at)
+        if found is None:
             return _ALL
-        frames = self.frames
-        found = lanes.walk(plan, frames.octets, at, frames.end[which])
         for pair in found.names:
             found.ok[pair.lane] = False
         if found.sets:
@@ -287,11 +283,9 @@ class _Exchanges:
 
     def _walk_answers(self, said: Spoken, answers: Ints, at: Ints) -> Bools | slice:
         """Decode many at once; those that are left."""
-        plan = _plan(said, "Response", len(answers))
-        if plan is None:
+        found = self._walk(said, "Response", answers, at)
+        if found is None:
             return _ALL
-        frames = self.frames
-        found = lanes.walk(plan, frames.octets, at, frames.end[answers])
         for lane, _, _ in found.sets:
             found.ok[lane] = False
         self._note_topics(answers, found)
@@ -399,7 +393,7 @@ class _Exchanges:
         """The connections take note of the client ids in their requests, in order."""
         frames, buf = self.frames, self.frames.buf
         asked = np.flatnonzero(frames.client & ~self.odd[frames.talk])
-        asked = asked[self.body[asked] - frames.start[asked] - HEAD == _int16(frames.octets, frames.start[asked] + 12)]
+        asked = asked[self.name_size[asked] >= 0]
         columns = (frames.talk[asked], frames.start[asked] + HEAD, self.body[asked])
         for t, name in dict.fromkeys((t, buf[a:b]) for t, a, b in zip(*(c.tolist() for c in columns), strict=True)):
             self.talks[t].meet(name)
@@ -423,7 +417,7 @@ class _Exchanges:
         first, last = frames.first_ns[asked], frames.last_ns[asked]
         codes, api = np.unique(self.key[asked], return_inverse=True)
         text = self.text
-        names = zip(_int16(frames.octets, frames.start[asked] + 12).tolist(), self.body[asked].tolist(), strict=True)
+        names = zip(self.name_size[asked].tolist(), self.body[asked].tolist(), strict=True)
         said = [(self.topics[i], self.topics[k]) for i, k in zip(asked.tolist(), answers.tolist(), strict=True)]
         topics = [
             self.talks[t].emit.topics(*pair) if pair[0] or pair[1] else _NO_TOPICS
@@ -460,11 +454,6 @@ class _Exchanges:
             request_place=frames.place[asked],
             response_place=frames.place[answers],
         )
-
-
-def _plan(said: Spoken, kind: str, n: int) -> tuple[lanes.Step, ...] | None:
-    """How to walk `n` messages of one API and version at once; None where they are better skimmed one by one."""
-    return lanes.steps(f"{said.api}{kind}", said.version) if n >= _WORTH and said.key != FETCH else None
 
 
 class Text(dict[bytes, str]):

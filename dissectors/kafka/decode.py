@@ -16,12 +16,12 @@ from typing import Any
 from dissectors.kafka import schema
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.full import ENDS_EARLY, NOT_DECODED, UNKNOWN_TAGS, Full, full
+from dissectors.kafka.sense import LONGEST_THROTTLE
 from dissectors.kafka.skim import Skim, Skimmer, skimmer
 from dissectors.kafka.writer import skip_tags, varint
 
 REQUEST_HEAD = struct.Struct(">ihhih")  # size, key, version, correlation id, length of the client id
 RESPONSE_HEAD = struct.Struct(">ii")  # size, correlation id
-_LONGEST_THROTTLE = 3_600_000  # ms
 
 PRODUCE, FETCH, CONTROLLED_SHUTDOWN, OFFSET_COMMIT = 0, 1, 7, 8
 JOIN_GROUP, SASL_HANDSHAKE, API_VERSIONS = 11, 17, 18
@@ -40,7 +40,7 @@ def is_sensible(value: Any, name: str = "") -> bool:
     if name.lower().endswith("errorcode"):
         return is_known(value)
     if name == "throttleTimeMs":
-        return bool(0 <= value <= _LONGEST_THROTTLE)
+        return bool(0 <= value <= LONGEST_THROTTLE)
     return True
 
 

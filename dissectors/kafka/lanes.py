@@ -17,7 +17,7 @@ from dissectors.kafka import schema
 from dissectors.kafka.schema import Field
 from dissectors.kafka.skim import FORGOTTEN, SkimWriter
 from dissectors.kafka.writer import SIZES
-from dissectors.stretch import Bools, Ints, Octets
+from dissectors.stretch import Bools, Ints, Octets, integers
 
 KEPT = frozenset({"acks", "clientSoftwareName", "clientSoftwareVersion"})  # single values that are wanted here
 _STRIDES = 1024  # elements of one array that are stepped over at once
@@ -235,11 +235,7 @@ class _Lanes:
 
     def number(self, p: Ints, size: int) -> Ints:
         """The signed integers at p, of up to four bytes."""
-        p = np.minimum(p, self.last)
-        value = self.octets[p].astype(np.int8).astype(np.int64)
-        for i in range(1, size):
-            value = value << 8 | self.octets[p + i]
-        return value
+        return integers(self.octets, np.minimum(p, self.last), size)
 
     def length(self, step: Step, rows: Ints, p: Ints) -> tuple[Ints, Ints]:
         """Lengths at p, and the cursors behind them; 0 for lanes that leave."""

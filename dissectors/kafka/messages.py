@@ -44,15 +44,15 @@ def _records(unit: Unit, data: bytes) -> Iterator[Entry]:
     at, end = 0, len(data)
     try:
         for index in range(unit.announced):
-            length, at = _varint(data, at)
+            length, at = varint(data, at)
             stop = at + length
             if length < 6 or stop > end:
                 raise RecordError(f"record {index} of {length} bytes where {end - at} are left")
-            time, p = _varint(data, at + 1)
-            delta, p = _varint(data, p)
+            time, p = varint(data, at + 1)
+            delta, p = varint(data, p)
             key, p = _sized(data, p, stop)
             value, p = _sized(data, p, stop)
-            n, p = _varint(data, p)
+            n, p = varint(data, p)
             first = p
             if n < 0 or n > stop - p:
                 raise RecordError(f"record {index} announces {n} headers")
@@ -89,7 +89,7 @@ def _messages(unit: Unit, data: bytes) -> Iterator[Entry]:
         index += 1
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes, at: int) -> tuple[int, int]:
     """A zig-zag varint of at most 10 bytes, and the index after it."""
     byte = data[at]
     at += 1
@@ -109,7 +109,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _sized(data: bytes, at: int, stop: int) -> tuple[bytes | None, int]:
     """Bytes behind a varint length."""
-    n, at = _varint(data, at)
+    n, at = varint(data, at)
     if n < 0:
         return None, at
     if at + n > stop:

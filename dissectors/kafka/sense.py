@@ -13,7 +13,7 @@ from dissectors.kafka.errors import is_known
 from dissectors.kafka.schema import Field
 from dissectors.kafka.writer import SIZES, MalformedError, bad, varint
 
-_LONGEST_THROTTLE = 3_600_000  # ms
+LONGEST_THROTTLE = 3_600_000  # ms
 _FAILURES = (IndexError, MalformedError)
 
 
@@ -109,7 +109,7 @@ class _Value:
                 bad("a value beyond the end")
             if self._error and not is_known(int.from_bytes(d[at:after], "big", signed=True)):
                 bad("no such error")
-            if self._throttle and not 0 <= int.from_bytes(d[at:after], "big", signed=True) <= _LONGEST_THROTTLE:
+            if self._throttle and not 0 <= int.from_bytes(d[at:after], "big", signed=True) <= LONGEST_THROTTLE:
                 bad("a strange throttle time")
             return after
         n, at = self._length(d, at, self._wide)

@@ -326,7 +326,7 @@ class Flow:
     def has_news(self) -> bool:
         """Whether something was delivered or sent again since `take`, or waits for delivery."""
         a, b = self.halves
-        return bool(a.has_news or b.has_news)
+        return a.has_news or b.has_news
 
     def take(self) -> tuple[list[Chunk | Gap], list[Chunk | Gap]]:
         """What was delivered since the last call, per direction."""

@@ -155,7 +155,6 @@ def test_a_request_is_read_as_it_was_written(case: str) -> None:
 STREAM_SHOWN = {"id": 3, "created_at": 5, "topics_count": 0, "size_bytes": 8, "messages_count": 9, "name": "shop"}
 STREAM_BODY = struct.pack("<IQIQQ", 3, 5, 0, 8, 9) + w.str8("shop")
 GROUP_BODY = struct.pack("<III", 5, 4, 1) + w.str8("g") + struct.pack("<II", 77, 2) + U32(1) + U32(3)
-NODE = w.str32("n1") + w.str32("::1") + struct.pack("<HHHHBB", 8090, 8080, 3000, 8092, 0, 1)
 
 RESPONSES: dict[str, tuple[int, bytes, bytes, dict[str, object]]] = {
     "streams": (201, b"", STREAM_BODY * 2, {"streams": [STREAM_SHOWN] * 2}),
@@ -170,22 +169,11 @@ RESPONSES: dict[str, tuple[int, bytes, bytes, dict[str, object]]] = {
         },
     ),
     "cluster": (
-        *(12, b"", w.str32("single") + U32(1) + NODE),
+        *(12, b"", w.str32("single") + U32(1) + w.NODE),
         {
             "name": "single",
             "nodes_count": 1,
-            "nodes": [
-                {
-                    "name": "n1",
-                    "ip": "::1",
-                    "tcp_port": 8090,
-                    "quic_port": 8080,
-                    "http_port": 3000,
-                    "websocket_port": 8092,
-                    "role": 0,
-                    "status": 1,
-                }
-            ],
+            "nodes": [w.NODE_SHOWN],
         },
     ),
     "user": (

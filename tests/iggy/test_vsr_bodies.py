@@ -20,17 +20,6 @@ GROUP = {"consumer": {"kind": "consumer_group", "id": "readers"}}
 ANY = bytes(5)
 SESSION = struct.pack("<QQQQ", 7, 1, 34, 40)
 SESSION_SHOWN = {"client_id": str((1 << 64) + 7), "session": 34, "metadata_watermark": 40}
-NODE = w.str32("n1") + w.str32("::1") + struct.pack("<HHHHBB", 8090, 8080, 3000, 8092, 0, 1)
-NODE_SHOWN = {
-    "name": "n1",
-    "ip": "::1",
-    "tcp_port": 8090,
-    "quic_port": 8080,
-    "http_port": 3000,
-    "websocket_port": 8092,
-    "role": 0,
-    "status": 1,
-}
 CONTEXT, CONTEXT_SHOWN = (
     struct.pack("<QQQ", 3, 2, 40),
     {"partition_incarnation": 3, "owner_generation": 2, "metadata_op": 40},
@@ -193,8 +182,8 @@ CHANGE = (
 )  # fmt: skip
 RESPONSES: dict[str, tuple[str, int, bytes, bytes, dict[str, object]]] = {
     "poll routing": (
-        *("0.9", 103, READERS + IDS + ANY, SESSION + NODE),
-        {"consumer_session": SESSION_SHOWN, "primary": NODE_SHOWN},
+        *("0.9", 103, READERS + IDS + ANY, SESSION + w.NODE),
+        {"consumer_session": SESSION_SHOWN, "primary": w.NODE_SHOWN},
     ),
     "partition route": (
         *("0.10", 105, IDS + U32(4), struct.pack("<QQIIB", 3, 40, 7, 2, 1)),
@@ -225,8 +214,8 @@ RESPONSES: dict[str, tuple[str, int, bytes, bytes, dict[str, object]]] = {
         },
     ),
     "cluster": (
-        *("0.10", 12, b"", w.str32("three") + U32(1) + b"\2" + NODE),
-        {"name": "three", "nodes_count": 1, "nodes": [{"replica_id": 2, **NODE_SHOWN}]},
+        *("0.10", 12, b"", w.str32("three") + U32(1) + b"\2" + w.NODE),
+        {"name": "three", "nodes_count": 1, "nodes": [{"replica_id": 2, **w.NODE_SHOWN}]},
     ),
     "options": (
         *("0.10", 13, b"\2", U32(1) + w.str8("name") + b"\2\1" + U32(0) + w.str32("what it is called")),

@@ -212,3 +212,16 @@ def registered(minor: int = 11, patch: int = 0) -> bytes:
 def send_vsr(payloads: list[bytes], *, to: bytes = partition(0)) -> bytes:
     head = STREAM + TOPIC + to + struct.pack("<I", len(payloads))
     return struct.pack("<I", len(head)) + head + batch(payloads)
+
+
+NODE = str32("n1") + str32("::1") + struct.pack("<HHHHBB", 8090, 8080, 3000, 8092, 0, 1)
+NODE_SHOWN = {
+    "name": "n1",
+    "ip": "::1",
+    "tcp_port": 8090,
+    "quic_port": 8080,
+    "http_port": 3000,
+    "websocket_port": 8092,
+    "role": 0,
+    "status": 1,
+}
