@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from dissectors.options import Options
 from dissectors.records import Conn, Finding
 from dissectors.sink import Sink, Suspect
-from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
+from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Piece, Resent, Span, whole
 
 MORE = 0  # measure: the length is not there yet
 INVALID = -1  # measure: this is no frame
@@ -108,7 +108,7 @@ class Inbox:
         self.mark = 0  # index of the piece that holds pos
         self.size = MORE  # of the frame at pos, once measured
         self.holes: list[tuple[int, int]] = []  # stream offsets [start, end), zero-filled in buf
-        self.queue: list[Chunk | Gap] = []  # delivered, not yet in buf
+        self.queue: list[Chunk | Span | Gap] = []  # delivered, not yet in buf
         self.queued = 0  # bytes in queue
         self.gaps = 0  # holes in queue
         self.lost = midstream  # looking for a frame start
@@ -146,6 +146,39 @@ class Inbox:
         self.buf, self.pos, self.mark = b"", 0, 0
         self.starts, self.orders, self.places, self.times = [], [], [], []
 
+    def may_hold_frames(self) -> bool:
+        """Whether the frame at hand, if any, may be whole. If not, what was delivered waits with it."""
+        if self.parts or self.size > self.have + self.queued:
+            self.absorb()
+            return not self.parts and self.size <= self.have
+        return self.pos < len(self.buf) or bool(self.queue)
+
+    def drop(self, size: int) -> None:
+        """Let go of so many bytes at hand, which were handed over without coming into buf."""
+        left = len(self.buf) - self.pos
+        if size < left:
+            self.pos += size
+            self.mark = self.piece(self.base + self.pos)
+        else:
+            size -= left
+            self.pos += left
+            self.clear()
+            gone = 0
+            for event in self.queue:
+                if isinstance(event, Gap) or len(event.data) > size:
+                    break
+                size -= len(event.data)
+                self.base = event.offset + len(event.data)
+                self.queued -= len(event.data)
+                gone += 1
+            del self.queue[:gone]
+            if self.queue:
+                self.absorb()
+                self.pos = size
+                self.mark = self.piece(self.base + size)
+            elif self.resent:
+                self._forget()
+
     def put(self, *chunks: Chunk) -> None:
         """Append chunks to buf; while a frame of known size is under way, only once it is whole."""
         for chunk in chunks:
@@ -166,7 +199,7 @@ class Inbox:
     def absorb(self) -> None:
         """Bring what was delivered into buf; no hole is among it."""
         queue, self.queue, self.queued = self.queue, [], 0
-        self.put(*typing.cast(list[Chunk], queue))
+        self.put(*[whole(event) for event in queue if not isinstance(event, Gap)])
 
     def join(self) -> None:
         """Bring what follows buf into it."""
@@ -203,6 +236,17 @@ class Inbox:
         """Index of the piece that holds a stream offset."""
         return bisect_right(self.starts, offset, self.mark) - 1
 
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        """Where the bytes [start, end) of the stream came from, as far as they are at hand."""
+        found: list[Piece] = []
+        if self.buf:
+            own = Chunk(self.base, self.buf, self.starts, self.orders, self.places, self.times)
+            found += own.pieces(start, end)
+        for event in self.queue:
+            if not isinstance(event, Gap):
+                found += event.pieces(start, end)
+        return found
+
     def was_resent(self, start: int, end: int, order: int) -> bool:
         """Whether, by the delivery `order`, a byte of [start, end) had been sent more than once."""
         return any(r.start < end and r.end > start and r.order <= order for r in self.resent)
@@ -232,11 +276,11 @@ class Conversation:
 
     # --- what the engine calls ---
 
-    def receive(self, direction: int, event: Chunk | Gap) -> None:
+    def receive(self, direction: int, event: Chunk | Span | Gap) -> None:
         """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""
         inbox = self.inboxes[direction]
         if inbox.discard:
-            rest = self._discard(inbox, event)
+            rest = self._discard(inbox, event if isinstance(event, Gap) else whole(event))
             if rest is None:
                 return
             event = rest
@@ -282,15 +326,20 @@ class Conversation:
         client.trim()
         server.trim()
 
-    def tidy(self) -> None:
-        """After whole frames were taken out of the inboxes from outside."""
-        for direction, inbox in enumerate(self.inboxes):
-            if inbox.size == MORE and inbox.pos < len(inbox.buf):
-                inbox.size = self.measure(direction, inbox.buf, inbox.pos, len(inbox.buf))
-            if inbox.pos == len(inbox.buf):
-                inbox.clear()
-            elif inbox.pos:
-                inbox.trim()
+    def drop(self, direction: int, size: int) -> None:
+        """Frames were cut from outside, out of the first bytes at hand."""
+        inbox = self.inboxes[direction]
+        if size:
+            inbox.size = MORE
+            inbox.drop(size)
+        if inbox.queue:
+            inbox.absorb()
+        if inbox.size == MORE and inbox.pos < len(inbox.buf):
+            inbox.size = self.measure(direction, inbox.buf, inbox.pos, len(inbox.buf))
+        if inbox.pos == len(inbox.buf):
+            inbox.clear()
+        elif inbox.pos:
+            inbox.trim()
 
     def _step_by_step(self, client: Inbox, server: Inbox, final: bool) -> None:
         """The careful loop: one event at a time, whichever direction has the earlier one."""
@@ -445,14 +494,9 @@ class Conversation:
         if end - start + sum(len(kept.unit) for kept in suspects) > limits.suspect_bytes:
             return
         offset = frame.offset + start - frame.start
-        inbox = self.inboxes[frame.direction]
-        last = offset + end - start
-        first = max(0, bisect_right(inbox.starts, offset) - 1)
-        pieces = [
-            piece for piece in zip(inbox.starts[first:], inbox.places[first:], inbox.times[first:]) if piece[0] < last
-        ]
-        if not pieces or pieces[0][0] > offset:  # the frame was handed over long ago
-            pieces = [(frame.offset, frame.place, frame.first_ns)]
+        pieces = self.inboxes[frame.direction].pieces(offset, offset + end - start)
+        if not pieces or pieces[0].start > offset:  # the frame was handed over long ago
+            pieces = [Piece(frame.offset, frame.place, frame.first_ns)]
         suspects.append(
             Suspect(
                 self.conn,
@@ -474,12 +518,11 @@ class Conversation:
 
     def locate(self, frame: Frame, at: int) -> tuple[int, int]:
         """Time and packet of the byte at index `at` of a frame that is being handed over."""
-        inbox = self.inboxes[frame.direction]
         offset = frame.offset + at - frame.start
-        piece = bisect_right(inbox.starts, offset) - 1
-        if piece < 0 or not frame.offset <= offset < inbox.base + len(inbox.buf):
-            return frame.first_ns, frame.place  # it was handed over long ago
-        return inbox.times[piece], inbox.places[piece]
+        pieces = self.inboxes[frame.direction].pieces(offset, offset + 1)
+        if not pieces or offset < frame.offset:  # it was handed over long ago
+            return frame.first_ns, frame.place
+        return pieces[0].time, pieces[0].place
 
     # --- framing ---
 
@@ -553,12 +596,11 @@ class Conversation:
             if not inbox.queue:
                 return _NEVER
             event = inbox.queue[0]
-            if isinstance(event, Chunk):
-                inbox.queue.pop(0)
-                inbox.queued -= len(event.data)
-                inbox.put(event)
-            else:
+            if isinstance(event, Gap):
                 return event.order
+            inbox.queue.pop(0)
+            inbox.queued -= len(event.data)
+            inbox.put(whole(event))
 
     def _take(self, direction: int, inbox: Inbox, final: bool) -> None:
         """Consume what _head announced."""

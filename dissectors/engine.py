@@ -55,6 +55,9 @@ class Engine:
         self.sink = sink
         self._protocols = protocols()
         self._trackers: dict[str, Tracker] = {}
+        self._fed: dict[Session, None] = {}  # those with something to decode, in order
+        self._ended: list[Session] = []  # those to close when that is decoded
+        self._undecoded = 0  # bytes of blocks
         self._held: dict[Session, int] = {}  # bytes that wait for the rest of their frame
         self.keylog = KeyLog()
         if options.keylog is not None:
@@ -69,13 +72,18 @@ class Engine:
         if tracker is None:
             tracker = self._trackers[site] = Tracker(self.options.limits)
         self._deliver(site, tracker.feed(block))
+        self._undecoded += len(block.buffer)
+        if self._undecoded >= self.options.limits.decode_bytes:
+            self._decode()
 
     def finish(self) -> Iterator[None]:
         """No site has more packets: close what is open. Pauses now and then, for rows to be taken away."""
+        self._decode()
         for site, tracker in self._trackers.items():
             ending = tracker.finish()
             while some := list(islice(ending, 1000)):
                 self._deliver(site, iter(some))
+                self._decode()
                 yield
             if tracker.evicted:
                 self.sink.findings.append(
@@ -90,27 +98,34 @@ class Engine:
         self._trackers.clear()
 
     def _deliver(self, site: str, flows: Iterator[tuple[Any, bool]]) -> None:
-        """Bring what the flows delivered to their conversations, then let each protocol decode all of its own."""
-        held, fed = self._held, []
+        """Bring what the flows delivered to their conversations."""
         for flow, ended in flows:
             session = flow.session
             if session is None:
                 session = flow.session = Session(site, flow, self._protocols, self.sink, self.options, self.keylog)
-            if ended:
-                session.close()
-                flow.session = None
-                held.pop(session, None)
-            else:
+            if not ended or flow.has_news:
                 session.deliver()
-                fed.append(session)
+                self._fed[session] = None
+            if ended:
+                flow.session = None
+                self._ended.append(session)
+
+    def _decode(self) -> None:
+        """Let each protocol decode what was brought to its conversations, then close those that have ended."""
+        held, fed = self._held, self._fed
+        self._fed, self._undecoded = {}, 0
         for protocol in self._protocols:
-            protocol.advance([s.talk for s in fed if s.protocol is protocol and not s.talk.closed])
+            protocol.advance([s.talk for s in fed if s.protocol is protocol and s.talk is not None])
         for session in fed:
             size = session.held
             if size > KIB:
                 held[session] = size
             elif held:
                 held.pop(session, None)
+        for session in self._ended:
+            session.close()
+            held.pop(session, None)
+        self._ended.clear()
         if sum(held.values()) > self.options.limits.memory_bytes // 2:
             self._shed()
 

@@ -67,6 +67,10 @@ class Limits:
     pending: int = 100_000
     """Requests of one connection that may wait for their answers."""
 
+    decode_bytes: int = 32 * MIB
+    """Packets brought to their conversations before these decode them: what many connections say alike is decoded
+    together."""
+
     flows: int = 150_000
     """Connections followed at once, some 10 KB each; beyond it the longest idle ones are closed early."""
 

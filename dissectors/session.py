@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dissectors.capture.block import VIA, address
 from dissectors.conversation import Conversation, Protocol, Summary
 from dissectors.options import Options
 from dissectors.records import Conn, Connection, Finding
 from dissectors.sink import Sink
-from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
+from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent, Span, whole
+from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow
 from dissectors.tls import KeyLog, looks_like_tls
 
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 CERTAIN = 0.9
 LIKELY = 0.5
 _NO_BYTES = (bytearray(), bytearray())  # of a session that knows its protocol
+_NO_NOTES: tuple[list[Resent], list[Resent]] = ([], [])
 _HINTED = itemgetter(0)
 HINTED = 0.1  # enough where the port is one of the protocol's own
 
-Events = tuple[list[Chunk | Gap], list[Chunk | Gap]]  # of direction 0 and 1
+Verdict = tuple["Protocol | None", int]  # and the client's direction
+Fresh = tuple[Side, Side]  # of direction 0 and 1
+Events = tuple[list[Chunk | Gap], list[Chunk | Gap]]  # the same, with bytes of their own
 Notes = tuple[Sequence[Resent], Sequence[Resent]]
 
 
@@ -85,12 +89,19 @@ class Session:
     def deliver(self) -> None:
         """Take what the flow delivered, as far as the conversation; it decodes when its protocol advances it."""
         events = self.flow.take()
-        notes: Notes = (self.flow.halves[0].resent, self.flow.halves[1].resent)
-        for half in self.flow.halves:
-            half.resent = ()
+        a, b = self.flow.halves
+        notes: Notes = (a.resent, b.resent)
+        if notes[0] or notes[1]:
+            a.resent = b.resent = ()
         if self._tls is not None:
-            events, notes = self._decrypt(self._tls, events, notes)
-        self._pass_on(events, notes)
+            self._pass_on(*self._decrypt(self._tls, _own(events), notes))
+        elif self._waiting is None:
+            if self.talk is not None:
+                self._feed(events, notes)
+        elif (verdict := self._at_once(events)) is not None:
+            self._settle(verdict, events, notes)
+        else:
+            self._pass_on(_own(events), notes)
 
     def _pass_on(self, events: Events, notes: Notes) -> None:
         """Towards the conversation, or to where events wait for one."""
@@ -177,6 +188,21 @@ class Session:
 
     # --- recognition ---
 
+    def _at_once(self, events: Fresh) -> Verdict | None:
+        """What `_recognise` would find, where the client's first segment leaves no doubt and its port says the same."""
+        client = self._client
+        if client is None or self._prefix[0] or self._prefix[1] or self._headless or self.options.decode_as:
+            return None
+        sent, answers = events[client], events[1 - client]
+        if not sent or (answers and _first_order(answers[0]) < _first_order(sent[0])) or isinstance(sent[0], Gap):
+            return None
+        port = self.flow.ends[5 - 3 * client]
+        protocol = next((p for p in self._protocols if port in p.ports), None)
+        head = sent[0].head
+        if protocol is None or looks_like_tls(head, b"") is not False:
+            return None
+        return (protocol, client) if protocol.recognise(head, b"", midstream=False) >= CERTAIN else None
+
     def _recognise(self, events: Events) -> None:
         forced = self._forced()
         for direction, data in _pieces(events):
@@ -199,7 +225,7 @@ class Session:
                 self._settle(verdict)
                 return
 
-    def _forced(self) -> tuple[Protocol | None, int] | None:
+    def _forced(self) -> Verdict | None:
         """What the user says about one of the ports."""
         for direction in (0, 1):
             port = self.flow.ends[5 - 3 * direction]  # the port that this direction sends to
@@ -208,7 +234,7 @@ class Session:
                 return next((p for p in self._protocols if p.name == name), None), direction
         return None
 
-    def _best(self, final: bool) -> tuple[Protocol | None, int] | None:
+    def _best(self, final: bool) -> Verdict | None:
         """(protocol or None, client's direction), or None while more bytes could tell."""
         best: tuple[float, bool, Protocol, int] | None = None
         halves = self.flow.halves
@@ -241,13 +267,16 @@ class Session:
         every.sort(key=_HINTED, reverse=True)
         return every
 
-    def _settle(self, verdict: tuple[Protocol | None, int] | None) -> None:
+    def _settle(self, verdict: Verdict | None, events: Fresh | None = None, notes: Notes = ((), ())) -> None:
+        """The protocol is known, or it is known that it cannot be; events and notes are what waits for it."""
         protocol, client = verdict or (None, self._guess_client())
-        waiting, self._waiting = self._waiting, None
-        notes, self._notes = self._notes, ([], [])
+        if events is None and self._waiting is not None:
+            events, notes = cast(Fresh, self._waiting), self._notes
+        self._waiting = None
+        self._notes = _NO_NOTES
         self._prefix = _NO_BYTES
         self._client = client
-        if protocol is None or waiting is None:
+        if protocol is None or events is None:
             return
         self.protocol = protocol
         self.conn = self._conn(protocol.name)
@@ -257,9 +286,9 @@ class Session:
         )
         if self._tls is None:
             self.talk.bases = (halves[client].base, halves[1 - client].base)
-        self._feed(waiting, notes)
+        self._feed(events, notes)
 
-    def _feed(self, events: Events, notes: Notes) -> None:
+    def _feed(self, events: Fresh | Events, notes: Notes) -> None:
         talk = self.talk
         assert talk is not None
         client = self._client
@@ -370,6 +399,18 @@ def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Not
         else:
             plain[direction].append(event)
     return plain, notes
+
+
+def _own(events: Fresh) -> Events:
+    """Events that no longer need their block."""
+    a, b = ([event if isinstance(event, Gap) else whole(event) for event in side] for side in events)
+    return a, b
+
+
+def _first_order(event: Chunk | Span | Gap) -> int:
+    if isinstance(event, Span):
+        return int(event.segments.orders[event.first])
+    return event.orders[0] if isinstance(event, Chunk) else event.order
 
 
 def _pieces(events: Events) -> Iterator[tuple[int, bytes | None]]:

@@ -12,13 +12,13 @@ to `advance`, which keeps the order of frames also then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dissectors.conversation import INVALID, MORE, Conversation, Frame
+from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Segments, Span
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -47,17 +47,26 @@ class _Lane(NamedTuple):
     talk: int
     direction: int
     at: int  # index in the common buffer
-    pos: int  # index of the same byte in the inbox
-    offset: int  # its stream offset
+    offset: int  # the stream offset of the same byte
+
+
+class _Part(NamedTuple):
+    """Segments of a lane that stand side by side in some columns."""
+
+    at: int  # index of their first byte in the common buffer
+    source: int  # number of the columns
+    first: int  # index of the first one there
+    segments: int
+    origin: int  # where, in the column `at`, that byte is
 
 
 class Frames(Generic[Talk]):
     """Whole frames, by conversation and within it in the order in which they were complete."""
 
-    def __init__(self, talks: Sequence[Talk], buf: bytes, lanes: list[_Lane], columns: dict[str, Ints]) -> None:
+    def __init__(self, talks: Sequence[Talk], lanes: _Lanes, columns: dict[str, Ints], taken: list[int]) -> None:
         self.talks = talks
-        self.buf = buf
-        self.octets = np.frombuffer(buf, np.uint8)
+        self.buf = lanes.buf
+        self.octets = lanes.octets
         self.talk = columns["talk"]  # index in talks
         self.client = columns["direction"] == 0
         self.start = columns["start"]  # index in buf
@@ -67,95 +76,135 @@ class Frames(Generic[Talk]):
         self.last_ns = columns["last_ns"]
         self.place = columns["place"]
         self.resent = columns["resent"] != 0
-        self._lane = columns["lane"]
-        self._lanes = lanes
+        self._offset = columns["offset"]  # in the stream
+        self._lanes = lanes.each
+        self._taken = taken  # bytes, by lane
 
     def __len__(self) -> int:
         return len(self.start)
 
     def each(self, which: Ints) -> Iterator[Frame]:
-        """Some of them one by one, each over its connection's own bytes."""
-        columns = (self._lane, self.start, self.end, self.order, self.first_ns, self.last_ns, self.place, self.resent)
-        for n, start, end, order, first_ns, last_ns, place, resent in zip(
+        """Some of them one by one, each over bytes of its own."""
+        buf = self.buf
+        columns = (self.client, self.start, self.end, self._offset, self.order, self.first_ns, self.last_ns, self.place,
+                   self.resent)  # fmt: skip
+        for client, start, end, offset, order, first_ns, last_ns, place, resent in zip(
             *(column[which].tolist() for column in columns), strict=True
         ):
-            talk, direction, at, pos, offset = self._lanes[n]
-            buf, shift = self.talks[talk].inboxes[direction].buf, pos - at
-            stop = end + shift
-            values = (direction, buf, start + shift, stop, end - start, stop, start - at + offset, order, first_ns,
+            size = end - start
+            values = (CLIENT if client else SERVER, buf[start:end], 0, size, size, size, offset, order, first_ns,
                       last_ns, place, resent)  # fmt: skip
             yield _new(Frame, values)
 
+    def release(self) -> None:
+        """The frames were dealt with: let go of their bytes."""
+        for (talk, direction, _, _), size in zip(self._lanes, self._taken, strict=True):
+            if size != INVALID:
+                self.talks[talk].drop(direction, size)
+
+
+class _Lanes:
+    """What is at hand in all directions of some conversations, and where it came from."""
+
+    def __init__(self, talks: Sequence[Conversation]) -> None:
+        self.each: list[_Lane] = []
+        self.repeated: list[int] = []  # lanes in which bytes were sent again
+        self._own: tuple[list[int], ...] = ([], [], [], [])  # segments that have lists, not columns
+        self._sources: dict[int, tuple[int, Segments]] = {}
+        self._parts: list[_Part] = []
+        bufs: list[bytes | memoryview] = []
+        at = 0
+        for i, talk in enumerate(talks):
+            for direction, inbox in enumerate(talk.inboxes):
+                if not inbox.may_hold_frames():
+                    continue
+                if inbox.resent:
+                    self.repeated.append(len(self.each))
+                pos = inbox.pos
+                if pos < len(inbox.buf):
+                    offset = inbox.base + pos
+                    self.each.append(_new(_Lane, (i, direction, at, offset)))
+                    bufs.append(inbox.buf[pos:] if pos else inbox.buf)
+                    self._add(at, offset, inbox.mark, inbox.starts, inbox.orders, inbox.places, inbox.times)
+                    at += len(bufs[-1])
+                else:
+                    self.each.append(_new(_Lane, (i, direction, at, inbox.queue[0].offset)))
+                for event in inbox.queue:
+                    if isinstance(event, Span):
+                        offset, data, segments, first, last = event
+                        source, _ = self._sources.setdefault(id(segments), (len(self._sources) + 1, segments))
+                        self._parts.append(_new(_Part, (at, source, first, last - first, segments.at[first])))
+                    elif isinstance(event, Chunk):
+                        offset, data, *lists = event
+                        self._add(at, offset, 0, *lists)
+                    bufs.append(data)
+                    at += len(data)
+        self.size = at
+        self.buf = b"".join([*bufs, bytes(PADDING)])
+        self.octets = np.frombuffer(self.buf, np.uint8)
+        self.head = np.array(self.each, np.int64).reshape(-1, len(_Lane._fields))
+        self._gather()
+
+    def _add(self, at: int, offset: int, mark: int, *lists: list[int]) -> None:
+        part = (at, 0, len(self._own[0]), len(lists[0]) - mark, offset)
+        self._parts.append(_new(_Part, part))
+        for column, values in zip(self._own, lists, strict=True):
+            column += values[mark:] if mark else values
+
+    def _gather(self) -> None:
+        """The segments of all lanes by column; `starts` are indices in the common buffer."""
+        mine = Segments(*(np.array(column, np.int64) for column in self._own))
+        sources = [mine, *(segments for _, segments in self._sources.values())]
+        begin = np.cumsum([0, *(len(source.orders) for source in sources)])
+        parts = np.array(self._parts, np.int64).reshape(-1, len(_Part._fields))
+        at, source, first, count, origin = parts.T
+        begins = np.cumsum(count) - count
+        index = np.arange(count.sum()) + np.repeat(begin[source] + first - begins, count)
+        where = np.concatenate([each.at[: len(each.orders)] for each in sources])
+        self.starts = where[index] + np.repeat(at - origin, count)
+        self.starts[begins] = at  # a lane may begin inside its first segment
+        columns = list(zip(*(each[1:] for each in sources), strict=True))
+        self.orders, self.places, self.times = (np.concatenate(column)[index] for column in columns)
+
 
 def cut(talks: Sequence[Talk], measure: Measure) -> tuple[Frames[Talk], list[Talk]]:
-    """The whole frames at hand, taken out of their inboxes; and the conversations in which something fits no frame.
+    """The whole frames at hand, and the conversations in which something fits no frame: of those nothing is taken.
 
-    Of those nothing is taken. After the frames are dealt with, each inbox must be trimmed.
+    After the frames are dealt with, they must be released.
     """
-    bufs: list[bytes] = []
-    lanes: list[_Lane] = []
-    pieces: list[Sequence[list[int]]] = [([], [], [], [])]
-    counts: list[int] = []
-    repeated: list[int] = []  # lanes in which bytes were sent again
-    at = 0
-    for i, talk in enumerate(talks):
-        for direction, inbox in enumerate(talk.inboxes):
-            if inbox.queue:
-                inbox.absorb()
-            pos, mark = inbox.pos, inbox.mark
-            size = len(inbox.buf) - pos
-            if not size or inbox.parts:
-                continue
-            bufs.append(inbox.buf[pos:] if pos else inbox.buf)
-            if inbox.resent:
-                repeated.append(len(lanes))
-            lanes.append(_new(_Lane, (i, direction, at, pos, inbox.base + pos)))
-            kept = (inbox.starts, inbox.orders, inbox.places, inbox.times)
-            pieces.append([values[mark:] for values in kept] if mark else kept)
-            counts.append(len(inbox.starts) - mark)
-            at += size
-    buf = b"".join([*bufs, bytes(PADDING)])
-    del bufs
-    head = np.array(lanes, np.int64).reshape(-1, 5)
-    lane, start, end = _walk(talks, head, buf, at, measure)
+    lanes = _Lanes(talks)
+    head = lanes.head
+    lane, start, end = _walk(talks, head, lanes, measure)
     invalid = np.zeros(len(talks), bool)
     invalid[head[lane[end == INVALID], 0]] = True
     keep = ~invalid[head[lane, 0]]
     lane, start, end = lane[keep], start[keep], end[keep]
-    starts, orders, places, times = (
-        np.fromiter(chain.from_iterable(column), np.int64) for column in zip(*pieces, strict=True)
-    )
-    many = np.array(counts, np.int64)
-    starts += np.repeat(head[:, 2] - head[:, 4], many)
-    first = np.cumsum(many) - many
-    starts[first] = head[:, 2]  # a lane begins inside its first piece
-    opening = np.searchsorted(starts, start, "right") - 1
-    closing = np.searchsorted(starts, end - 1, "right") - 1
+    opening = np.searchsorted(lanes.starts, start, "right") - 1
+    closing = np.searchsorted(lanes.starts, end - 1, "right") - 1
     columns = {
         "lane": lane,
         "talk": head[lane, 0],
         "direction": head[lane, 1],
         "start": start,
         "end": end,
-        "order": orders[closing],
-        "first_ns": times[opening],
-        "last_ns": times[closing],
-        "place": places[opening],
+        "offset": start + (head[:, 3] - head[:, 2])[lane],
+        "order": lanes.orders[closing],
+        "first_ns": lanes.times[opening],
+        "last_ns": lanes.times[closing],
+        "place": lanes.places[opening],
     }
-    columns["resent"] = _resent(talks, lanes, repeated, columns)
-    _take(talks, lanes, columns, opening, closing, first, starts)
+    columns["resent"] = _resent(talks, lanes, columns)
+    taken = _take(talks, lanes, invalid, lane, end)
     turn = np.lexsort((columns["order"], columns["talk"]))
-    frames = Frames(talks, buf, lanes, {name: values[turn] for name, values in columns.items()})
+    frames = Frames(talks, lanes, {name: values[turn] for name, values in columns.items()}, taken)
     return frames, [talk for talk, out in zip(talks, invalid.tolist(), strict=True) if out]
 
 
-def _walk(
-    talks: Sequence[Conversation], head: Ints, buf: bytes, size: int, measure: Measure
-) -> tuple[Ints, Ints, Ints]:
+def _walk(talks: Sequence[Conversation], head: Ints, lanes: _Lanes, measure: Measure) -> tuple[Ints, Ints, Ints]:
     """(lane, start, end) of each whole frame, by lane; the end is INVALID where something is no frame."""
-    octets = np.frombuffer(buf, np.uint8)
+    buf, octets = lanes.buf, lanes.octets
     pos = head[:, 2].copy()
-    stop = np.append(pos[1:], size)[: len(pos)]
+    stop = np.append(pos[1:], lanes.size)[: len(pos)]
     client = head[:, 1] == 0
     found: list[tuple[Ints, Ints, Ints]] = []
     active = np.arange(len(head))
@@ -191,39 +240,27 @@ def _walk(
     return lane[turn], start[turn], end[turn]
 
 
-def _resent(talks: Sequence[Conversation], lanes: list[_Lane], repeated: list[int], columns: dict[str, Ints]) -> Ints:
+def _resent(talks: Sequence[Conversation], lanes: _Lanes, columns: dict[str, Ints]) -> Ints:
     """Whether a byte of each frame was sent more than once by the time the frame was whole."""
     resent = np.zeros(len(columns["lane"]), np.int64)
-    for i in repeated:
-        lane = lanes[i]
-        inbox, shift = talks[lane.talk].inboxes[lane.direction], lane.offset - lane.at
+    for i in lanes.repeated:
+        inbox = talks[lanes.each[i].talk].inboxes[lanes.each[i].direction]
         for k in np.flatnonzero(columns["lane"] == i).tolist():
-            start, end = int(columns["start"][k]) + shift, int(columns["end"][k]) + shift
-            resent[k] = inbox.was_resent(start, end, int(columns["order"][k]))
+            start, order = int(columns["offset"][k]), int(columns["order"][k])
+            resent[k] = inbox.was_resent(start, start + int(columns["end"][k] - columns["start"][k]), order)
     return resent
 
 
-def _take(
-    talks: Sequence[Conversation],
-    lanes: list[_Lane],
-    columns: dict[str, Ints],
-    opening: Ints,
-    closing: Ints,
-    first: Ints,
-    starts: Ints,
-) -> None:
-    """Move the inboxes behind the frames, and count them."""
-    lane, end = columns["lane"], columns["end"]
+def _take(talks: Sequence[Conversation], lanes: _Lanes, invalid: Bools, lane: Ints, end: Ints) -> list[int]:
+    """Count the frames; how many bytes they are of each lane, or INVALID where its frames were not cut."""
     last = np.flatnonzero(np.append(lane[1:] != lane[:-1], True)[: len(lane)])
-    count = np.diff(last, prepend=-1)
-    after = np.append(starts, np.iinfo(np.int64).max)[closing[last] + 1]
-    mark = closing[last] - first[lane[last]] + (after == end[last])
-    for i, n, stop, piece in zip(lane[last].tolist(), count.tolist(), end[last].tolist(), mark.tolist(), strict=True):
-        at = lanes[i]
-        talk = talks[at.talk]
-        inbox = talk.inboxes[at.direction]
-        talk.frames += n
-        talk.framed_bytes += stop - at.at
-        inbox.pos = at.pos + stop - at.at
-        inbox.size = MORE
-        inbox.mark = min(inbox.mark + piece, len(inbox.starts) - 1)
+    which = lane[last]
+    size = np.zeros(len(lanes.each), np.int64)
+    size[which] = end[last] - lanes.head[which, 2]
+    columns = (lanes.head[which, 0], np.diff(last, prepend=-1), size[which])
+    for i, frames, bytes_ in zip(*(column.tolist() for column in columns), strict=True):
+        talk = talks[i]
+        talk.frames += frames
+        talk.framed_bytes += bytes_
+    taken: list[int] = np.where(invalid[lanes.head[:, 0]], INVALID, size).tolist()
+    return taken

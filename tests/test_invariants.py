@@ -43,9 +43,9 @@ def packets(path: Path) -> tuple[bytes, list[bytes]]:
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)
-@pytest.mark.parametrize("block_bytes", [700, 20_000])
-def test_records_do_not_depend_on_the_block_size(path: Path, block_bytes: int) -> None:
-    assert rows(path, limits=Limits(block_bytes=block_bytes)) == rows(path)
+@pytest.mark.parametrize(("block_bytes", "decode_bytes"), [(700, 0), (700, 2000), (700, 1 << 20), (20_000, 0)])
+def test_records_do_not_depend_on_the_block_size(path: Path, block_bytes: int, decode_bytes: int) -> None:
+    assert rows(path, limits=Limits(block_bytes=block_bytes, decode_bytes=decode_bytes)) == rows(path)
 
 
 @pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)

@@ -66,8 +66,7 @@ def advance(talks: Sequence[KafkaConversation]) -> None:
         frames, odd = cut(plain, _measure(plain[0].options.limits.frame_bytes))
         if len(frames):
             _Exchanges(frames).decode()
-        for talk in plain:
-            talk.tidy()
+        frames.release()
         careful += odd
     for talk in careful:
         talk.advance()

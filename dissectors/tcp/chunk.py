@@ -1,16 +1,32 @@
 """What TCP hands to a conversation: runs of bytes that know where they came from, and holes.
 
-Both carry `order`: a count of delivered segments on the connection, over both directions. What was delivered first has
-the smaller order, and a segment is delivered only when everything that it acknowledges has been delivered or given up
-for lost; so orders of the two directions can be compared, and do not depend on how a capture is cut into blocks.
+A run is a Chunk, or a Span while it still lies among the segments of its block: a Span costs next to nothing to make,
+and who needs the lists of one asks for its `chunk`. All carry `order`: a count of delivered segments on the connection,
+over both directions. What was delivered first has the smaller order, and a segment is delivered only when everything
+that it acknowledges has been delivered or given up for lost; so orders of the two directions can be compared, and do
+not depend on how a capture is cut into blocks.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
 
 CLIENT, SERVER = 0, 1  # who sent the bytes
 SIDES = ("client", "server")
+
+
+class Piece(NamedTuple):
+    """A segment, or what was delivered of it."""
+
+    start: int  # stream offset
+    place: int
+    time: int
 
 
 class Chunk(NamedTuple):
@@ -22,6 +38,60 @@ class Chunk(NamedTuple):
     orders: list[int]  # delivery order of each piece, ascending
     places: list[int]  # packet of each piece (records.Place)
     times: list[int]  # ns since the epoch: first arrival of each piece
+
+    @property
+    def head(self) -> bytes:
+        """The bytes of the first piece."""
+        return self.data if len(self.starts) == 1 else self.data[: self.starts[1] - self.offset]
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        """The pieces with bytes of [start, end)."""
+        if end <= self.offset or start >= self.offset + len(self.data):
+            return []
+        a, b = max(0, bisect_right(self.starts, start) - 1), bisect_left(self.starts, end)
+        return [Piece(*piece) for piece in zip(self.starts[a:b], self.places[a:b], self.times[a:b], strict=True)]
+
+
+class Segments(NamedTuple):
+    """Segments of many connections by column: those of one direction of one connection follow each other."""
+
+    at: Ints  # index of the first byte of each one in the bytes of all
+    orders: Ints
+    places: Ints
+    times: Ints
+
+
+class Span(NamedTuple):
+    """As Chunk: segments [first, last)."""
+
+    offset: int
+    data: memoryview | bytes
+    segments: Segments
+    first: int
+    last: int
+
+    @property
+    def chunk(self) -> Chunk:
+        """The same with bytes and lists of its own."""
+        at, *rest = (column[self.first : self.last] for column in self.segments)
+        starts = (at + (self.offset - at[0])).tolist()
+        return Chunk(self.offset, bytes(self.data), starts, *(column.tolist() for column in rest))
+
+    @property
+    def head(self) -> bytes:
+        """The bytes of the first segment."""
+        at = self.segments.at
+        return bytes(self.data if self.last - self.first == 1 else self.data[: at[self.first + 1] - at[self.first]])
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        """The pieces with bytes of [start, end)."""
+        if end <= self.offset or start >= self.offset + len(self.data):
+            return []
+        at, _, places, times = (column[self.first : self.last] for column in self.segments)
+        shift = self.offset - int(at[0])
+        a, b = max(0, int(at.searchsorted(start - shift, "right")) - 1), int(at.searchsorted(end - shift))
+        found = zip((at[a:b] + shift).tolist(), places[a:b].tolist(), times[a:b].tolist(), strict=True)
+        return [Piece(*piece) for piece in found]
 
 
 class Gap(NamedTuple):
@@ -41,3 +111,8 @@ class Resent(NamedTuple):
     start: int  # stream offsets
     end: int
     order: int
+
+
+def whole(event: Chunk | Span) -> Chunk:
+    """A run with bytes and lists of its own."""
+    return event if isinstance(event, Chunk) else event.chunk

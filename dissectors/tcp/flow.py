@@ -10,13 +10,17 @@ re-order, so the acknowledgement may be captured before the bytes), when too muc
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.limits import Limits
-from dissectors.tcp.chunk import Chunk, Gap, Resent
+from dissectors.tcp.chunk import Chunk, Gap, Resent, Span
 from dissectors.tcp.half import MASK, Half, History, Segment
 
+if TYPE_CHECKING:
+    from dissectors.tcp.runs import Opening
+
+Events = list[Chunk | Span | Gap]
 ORDER_SHIFT = 16  # order = arrival << ORDER_SHIFT | delivery within that packet
 _FAR = 1 << 30  # an acknowledgement farther ahead than any window is not believed
 _REORDER_NS = 3_000_000  # a late segment within this time was re-ordered, not retransmitted (as Wireshark has it)
@@ -149,12 +153,24 @@ class Flow:
                 half.fin = offset + size
         self.release(limits, time, place, arrival)
 
-    def open(self, direction: int, seq: int, answer: int, time: int, answered: int) -> None:
-        """Take SYN, sent in `direction` with `seq`, and its answer, as the first packets."""
+    def open(self, opening: Opening) -> None:
+        """Take SYN and its answer, as the first packets."""
+        (direction, seq, answer, self.syn_time, self.syn_ack_time, self.first_place, self.last_place, self.last_arrival,
+         self.via, signature, last_signature) = opening  # fmt: skip
         self.opener = direction
-        self.syn_time, self.syn_ack_time = time, answered
-        self.halves[direction].start(seq + 1, syn=True)
-        self.halves[1 - direction].start(answer + 1, syn=True)
+        self.packets = 2
+        self.first_time = self.syn_time
+        self.last_time = max(self.syn_time, self.syn_ack_time)
+        self.halves[direction].open(seq + 1, signature)
+        self.halves[1 - direction].open(answer + 1, last_signature)
+
+    def count(self, packets: int, time: int, place: int, arrival: int) -> None:
+        """Packets were taken by column; time, place and arrival are those of the last one."""
+        self.packets += packets
+        if time > self.last_time:
+            self.last_time = time
+        self.last_place = place
+        self.last_arrival = arrival
 
     def end(self, direction: int, time: int) -> None:
         """All bytes of a direction were delivered, and its FIN came at `time`."""
@@ -328,12 +344,7 @@ class Flow:
         a, b = self.halves
         return a.has_news or b.has_news
 
-    def take(self) -> tuple[list[Chunk | Gap], list[Chunk | Gap]]:
+    def take(self) -> tuple[Events, Events]:
         """What was delivered since the last call, per direction."""
-        out: list[list[Chunk | Gap]] = []
-        for half in self.halves:
-            half.flush()
-            out.append(half.out)
-            if half.out:
-                half.out = []
-        return out[0], out[1]
+        a, b = self.halves
+        return a.take(), b.take()

@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dissectors.tcp.chunk import Chunk, Gap, Resent
+from dissectors.tcp.chunk import Chunk, Gap, Resent, Span, whole
 
 MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
 RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with: more than an initial window
 RECENT_PACKETS = 16  # packets in which a copy of a packet is looked for
+_new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 
 
 class Segment(NamedTuple):
@@ -93,8 +94,8 @@ class Half:
         )
         self.barred: tuple[int, int] | None = None  # the same for bytes that the peer acknowledges and nobody saw
         self.signatures: list[int] = []  # of the last packets; lists, for an empty deque takes ten times the room
-        self.recent: list[Chunk] = []
-        self.out: list[Chunk | Gap] = []
+        self.recent: list[Chunk | Span] = []
+        self.out: list[Chunk | Span | Gap] = []
         self.resent: tuple[Resent, ...] = ()
         self.conflicts: tuple[Conflict, ...] = ()
         self.packets = 0
@@ -115,6 +116,13 @@ class Half:
         self.started = True
         self.syn = syn
         self.base = self.expect = seq & MASK
+
+    def open(self, seq: int, signature: int) -> None:
+        """Take the SYN, after which sequence numbers begin."""
+        self.started = self.syn = True
+        self.base = self.expect = seq & MASK
+        self.packets = 1
+        self.signatures = [signature]
 
     def offset(self, seq: int) -> int:
         """Stream offset of a sequence number: the one nearest to what is expected."""
@@ -147,17 +155,26 @@ class Half:
         self.next += len(data)
         self.bytes += len(data)
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, run: Chunk | Span) -> None:
         """The next bytes of the stream, many segments at once."""
         if self._pieces:
             self.flush()
-        self.out.append(chunk)
-        self.remember(chunk)
-        size = len(chunk.data)
+        self.out.append(run)
+        self.remember(run)
+        size = len(run.data)
         self.next += size
         self.bytes += size
         if self.next > self.top:
             self.top = self.next
+
+    def take(self) -> list[Chunk | Span | Gap]:
+        """What was delivered since the last call."""
+        if self._pieces:
+            self.flush()
+        out = self.out
+        if out:
+            self.out = []
+        return out
 
     def skip(self, length: int, reason: str, order: int, place: int, time: int) -> None:
         """The next bytes of the stream will never come."""
@@ -177,14 +194,18 @@ class Half:
             self.remember(chunk)
             self._pieces = []
 
-    def remember(self, chunk: Chunk) -> None:
+    def remember(self, run: Chunk | Span) -> None:
         """Keep the end of what was delivered, to compare retransmissions with it."""
-        self._history.add(self, chunk if len(chunk.data) <= 2 * RECENT_BYTES else _end_of(chunk, RECENT_BYTES))
+        if len(run.data) > 2 * RECENT_BYTES:
+            run = _end_of(run, RECENT_BYTES)
+        elif isinstance(run, Span):  # with bytes of its own, for those of its block go
+            run = _new(Span, (run.offset, bytes(run.data), *run[2:]))
+        self._history.add(self, run)
 
     def compare(self, offset: int, data: bytes, place: int, time: int) -> None:
         """Note where bytes sent again differ from those delivered before."""
         self.flush()
-        for chunk in self.recent:
+        for chunk in map(whole, self.recent):
             start = max(offset, chunk.offset)
             end = min(offset + len(data), chunk.offset + len(chunk.data))
             if start >= end:
@@ -206,16 +227,18 @@ class History:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0
-        self._ring: deque[tuple[Half, Chunk, int]] = deque()
+        self._ring: deque[tuple[Half, Chunk | Span, int]] = deque()
 
-    def add(self, half: Half, chunk: Chunk) -> None:
+    def add(self, half: Half, run: Chunk | Span) -> None:
         recent = half.recent
-        recent.append(chunk)
-        needed = chunk.offset + len(chunk.data) - RECENT_BYTES  # the stream from here on
-        while len(recent) > 1 and recent[1].offset <= needed:
-            recent.pop(0)
-        cost = len(chunk.data) + 160 * len(chunk.starts) + 400  # what Python's objects take, about
-        self._ring.append((half, chunk, cost))
+        recent.append(run)
+        if len(recent) > 1:
+            needed = run.offset + len(run.data) - RECENT_BYTES  # the stream from here on
+            while len(recent) > 1 and recent[1].offset <= needed:
+                recent.pop(0)
+        segments = run.last - run.first if isinstance(run, Span) else len(run.starts)
+        cost = len(run.data) + 160 * segments + 400  # what Python's objects take, about
+        self._ring.append((half, run, cost))
         self._size += cost
         while self._size > self._limit:
             oldest, old, cost = self._ring.popleft()
@@ -224,9 +247,14 @@ class History:
                 oldest.recent.pop(0)
 
 
-def _end_of(chunk: Chunk, size: int) -> Chunk:
-    cut = len(chunk.data) - size
-    offset = chunk.offset + cut
-    first = next(i for i in reversed(range(len(chunk.starts))) if chunk.starts[i] <= offset)
-    starts = [offset, *chunk.starts[first + 1 :]]
-    return Chunk(offset, chunk.data[cut:], starts, chunk.orders[first:], chunk.places[first:], chunk.times[first:])
+def _end_of(run: Chunk | Span, size: int) -> Chunk | Span:
+    cut = len(run.data) - size
+    offset = run.offset + cut
+    if isinstance(run, Span):
+        at, begin = run.segments.at, run.segments.at[run.first]
+        first = int(at.searchsorted(begin + cut, "right")) - 1
+        more = int(begin + cut - at[first])  # back to where the segment begins
+        return Span(offset - more, bytes(run.data[cut - more :]), run.segments, first, run.last)
+    first = next(i for i in reversed(range(len(run.starts))) if run.starts[i] <= offset)
+    starts = [offset, *run.starts[first + 1 :]]
+    return Chunk(offset, run.data[cut:], starts, run.orders[first:], run.places[first:], run.times[first:])

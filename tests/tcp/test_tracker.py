@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.limits import Limits
-from dissectors.tcp.chunk import Chunk, Gap
+from dissectors.tcp.chunk import Chunk, Gap, Span
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.tracker import Tracker
 from tests.wires import CLIENT, SERVER, T0, Packet, blocks, pcap, segment
@@ -78,7 +78,7 @@ def gather(flows: dict[int, Flow], flow: Flow) -> None:
     flows[id(flow)] = flow
     flow.session = flow.session or ([], [])
     for events, fresh in zip(flow.session, flow.take(), strict=True):
-        events += fresh
+        events += [event.chunk if isinstance(event, Span) else event for event in fresh]
 
 
 def client_half(flow: Flow) -> int:

@@ -1,0 +1,295 @@
+"""The packets of a block, sorted by connection, and which of them follow on exactly from those before.
+
+One sort brings the packets of a connection together. Two comparisons over all packets at once say which follow on
+from the packet before in their direction, and acknowledge nothing that is still to come. Such packets in a row are a
+run: what a run does to the state of its connection is worked out here by column, for all runs of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dissectors.capture.block import ACK, FIN, RST, SYN, PacketBlock
+from dissectors.limits import Limits
+from dissectors.records import PLACE_SHIFT
+from dissectors.tcp.chunk import Ints, Segments
+from dissectors.tcp.flow import ORDER_SHIFT, Flow
+from dissectors.tcp.half import MASK, RECENT_PACKETS
+
+Words = npt.NDArray[np.uint64]
+HALF = 0x80000000  # what lies farther ahead than half of all sequence numbers lies behind
+_SHORT = 2  # a single packet is no run
+_new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
+_NONE = -1  # in a column: no value
+_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD)
+
+
+class Side(NamedTuple):
+    """What one direction's packets in a run are."""
+
+    packets: int
+    first: int  # index of the first one; the run's end where there is none
+    signed: int  # its last packets: signatures [signed, signed_end) of the direction
+    signed_end: int
+    expect: int  # sequence number that follows
+    fin: int  # time of the FIN, or -1
+    segment: int  # its data: segments [segment, segment_end), bytes [begin, end)
+    segment_end: int
+    begin: int
+    end: int
+
+
+class Opening(NamedTuple):
+    """The first two packets of a connection: SYN, and SYN with ACK."""
+
+    direction: int  # of the SYN
+    seq: int
+    answer: int  # sequence number of the SYN with ACK
+    time: int
+    answered: int
+    place: int
+    last_place: int
+    last_arrival: int
+    via: int
+    signature: int
+    last_signature: int
+
+
+class Sorted:
+    """The packets of a block, sorted by connection: each one's stay in their order.
+
+    Columns are over the sorted packets: `run_end` says where the run ends that a packet is in, or is the packet itself;
+    `runs` is the number of the run that begins with a packet, or -1. `openings` tells where connections begin with SYN
+    and its answer.
+    """
+
+    def __init__(self, block: PacketBlock, arrivals: int) -> None:
+        forward, key = _connections(block)
+        order = np.argsort(key, kind="stable")
+        ends = _ends(block, forward, order)
+        new = np.ones(len(block), bool)
+        new[1:] = key[order][1:] != key[order][:-1]
+        inside = ~new[1:]
+        if (np.diff(ends, axis=1)[:, inside] != 0).any():  # two connections share a hash
+            order = np.lexsort((np.arange(len(block)), *_ends(block, forward, slice(None))))
+            ends = _ends(block, forward, order)
+            new[1:] = (np.diff(ends, axis=1) != 0).any(axis=0)
+        self._starts = np.flatnonzero(new)
+        self._stops = np.append(self._starts[1:], len(block))
+        self._ends = ends[:, self._starts].T.tolist()
+        self._block = block
+        self._buffer = memoryview(block.buffer)
+        self._index = order
+        self._columns(block, order, forward, new, arrivals)
+
+    def groups(self) -> Iterator[tuple[int, int, tuple[int, int, int, int, int, int]]]:
+        """(start, end, endpoints) of each connection."""
+        for start, stop, ends in zip(self._starts.tolist(), self._stops.tolist(), self._ends, strict=True):
+            yield start, stop, tuple(ends)
+
+    def sides_at(self, i: int) -> tuple[Side, Side]:
+        """The run that begins with packet i."""
+        row = self.runs[i]
+        return self._sides[0][row], self._sides[1][row]
+
+    def rest(self, i: int) -> tuple[Side, Side]:
+        """The rest of the run that packet i is in."""
+        (one,), (two,) = self._work_out(np.array([i]), np.array([self.run_end[i]]))
+        return one, two
+
+    def step(self, flow: Flow, i: int, limits: Limits) -> None:
+        """Give one packet to its flow."""
+        block, index = self._block, int(self._index[i])
+        at, have = int(block.at[index]), int(block.have[index])
+        flow.via |= int(self._via[i])
+        flow.packet(
+            self.direction[i],
+            self.seq[i],
+            self.ack[i],
+            self.flags[i],
+            int(block.window[index]),
+            int(self._size[i]),
+            bytes(self._buffer[at : at + have]),
+            self.signature[i],
+            self.arrival[i],
+            self.place[i],
+            self.time[i],
+            limits,
+        )
+
+    def _columns(self, block: PacketBlock, order: Any, forward: Any, new: Any, arrivals: int) -> None:
+        n = len(order)
+        at = np.arange(n)
+        direction = np.where(forward[order], 0, 1)
+        seq, ack, flags = block.seq[order], block.ack[order], block.flags[order]
+        size, have, time = block.size[order], block.have[order], block.time[order]
+        signature = _signatures(block, arrivals)[order]
+        follow = (seq + size + (flags & SYN != 0) + (flags & FIN != 0)) & MASK
+        start_of = np.repeat(self._starts, self._stops - self._starts)
+        before = [_previous(direction == d, at, start_of) for d in (0, 1)]
+        mine = np.where(direction == 0, before[0], before[1])
+        theirs = np.where(direction == 0, before[1], before[0])
+        expected = (mine < 0) | (seq == follow[mine])
+        ahead = (ack - follow[theirs]) & MASK
+        known = (theirs < 0) | (ahead == 0) | (ahead >= HALF)
+        copy = (mine >= 0) & (signature == signature[mine])
+        fin = flags & FIN != 0
+        ended = _previous(fin & (direction == 0), at, start_of), _previous(fin & (direction == 1), at, start_of)
+        over = np.where(direction == 0, ended[0], ended[1]) >= 0  # nothing but acknowledgements may follow a FIN
+        plain = (flags & (SYN | RST) == 0) & (flags & ACK != 0) & (size == have) & (block.window[order] != 0)
+        good = expected & known & plain & ~copy & ~(over & (fin | (size > 0)))
+        stop_of = np.repeat(self._stops, self._stops - self._starts)
+        run_end = np.minimum(np.minimum.accumulate(np.where(good, n, at)[::-1])[::-1], stop_of)
+        self._via, self._size = block.via[order], size
+        place = (block.file << PLACE_SHIFT | block.number)[order]
+        arrival = arrivals + order
+        self.direction = _view(direction)
+        self.seq, self.ack, self.flags = _view(seq), _view(ack), _view(flags)
+        self.time, self.place, self.arrival = _view(time), _view(place), _view(arrival)
+        self.signature, self.run_end = _view(signature), _view(run_end)
+        self._follow, self._time = follow, time
+        begin = np.flatnonzero(_handshakes(new, direction, seq, ack, flags, size))
+        then = begin + 1
+        via = self._via[begin] | self._via[then]
+        columns = (direction[begin], seq[begin], seq[then], time[begin], time[then], place[begin], place[then],
+                   arrival[then], via, signature[begin], signature[then])  # fmt: skip
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        self.openings = dict(zip(begin.tolist(), (_new(Opening, row) for row in rows), strict=True))
+        self._directions = [_Direction(direction == d, size, fin) for d in (0, 1)]
+        self.signatures = [signature[d.packets].tolist() for d in self._directions]
+        self._segments(block, direction, block.have[order], place, arrival)
+        begins = good & (run_end - at >= _SHORT)
+        begins[1:] &= ~good[:-1] | new[1:]
+        begin = np.flatnonzero(begins)
+        row = np.full(n, _NONE)
+        row[begin] = np.arange(len(begin))
+        self.runs = _view(row)
+        self._sides = self._work_out(begin, run_end[begin])
+
+    def _segments(self, block: PacketBlock, direction: Ints, have: Ints, place: Ints, arrival: Ints) -> None:
+        """Bring the data of each direction of each connection together."""
+        self._group = np.repeat(np.arange(len(self._starts)), self._stops - self._starts)
+        data = np.flatnonzero(self._size > 0)
+        data = data[np.argsort(self._group[data] << 1 | direction[data], kind="stable")]
+        begin, have = block.at[self._index[data]], have[data]
+        ranges = zip(begin.tolist(), (begin + have).tolist(), strict=True)
+        buffer = self._buffer
+        self.data = memoryview(b"".join([buffer[x:y] for x, y in ranges]))
+        at = np.concatenate(([0], np.cumsum(have)))
+        self.segments = Segments(at, arrival[data] << ORDER_SHIFT, place[data], self._time[data])
+        ours, theirs = (d.data_before for d in self._directions)
+        self._others = theirs[self._starts], ours[self._stops]  # segments of the other direction that lie before
+
+    def _work_out(self, start: Ints, end: Ints) -> tuple[list[Side], list[Side]]:
+        """The runs of packets [start, end), by direction."""
+        group, at = self._group[start], self.segments.at
+        out = []
+        for direction, others in zip(self._directions, self._others, strict=True):
+            a, b = direction.before[start], direction.before[end]
+            some = b > a
+            last = direction.packets_and_none[b - 1]
+            fins = direction.fins_before[end]
+            over = fins > direction.fins_before[start]
+            segment, segment_end = (direction.data_before[i] + others[group] for i in (start, end))
+            columns = (
+                b - a,
+                np.where(some, direction.packets_and_none[a], end),
+                np.maximum(a, b - RECENT_PACKETS),
+                b,
+                self._follow[last],
+                np.where(over, self._time[direction.fins_and_none[fins - 1]], _NONE),
+                segment,
+                segment_end,
+                at[segment],
+                at[segment_end],
+            )
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            out.append([_new(Side, row) for row in rows])
+        return out[0], out[1]
+
+
+class _Direction:
+    """Which packets go in one direction, and how many there are before each packet."""
+
+    def __init__(self, mine: Any, size: Ints, fin: Any) -> None:
+        packets = np.flatnonzero(mine)
+        self.packets = packets
+        self.before = _before(mine)
+        self.data_before = _before(mine & (size > 0))
+        self.fins_before = _before(mine & fin)
+        # one more at the end: what is read for a run without such packets, and not used
+        self.packets_and_none = np.append(packets, 0)
+        self.fins_and_none = np.append(np.flatnonzero(mine & fin), 0)
+
+
+def _connections(block: PacketBlock) -> tuple[Any, Words]:
+    """(whether each packet goes from the lower endpoint to the higher one, a hash of its connection)."""
+    forward = (block.src_hi < block.dst_hi) | (
+        (block.src_hi == block.dst_hi)
+        & ((block.src_lo < block.dst_lo) | ((block.src_lo == block.dst_lo) & (block.sport <= block.dport)))
+    )
+    a_hi, a_lo, a_port, b_hi, b_lo, b_port = _ends(block, forward, slice(None))
+    with np.errstate(over="ignore"):
+        key = a_hi * np.uint64(_MIX[0]) ^ a_lo * np.uint64(_MIX[1])
+        key = key * np.uint64(_MIX[2]) ^ b_hi * np.uint64(_MIX[3]) ^ b_lo * np.uint64(_MIX[4])
+        key = (key ^ key >> np.uint64(29)) * np.uint64(_MIX[0])
+        key ^= (a_port << np.uint64(16) | b_port) * np.uint64(_MIX[1])
+    return forward, key
+
+
+def _ends(block: PacketBlock, forward: Any, index: Any) -> npt.NDArray[np.uint64]:
+    """uint64[6, n]: address hi, lo and port of the lower endpoint, then of the higher one."""
+    f = forward[index]
+    s = (block.src_hi[index], block.src_lo[index], block.sport[index].astype(np.uint64))
+    d = (block.dst_hi[index], block.dst_lo[index], block.dport[index].astype(np.uint64))
+    low = [np.where(f, x, y) for x, y in zip(s, d, strict=True)]
+    high = [np.where(f, y, x) for x, y in zip(s, d, strict=True)]
+    return np.stack(low + high)
+
+
+def _signatures(block: PacketBlock, arrivals: int) -> Ints:
+    """What two captures of one packet have in common, and a retransmission has not: the IP id and the checksum.
+
+    A bare acknowledgement without an IP id could be sent twice just so: such packets are never taken for copies.
+    """
+    with np.errstate(over="ignore"):
+        mixed = (
+            block.seq * np.int64(0x9E3779B97F4A7C1)
+            ^ block.ack * np.int64(0x2545F4914F6CDD1D)
+            ^ (block.ip_id << 40 | block.check << 24 | block.flags << 16)
+            ^ block.size * np.int64(0x1B873593)
+            ^ block.window << 48
+        )
+    unique = (block.size == 0) & (block.ip_id == 0)
+    return np.where(unique, -1 - arrivals - np.arange(len(block)), mixed & np.int64(0x7FFFFFFFFFFFFFFF))
+
+
+def _handshakes(new: Any, direction: Any, seq: Ints, ack: Ints, flags: Any, size: Ints) -> Any:
+    """Whether a connection begins at each packet, with SYN and its answer and no data."""
+    kind = np.where(size == 0, flags & (SYN | ACK | FIN | RST), 0)
+    there = np.zeros(len(new), bool)
+    there[:-1] = new[:-1] & ~new[1:] & (kind[:-1] == SYN) & (kind[1:] == SYN | ACK)
+    there[:-1] &= (direction[:-1] != direction[1:]) & (ack[1:] == (seq[:-1] + 1) & MASK)
+    return there
+
+
+def _previous(mask: Any, at: Any, start_of: Any) -> Any:
+    """Index of the last packet before each one for which mask holds, within the connection; -1 for none."""
+    last = np.maximum.accumulate(np.where(mask, at, -1))
+    before = np.concatenate(([-1], last[:-1]))
+    return np.where(before >= start_of, before, -1)
+
+
+def _before(mask: Any) -> Ints:
+    """How many packets before each one, and in all, the mask holds for."""
+    return np.concatenate(([0], np.cumsum(mask)))
+
+
+def _view(column: Any) -> memoryview[int]:
+    """A column as a sequence of Python's ints, each made when it is asked for: most never are."""
+    view: memoryview[int] = np.ascontiguousarray(column, np.int64).data
+    return view
