@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 
 # Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew.
-COMPILE := $(BIN)/python -m compileall -q dissectors pipelines pyspark_pcap
+COMPILE := $(BIN)/python -m compileall -q dissectors pipelines pyspark_pcap && $(BIN)/python -m dissectors.kafka.precompile
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint format docs bench

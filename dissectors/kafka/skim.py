@@ -12,11 +12,12 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from dissectors.kafka import schema
+from dissectors.kafka import schema, shelf
 from dissectors.kafka.schema import Field, Message
-from dissectors.kafka.writer import FIXED, TEXT, MalformedError, Writer
+from dissectors.kafka.writer import FIXED, SCOPE, TEXT, MalformedError, Writer, unpackers
 
 Topic = str | bytes
 """A topic's name, or its id (16 bytes)."""
@@ -107,7 +108,20 @@ _SCOPES_BY_MESSAGE = {
 @cache
 def skimmer(name: str, version: int) -> Skimmer:
     """The skimmer of one message in one version."""
+    code = shelf.find(name, version)
+    return written(name, version) if code is None else revived(code)
+
+
+def written(name: str, version: int) -> FunctionType:
+    """The same, made now."""
     return SkimWriter(schema.message(name), version).skimmer()
+
+
+@cache
+def revived(code: CodeType) -> FunctionType:
+    """The same, from the code of one that was made before."""
+    _REVIVED.update(unpackers(code.co_names))
+    return FunctionType(code, _REVIVED)
 
 
 class _Around(NamedTuple):
@@ -126,7 +140,9 @@ _SCOPE: dict[str, Any] = {  # what the functions refer to
     "new": tuple.__new__,
     "ENDED": (struct.error, IndexError, MalformedError),
     "NO_ID": bytes(16),
+    "unpack_from": struct.unpack_from,
 }
+_REVIVED = {**SCOPE, **_SCOPE}
 
 
 class SkimWriter(Writer):
@@ -140,7 +156,7 @@ class SkimWriter(Writer):
         self.found: dict[str, str] = {}  # value -> its variable
         self.scope |= _SCOPE
 
-    def skimmer(self) -> Skimmer:
+    def skimmer(self) -> FunctionType:
         if any(self.version in f.versions and self.wants(f, True) for f in self.message.fields):
             self.line("whole = False")
             with self.block("try:"):
@@ -365,8 +381,7 @@ class SkimWriter(Writer):
                     self.line(f"if {var}: topics.append({var})")
             elif self.paired:
                 one = self.var("i")
-                unpack = self.const("unpack", struct.unpack_from)
-                self.line(f"{around.pairs} += [({around.topic}, {one}) for {one} in {unpack}(f'>{{{n}}}i', d, p)]")
+                self.line(f"{around.pairs} += [({around.topic}, {one}) for {one} in unpack_from(f'>{{{n}}}i', d, p)]")
                 self.line(f"p += {n} * 4")
             else:
                 self.line(f"p += {n} * 4")

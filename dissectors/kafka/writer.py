@@ -9,9 +9,10 @@ is one addition.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from types import FunctionType
 from typing import Any, NoReturn
 
 from dissectors.kafka.schema import Field, Message
@@ -63,7 +64,8 @@ def skip_tags(d: bytes, p: int, count: int) -> int:
     return p
 
 
-_COMPILED: dict[tuple[str, tuple[int, ...]], Callable[..., Any]] = {}
+SCOPE: dict[str, Any] = {"bad": bad, "varint": varint, "skip_tags": skip_tags}  # what every function may refer to
+_COMPILED: dict[tuple[str, tuple[int, ...]], FunctionType] = {}
 """Functions by their source and what it refers to: most versions of a message differ in nothing that is read."""
 
 
@@ -76,12 +78,12 @@ class Writer:
         self.flexible = version in message.flexible
         self.lines: list[str] = []
         self.depth = 1
-        self.scope: dict[str, Any] = {"bad": bad, "varint": varint, "skip_tags": skip_tags}
+        self.scope = dict(SCOPE)
         self._count = 0
         self._run: list[tuple[str, int, str | None]] = []
         self._after: list[str] = []
 
-    def compile(self, name: str, arguments: str) -> Callable[..., Any]:
+    def compile(self, name: str, arguments: str) -> FunctionType:
         """The finished function."""
         source = f"def {name}({arguments}):\n" + "\n".join(self.lines) + "\n"
         key = (source, tuple(map(id, self.scope.values())))
@@ -222,3 +224,8 @@ def _unpacker(format_: str) -> Callable[..., Any]:
 def _name(format_: str) -> str:
     """A Struct's name in the function: `>hi16s` is `s_hi16s`, `>?b` is `s_Tb`."""
     return "s_" + format_[1:].replace("?", "T")
+
+
+def unpackers(names: Iterable[str]) -> dict[str, Callable[..., Any]]:
+    """The Structs among the names that a function refers to."""
+    return {name: _unpacker(">" + name[2:].replace("T", "?")) for name in names if name.startswith("s_")}
