@@ -153,6 +153,15 @@ class Inbox:
             return not self.parts and self.size <= self.have
         return self.pos < len(self.buf) or bool(self.queue)
 
+    def skip(self) -> None:
+        """Let go of all that was delivered: it was handed over, and nothing is left in buf."""
+        last = self.queue[-1]
+        assert not isinstance(last, Gap)
+        self.base, self.pos, self.size = last.offset + len(last.data), 0, MORE
+        self.queue, self.queued = [], 0
+        if self.resent:
+            self._forget()
+
     def drop(self, size: int) -> None:
         """Let go of so many bytes at hand, which were handed over without coming into buf."""
         left = len(self.buf) - self.pos

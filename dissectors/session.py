@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 CERTAIN = 0.9
 LIKELY = 0.5
-_NO_BYTES = (bytearray(), bytearray())  # of a session that knows its protocol
-_NO_NOTES: tuple[list[Resent], list[Resent]] = ([], [])
 _HINTED = itemgetter(0)
 HINTED = 0.1  # enough where the port is one of the protocol's own
 
@@ -31,6 +30,19 @@ Verdict = tuple["Protocol | None", int]  # and the client's direction
 Fresh = tuple[Side, Side]  # of direction 0 and 1
 Events = tuple[list[Chunk | Gap], list[Chunk | Gap]]  # the same, with bytes of their own
 Notes = tuple[Sequence[Resent], Sequence[Resent]]
+
+
+class _Sniffed:
+    """What was seen of a stream whose protocol is not known yet."""
+
+    __slots__ = ("broken", "headless", "notes", "prefix", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: Events = ([], [])
+        self.notes: tuple[list[Resent], list[Resent]] = ([], [])
+        self.prefix = (bytearray(), bytearray())
+        self.broken = [False, False]  # a hole ended the prefix
+        self.headless = False  # the first bytes are missing
 
 
 class Session:
@@ -42,15 +54,12 @@ class Session:
     """
 
     __slots__ = (
-        "_broken",
         "_client",
-        "_headless",
         "_keylog",
-        "_notes",
-        "_prefix",
         "_protocols",
+        "_settled",
+        "_sniffed",
         "_tls",
-        "_waiting",
         "conn",
         "flow",
         "options",
@@ -80,11 +89,8 @@ class Session:
         self._protocols = protocols
         self._keylog = keylog
         self._tls: TlsLayer | None = None
-        self._waiting: Events | None = ([], [])
-        self._notes: tuple[list[Resent], list[Resent]] = ([], [])
-        self._prefix = (bytearray(), bytearray())
-        self._broken = [False, False]  # a hole ended the prefix
-        self._headless = False  # the first bytes are missing
+        self._settled = False  # whether it is known which protocol this is, or that none of ours
+        self._sniffed: _Sniffed | None = None
 
     def deliver(self) -> None:
         """Take what the flow delivered, as far as the conversation; it decodes when its protocol advances it."""
@@ -95,7 +101,7 @@ class Session:
             a.resent = b.resent = ()
         if self._tls is not None:
             self._pass_on(*self._decrypt(self._tls, _own(events), notes))
-        elif self._waiting is None:
+        elif self._settled:
             if self.talk is not None:
                 self._feed(events, notes)
         elif (verdict := self._at_once(events)) is not None:
@@ -105,28 +111,33 @@ class Session:
 
     def _pass_on(self, events: Events, notes: Notes) -> None:
         """Towards the conversation, or to where events wait for one."""
-        if self._waiting is not None:
+        if not self._settled:
+            sniffed = self._sniffed
+            if sniffed is None:
+                sniffed = self._sniffed = _Sniffed()
             for direction in (0, 1):
-                self._waiting[direction].extend(events[direction])
-                self._notes[direction].extend(notes[direction])
+                sniffed.waiting[direction].extend(events[direction])
+                sniffed.notes[direction].extend(notes[direction])
             if events[0] or events[1]:
-                self._recognise(events)
+                self._recognise(sniffed, events)
         elif self.talk is not None:
             self._feed(events, notes)
 
     def close(self) -> None:
         """The flow has ended."""
-        self.deliver()
+        if self.flow.has_news:
+            self.deliver()
         if self._tls is not None:
             self._pass_on(*_sorted(self._tls.close()))
-        if self._waiting is not None:
+        if not self._settled:
             self._settle(self._best(final=True))
         if self.talk is not None:
             self.talk.close()
         if self.conn is None:
             self.conn = self._conn(None)
-        self._tell_conflicts()
-        self._tell_tls()
+        if "findings" in self.sink.tables:
+            self._tell_conflicts()
+            self._tell_tls()
         if "connections" in self.sink.tables:
             self.sink.connections.append(self._row(self.talk.summary() if self.talk else Summary()))
 
@@ -134,8 +145,8 @@ class Session:
     def held(self) -> int:
         """Bytes kept: behind holes, for unfinished frames, for recognition."""
         waiting = 0
-        if self._waiting is not None:
-            waiting = sum(len(e.data) for events in self._waiting for e in events if isinstance(e, Chunk))
+        if self._sniffed is not None:
+            waiting = sum(len(e.data) for events in self._sniffed.waiting for e in events if isinstance(e, Chunk))
         halves = self.flow.halves
         return waiting + halves[0].held_bytes + halves[1].held_bytes + (self.talk.held if self.talk is not None else 0)
 
@@ -143,24 +154,21 @@ class Session:
         """Give up what is not whole: too much memory is held."""
         self.flow.finish(self.options.limits)
         self.deliver()
-        if self._waiting is not None:
+        if not self._settled:
             self._settle(self._best(final=True))
         if self.talk is not None:
             self.talk.shed()
 
     # --- TLS ---
 
-    def _start_tls(self) -> None:
+    def _start_tls(self, sniffed: _Sniffed) -> None:
         """What waits is TLS records: take it through the layer, and look at what comes out."""
         from dissectors.tls.layer import TlsLayer  # with its ciphers: loaded when TLS is met
 
-        assert self._waiting is not None
-        raw, notes = self._waiting, self._notes
         self._tls = TlsLayer(self._keylog)
-        self._waiting, self._notes = ([], []), ([], [])
-        self._prefix = (bytearray(), bytearray())
-        self._broken = [False, False]
-        self._pass_on(*self._decrypt(self._tls, raw, notes))
+        self._sniffed = _Sniffed()
+        self._sniffed.headless = sniffed.headless
+        self._pass_on(*self._decrypt(self._tls, sniffed.waiting, sniffed.notes))
 
     @staticmethod
     def _decrypt(tls: TlsLayer, events: Events, notes: Notes) -> tuple[Events, Notes]:
@@ -173,7 +181,7 @@ class Session:
         return _sorted(out)
 
     def _tell_tls(self) -> None:
-        if self._tls is not None and self._tls.problem and self._keylog and "findings" in self.sink.tables:
+        if self._tls is not None and self._tls.problem and self._keylog:
             flow = self.flow
             self.sink.findings.append(
                 Finding(
@@ -191,34 +199,36 @@ class Session:
     def _at_once(self, events: Fresh) -> Verdict | None:
         """What `_recognise` would find, where the client's first segment leaves no doubt and its port says the same."""
         client = self._client
-        if client is None or self._prefix[0] or self._prefix[1] or self._headless or self.options.decode_as:
+        if client is None or self._sniffed is not None or self.options.decode_as:
             return None
         sent, answers = events[client], events[1 - client]
         if not sent or (answers and _first_order(answers[0]) < _first_order(sent[0])) or isinstance(sent[0], Gap):
             return None
-        port = self.flow.ends[5 - 3 * client]
-        protocol = next((p for p in self._protocols if port in p.ports), None)
-        head = sent[0].head
-        if protocol is None or looks_like_tls(head, b"") is not False:
+        protocol = _by_port(self._protocols).get(self.flow.ends[5 - 3 * client])
+        if protocol is None:
             return None
-        return (protocol, client) if protocol.recognise(head, b"", midstream=False) >= CERTAIN else None
+        head = sent[0].head
+        if looks_like_tls(head, b"") is not False or protocol.recognise(head, b"", midstream=False) < CERTAIN:
+            return None
+        return protocol, client
 
-    def _recognise(self, events: Events) -> None:
+    def _recognise(self, sniffed: _Sniffed, events: Events) -> None:
         forced = self._forced()
+        prefix = sniffed.prefix
         for direction, data in _pieces(events):
             if data is None:
-                if self._prefix[direction]:
-                    self._broken[direction] = True
+                if prefix[direction]:
+                    sniffed.broken[direction] = True
                 else:
-                    self._headless = True
-            elif not self._broken[direction]:
-                self._prefix[direction].extend(data)
+                    sniffed.headless = True
+            elif not sniffed.broken[direction]:
+                prefix[direction].extend(data)
             if self._tls is None:
-                tls = looks_like_tls(bytes(self._prefix[0]), bytes(self._prefix[1]))
+                tls = looks_like_tls(bytes(prefix[0]), bytes(prefix[1]))
                 if tls:
-                    self._start_tls()
+                    self._start_tls(sniffed)
                     return
-                if tls is None and len(self._prefix[0]) + len(self._prefix[1]) < self.options.limits.sniff_bytes:
+                if tls is None and len(prefix[0]) + len(prefix[1]) < self.options.limits.sniff_bytes:
                     continue
             verdict = forced or self._best(final=False)
             if verdict is not None:
@@ -238,8 +248,9 @@ class Session:
         """(protocol or None, client's direction), or None while more bytes could tell."""
         best: tuple[float, bool, Protocol, int] | None = None
         halves = self.flow.halves
-        midstream = self._headless or not (halves[0].syn or halves[1].syn)
-        prefix = bytes(self._prefix[0]), bytes(self._prefix[1])
+        sniffed = self._sniffed or _Sniffed()
+        midstream = sniffed.headless or not (halves[0].syn or halves[1].syn)
+        prefix = bytes(sniffed.prefix[0]), bytes(sniffed.prefix[1])
         for hinted, direction, protocol in self._candidates():
             confidence = protocol.recognise(prefix[direction], prefix[1 - direction], midstream)
             if confidence >= CERTAIN and (hinted or not midstream):
@@ -247,12 +258,12 @@ class Session:
             if confidence > 0 and (best is None or (confidence, hinted) > best[:2]):
                 best = (confidence, hinted, protocol, direction)
         if best is None:
-            seen = self._prefix[0] or self._prefix[1]
+            seen = prefix[0] or prefix[1]
             return (None, self._guess_client()) if seen or final else None
         confidence, hinted, protocol, direction = best
         if confidence >= CERTAIN:
             return protocol, direction
-        size = max(len(p) for p in self._prefix)
+        size = max(len(p) for p in prefix)
         if not final and size < self.options.limits.sniff_bytes:
             return None
         if confidence >= LIKELY or (hinted and confidence >= HINTED):
@@ -270,11 +281,10 @@ class Session:
     def _settle(self, verdict: Verdict | None, events: Fresh | None = None, notes: Notes = ((), ())) -> None:
         """The protocol is known, or it is known that it cannot be; events and notes are what waits for it."""
         protocol, client = verdict or (None, self._guess_client())
-        if events is None and self._waiting is not None:
-            events, notes = cast(Fresh, self._waiting), self._notes
-        self._waiting = None
-        self._notes = _NO_NOTES
-        self._prefix = _NO_BYTES
+        if events is None and self._sniffed is not None:
+            events, notes = cast(Fresh, self._sniffed.waiting), self._sniffed.notes
+        self._settled = True
+        self._sniffed = None
         self._client = client
         if protocol is None or events is None:
             return
@@ -320,8 +330,6 @@ class Session:
         return Conn(self.site, *client, *server, self.flow.incarnation, protocol)
 
     def _tell_conflicts(self) -> None:
-        if "findings" not in self.sink.tables:
-            return
         for direction, half in enumerate(self.flow.halves):
             side = SIDES[CLIENT if direction == self._guess_client() else SERVER]
             for conflict in half.conflicts:
@@ -399,6 +407,12 @@ def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Not
         else:
             plain[direction].append(event)
     return plain, notes
+
+
+@cache
+def _by_port(protocols: tuple[Protocol, ...]) -> dict[int, Protocol]:
+    """Which protocol is the first one to be asked where a server has this port."""
+    return {port: protocol for protocol in reversed(protocols) for port in protocol.ports}
 
 
 def _own(events: Fresh) -> Events:

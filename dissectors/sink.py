@@ -20,6 +20,7 @@ from dissectors import records
 from dissectors.records import PLACE_MASK, PLACE_SHIFT, Conn
 
 MARK = "\0"
+_new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 _TOKEN = re.compile(f"{MARK}([^{MARK}]*){MARK}([^{MARK}]*){MARK}")
 NAMED_COLUMNS = ("topic", "topics", "dialect")  # the columns in which tokens may stand
 _MAX_US = 253_402_300_799_999_999  # 9999-12-31: what datetime, pandas and JSON readers can hold
@@ -91,7 +92,7 @@ class Sink:
 
     def name(self, key: str, time: int, name: str) -> None:
         """Tell what `key` is called."""
-        self.names.append(Name(key, time, name))
+        self.names.append(_new(Name, (key, time, name)))
 
     def where(self, place: int) -> dict[str, object]:
         """A packet, for a finding's evidence."""

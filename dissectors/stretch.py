@@ -99,7 +99,12 @@ class Frames(Generic[Talk]):
     def release(self) -> None:
         """The frames were dealt with: let go of their bytes."""
         for (talk, direction, _, _), size in zip(self._lanes, self._taken, strict=True):
-            if size != INVALID:
+            if size == INVALID:
+                continue
+            inbox = self.talks[talk].inboxes[direction]
+            if size == inbox.queued and not inbox.buf:
+                inbox.skip()
+            else:
                 self.talks[talk].drop(direction, size)
 
 

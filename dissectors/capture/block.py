@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +69,7 @@ def concat(blocks: Sequence[PacketBlock]) -> PacketBlock:
     return whole.take(np.lexsort((whole.number, whole.file, whole.clock)))
 
 
+@lru_cache(maxsize=1 << 14)
 def address(hi: int, lo: int) -> str:
     """Text of an address given as two halves."""
     if hi == 0 and lo >> 32 == 0xFFFF:

@@ -155,7 +155,7 @@ class Layers:
             if not len(going):
                 return
             kinds = self.kind[going]
-            for kind in np.unique(kinds).tolist():
+            for kind in np.flatnonzero(np.bincount(kinds)).tolist():
                 here = going if len(going) and (kinds == kind).all() else going[kinds == kind]
                 need, handler = _HANDLERS[kind]
                 fits = self.pos[here] + need <= self.end[here]

@@ -55,14 +55,14 @@ def link_type(header: bytes, format: Format) -> int:
 
 def walk(buffer: bytes, format: Format, start: int, limits: Limits) -> tuple[list[int], int, str | None]:
     """(index of each whole packet header in buffer, index after the last whole packet, what is wrong there)."""
-    lengths = struct.Struct(format.order + "8xII").unpack_from
+    length = struct.Struct(format.order + "8xI").unpack_from
     header, most, end = format.header, limits.packet_bytes, len(buffer)
     heads: list[int] = []
     add = heads.append
     at = start
     last = end - header
     while at <= last:
-        captured = lengths(buffer, at)[0]
+        (captured,) = length(buffer, at)
         if captured > most:
             return heads, at, f"a packet announces {captured} bytes"
         after = at + header + captured

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, BinaryIO
 
+import numpy as np
+
 from dissectors.capture import pcap, pcapng
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Fragments
@@ -79,7 +81,7 @@ class Reader:
     def blocks(self) -> Iterator[PacketBlock]:
         """The TCP packets."""
         for raw in self.raw_blocks():
-            self.links.update(set(raw.link.tolist()))
+            self.links.update(np.flatnonzero(np.bincount(raw.link)).tolist())
             block = packets(raw, self.file, self.census, self._fragments)
             if block is not None:
                 yield block

@@ -116,6 +116,7 @@ class _Exchanges:
         self.fetches: dict[int, Skim] = {}  # what regular fetches and their answers say
         self.newest: dict[int, int] = {}  # latest timestamp in the answer to a fetch, ms
         self.text = Text()
+        self.client_ids: dict[int, bytes] = {}  # of requests that have one
         self.software: list[tuple[int, int, tuple[str | None, str | None]]] = []  # request, conversation, as told
 
     def decode(self) -> None:
@@ -391,11 +392,12 @@ class _Exchanges:
     def _meet(self) -> None:
         """The connections take note of the client ids in their requests, in order."""
         frames, buf = self.frames, self.frames.buf
-        asked = np.flatnonzero(frames.client & ~self.odd[frames.talk])
-        asked = asked[self.name_size[asked] >= 0]
-        columns = (frames.talk[asked], frames.start[asked] + HEAD, self.body[asked])
-        for t, name in dict.fromkeys((t, buf[a:b]) for t, a, b in zip(*(c.tolist() for c in columns), strict=True)):
+        asked = np.flatnonzero(frames.client & ~self.odd[frames.talk] & (self.name_size >= 0))
+        starts, ends = (frames.start[asked] + HEAD).tolist(), self.body[asked].tolist()
+        names = [buf[a:b] for a, b in zip(starts, ends, strict=True)]
+        for t, name in dict.fromkeys(zip(frames.talk[asked].tolist(), names, strict=True)):
             self.talks[t].meet(name)
+        self.client_ids = dict(zip(asked.tolist(), names, strict=True))
 
     def _note(self, asked: Ints) -> None:
         """What the connections remember of their regular requests."""
@@ -415,8 +417,7 @@ class _Exchanges:
         frames, answers = self.frames, self.partner[asked]
         first, last = frames.first_ns[asked], frames.last_ns[asked]
         codes, api = np.unique(self.key[asked], return_inverse=True)
-        text = self.text
-        names = zip(self.name_size[asked].tolist(), self.body[asked].tolist(), strict=True)
+        text, names = self.text, self.client_ids
         said = [(self.topics[i], self.topics[k]) for i, k in zip(asked.tolist(), answers.tolist(), strict=True)]
         topics = [
             self.talks[t].emit.topics(*pair) if pair[0] or pair[1] else _NO_TOPICS
@@ -432,7 +433,7 @@ class _Exchanges:
             api_code=self.key[asked],
             version=self.version[asked],
             correlation_id=self.correlation_id[asked],
-            client_id=[None if n < 0 else text[frames.buf[end - n : end]] for n, end in names],
+            client_id=[text[names[i]] if i in names else None for i in asked.tolist()],
             time=first,
             request_ns=last - first,
             wait_ns=frames.first_ns[answers] - last,

@@ -12,17 +12,20 @@ Where neither speaks, nothing is claimed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache, lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 from dissectors.conversation import Frame
 from dissectors.kafka import schema
 from dissectors.kafka.decode import NOT_DECODED, Spoken, after_tags, spoken
-from dissectors.kafka.sense import Struct, is_sensible, shape
+from dissectors.kafka.sense import Shapes, shape
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
 _HABIT = 3  # requests of one length that make it the usual length
 _LARGEST = 1 << 18
+_AGE = attrgetter("key", "version")
 
 
 class Orphan(NamedTuple):
@@ -79,26 +82,23 @@ def explain(frame: Frame, sizes: Mapping[Spoken, Mapping[int, int]], holes: list
 
 
 @cache
-def _everything() -> list[tuple[list[Spoken], Struct]]:
-    """Every response: its shape, and what is answered so."""
-    found = []
+def _everything() -> tuple[Shapes[list[Spoken]], Shapes[list[Spoken]]]:
+    """The shapes of all responses: those whose header has no tagged fields, and those whose header has."""
+    found: tuple[Shapes[list[Spoken]], Shapes[list[Spoken]]] = (Shapes(), Shapes())
     for api in schema.apis().values():
         name = f"{api.name}Response"
         for run in schema.alike(schema.message(name)):
             said = [spoken(api.key, version) for version in run if version in api.versions]
             for tags in sorted({each.response_tags for each in said}):
-                found.append(([each for each in said if each.response_tags == tags], shape(name, run[0])))
+                found[tags].add(shape(name, run[0]), [each for each in said if each.response_tags == tags])
     return found
 
 
 @lru_cache(maxsize=4096)
 def _readings(body: bytes) -> list[Spoken]:
     """What this can be the answer to; `body` follows the correlation id. Short answers come again and again."""
-    return [each for said, message in _everything() if _fits(said[0], message, body) for each in said]
-
-
-def _fits(said: Spoken, message: Struct, body: bytes) -> bool:
-    try:
-        return is_sensible(message, body, after_tags(body, 0) if said.response_tags else 0)
-    except NOT_DECODED:
-        return False
+    untagged, tagged = _everything()
+    fits = list(untagged.fitting(body, 0))
+    with suppress(*NOT_DECODED):
+        fits += tagged.fitting(body, after_tags(body, 0))
+    return sorted((said for each in fits for said in each), key=_AGE)

@@ -6,7 +6,10 @@ all of these tries end within a few fields, so nothing is compiled for them; a d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from typing import Generic, TypeVar
 
 from dissectors.kafka import schema
 from dissectors.kafka.errors import is_known
@@ -14,6 +17,7 @@ from dissectors.kafka.schema import Field
 from dissectors.kafka.writer import SIZES, MalformedError, bad, varint
 
 LONGEST_THROTTLE = 3_600_000  # ms
+T = TypeVar("T")
 _FAILURES = (IndexError, MalformedError)
 
 
@@ -24,12 +28,37 @@ def shape(name: str, version: int) -> Struct:
     return Struct(message.fields, version, version in message.flexible)
 
 
-def is_sensible(message: Struct, data: bytes, at: int) -> bool:
-    """Whether data[at:] is exactly this message, with error codes that exist, times that make sense, and text."""
-    try:
-        return message.read(data, at, len(data)) == len(data)
-    except _FAILURES:
-        return False
+class Shapes(Generic[T]):
+    """Many messages, tried at once: the fields with which some of them begin alike are read once."""
+
+    def __init__(self) -> None:
+        self._next: list[tuple[_Value, Shapes[T]]] = []
+        self._ends: list[tuple[Struct, T]] = []
+
+    def add(self, message: Struct, stands_for: T) -> None:
+        """One more message, and what to tell where it fits."""
+        here = self
+        for value in message.values:
+            known = next((after for other, after in here._next if other.is_like(value)), None)
+            if known is None:
+                known = Shapes()
+                here._next.append((value, known))
+            here = known
+        here._ends.append((message, stands_for))
+
+    def fitting(self, data: bytes, at: int) -> Iterator[T]:
+        """The messages that data[at:] may be: exactly, with errors that exist, times that make sense, and text."""
+        size = len(data)
+        for message, stands_for in self._ends:
+            with suppress(*_FAILURES):
+                if message.tags(data, at, size) == size:
+                    yield stands_for
+        for value, after in self._next:
+            try:
+                behind = value.read(data, at, size)
+            except _FAILURES:
+                continue
+            yield from after.fitting(data, behind)
 
 
 class Struct:
@@ -44,6 +73,11 @@ class Struct:
         self._plain: list[_Value] | None = None  # made when first read: most are not
         self._tagged: dict[int, _Value] = {}
 
+    @property
+    def values(self) -> list[_Value]:
+        """What it holds besides tagged fields."""
+        return self._plain or self._make()
+
     def _make(self) -> list[_Value]:
         there = [f for f in self._fields if self._version in f.versions]
         tagged = [f for f in there if f.tag >= 0 and self._version in f.tagged]
@@ -53,11 +87,14 @@ class Struct:
 
     def read(self, d: bytes, at: int, end: int) -> int:
         """The index after the struct at d[at]. Raises where it makes no sense."""
-        for value in self._plain or self._make():
+        for value in self.values:
             at = value.read(d, at, end)
-        return self._tags(d, at, end) if self._flexible else at
+        return self.tags(d, at, end)
 
-    def _tags(self, d: bytes, at: int, end: int) -> int:
+    def tags(self, d: bytes, at: int, end: int) -> int:
+        """The index after the tagged fields that it ends with, if it does."""
+        if not self._flexible:
+            return at
         count, at = _unsigned(d, at)
         for _ in range(count):
             tag, at = _unsigned(d, at)
@@ -84,6 +121,12 @@ class _Value:
         self._printable = field.type == "string" and not field.name.lower().endswith("message")
         self._error = field.type == "int16" and field.name.lower().endswith("errorcode")
         self._throttle = field.name == "throttleTimeMs"
+
+    def is_like(self, other: _Value) -> bool:
+        """Whether both are read in the same way; structs are taken to differ."""
+        if self._struct is not None or other._struct is not None:
+            return False
+        return all(getattr(self, name) == getattr(other, name) for name in _Value.__slots__)
 
     def read(self, d: bytes, at: int, end: int) -> int:
         """The index after the value at d[at]."""
