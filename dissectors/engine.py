@@ -31,6 +31,7 @@ from dissectors.tcp.tracker import Tracker
 from dissectors.tls import KeyLog
 
 Batches = Iterator[tuple[str, pa.RecordBatch]]
+PCAPNG, UNKNOWN = "pcapng", ""  # formats of files
 ORDERED_BY = {"connections": "start_time"}  # the other tables: time
 
 
@@ -183,15 +184,18 @@ class Run:
     def _sites(self, sink: Sink, keylog: KeyLog) -> Iterator[tuple[str, Iterator[PacketBlock]]]:
         """(site, its packets in time order), one site after the other."""
         by_site: dict[str, list[tuple[int, Callable[[], Iterator[PacketBlock]]]]] = {}
+        formats = set()
         for index, path in enumerate(self.files):
             sink.files.append(path)
             try:
-                first = first_time(path, self.options.limits) if len(self.files) > 1 else 0
+                first, format = peek(path, self.options.limits) if len(self.files) > 1 else (0, UNKNOWN)
+                formats.add(format)
             except InputError as error:
                 self.problems.append((path, str(error)))
                 continue
             site = site_of(path, self.options.site)
             by_site.setdefault(site, []).append((first, lambda i=index, p=path: self._read(i, p, keylog)))  # type: ignore[misc]
+        keylog.complete = not formats & {UNKNOWN, PCAPNG}
         for site in sorted(by_site):
             yield site, merge(by_site[site])
 
@@ -202,6 +206,8 @@ class Run:
             self.problems.append((path, str(error)))
             return
         self.readers.append(reader)
+        if len(self.files) == 1:
+            keylog.complete = reader.format != PCAPNG
         for block in chain(reader.blocks(), (None,)):
             while reader.notes.secrets:  # a pcapng file may carry its own key log, also behind its last packet
                 keylog.add(reader.notes.secrets.pop())
@@ -222,15 +228,15 @@ class Run:
                 sink.findings.append(Finding(None, kind, "warning", message=message))
 
 
-def first_time(path: str, limits: Limits) -> int:
-    """Time of a file's first packet, ns; 0 for a file without packets. Standard input is taken as it comes."""
+def peek(path: str, limits: Limits) -> tuple[int, str]:
+    """(time of a file's first packet, ns; its format); 0 for a file without packets. Standard input is not touched."""
     if path == "-":
-        return 0
-    peek = Reader(path, 0, Limits(block_bytes=64 * KIB, packet_bytes=limits.packet_bytes))
-    raw = peek.raw_blocks()
+        return 0, UNKNOWN
+    reader = Reader(path, 0, Limits(block_bytes=64 * KIB, packet_bytes=limits.packet_bytes))
+    raw = reader.raw_blocks()
     block = next(raw, None)
     raw.close()  # type: ignore[attr-defined]
-    return int(block.time[0]) if block is not None else 0
+    return int(block.time[0]) if block is not None else 0, reader.format or UNKNOWN
 
 
 class _Spool:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
@@ -67,23 +66,20 @@ def endpoint(ip: str, port: int) -> str:
 # --- what a field's annotation may say -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Arrow:
+class Arrow(NamedTuple):
     """The column's Arrow type. `kind` tells fields that are more than a value from those that are one."""
 
     type: pa.DataType
     kind: str = ""  # "", "place" or "time"
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """What the number counts."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Only:
+class Only(NamedTuple):
     """The column exists only where this option is set: "full" or "payloads"."""
 
     option: str
@@ -299,8 +295,7 @@ DEFAULT_TABLES = ("exchanges", "batches", "errors", "connections", "findings")
 JSON_COLUMNS = frozenset({"request", "response", "evidence", "headers"})  # their text is JSON
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """One column of a table."""
 
     name: str
@@ -310,8 +305,7 @@ class Column:
     only: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field of a table's NamedTuple, and the columns that it becomes."""
 
     name: str

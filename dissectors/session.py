@@ -161,6 +161,11 @@ class Session:
 
     # --- TLS ---
 
+    def _is_opaque(self) -> bool:
+        """Whether nothing that is wanted can be told of a TLS connection."""
+        hopeless = self._keylog is None or self._keylog.hopeless
+        return hopeless and self.sink.tables.isdisjoint(("connections", "findings"))
+
     def _start_tls(self, sniffed: _Sniffed) -> None:
         """What waits is TLS records: take it through the layer, and look at what comes out."""
         from dissectors.tls.layer import TlsLayer  # with its ciphers: loaded when TLS is met
@@ -226,7 +231,10 @@ class Session:
             if self._tls is None:
                 tls = looks_like_tls(bytes(prefix[0]), bytes(prefix[1]))
                 if tls:
-                    self._start_tls(sniffed)
+                    if self._is_opaque():
+                        self._settle((None, self._guess_client()))
+                    else:
+                        self._start_tls(sniffed)
                     return
                 if tls is None and len(prefix[0]) + len(prefix[1]) < self.options.limits.sniff_bytes:
                     continue

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from dissectors.tcp.chunk import Chunk, Gap, Resent, Span, whole
+from dissectors.tcp.chunk import Chunk, Gap, Resent, Segments, Span, whole
 
 MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
@@ -134,7 +134,7 @@ class Half:
         """Whether something was delivered or sent again and not taken, or waits for delivery."""
         return bool(self.out or self._pieces or self.held or self.resent)
 
-    def sign(self, signatures: Iterable[int]) -> None:
+    def sign(self, signatures: Sequence[int]) -> None:
         """Remember packets, to know them again."""
         known = self.signatures
         known += signatures
@@ -155,17 +155,25 @@ class Half:
         self.next += len(data)
         self.bytes += len(data)
 
-    def add(self, run: Chunk | Span) -> None:
-        """The next bytes of the stream, many segments at once."""
+    def follow(self, packets: int, signatures: Sequence[int], expect: int) -> None:
+        """Packets came that follow on exactly; what they carry is added apart."""
+        self.packets += packets
+        self.expect = expect
+        self.sign(signatures)
+
+    def add(self, data: memoryview, segments: Segments, first: int, last: int) -> None:
+        """The next bytes of the stream: segments [first, last)."""
         if self._pieces:
             self.flush()
-        self.out.append(run)
-        self.remember(run)
-        size = len(run.data)
-        self.next += size
+        offset, size = self.next, len(data)
+        self.out.append(_new(Span, (offset, data, segments, first, last)))
+        self.next = offset + size
         self.bytes += size
         if self.next > self.top:
             self.top = self.next
+        if size > 2 * RECENT_BYTES:
+            offset, data, first = _end_of(offset, data, segments, first)
+        self.remember(_new(Span, (offset, bytes(data), segments, first, last)), last - first)
 
     def take(self) -> list[Chunk | Span | Gap]:
         """What was delivered since the last call."""
@@ -191,16 +199,18 @@ class Half:
             whole = data[0] if len(data) == 1 else b"".join(data)
             chunk = Chunk(starts[0], whole, list(starts), list(orders), list(places), list(times))
             self.out.append(chunk)
-            self.remember(chunk)
+            self.remember(chunk if len(whole) <= 2 * RECENT_BYTES else _chunk_end(chunk), len(starts))
             self._pieces = []
 
-    def remember(self, run: Chunk | Span) -> None:
-        """Keep the end of what was delivered, to compare retransmissions with it."""
-        if len(run.data) > 2 * RECENT_BYTES:
-            run = _end_of(run, RECENT_BYTES)
-        elif isinstance(run, Span):  # with bytes of its own, for those of its block go
-            run = _new(Span, (run.offset, bytes(run.data), *run[2:]))
-        self._history.add(self, run)
+    def remember(self, run: Chunk | Span, segments: int) -> None:
+        """Keep the end of what was delivered, in bytes of its own, to compare retransmissions with it."""
+        recent = self.recent
+        recent.append(run)
+        if len(recent) > 1:
+            needed = self.next - RECENT_BYTES  # the stream from here on
+            while len(recent) > 1 and recent[1].offset <= needed:
+                recent.pop(0)
+        self._history.keep(self, run, len(run.data) + 160 * segments + 400)  # what Python's objects take, about
 
     def compare(self, offset: int, data: bytes, place: int, time: int) -> None:
         """Note where bytes sent again differ from those delivered before."""
@@ -229,32 +239,31 @@ class History:
         self._size = 0
         self._ring: deque[tuple[Half, Chunk | Span, int]] = deque()
 
-    def add(self, half: Half, run: Chunk | Span) -> None:
-        recent = half.recent
-        recent.append(run)
-        if len(recent) > 1:
-            needed = run.offset + len(run.data) - RECENT_BYTES  # the stream from here on
-            while len(recent) > 1 and recent[1].offset <= needed:
-                recent.pop(0)
-        segments = run.last - run.first if isinstance(run, Span) else len(run.starts)
-        cost = len(run.data) + 160 * segments + 400  # what Python's objects take, about
+    def keep(self, half: Half, run: Chunk | Span, cost: int) -> None:
+        """A direction remembers a run."""
         self._ring.append((half, run, cost))
         self._size += cost
+
+    def trim(self) -> None:
+        """Let the oldest ones go, where there are too many."""
+        ring = self._ring
         while self._size > self._limit:
-            oldest, old, cost = self._ring.popleft()
+            half, run, cost = ring.popleft()
             self._size -= cost
-            if oldest.recent and oldest.recent[0] is old:
-                oldest.recent.pop(0)
+            if half.recent and half.recent[0] is run:
+                half.recent.pop(0)
 
 
-def _end_of(run: Chunk | Span, size: int) -> Chunk | Span:
-    cut = len(run.data) - size
-    offset = run.offset + cut
-    if isinstance(run, Span):
-        at, begin = run.segments.at, run.segments.at[run.first]
-        first = int(at.searchsorted(begin + cut, "right")) - 1
-        more = int(begin + cut - at[first])  # back to where the segment begins
-        return Span(offset - more, bytes(run.data[cut - more :]), run.segments, first, run.last)
-    first = next(i for i in reversed(range(len(run.starts))) if run.starts[i] <= offset)
-    starts = [offset, *run.starts[first + 1 :]]
-    return Chunk(offset, run.data[cut:], starts, run.orders[first:], run.places[first:], run.times[first:])
+def _end_of(offset: int, data: memoryview, segments: Segments, first: int) -> tuple[int, memoryview, int]:
+    """The last segments of a span, with RECENT_BYTES or somewhat more."""
+    begin = int(segments.at[first])
+    last = int(segments.at.searchsorted(begin + len(data) - RECENT_BYTES, "right")) - 1
+    start = int(segments.at[last]) - begin
+    return offset + start, data[start:], last
+
+
+def _chunk_end(chunk: Chunk) -> Chunk:
+    """The last pieces of a chunk, with RECENT_BYTES or somewhat more."""
+    first = bisect_right(chunk.starts, chunk.offset + len(chunk.data) - RECENT_BYTES) - 1
+    offset, lists = chunk.starts[first], (column[first:] for column in chunk[2:])
+    return Chunk(offset, chunk.data[offset - chunk.offset :], *lists)

@@ -12,13 +12,11 @@ from collections.abc import Iterator
 
 from dissectors.capture.block import PacketBlock
 from dissectors.limits import Limits
-from dissectors.tcp.chunk import Span
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.half import MASK, History
 from dissectors.tcp.runs import HALF, Side, Sorted
 
 _REST = 32  # of a run whose beginning did not fit, so many packets are worth another try
-_new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 
 
 class Tracker:
@@ -68,6 +66,7 @@ class Tracker:
                 self._closing.append(flow)
             if flow.has_news:
                 yield flow, False
+        self._history.trim()
         if len(block):
             yield from self._sweep(int(block.clock[-1]))
 
@@ -142,11 +141,9 @@ def _take(flow: Flow, c: Sorted, i: int, sides: tuple[Side, Side]) -> None:
         if not packets:
             continue
         half = flow.halves[direction]
-        half.packets += packets
-        half.sign(c.signatures[direction][signed:signed_end])
+        half.follow(packets, c.signatures[direction][signed:signed_end], expect)
         if begin < stop:
-            half.add(_new(Span, (half.next, c.data[begin:stop], c.segments, segment, segment_end)))
-        half.expect = expect
+            half.add(c.data[begin:stop], c.segments, segment, segment_end)
         if fin >= 0:
             flow.end(direction, fin)
         if direction == flow.opener and flow.ack_time is None and flow.syn_ack_time is not None:

@@ -28,6 +28,12 @@ class KeyLog:
     def __init__(self) -> None:
         self._secrets: dict[tuple[str, bytes], bytes] = {}
         self._sessions: dict[bytes, bytes] = {}
+        self.complete = False  # no more secrets will be added
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether nothing will ever be decrypted."""
+        return self.complete and not self._secrets
 
     @classmethod
     def load(cls, source: str | Path | bytes) -> KeyLog:

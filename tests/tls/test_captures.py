@@ -9,12 +9,14 @@ from pathlib import Path
 import dpkt
 import pytest
 
+from dissectors import dissect
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 from dissectors.tls import KeyLog, looks_like_tls
 
 from .sessions import Script, listen
 
 CAPTURES = Path(__file__).parents[3] / "shared" / "captures"
+SAMPLES = Path(__file__).parents[2] / "samples"
 BIG, IGGY_REQUEST, IGGY_RESPONSE = (">i", 4), ("<i", 4), ("<4xi", 8)  # how a frame tells its length; what precedes
 CASES = {
     "kafka/kpy-tls12": ("TLS 1.2", (BIG, BIG)),
@@ -83,3 +85,21 @@ def test_the_capture_is_decrypted_to_whole_frames(name: str) -> None:
             assert frames(text, prefix)
         sessions += 1
     assert sessions
+
+
+@pytest.mark.parametrize("tables", [("exchanges",), ("exchanges", "connections")])
+def test_a_capture_with_its_own_keys_is_read_whatever_is_asked_of_it(tables: tuple[str, ...]) -> None:
+    found = dissect([str(SAMPLES / "kafka-tls.pcapng")], tables)
+    assert len(found["exchanges"]) == len(dissect([str(SAMPLES / "kafka-tls.pcapng")])["exchanges"]) > 0
+
+
+def test_a_capture_without_keys_has_connections_and_no_exchanges(tmp_path: Path) -> None:
+    bare = tmp_path / "bare.pcap"
+    with (SAMPLES / "kafka-tls.pcapng").open("rb") as source, bare.open("wb") as target:
+        writer = dpkt.pcap.Writer(target)
+        for time, packet in dpkt.pcapng.Reader(source):
+            writer.writepkt(packet, time)
+    assert not len(dissect([str(bare)], ("exchanges",))["exchanges"])
+    connections = dissect([str(bare)])["connections"].to_pylist()
+    assert connections
+    assert all(row["tls"] for row in connections)
