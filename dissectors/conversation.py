@@ -31,6 +31,7 @@ from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Piece, Resen
 MORE = 0  # measure: the length is not there yet
 INVALID = -1  # measure: this is no frame
 _NEVER = 1 << 62
+_NO_PIECES: list[int] = []  # of an empty buffer; never added to
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 
 
@@ -101,28 +102,20 @@ class Inbox:
         self.buf = b""
         self.base = 0  # stream offset of buf[0]
         self.pos = 0  # index of the first byte not framed
-        self.starts: list[int] = []  # the pieces in buf, as in Chunk
-        self.orders: list[int] = []
-        self.places: list[int] = []
-        self.times: list[int] = []
+        self.starts = self.orders = self.places = self.times = _NO_PIECES  # the pieces in buf, as in Chunk
         self.mark = 0  # index of the piece that holds pos
         self.size = MORE  # of the frame at pos, once measured
-        self.holes: list[tuple[int, int]] = []  # stream offsets [start, end), zero-filled in buf
+        self.holes: tuple[tuple[int, int], ...] = ()  # stream offsets [start, end), zero-filled in buf
         self.queue: list[Chunk | Span | Gap] = []  # delivered, not yet in buf
         self.queued = 0  # bytes in queue
         self.gaps = 0  # holes in queue
         self.lost = midstream  # looking for a frame start
         self.searched = 0  # bytes skipped in this search
         self.looked = 0  # stream offset up to which this search has looked
-        self.resent: list[Resent] = []
+        self.resent: tuple[Resent, ...] = ()
         self.discard = 0  # bytes of a frame that was given up: dropped as they come
         self.parts: list[Chunk] | tuple[()] = ()  # what follows buf while the frame at pos is not whole
         self.parts_size = 0
-
-    @property
-    def held(self) -> int:
-        """Bytes kept."""
-        return len(self.buf) + self.parts_size + self.queued
 
     @property
     def have(self) -> int:
@@ -144,7 +137,7 @@ class Inbox:
         """Let go of bytes that were all handed over."""
         self.base += self.pos
         self.buf, self.pos, self.mark = b"", 0, 0
-        self.starts, self.orders, self.places, self.times = [], [], [], []
+        self.starts = self.orders = self.places = self.times = _NO_PIECES
 
     def may_hold_frames(self) -> bool:
         """Whether the frame at hand, if any, may be whole. If not, what was delivered waits with it."""
@@ -231,15 +224,15 @@ class Inbox:
     def _forget(self) -> None:
         """Holes and repeats before buf concern nobody any more."""
         if self.holes:
-            self.holes = [h for h in self.holes if h[1] > self.base]
+            self.holes = tuple(h for h in self.holes if h[1] > self.base)
         if self.resent:
-            self.resent = [r for r in self.resent if r.end > self.base]
+            self.resent = tuple(r for r in self.resent if r.end > self.base)
 
     def put_zeros(self, gap: Gap) -> None:
         """Stand in for missing bytes inside a frame."""
         zeros = Chunk(gap.offset, bytes(gap.length), [gap.offset], [gap.order], [gap.place], [gap.time])
         self.put(zeros)
-        self.holes.append((gap.offset, gap.offset + gap.length))
+        self.holes += ((gap.offset, gap.offset + gap.length),)
 
     def piece(self, offset: int) -> int:
         """Index of the piece that holds a stream offset."""
@@ -324,7 +317,7 @@ class Conversation:
 
     def note_resent(self, direction: int, resent: Resent) -> None:
         """Bytes were sent again."""
-        self.inboxes[direction].resent.append(resent)
+        self.inboxes[direction].resent += (resent,)
 
     def advance(self, final: bool = False) -> None:
         """Decode every frame that is complete, in the order in which they became complete."""
@@ -378,7 +371,8 @@ class Conversation:
     @property
     def held(self) -> int:
         """Bytes kept for frames that are not whole yet."""
-        return self.inboxes[0].held + self.inboxes[1].held
+        a, b = self.inboxes
+        return len(a.buf) + a.parts_size + a.queued + len(b.buf) + b.parts_size + b.queued
 
     @property
     def plain(self) -> bool:

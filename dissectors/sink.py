@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ MARK = "\0"
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 _TOKEN = re.compile(f"{MARK}([^{MARK}]*){MARK}([^{MARK}]*){MARK}")
 NAMED_COLUMNS = ("topic", "topics", "dialect")  # the columns in which tokens may stand
+_OF_CONNECTION = attrgetter(*(column.name for column in records.CONNECTION_COLUMNS))
+_NOBODY = (None,) * len(records.CONNECTION_COLUMNS)
 _MAX_US = 253_402_300_799_999_999  # 9999-12-31: what datetime, pandas and JSON readers can hold
 
 
@@ -200,9 +203,10 @@ def _connection_columns(conns: Sequence[Conn | None]) -> list[pa.Array]:
 
 
 def _connections(distinct: Sequence[Conn | None], index: pa.Array) -> list[pa.Array]:
+    rows = [_NOBODY if conn is None else _OF_CONNECTION(conn) for conn in distinct]
     return [
-        pa.array([None if c is None else getattr(c, column.name) for c in distinct], column.type).take(index)
-        for column in records.CONNECTION_COLUMNS
+        pa.array(values, column.type).take(index)
+        for values, column in zip(zip(*rows, strict=True), records.CONNECTION_COLUMNS, strict=True)
     ]
 
 

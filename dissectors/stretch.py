@@ -29,7 +29,7 @@ Measure = Callable[[Bools, Octets, Ints, Ints], Ints]
 Conversation.measure for each."""
 
 PADDING = 64  # zero bytes behind the last lane: a field may be read where a frame is too short for it
-_FEW = 12  # so many lanes are walked one by one
+_FEW = 40  # so many lanes are walked one by one
 _new = tuple.__new__
 
 
@@ -121,7 +121,10 @@ class _Lanes:
         at = 0
         for i, talk in enumerate(talks):
             for direction, inbox in enumerate(talk.inboxes):
-                if not inbox.may_hold_frames():
+                if inbox.buf or inbox.parts:
+                    if not inbox.may_hold_frames():
+                        continue
+                elif not inbox.queue:
                     continue
                 if inbox.resent:
                     self.repeated.append(len(self.each))
@@ -250,7 +253,7 @@ def _resent(talks: Sequence[Conversation], lanes: _Lanes, columns: dict[str, Int
     resent = np.zeros(len(columns["lane"]), np.int64)
     for i in lanes.repeated:
         inbox = talks[lanes.each[i].talk].inboxes[lanes.each[i].direction]
-        for k in np.flatnonzero(columns["lane"] == i).tolist():
+        for k in range(*columns["lane"].searchsorted((i, i + 1)).tolist()):
             start, order = int(columns["offset"][k]), int(columns["order"][k])
             resent[k] = inbox.was_resent(start, start + int(columns["end"][k] - columns["start"][k]), order)
     return resent

@@ -407,7 +407,8 @@ class _Exchanges:
         known = {(k, v): spoken(k, v) for k, v in set(zip(key, version, strict=True))}
         for (t, k, v, n), count in Counter(zip(talk, key, version, size, strict=True)).items():
             self.talks[t].spoke(known[k, v], n, count)
-        for t, i in zip(talk, self.correlation_id[asked].tolist(), strict=True):
+        last = np.flatnonzero(np.diff(frames.talk[asked], append=-1))
+        for t, i in zip(frames.talk[asked][last].tolist(), self.correlation_id[asked][last].tolist(), strict=True):
             self.talks[t].last_id, self.talks[t].answered = i, True
 
     def _tell(self, asked: Ints) -> None:

@@ -217,7 +217,7 @@ class _Lanes:
             elif what == "maybe":
                 there = self.number(p, 1) >= 0
                 p = p + 1
-                if there.any():
+                if np.count_nonzero(there):
                     p[there] = self.run(step.inner, rows[there], p[there])
             elif what == "array":
                 p = self.array(step, rows, p)
@@ -242,14 +242,14 @@ class _Lanes:
         if step.compact:
             n = self.octets[np.minimum(p, self.last)].astype(np.int64)
             p = p + 1
-            if (n > 127).any():
+            if np.count_nonzero(n > 127):
                 n, p = self.varint(n, rows, p)
             n -= 1
         else:
             size = 4 if step.wide else 2
             n, p = self.number(p, size), p + size
         bad = n > self.end[rows] - p
-        if bad.any():
+        if np.count_nonzero(bad):
             self.ok[rows[bad]] = False
             n = np.where(bad, 0, n)
         return n, p
@@ -272,7 +272,7 @@ class _Lanes:
         if step.stride:
             return self.stride(step.stride, rows, p, n)
         many = n > _ROUNDS
-        if many.any():
+        if np.count_nonzero(many):
             self.ok[rows[many]] = False
             n = np.where(many, 0, n)
         for turn in range(int(n.max(initial=0))):
@@ -294,7 +294,9 @@ class _Lanes:
         """A topic was read: its name, its id or both."""
         if name is not None:
             named = name[1] > 0
-            self.topics.append(Topics(rows[named], name[0][named], name[1][named], np.zeros(named.sum(), bool)))
+            self.topics.append(
+                Topics(rows[named], name[0][named], name[1][named], np.zeros(np.count_nonzero(named), bool))
+            )
         else:
             named = np.zeros(len(rows), bool)
         if id_at is None:
@@ -302,9 +304,9 @@ class _Lanes:
         where = np.minimum(id_at, self.last - _ID)
         there = self.octets[where[:, None] + np.arange(_ID)].any(axis=1)
         both = named & there
-        if name is not None and both.any():
+        if name is not None and np.count_nonzero(both):
             self.names.append(Names(rows[both], id_at[both], name[0][both], name[1][both]))
         alone = there & ~named
-        if alone.any():
-            size = np.full(int(alone.sum()), _ID)
+        if np.count_nonzero(alone):
+            size = np.full(np.count_nonzero(alone), _ID)
             self.topics.append(Topics(rows[alone], id_at[alone], size, np.ones(len(size), bool)))

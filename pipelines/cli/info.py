@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import json
-import statistics
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,6 +90,8 @@ def gather(run: Run) -> dict[str, Any]:
         for protocol, name, version in _columns(batch, "protocol", "client_software", "client_version"):
             if name:
                 software.setdefault(protocol or "other", set()).add(f"{name} {version or ''}".strip())
+    import statistics  # with fractions and decimals: nothing that every command should load
+
     return {
         "files": [_file(reader) for reader in sorted(run.readers, key=lambda r: r.file)],
         "protocols": {name: {**protocols[name], "seen": sorted(software.get(name, ()))} for name in sorted(protocols)},
