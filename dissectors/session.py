@@ -209,11 +209,12 @@ class Session:
         sent, answers = events[client], events[1 - client]
         if not sent or (answers and _first_order(answers[0]) < _first_order(sent[0])) or isinstance(sent[0], Gap):
             return None
-        protocol = _by_port(self._protocols).get(self.flow.ends[5 - 3 * client])
-        if protocol is None:
-            return None
         head = sent[0].head
-        if looks_like_tls(head, b"") is not False or protocol.recognise(head, b"", midstream=False) < CERTAIN:
+        tls = looks_like_tls(head, b"")
+        if tls is not False:
+            return (None, client) if tls and self._is_opaque() else None
+        protocol = _by_port(self._protocols).get(self.flow.ends[5 - 3 * client])
+        if protocol is None or protocol.recognise(head, b"", midstream=False) < CERTAIN:
             return None
         return protocol, client
 

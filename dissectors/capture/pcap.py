@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -60,16 +61,16 @@ def walk(buffer: bytes, format: Format, start: int, limits: Limits) -> tuple[lis
     heads: list[int] = []
     add = heads.append
     at = start
-    last = end - header
-    while at <= last:
-        (captured,) = length(buffer, at)
-        if captured > most:
+    with suppress(struct.error):  # no whole header is left
+        while True:
+            (captured,) = length(buffer, at)
+            after = at + header + captured
+            if after > end or captured > most:
+                break
+            add(at)
+            at = after
+        if captured > most and at + header <= end:
             return heads, at, f"a packet announces {captured} bytes"
-        after = at + header + captured
-        if after > end:
-            break
-        add(at)
-        at = after
     return heads, at, None
 
 
