@@ -307,7 +307,7 @@ class Entries:
             None if key is None else len(key),
             None if own.null_value else single.end - single.start,
             len(own.properties),
-            sum(pair.ByteSize() for pair in own.properties),
+            sum(len(pair.SerializePartialToString()) for pair in own.properties),
             key if self._sink.payloads else None,
             value,
             headers,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dissectors.limits import Limits
@@ -134,6 +134,7 @@ def test_no_body_of_any_command_is_too_strange(code: int, body: bytes) -> None:
     assert len(sink.exchanges) + unnamed == 2
 
 
+@example(meta=b'"\0')  # a property without key and value
 @given(st.binary(max_size=60))
 def test_no_metadata_is_too_strange(meta: bytes) -> None:
     feed_every_way(PROTOCOL, [*SESSION[4:6], (SERVER, wire.delivery(wire.entry(meta, BATCH)))])
