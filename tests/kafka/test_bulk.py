@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from dissectors.kafka import PROTOCOL, bulk
 from dissectors.options import Options
 from dissectors.records import TABLES, Conn
 from dissectors.sink import Sink
-from dissectors.tcp.chunk import CLIENT, SERVER, Chunk
+from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Segments, Span
 from tests.kafka.wire import any_body, batch, fetch, fetched, produce, produced, record, request, response
 
 SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*kafka*.pcap*"))
@@ -86,7 +88,9 @@ def told(scripts: list[Script], tables: tuple[str, ...], seed: int, *, at_once: 
         for i in range(len(scripts))
     ]
     left, offsets, order = [list(script) for script in scripts], [[0, 0] for _ in scripts], itertools.count(1)
+    turns = random.Random(seed + 1)
     while any(left):
+        sent: dict[tuple[int, int], list[Chunk]] = {}
         for i, script in enumerate(left):
             for _ in range(rng.randrange(6)):
                 if not script:
@@ -96,14 +100,21 @@ def told(scripts: list[Script], tables: tuple[str, ...], seed: int, *, at_once: 
                 n = next(order)
                 offset = offsets[i][direction]
                 time = 1_700_000_000_000_000_000 + n * 5_000_000
-                talks[i].receive(direction, Chunk(offset, data[:cut], [offset], [n], [n], [time]))
+                chunk = Chunk(offset, data[:cut], [offset], [n], [n], [time])
+                sent.setdefault((i, direction), []).append(chunk)
                 offsets[i][direction] += cut
                 script[0] = (direction, data[cut:])
                 if not script[0][1]:
                     script.pop(0)
         if at_once:
-            PROTOCOL.advance(talks)  # type: ignore[arg-type]
+            for (i, direction), event in as_spans(sent, turns):
+                talks[i].receive(direction, event)
+            if turns.random() < 0.7:
+                PROTOCOL.advance(talks)  # type: ignore[arg-type]
         else:
+            for (i, direction), chunks in sent.items():
+                for chunk in chunks:
+                    talks[i].receive(direction, chunk)
             for talk in talks:
                 talk.advance()
     for talk in talks:
@@ -111,6 +122,23 @@ def told(scripts: list[Script], tables: tuple[str, ...], seed: int, *, at_once: 
     rows = {table: [repr(row) for row in rows.to_pylist()] for table, rows in sink.drain()}
     sums = sorted(repr((t.frames, t.framed_bytes, t.skipped_bytes, t.pending_bytes, t.summary())) for t in talks)
     return {**{table: sorted(rows.get(table, [])) for table in TABLES}, "counts": sums}
+
+
+def as_spans(sent: dict[tuple[int, int], list[Chunk]], rng: random.Random) -> Iterator[tuple[tuple[int, int], Any]]:
+    """The same bytes as they lie in a block: some as the segments of one span, some still apart."""
+    every = [chunk for chunks in sent.values() for chunk in chunks]
+    data = memoryview(b"".join(chunk.data for chunk in every))
+    at = np.cumsum([0, *(len(chunk.data) for chunk in every)])
+    columns = ([getattr(chunk, name)[0] for chunk in every] for name in ("orders", "places", "times"))
+    segments = Segments(at, *(np.array(column, np.int64) for column in columns))
+    first = 0
+    for key, chunks in sent.items():
+        last = first + len(chunks)
+        if rng.random() < 0.8:
+            yield key, Span(chunks[0].offset, data[at[first] : at[last]], segments, first, last)
+        else:
+            yield from ((key, chunk) for chunk in chunks)
+        first = last
 
 
 @pytest.mark.parametrize("tables", [("exchanges",), ("exchanges", "errors"), tuple(TABLES)])
