@@ -133,6 +133,11 @@ class Inbox:
             self.places, self.times = self.places[at:], self.times[at:]
             self.pos = self.mark = 0
 
+    def detach(self) -> None:
+        """What still waits is kept without the rest of its block."""
+        if self.queue:
+            self.queue = [event if isinstance(event, Gap) else whole(event) for event in self.queue]
+
     def clear(self) -> None:
         """Let go of bytes that were all handed over."""
         self.base += self.pos
@@ -325,8 +330,9 @@ class Conversation:
         if self.steady and not client.lost:
             self._stretch()
         self._step_by_step(client, server, final)
-        client.trim()
-        server.trim()
+        for inbox in (client, server):
+            inbox.trim()
+            inbox.detach()
 
     def drop(self, direction: int, size: int) -> None:
         """Frames were cut from outside, out of the first bytes at hand."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from dissectors.conversation import INVALID, MORE, Conversation, Frame, Inbox
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink
+from dissectors.tcp.chunk import Chunk, Segments, Span
 from tests.feeding import CLIENT, SERVER, feed
 
 MARK = b"\xaa\x55"
@@ -135,3 +137,18 @@ def test_too_large_a_frame_is_given_up_and_its_rest_is_skipped() -> None:
     (limit,) = [f for f in sink.findings if f.kind == "limit"]
     assert limit.length == 600
     assert json.loads(limit.evidence or "{}") == {}
+
+
+def test_answers_that_wait_for_lost_requests_do_not_hold_their_block() -> None:
+    _, talk = feed(Protocol(), [(CLIENT, letter(b"a"))])
+    lost = Letters(talk.conn, talk.sink, Options(), midstream=True)
+    answer = letter(b"answer")
+    size = len(answer)
+    block = memoryview(2 * answer + bytes(1 << 20))
+    segments = Segments(np.array([0, size, 2 * size]), *(np.array([2, 3]) for _ in range(3)))
+    lost.receive(CLIENT, Chunk(0, b"noise", [0], [1], [1], [1]))
+    lost.receive(SERVER, Span(0, block[:size], segments, 0, 1))
+    lost.receive(SERVER, Span(size, block[size : 2 * size], segments, 1, 2))
+    lost.advance()
+    (waiting,) = lost.inboxes[SERVER].queue
+    assert waiting == Chunk(size, answer, [size], [3], [3], [3])
