@@ -17,7 +17,8 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dissectors.conversation import INVALID, MORE, Conversation, Frame
+from dissectors.conversation import Conversation, Frame
+from dissectors.inbox import INVALID, MORE
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Segments, Span
 
 Ints = npt.NDArray[np.int64]

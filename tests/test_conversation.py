@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from dissectors.conversation import INVALID, MORE, Conversation, Frame, Inbox
+from dissectors.conversation import Conversation, Frame
+from dissectors.inbox import INVALID, MORE, Inbox
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink

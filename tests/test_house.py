@@ -20,6 +20,7 @@ FLOORS = (
     ("dissectors.tcp",),
     ("dissectors.tls",),
     ("dissectors.checksum",),
+    ("dissectors.inbox",),
     ("dissectors.conversation",),
     ("dissectors.stretch",),
     ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy"),

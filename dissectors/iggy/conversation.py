@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import takewhile
 
-from dissectors.conversation import MORE, Conversation, Frame, Summary
+from dissectors.conversation import Conversation, Frame, Summary
 from dissectors.iggy import frames, layouts, tables
 from dissectors.iggy.calls import Calls
 from dissectors.iggy.decode import legacy
@@ -14,6 +14,7 @@ from dissectors.iggy.flight import Answer, Call
 from dissectors.iggy.frames import LEGACY, VSR, Clues
 from dissectors.iggy.match import HELD, PAIRED, UNSURE
 from dissectors.iggy.vsr import Vsr
+from dissectors.inbox import MORE
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink

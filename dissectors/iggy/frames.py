@@ -22,9 +22,9 @@ from itertools import count
 from struct import Struct
 from typing import Any, NamedTuple
 
-from dissectors.conversation import INVALID, MORE
 from dissectors.iggy import batches, layouts, tables
 from dissectors.iggy.kinds import MalformedError, ShortError
+from dissectors.inbox import INVALID, MORE
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 LEGACY, VSR = "legacy", "vsr"

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dissectors.conversation import INVALID, MORE
+from dissectors.inbox import INVALID, MORE
 from dissectors.kafka import batches, lanes
 from dissectors.kafka.conversation import METADATA_LOG, KafkaConversation
 from dissectors.kafka.decode import (

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from dissectors.conversation import INVALID, MORE, Inbox
+from dissectors.inbox import INVALID, MORE, Inbox
 from dissectors.kafka.decode import (
     ENDS_EARLY,
     NOT_DECODED,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import struct
 
-from dissectors.conversation import INVALID, MORE
+from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, PAYLOAD
 
 PADDING = 10 * 1024

@@ -6,7 +6,7 @@ either side, tells; it may lie behind a piece of a frame whose start was not cap
 
 from __future__ import annotations
 
-from dissectors.conversation import MORE
+from dissectors.inbox import MORE
 from dissectors.pulsar.commands import CONNECT
 from dissectors.pulsar.frames import judge, search
 from dissectors.tcp.chunk import CLIENT, SERVER

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.conversation import INVALID, MORE
+from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, EITHER
 from dissectors.pulsar.frames import judge, measure, search
 from tests.feeding import CLIENT, SERVER
