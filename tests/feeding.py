@@ -27,8 +27,12 @@ def feed(
     advance_each: bool = True,
     midstream: bool = False,
     options: Options | None = None,
+    keep: Callable[[int, int], int] = lambda step, size: size,
 ) -> tuple[Sink, Conversation]:
-    """Play a script of (direction, bytes) and (direction, bytes lost) through a conversation."""
+    """Play a script of (direction, bytes) and (direction, bytes lost) through a conversation.
+
+    keep: how much of step n the capture keeps, of so many bytes; a snap length cut the rest.
+    """
     options = options or Options(tables=tuple(TABLES), full=True, payloads=True)
     sink = Sink(options.tables, full=options.full, payloads=options.payloads)
     sink.files = ["test.pcap"]
@@ -41,12 +45,17 @@ def feed(
             talk.receive(direction, Gap(offsets[direction], data, "not captured", next(order), step + 1, time))
             offsets[direction] += data
             continue
-        for piece in cut(data):
+        kept = keep(step, len(data))
+        for piece in cut(data[:kept]):
             offset = offsets[direction]
             talk.receive(direction, Chunk(offset, piece, [offset], [next(order)], [step + 1], [time]))
             offsets[direction] += len(piece)
             if advance_each:
                 talk.advance()
+        if kept < len(data):
+            lost = len(data) - kept
+            talk.receive(direction, Gap(offsets[direction], lost, "snaplen", next(order), step + 1, time))
+            offsets[direction] += lost
     talk.advance()
     talk.close()
     return sink, talk

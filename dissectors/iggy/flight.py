@@ -81,7 +81,7 @@ class Ghost:
 class Answer:
     """What pairing needs to know of an answer."""
 
-    __slots__ = ("first_ns", "frame", "length", "operation", "order", "request_id", "status")
+    __slots__ = ("beheaded", "first_ns", "frame", "length", "operation", "order", "request_id", "status")
 
     def __init__(
         self,
@@ -99,6 +99,7 @@ class Answer:
         self.request_id = request_id
         self.operation = operation
         self.frame: Frame | None = None  # while it is held back
+        self.beheaded = False  # cut off before its request id: it is told now or never
 
 
 Entry = Call | Ghost

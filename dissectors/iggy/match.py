@@ -123,6 +123,8 @@ class Pairing:
             if 0 < lost < 8 * (len(self._calls(eligible)) - 1):
                 self.pipelined = True  # too few bytes for an answer to each but the newest
             if self.pipelined and len(eligible) > 1:
+                if answer.beheaded:
+                    return UNSURE, None, []
                 self.alignment = Alignment(self.suits)
                 return self._align(self.alignment, answer, lost)
             at = self._in_lock_step(answer, eligible, lost)

@@ -44,8 +44,8 @@ class State:
                 if version.startswith(prefix):
                     self._era.favour(releases, f"client version {version}")
         if "sdk_name" in values:
-            self.client_software, self.client_version = values["sdk_name"], values["sdk_version"]
-            protocol = values["protocol_version"]
+            self.client_software, self.client_version = values["sdk_name"], values.get("sdk_version")
+        if (protocol := values.get("protocol_version")) is not None:
             self._era.narrow(tables.speaks(protocol), f"protocol version {protocol} in login")
         if self._era.settled:
             return

@@ -50,7 +50,9 @@ class Vsr:
         if frame.direction == CLIENT:
             calls.unanswered(calls.pairing.call(calls.request(frame, None, None, Body(None, {}))))
             return
-        judged, call = calls.pair(Answer(frame.order, frame.first_ns, 0, 0), lost)
+        answer = Answer(frame.order, frame.first_ns, 0, 0)
+        answer.beheaded = True
+        judged, call = calls.pair(answer, lost)
         if judged == PAIRED and call is not None:
             calls.emit.exchange(call, frame, status="unknown")
 

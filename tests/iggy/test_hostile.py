@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -40,6 +41,41 @@ def test_a_mutated_conversation_yields_the_same_rows_however_it_is_cut(
 def test_any_bytes_are_rows_and_findings(script: Script, midstream: bool) -> None:
     _, talk = feed(PROTOCOL, script, midstream=midstream)
     assert talk.framed_bytes + talk.skipped_bytes + talk.pending_bytes == sum(len(data) for _, data in script)
+
+
+KEPT = st.lists(st.one_of(st.integers(0, 70), st.integers(0, 400), st.just(1000), st.just(-1)), min_size=1, max_size=40)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(sorted(ERAS)), KEPT, st.booleans())
+def test_packets_cut_by_a_snap_length_or_lost_are_rows_and_findings(era: str, kept: list[int], pipelined: bool) -> None:
+    """Also where several requests are on their way, and too little of an answer is left to tell whose it is."""
+    script: Any = 3 * ERAS[era]
+    if pipelined:
+        script = [*script[:4], *sorted(script[4:], key=lambda step: step[0])]
+    lost = [(direction, len(data) if kept[i % len(kept)] < 0 else data) for i, (direction, data) in enumerate(script)]
+    feed(PROTOCOL, lost, keep=lambda step, size: min(size, kept[step % len(kept)]))
+
+
+@pytest.mark.parametrize("era", sorted(ERAS))
+def test_a_packet_may_be_cut_anywhere(era: str) -> None:
+    for step, (_, data) in enumerate(ERAS[era]):
+        for kept in range(0, len(data), 3):
+            feed(PROTOCOL, ERAS[era], keep=lambda n, size, at=step, k=kept: k if n == at else size)  # type: ignore[misc]
+
+
+def test_an_answer_cut_before_its_id_is_not_held_back_where_a_hole_leaves_its_request_open() -> None:
+    ping = w.vsr_request(2, code=1, id=7)
+    script: Any = [
+        *ERAS["iggy-vsr-0.9"],
+        (CLIENT, ping + ping),  # in one packet: requests are pipelined
+        (CLIENT, len(ping)),
+        (CLIENT, ping),
+        *[(SERVER, w.vsr_reply(2, id=7))] * 4,
+    ]
+    whole = len(script) - 4
+    sink, _ = feed(PROTOCOL, script, keep=lambda step, size: size if step < whole else 40)
+    assert [e.kind for e in sink.exchanges[-3:]].count("unanswered") >= 1
 
 
 def test_a_frame_that_announces_more_than_it_may_is_no_frame() -> None:

@@ -76,3 +76,9 @@ def test_lost_bytes_give_the_same_records_however_the_rest_is_cut(data: st.DataO
             script += [(direction, cut - cut // 2), (direction, content[cut:])]
     midstream = data.draw(st.booleans())
     same_however_cut(script, midstream)
+
+
+def test_a_packet_may_be_cut_anywhere() -> None:
+    for step, (_, data) in enumerate(GOOD):
+        for kept in range(len(data)):
+            feed(PROTOCOL, GOOD, keep=lambda n, size, at=step, k=kept: k if n == at else size)  # type: ignore[misc]

@@ -140,6 +140,12 @@ def test_no_metadata_is_too_strange(meta: bytes) -> None:
     feed_every_way(PROTOCOL, [*SESSION[4:6], (SERVER, wire.delivery(wire.entry(meta, BATCH)))])
 
 
+def test_a_packet_may_be_cut_anywhere() -> None:
+    for step, (_, data) in enumerate(SESSION):
+        for kept in range(len(data)):
+            feed(PROTOCOL, SESSION, keep=lambda n, size, at=step, k=kept: k if n == at else size)  # type: ignore[misc]
+
+
 def test_secrets_never_leave() -> None:
     secret, sealed = SECRET.decode(), base64.b64encode(SECRET).decode()
     script = [
