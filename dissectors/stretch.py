@@ -12,7 +12,7 @@ to `advance`, which keeps the order of frames also then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +35,9 @@ _new = tuple.__new__
 
 
 def integers(octets: Octets, at: Ints, size: int) -> Ints:
-    """The signed big-endian integers of `size` bytes, up to eight, at each index."""
-    value = octets[at].astype(np.int8).astype(np.int64)
-    for i in range(1, size):
-        value = value << 8 | octets[at + i]
-    return value
+    """The signed big-endian integers of 1, 2, 4 or 8 bytes at each index."""
+    every: npt.NDArray[Any] = np.ndarray((len(octets) - size + 1,), f">i{size}", octets, 0, (1,))
+    return every[at].astype(np.int64)
 
 
 class _Lane(NamedTuple):
