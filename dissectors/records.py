@@ -12,8 +12,6 @@ Durations are int64 nanoseconds from the capture's own clock; sizes are bytes. P
 their file, as in Wireshark. A column is null where nothing was told.
 """
 
-from __future__ import annotations
-
 import typing
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
