@@ -48,13 +48,15 @@ class Tracker:
                 if i < end and columns.runs[i] >= 0:
                     _take(flow, columns, i, columns.sides_at(i))  # compared with the handshake already
                     i = columns.run_end[i]
+            again = i  # where the rest of a run is worth another try
             while i < end:
-                if self.fast:
+                if self.fast and (i >= again or columns.runs[i] >= 0):
                     sides = _fitting(flow, columns, i)
                     if sides is not None:
                         _take(flow, columns, i, sides)
                         i = columns.run_end[i]
                         continue
+                    again = i + _REST
                 direction, flags = columns.direction[i], columns.flags[i]
                 if flow.begins_anew(direction, flags, columns.seq[i], columns.time[i], self.limits):
                     yield self._end(flow), True
