@@ -10,21 +10,34 @@ re-order, so the acknowledgement may be captured before the bytes), when too muc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Resent, Span
 from dissectors.tcp.half import MASK, Half, History, Segment
 
-if TYPE_CHECKING:
-    from dissectors.tcp.runs import Opening
-
 Events = list[Chunk | Span | Gap]
 ORDER_SHIFT = 16  # order = arrival << ORDER_SHIFT | delivery within that packet
 _FAR = 1 << 30  # an acknowledgement farther ahead than any window is not believed
 _REORDER_NS = 3_000_000  # a late segment within this time was re-ordered, not retransmitted (as Wireshark has it)
 UNACKED_GRACE = 8  # times the grace, for a hole that nobody acknowledges: its other direction may not be captured
+
+
+class Opening(NamedTuple):
+    """The first two packets of a connection: SYN, and SYN with ACK."""
+
+    direction: int  # of the SYN
+    seq: int
+    answer: int  # sequence number of the SYN with ACK
+    time: int
+    answered: int
+    place: int
+    last_place: int
+    last_arrival: int
+    via: int
+    signature: int
+    last_signature: int
 
 
 class Flow:

@@ -17,7 +17,7 @@ from dissectors.capture.block import ACK, FIN, RST, SYN, PacketBlock
 from dissectors.limits import Limits
 from dissectors.records import PLACE_SHIFT
 from dissectors.tcp.chunk import Ints, Segments
-from dissectors.tcp.flow import ORDER_SHIFT, Flow
+from dissectors.tcp.flow import ORDER_SHIFT, Flow, Opening
 from dissectors.tcp.half import MASK, RECENT_PACKETS
 
 Words = npt.NDArray[np.uint64]
@@ -41,22 +41,6 @@ class Side(NamedTuple):
     segment_end: int
     begin: int
     end: int
-
-
-class Opening(NamedTuple):
-    """The first two packets of a connection: SYN, and SYN with ACK."""
-
-    direction: int  # of the SYN
-    seq: int
-    answer: int  # sequence number of the SYN with ACK
-    time: int
-    answered: int
-    place: int
-    last_place: int
-    last_arrival: int
-    via: int
-    signature: int
-    last_signature: int
 
 
 class Sorted:
