@@ -94,7 +94,7 @@ class Conversation:
         """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""
         inbox = self.inboxes[direction]
         if inbox.discard:
-            rest = self._discard(inbox, event if isinstance(event, Gap) else whole(event))
+            rest = self._discard(inbox, whole(event))
             if rest is None:
                 return
             event = rest

@@ -75,7 +75,7 @@ class Inbox:
     def detach(self) -> None:
         """What still waits is kept without the rest of its block."""
         if self.queue:
-            self.queue = [event if isinstance(event, Gap) else whole(event) for event in self.queue]
+            self.queue = [whole(event) for event in self.queue]
 
     def clear(self) -> None:
         """Let go of bytes that were all handed over."""

@@ -426,7 +426,7 @@ def _by_port(protocols: tuple[Protocol, ...]) -> dict[int, Protocol]:
 
 def _own(events: Fresh) -> Events:
     """Events that no longer need their block."""
-    a, b = ([event if isinstance(event, Gap) else whole(event) for event in side] for side in events)
+    a, b = ([whole(event) for event in side] for side in events)
     return a, b
 
 

@@ -10,7 +10,7 @@ not depend on how a capture is cut into blocks.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -113,6 +113,10 @@ class Resent(NamedTuple):
     order: int
 
 
-def whole(event: Chunk | Span) -> Chunk:
-    """A run with bytes and lists of its own."""
-    return event if isinstance(event, Chunk) else event.chunk
+@overload
+def whole(event: Chunk | Span) -> Chunk: ...
+@overload
+def whole(event: Chunk | Span | Gap) -> Chunk | Gap: ...
+def whole(event: Chunk | Span | Gap) -> Chunk | Gap:
+    """The same with bytes and lists of its own: what no longer needs its block."""
+    return event.chunk if isinstance(event, Span) else event

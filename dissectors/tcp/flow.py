@@ -355,7 +355,7 @@ class Flow:
     def has_news(self) -> bool:
         """Whether something was delivered or sent again since `take`, or waits for delivery."""
         a, b = self.halves
-        return bool(a.out or b.out) or a.has_news or b.has_news
+        return a.has_news or b.has_news
 
     def take(self) -> tuple[Events, Events]:
         """What was delivered since the last call, per direction."""

@@ -119,8 +119,7 @@ class Half:
 
     def open(self, seq: int, signature: int) -> None:
         """Take the SYN, after which sequence numbers begin."""
-        self.started = self.syn = True
-        self.base = self.expect = seq & MASK
+        self.start(seq, syn=True)
         self.packets = 1
         self.signatures = [signature]
 

@@ -113,7 +113,8 @@ class Sorted:
         size, have, time = block.size[order], block.have[order], block.time[order]
         signature = _signatures(block, arrivals)[order]
         follow = (seq + size + (flags & SYN != 0) + (flags & FIN != 0)) & MASK
-        start_of = np.repeat(self._starts, self._stops - self._starts)
+        self._group = np.repeat(np.arange(len(self._starts)), self._stops - self._starts)
+        start_of, stop_of = self._starts[self._group], self._stops[self._group]
         before = [_previous(direction == d, at, start_of) for d in (0, 1)]
         mine = np.where(direction == 0, before[0], before[1])
         theirs = np.where(direction == 0, before[1], before[0])
@@ -126,7 +127,6 @@ class Sorted:
         over = np.where(direction == 0, ended[0], ended[1]) >= 0  # nothing but acknowledgements may follow a FIN
         plain = (flags & (SYN | RST) == 0) & (flags & ACK != 0) & (size == have) & (block.window[order] != 0)
         good = expected & known & plain & ~copy & ~(over & (fin | (size > 0)))
-        stop_of = np.repeat(self._stops, self._stops - self._starts)
         run_end = np.minimum(np.minimum.accumulate(np.where(good, n, at)[::-1])[::-1], stop_of)
         self._via, self._size = block.via[order], size
         place = (block.file << PLACE_SHIFT | block.number)[order]
@@ -156,7 +156,6 @@ class Sorted:
 
     def _segments(self, block: PacketBlock, direction: Ints, have: Ints, place: Ints, arrival: Ints) -> None:
         """Bring the data of each direction of each connection together."""
-        self._group = np.repeat(np.arange(len(self._starts)), self._stops - self._starts)
         data = np.flatnonzero(self._size > 0)
         data = data[np.argsort(self._group[data] << 1 | direction[data], kind="stable")]
         begin, have = block.at[self._index[data]], have[data]
