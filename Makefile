@@ -6,17 +6,19 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 
 # Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew.
-COMPILE := $(BIN)/python -m compileall -q dissectors pipelines pyspark_pcap && $(BIN)/python -m dissectors.kafka.precompile
+COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_pcap && $(BIN)/python -m dissectors.kafka.precompile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format docs bench
+.PHONY: help install demo test lint format docs pictures bench
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(VENV)/.run  ## the command: .venv/bin/brokerscope, with Spark and Java
-demo: $(VENV)/.run  ## analyze the samples: tables here, page in out/demo
-	$(BIN)/brokerscope analyze samples -o out/demo
+demo: $(VENV)/.run  ## analyze the samples, in one process and on Spark: tables here, page in out/demo
+	$(BIN)/brokerscope analyze samples -o out/demo --engine local
+	$(BIN)/brokerscope analyze samples -o out/demo-spark --engine spark --quiet
+	$(BIN)/python -m pipelines.compare out/demo out/demo-spark
 
 test: $(VENV)/.test  ## run the tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
@@ -33,8 +35,12 @@ format: $(VENV)/.test  ## put the code into shape
 docs: $(VENV)/.run  ## write docs/records.md and docs/tables.md again
 	$(BIN)/python -m pipelines.document docs
 
+pictures: $(VENV)/.test  ## draw the pictures of the README from the samples; needs Chromium
+	$(BIN)/python -m docs.pictures
+
 bench: $(VENV)/.test  ## speed beside tshark's, on one core
 	$(BIN)/python tests/benchmarks/speed.py
+	$(BIN)/python tests/benchmarks/foreign.py
 
 # Stamps: made again when the dependencies change. An existing environment is kept.
 
@@ -49,6 +55,7 @@ $(VENV)/.run: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]' --group dev
 	@$(COMPILE)
 	@touch $@ $(VENV)/.run

@@ -24,34 +24,37 @@ __all__ = ["BrokerscopeError", "InputError", "Limits", "Options", "dissect", "it
 
 def dissect(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    tables: Sequence[str] = DEFAULT_TABLES,
+    tables: str | Sequence[str] = DEFAULT_TABLES,
     *,
     full: bool = False,
     payloads: bool = False,
     site: str = "folder",
     decode_as: Mapping[int, str] | None = None,
     keylog: str | None = None,
-    iggy_era: str | None = None,
+    dialects: Mapping[str, str] | None = None,
+    jobs: int = 1,
     limits: Limits | None = None,
 ) -> dict[str, pa.Table]:
     """Read captures whole: one Arrow table for each name in `tables`, in time order.
 
     paths: files, folders, globs or fsspec URLs. Raises InputError where nothing can be read; a file that is damaged is
-    read as far as it goes, which the findings tell. For captures whose records do not fit in memory see iter_records.
+    read as far as it goes, which the findings tell. jobs: processes that decode (dissectors.options.ALL_CORES: one for
+    each core). For captures whose records do not fit in memory see iter_records.
     """
     import pyarrow as pa
 
     from dissectors import records
-    from dissectors.engine import ORDERED_BY
+    from dissectors.release import ORDER
 
     options = Options(
-        tables=tuple(tables),
+        tables=(tables,) if isinstance(tables, str) else tuple(tables),
         full=full,
         payloads=payloads,
         site=site,
         decode_as=dict(decode_as or {}),
         keylog=keylog,
-        iggy_era=iggy_era,
+        dialects=dict(dialects or {}),
+        jobs=jobs,
         limits=limits or Limits(),
     )
     unknown = set(options.tables) - set(records.TABLES)
@@ -62,7 +65,7 @@ def dissect(
         gathered[table].append(batch)
     return {
         table: pa.Table.from_batches(batches, records.schema(table, full=full, payloads=payloads)).sort_by(
-            ORDERED_BY.get(table, "time")
+            [(column, "ascending") for column in ORDER[table]]
         )
         for table, batches in gathered.items()
     }
@@ -72,7 +75,7 @@ def iter_records(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], options: Options
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """(table, record batch) as they become complete, in bounded memory; within a batch in time order."""
-    from dissectors.engine import Run
+    from dissectors.run import Run
 
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     yield from Run([os.fspath(p) for p in given], options).records()

@@ -1,202 +1,483 @@
-"""The bytes of one direction of a conversation that are not framed yet, and where they came from."""
+"""One direction of a conversation: the bytes that are not framed yet, and where each of them came from.
+
+    framed │ window: contiguous, holes filled with zeros │ parts │ queue: delivered, with gaps between
+           └ position
+
+The window begins with the first byte that is in no frame. What was delivered waits in the queue until somebody looks at
+it, so that a whole block costs one step; while a frame of known size is not whole, what is pulled waits as parts and is
+joined to the window once. Positions in the window are indices of its buffer; the stream counts offsets.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
+from operator import attrgetter
+from typing import NamedTuple
 
+from dissectors.frame import Frame
 from dissectors.tcp.chunk import Chunk, Gap, Piece, Resent, Span, whole
 
 MORE = 0  # size of a frame: the length is not there yet
 INVALID = -1  # size of a frame: this is no frame
-_NO_PIECES: list[int] = []  # of an empty buffer; never added to
+Measure = Callable[[int, bytes, int, int], int]
+"""(direction, buffer, position, end) -> size of the frame that begins there, MORE or INVALID."""
+
+_NO_PIECES: list[int] = []  # of an empty window; never added to
+_OFFSET = attrgetter("offset")
+_new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
+
+
+class _Hole(NamedTuple):
+    """Stream offsets [start, end) that were not captured."""
+
+    start: int
+    end: int
+    timed: bool  # the packet that carried them was captured, cut by the snap length: their time is known
 
 
 class Inbox:
     """Bytes of one direction that are not framed yet."""
 
     __slots__ = (
-        "buf",
-        "base",
-        "pos",
-        "starts",
-        "orders",
-        "places",
-        "times",
-        "mark",
-        "size",
-        "holes",
-        "queue",
-        "queued",
-        "gaps",
-        "lost",
-        "resent",
-        "searched",
-        "discard",
-        "parts",
-        "parts_size",
-        "looked",
+        "_base",
+        "_buf",
+        "_direction",
+        "_gathers",
+        "_given_up",
+        "_gaps",
+        "_holes",
+        "_mark",
+        "_orders",
+        "_packet_refs",
+        "_parts",
+        "_parts_size",
+        "_pos",
+        "_queue",
+        "_queued",
+        "_resent",
+        "_size",
+        "_starts",
+        "_times",
     )
 
-    def __init__(self, midstream: bool) -> None:
-        self.buf = b""
-        self.base = 0  # stream offset of buf[0]
-        self.pos = 0  # index of the first byte not framed
-        self.starts = self.orders = self.places = self.times = _NO_PIECES  # the pieces in buf, as in Chunk
-        self.mark = 0  # index of the piece that holds pos
-        self.size = MORE  # of the frame at pos, once measured
-        self.holes: tuple[tuple[int, int], ...] = ()  # stream offsets [start, end), zero-filled in buf
-        self.queue: list[Chunk | Span | Gap] = []  # delivered, not yet in buf
-        self.queued = 0  # bytes in queue
-        self.gaps = 0  # holes in queue
-        self.lost = midstream  # looking for a frame start
-        self.searched = 0  # bytes skipped in this search
-        self.looked = 0  # stream offset up to which this search has looked
-        self.resent: tuple[Resent, ...] = ()
-        self.discard = 0  # bytes of a frame that was given up: dropped as they come
-        self.parts: list[Chunk] | tuple[()] = ()  # what follows buf while the frame at pos is not whole
-        self.parts_size = 0
+    def __init__(self, direction: int) -> None:
+        self._direction = direction
+        self._gathers = False  # what is pulled waits as parts until `join`
+        self._buf = b""
+        self._base = 0  # stream offset of buf[0]
+        self._pos = 0  # index of the first byte not framed
+        self._starts = self._orders = self._packet_refs = self._times = _NO_PIECES  # pieces in buf, as in Chunk
+        self._mark = 0  # index of the piece that holds pos
+        self._size = MORE  # of the frame at pos, once measured
+        self._parts: list[Chunk] | tuple[()] = ()
+        self._parts_size = 0
+        self._queue: list[Chunk | Span | Gap] = []
+        self._queued = 0  # bytes in queue
+        self._gaps = 0  # in queue
+        self._holes: tuple[_Hole, ...] = ()  # in buf and parts
+        self._resent: tuple[Resent, ...] = ()
+        self._given_up = 0  # bytes of a frame that are dropped as they come
+
+    # --- what comes in ---
+
+    def add(self, event: Chunk | Span | Gap) -> int:
+        """Take bytes or a hole; how many bytes were dropped of it, because their frame was given up."""
+        dropped = 0
+        if self._given_up:
+            rest, dropped = self._drop_given_up(whole(event))
+            if rest is None:
+                return dropped
+            event = rest
+        self._queue.append(event)
+        if isinstance(event, Gap):
+            self._gaps += 1
+        else:
+            self._queued += len(event.data)
+        return dropped
+
+    def _drop_given_up(self, event: Chunk | Gap) -> tuple[Chunk | Gap | None, int]:
+        """(what is left of an event behind the rest of a frame that was given up, bytes dropped)."""
+        if isinstance(event, Gap):
+            gone = min(self._given_up, event.length)
+            self._given_up -= gone
+            left = event._replace(offset=event.offset + gone, length=event.length - gone)
+            return (left if left.length else None), 0
+        gone = min(self._given_up, len(event.data))
+        self._given_up -= gone
+        return (_behind(event, gone) if gone < len(event.data) else None), gone
+
+    def note_resent(self, resent: Resent) -> None:
+        """Bytes were sent again."""
+        self._resent += (resent,)
+
+    # --- what is at hand ---
+
+    def __bool__(self) -> bool:
+        """Whether anything waits: bytes, or news of a gap."""
+        return self._pos < len(self._buf) or bool(self._queue)
+
+    @property
+    def held(self) -> int:
+        """Bytes in memory."""
+        return len(self._buf) + self._parts_size + self._queued
+
+    @property
+    def drained(self) -> bool:
+        """Whether nothing waits behind what was pulled."""
+        return not self._queue
+
+    @property
+    def queued(self) -> int:
+        """Bytes that nobody has looked at."""
+        return self._queued
+
+    @property
+    def intact(self) -> bool:
+        """Whether no byte is missing in all that waits."""
+        return not (self._holes or self._gaps)
+
+    @property
+    def was_repeated(self) -> bool:
+        """Whether bytes of what waits were sent again."""
+        return bool(self._resent)
+
+    @property
+    def window(self) -> tuple[bytes, int, int]:
+        """(buffer, position, end)."""
+        return self._buf, self._pos, len(self._buf)
 
     @property
     def have(self) -> int:
-        """Bytes at hand of what starts at pos."""
-        return len(self.buf) - self.pos + self.parts_size
+        """Bytes at hand of the frame at the position."""
+        return len(self._buf) - self._pos + self._parts_size
 
-    def trim(self) -> None:
-        """Let go of bytes that were handed over."""
-        left = len(self.buf) - self.pos
-        if self.pos > left:
-            at = self.mark if left else len(self.starts)
-            self.base += self.pos
-            self.buf = self.buf[self.pos :]
-            self.starts, self.orders = self.starts[at:], self.orders[at:]
-            self.places, self.times = self.places[at:], self.times[at:]
-            self.pos = self.mark = 0
+    @property
+    def size(self) -> int:
+        """Size of the frame at the position, as `measured`; MORE where it is not known."""
+        return self._size
 
-    def detach(self) -> None:
-        """What still waits is kept without the rest of its block."""
-        if self.queue:
-            self.queue = [whole(event) for event in self.queue]
+    @property
+    def base(self) -> int:
+        """Stream offset of the first byte of the buffer."""
+        return self._base
 
-    def clear(self) -> None:
-        """Let go of bytes that were all handed over."""
-        self.base += self.pos
-        self.buf, self.pos, self.mark = b"", 0, 0
-        self.starts = self.orders = self.places = self.times = _NO_PIECES
+    @property
+    def offset(self) -> int:
+        """Stream offset of the position."""
+        return self._base + self._pos
 
-    def may_hold_frames(self) -> bool:
-        """Whether the frame at hand, if any, may be whole. If not, what was delivered waits with it."""
-        if self.parts or self.size > self.have + self.queued:
-            self.absorb()
-            return not self.parts and self.size <= self.have
-        return self.pos < len(self.buf) or bool(self.queue)
+    @property
+    def inside_frame(self) -> bool:
+        """Whether a frame of known size is under way."""
+        return self._size > 0 and self._pos < len(self._buf)
 
-    def skip(self) -> None:
-        """Let go of all that was delivered: it was handed over, and nothing is left in buf."""
-        last = self.queue[-1]
-        assert not isinstance(last, Gap)
-        self.base, self.pos, self.size = last.offset + len(last.data), 0, MORE
-        self.queue, self.queued = [], 0
-        if self.resent:
-            self._forget()
+    @property
+    def gap_ahead(self) -> Gap | None:
+        """The gap that follows what was pulled, if one does."""
+        event = self._queue[0] if self._queue else None
+        return event if isinstance(event, Gap) else None
 
-    def drop(self, size: int) -> None:
-        """Let go of so many bytes at hand, which were handed over without coming into buf."""
-        left = len(self.buf) - self.pos
-        if size < left:
-            self.pos += size
-            self.mark = self.piece(self.base + self.pos)
-        else:
-            size -= left
-            self.pos += left
-            self.clear()
-            gone = 0
-            for event in self.queue:
-                if isinstance(event, Gap) or len(event.data) > size:
-                    break
-                size -= len(event.data)
-                self.base = event.offset + len(event.data)
-                self.queued -= len(event.data)
-                gone += 1
-            del self.queue[:gone]
-            if self.queue:
-                self.absorb()
-                self.pos = size
-                self.mark = self.piece(self.base + size)
-            elif self.resent:
-                self._forget()
+    def order_of(self, offset: int) -> int:
+        """Order of the segment that delivered the byte of the window at a stream offset."""
+        return self._orders[self._piece(offset)]
 
-    def put(self, *chunks: Chunk) -> None:
-        """Append chunks to buf; while a frame of known size is under way, only once it is whole."""
-        for chunk in chunks:
-            if self.pos >= len(self.buf) and not self.parts:
-                self.base, self.buf = chunk.offset, chunk.data
-                self.starts, self.orders = chunk.starts, chunk.orders
-                self.places, self.times = chunk.places, chunk.times
-                self.pos = self.mark = 0
-                self._forget()
-                continue
-            if isinstance(self.parts, tuple):
-                self.parts = []
-            self.parts.append(chunk)
-            self.parts_size += len(chunk.data)
-        if self.parts and self.have >= self.size:
-            self.join()
+    def origin(self, offset: int) -> tuple[int, int]:
+        """(time in ns, packet) of the byte of the window at a stream offset."""
+        piece = self._piece(offset)
+        return self._times[piece], self._packet_refs[piece]
 
-    def absorb(self) -> None:
-        """Bring what was delivered into buf; no hole is among it."""
-        queue, self.queue, self.queued = self.queue, [], 0
-        self.put(*[whole(event) for event in queue if not isinstance(event, Gap)])
+    def segment(self, offset: int) -> tuple[int, int]:
+        """(order, end as a stream offset) of the segment that delivered a byte of the window or of what was pulled."""
+        starts, orders, end = self._starts, self._orders, self._base + len(self._buf)
+        if offset >= end and self._parts:
+            part = self._parts[bisect_right(self._parts, offset, key=_OFFSET) - 1]
+            starts, orders, end = part.starts, part.orders, part.offset + len(part.data)
+        at = bisect_right(starts, offset) - 1
+        return orders[at], starts[at + 1] if at + 1 < len(starts) else end
 
-    def join(self) -> None:
-        """Bring what follows buf into it."""
-        if not self.parts:
-            return
-        at = self.mark
-        self.buf = b"".join([self.buf[self.pos :], *(part.data for part in self.parts)])
-        self.base += self.pos
-        self.starts, self.orders = self.starts[at:], self.orders[at:]
-        self.places, self.times = self.places[at:], self.times[at:]
-        for part in self.parts:
-            self.starts += part.starts
-            self.orders += part.orders
-            self.places += part.places
-            self.times += part.times
-        self.pos = self.mark = 0
-        self.parts, self.parts_size = (), 0
-        self._forget()
+    def delivered_after(self, order: int, end: int) -> int:
+        """Index of the first byte of the window that was delivered after `order`, at most `end`."""
+        piece = bisect_right(self._orders, order)
+        return end if piece == len(self._orders) else min(end, self._starts[piece] - self._base)
 
-    def _forget(self) -> None:
-        """Holes and repeats before buf concern nobody any more."""
-        if self.holes:
-            self.holes = tuple(h for h in self.holes if h[1] > self.base)
-        if self.resent:
-            self.resent = tuple(r for r in self.resent if r.end > self.base)
-
-    def put_zeros(self, gap: Gap) -> None:
-        """Stand in for missing bytes inside a frame."""
-        zeros = Chunk(gap.offset, bytes(gap.length), [gap.offset], [gap.order], [gap.place], [gap.time])
-        self.put(zeros)
-        self.holes += ((gap.offset, gap.offset + gap.length),)
-
-    def piece(self, offset: int) -> int:
-        """Index of the piece that holds a stream offset."""
-        return bisect_right(self.starts, offset, self.mark) - 1
+    def missing(self, start: int, end: int) -> int:
+        """How many bytes of [start, end) of the stream were not captured."""
+        return sum(max(0, min(end, hole.end) - max(start, hole.start)) for hole in self._holes)
 
     def pieces(self, start: int, end: int) -> list[Piece]:
         """Where the bytes [start, end) of the stream came from, as far as they are at hand."""
         found: list[Piece] = []
-        if self.buf:
-            own = Chunk(self.base, self.buf, self.starts, self.orders, self.places, self.times)
+        if self._buf:
+            own = Chunk(self._base, self._buf, self._starts, self._orders, self._packet_refs, self._times)
             found += own.pieces(start, end)
-        for event in self.queue:
+        for event in self._queue:
             if not isinstance(event, Gap):
                 found += event.pieces(start, end)
         return found
 
     def was_resent(self, start: int, end: int, order: int) -> bool:
-        """Whether, by the delivery `order`, a byte of [start, end) had been sent more than once."""
-        return any(r.start < end and r.end > start and r.order <= order for r in self.resent)
+        """Whether, by the delivery `order`, a byte of [start, end) of the stream had been sent more than once."""
+        return any(r.start < end and r.end > start and r.order <= order for r in self._resent)
 
-    def missing(self, start: int, end: int) -> int:
-        """Bytes of [start, end) that are holes."""
-        return sum(max(0, min(end, b) - max(start, a)) for a, b in self.holes)
+    # --- frame by frame ---
+
+    def pull(self) -> bool:
+        """Bring the next delivered bytes into the window; False where there are none, or a gap comes first."""
+        event = self._queue[0] if self._queue else None
+        if event is None or isinstance(event, Gap):
+            return False
+        del self._queue[0]
+        self._queued -= len(event.data)
+        self._put(whole(event))
+        return True
+
+    def measured(self, size: int) -> None:
+        """The frame at the position has this size; until it is whole, the window does not grow."""
+        self._size = size
+
+    def gather(self, on: bool) -> None:
+        """From now on, whether what is pulled waits until it is joined: a search looks at it seldom."""
+        self._gathers = on
+
+    def cut(self, end: int) -> Frame:
+        """The frame at the position, of which the window has the bytes to index `end`. Move on."""
+        start, size, base = self._pos, self._size, self._base
+        offset = base + start
+        stop = offset + size
+        first, last = self._mark, self._piece(base + end - 1)
+        order = self._orders[last]
+        known, last_ns = end, None if end - start < size else self._times[last]
+        for hole in self._holes:
+            if hole.start < stop and hole.end > offset:
+                known = min(known, max(start, hole.start - base))
+                if hole.end >= stop and not hole.timed:
+                    last_ns = None
+        resent = bool(self._resent) and self.was_resent(offset, stop, order)
+        values = (self._direction, self._buf, start, end, size, known, offset, order, self._times[first], last_ns,
+                  self._packet_refs[first], resent)  # fmt: skip
+        self._pos, self._size = end, MORE
+        following = last + 1 < len(self._starts) and self._starts[last + 1] <= base + end
+        self._mark = last + following
+        return _new(Frame, values)
+
+    def skip(self, end: int) -> None:
+        """Move on to an index of the window: what lies before it is in no frame."""
+        self._pos, self._size = end, MORE
+        if end < len(self._buf):
+            self._mark = self._piece(self._base + end)
+
+    def cross(self) -> None:
+        """Step over the gap ahead, inside the frame at the position: zeros stand in for it."""
+        gap = self._next_gap()
+        self._put(Chunk(gap.offset, bytes(gap.length), [gap.offset], [gap.order], [gap.packet_ref], [gap.time]))
+        self._holes += (_Hole(gap.offset, gap.offset + gap.length, gap.reason == "snaplen"),)
+
+    def jump(self) -> None:
+        """Go on behind the gap ahead. What is in the window must have been cut or skipped."""
+        gap = self._next_gap()
+        self._base, self._buf, self._pos, self._mark, self._size = gap.offset + gap.length, b"", 0, 0, MORE
+
+    def give_up(self, rest: int) -> None:
+        """So many bytes that are still to come are dropped."""
+        self._given_up = rest
+
+    def join(self) -> None:
+        """Bring all that was pulled into the window."""
+        if not self._parts:
+            return
+        at = self._mark
+        self._buf = b"".join([self._buf[self._pos :], *(part.data for part in self._parts)])
+        self._base += self._pos
+        self._starts, self._orders = self._starts[at:], self._orders[at:]
+        self._packet_refs, self._times = self._packet_refs[at:], self._times[at:]
+        for part in self._parts:
+            self._starts += part.starts
+            self._orders += part.orders
+            self._packet_refs += part.packet_refs
+            self._times += part.times
+        self._pos = self._mark = 0
+        self._parts, self._parts_size = (), 0
+        self._forget()
+
+    def settle(self) -> None:
+        """Let go of bytes that were framed, and of the blocks that what waits lies in."""
+        self._trim()
+        if self._queue:
+            self._queue = [whole(event) for event in self._queue]
+
+    # --- many frames at once: nothing may be missing ---
+
+    def split(self, measure: Measure) -> list[Frame] | None:
+        """The whole frames at hand, still to be `taken`; None where something is no frame."""
+        self._absorb()
+        frames: list[Frame] = []
+        direction, buf, pos, end, base = self._direction, self._buf, self._pos, len(self._buf), self._base
+        starts, orders, times, packet_refs = self._starts, self._orders, self._times, self._packet_refs
+        first, final = self._mark, len(starts) - 1
+        resent = False
+        while pos < end:
+            size = measure(direction, buf, pos, end)
+            if size == INVALID:
+                return None
+            after = pos + size
+            if size == MORE or after > end:
+                break
+            stop = base + after
+            last = first
+            if last < final and starts[last + 1] < stop:
+                last = bisect_right(starts, stop - 1, last + 1) - 1
+            if self._resent:
+                resent = self.was_resent(base + pos, stop, orders[last])
+            values = (direction, buf, pos, after, size, after, base + pos, orders[last], times[first], times[last],
+                      packet_refs[first], resent)  # fmt: skip
+            frames.append(_new(Frame, values))
+            pos = after
+            first = last + 1 if last < final and starts[last + 1] == stop else last
+        return frames
+
+    def taken(self, frames: list[Frame]) -> int:
+        """Move on behind frames that `split` gave; how many bytes they are."""
+        if not frames:
+            return 0
+        end, size = frames[-1].end, frames[-1].end - self._pos
+        self._pos, self._size = end, MORE
+        self._mark = min(self._piece(self._base + end), len(self._starts) - 1)
+        return size
+
+    def runs(self) -> list[Chunk | Span]:
+        """All that waits, in order of the stream; empty where the frame at the position is not whole yet."""
+        if not self._buf:
+            return [event for event in self._queue if not isinstance(event, Gap)]
+        if self._parts or self._size > self.have + self._queued:
+            self._absorb()
+            if self._parts or self._size > self.have:
+                return []
+        runs: list[Chunk | Span] = []
+        if self._pos < len(self._buf):
+            own = Chunk(self._base, self._buf, self._starts, self._orders, self._packet_refs, self._times)
+            runs.append(_behind(own, self._pos, self._mark) if self._pos else own)
+        runs += [event for event in self._queue if not isinstance(event, Gap)]
+        return runs
+
+    def drop(self, size: int, measure: Measure) -> None:
+        """Let go of the first bytes of `runs`: they were framed elsewhere."""
+        if size:
+            self._size = MORE
+            if size == self._queued and not self._buf:
+                self._drop_queue()
+                return
+            self._drop(size)
+        self._absorb()
+        if self._size == MORE and self._pos < len(self._buf):
+            self._size = measure(self._direction, self._buf, self._pos, len(self._buf))
+        if self._pos == len(self._buf):
+            self._clear()
+        elif self._pos:
+            self._trim()
+
+    # --- within ---
+
+    def _piece(self, offset: int) -> int:
+        """Index of the piece that holds a stream offset."""
+        return bisect_right(self._starts, offset, self._mark) - 1
+
+    def _next_gap(self) -> Gap:
+        gap = self._queue.pop(0)
+        assert isinstance(gap, Gap)
+        self._gaps -= 1
+        return gap
+
+    def _put(self, *chunks: Chunk) -> None:
+        """Append chunks to the window; while a frame of known size is under way, only once it is whole."""
+        for chunk in chunks:
+            if self._pos >= len(self._buf) and not self._parts:
+                self._base, self._buf = chunk.offset, chunk.data
+                self._starts, self._orders = chunk.starts, chunk.orders
+                self._packet_refs, self._times = chunk.packet_refs, chunk.times
+                self._pos = self._mark = 0
+                self._forget()
+                continue
+            if isinstance(self._parts, tuple):
+                self._parts = []
+            self._parts.append(chunk)
+            self._parts_size += len(chunk.data)
+        if self._parts and not self._gathers and self.have >= self._size:
+            self.join()
+
+    def _absorb(self) -> None:
+        """Bring all that was delivered into the window; no gap is among it."""
+        if self._queue:
+            queue, self._queue, self._queued = self._queue, [], 0
+            self._put(*[whole(event) for event in queue if not isinstance(event, Gap)])
+
+    def _forget(self) -> None:
+        """Holes and repeats before the window concern nobody any more."""
+        if self._holes:
+            self._holes = tuple(hole for hole in self._holes if hole.end > self._base)
+        if self._resent:
+            self._resent = tuple(r for r in self._resent if r.end > self._base)
+
+    def _trim(self) -> None:
+        """Let go of framed bytes, where they are more than those that stay."""
+        left = len(self._buf) - self._pos
+        if self._pos > left:
+            at = self._mark if left else len(self._starts)
+            self._base += self._pos
+            self._buf = self._buf[self._pos :]
+            self._starts, self._orders = self._starts[at:], self._orders[at:]
+            self._packet_refs, self._times = self._packet_refs[at:], self._times[at:]
+            self._pos = self._mark = 0
+
+    def _clear(self) -> None:
+        """Let go of a window that was framed whole."""
+        self._base += self._pos
+        self._buf, self._pos, self._mark = b"", 0, 0
+        self._starts = self._orders = self._packet_refs = self._times = _NO_PIECES
+
+    def _drop_queue(self) -> None:
+        """Let go of all that was delivered; nothing is in the window."""
+        last = self._queue[-1]
+        assert not isinstance(last, Gap)
+        self._base, self._pos = last.offset + len(last.data), 0
+        self._queue, self._queued = [], 0
+        self._forget()
+
+    def _drop(self, size: int) -> None:
+        """Let go of so many bytes of window and queue."""
+        left = len(self._buf) - self._pos
+        if size < left:
+            self.skip(self._pos + size)
+            return
+        size -= left
+        self._pos += left
+        self._clear()
+        gone = 0
+        for event in self._queue:
+            if isinstance(event, Gap) or len(event.data) > size:
+                break
+            size -= len(event.data)
+            self._base = event.offset + len(event.data)
+            self._queued -= len(event.data)
+            gone += 1
+        del self._queue[:gone]
+        if self._queue:
+            self._absorb()
+            self.skip(size)
+        else:
+            self._forget()
+
+
+def _behind(chunk: Chunk, size: int, first: int | None = None) -> Chunk:
+    """What follows the first bytes of a chunk. first: the piece that holds the first byte of it, if known."""
+    offset = chunk.offset + size
+    if first is None:
+        first = bisect_right(chunk.starts, offset) - 1
+    return Chunk(
+        offset,
+        chunk.data[size:],
+        [offset, *chunk.starts[first + 1 :]],
+        chunk.orders[first:],
+        chunk.packet_refs[first:],
+        chunk.times[first:],
+    )

@@ -7,6 +7,24 @@ from dataclasses import dataclass
 KIB = 1024
 MIB = 1024 * KIB
 
+# The cost of a search for a frame start, in bytes that are read to judge whether one starts at some place. Real traffic
+# has a place to judge every few kilobytes; bytes that are full of them are searched no slower than these limits say.
+SEARCH_COST_PER_BYTE = 8
+"""Earned with every byte searched."""
+
+SEARCH_CANDIDATE_COST = 24
+"""Of looking at a place at all, whatever its judge reads there."""
+
+SEARCH_CREDIT = 256 * KIB
+"""What each direction of a connection may spend before."""
+
+PAIRING_STEPS_PER_FRAME = 32
+"""Comparisons of an answer with a request in flight that each frame of an Iggy connection earns: where many wait and
+nothing ties an answer to one of them, all are looked at. Some ten microseconds."""
+
+PAIRING_CREDIT = 1 << 19
+"""Of such comparisons, what a connection may make before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -23,6 +41,12 @@ class Limits:
 
     frame_bytes: int = 256 * MIB
     """A frame that announces more is malformed. Kafka's own default is 100 MiB, Pulsar's 5 MiB, Iggy's 64 MiB."""
+
+    api_key: int = 999
+    """Kafka: a request that announces a higher API key is no request. The tables end far below it."""
+
+    api_version: int = 99
+    """Kafka: the same for versions."""
 
     command_bytes: int = 8 * MIB
     """A larger Pulsar command or message metadata is not decoded: two bytes may unfold into an object of fifty."""
@@ -61,21 +85,33 @@ class Limits:
     """What a process may use. Half of it is for the block in work and the rows; when what connections hold grows beyond
     the other half, the largest unfinished frames are given up, then what is kept of idle connections."""
 
-    recent_bytes: int = 8 * MIB
-    """Delivered bytes kept, over all connections, to compare retransmissions with."""
+    recent_bytes: int = 64 * MIB
+    """Delivered bytes kept, over all connections, to compare retransmissions with: of each direction some kilobytes,
+    for some seconds."""
 
     pending: int = 100_000
     """Requests of one connection that may wait for their answers."""
 
-    decode_bytes: int = 32 * MIB
+    decode_bytes: int = 8 * MIB
     """Packets brought to their conversations before these decode them: what many connections say alike is decoded
     together."""
 
     flows: int = 150_000
     """Connections followed at once, some 10 KB each; beyond it the longest idle ones are closed early."""
 
+    name_wait_ns: int = 300_000_000_000
+    """Capture time that a row waits for the name of an id in it. Kafka clients ask for their topics at least every five
+    minutes (metadata.max.age.ms)."""
+
+    names: int = 200_000
+    """Topics, streams and the like whose names are remembered; those beyond keep their ids."""
+
     rows: int = 32_000
     """Rows of a table gathered before they become a record batch."""
 
     spill_bytes: int = 64 * MIB
-    """Finished record batches kept in memory while a name in them is still unknown; more goes to a temporary file."""
+    """Rows kept in memory while a name in them is unknown, or until they are in order; more goes to a temporary file,
+    or out."""
+
+    parallel_bytes: int = 16 * MIB
+    """Captures with fewer bytes are decoded by one process: more would not be quicker."""

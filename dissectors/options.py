@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from dissectors.limits import Limits
 from dissectors.records import DEFAULT_TABLES
 
+ALL_CORES = 0
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -31,7 +33,10 @@ class Options:
     keylog: str | None = None
     """NSS key log with TLS secrets."""
 
-    iggy_era: str | None = None
-    """Take this wire era for every Iggy connection."""
+    dialects: Mapping[str, str] = field(default_factory=dict)
+    """Protocol -> the dialect that all of its connections use, stronger than what the content suggests."""
+
+    jobs: int = 1
+    """Processes that decode, each its share of the connections; ALL_CORES for one a core. Rows do not depend on it."""
 
     limits: Limits = field(default_factory=Limits)

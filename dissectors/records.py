@@ -4,22 +4,23 @@ A table is a NamedTuple; a decoder fills one with plain Python values and hands 
 them into one Arrow record batch. Three kinds of field stand for more than one column, or for another unit:
 
     Conn   the connection; expands to the columns of CONNECTION_COLUMNS
-    Place  a packet as one int, `file index << PLACE_SHIFT | packet number`; becomes a `file` and a `packet` column
-           (the field `request_place` becomes `request_file` and `request_packet`)
+    PacketRef  a packet as one int, `file index << PACKET_SHIFT | packet number`; becomes a `file` and a `packet` column
+           (the field `request_packet_ref` becomes `request_file` and `request_packet`)
     Time   int, nanoseconds since the epoch; becomes timestamp[us, UTC]
 
 Durations are int64 nanoseconds from the capture's own clock; sizes are bytes. Packet numbers count from 1 within
-their file, as in Wireshark. A column is null where nothing was told.
+their file, as in Wireshark. A column is null where the value is not known.
 """
 
 import typing
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 
-PLACE_SHIFT = 40  # a file holds fewer than 2**40 packets
-PLACE_MASK = (1 << PLACE_SHIFT) - 1
+PACKET_SHIFT = 40  # a file holds fewer than 2**40 packets
+PACKET_MASK = (1 << PACKET_SHIFT) - 1
 
 
 class Conn:
@@ -28,6 +29,7 @@ class Conn:
     __slots__ = (
         "client_ip",
         "client_port",
+        "_id",
         "connection",
         "incarnation",
         "protocol",
@@ -54,6 +56,14 @@ class Conn:
         self.client_port = client_port
         self.server_ip = server_ip
         self.server_port = server_port
+        self._id: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits that name the connection, the same at every capture point."""
+        if self._id is None:
+            self._id = blake2b(f"{self.connection} {self.incarnation}".encode(), digest_size=8).hexdigest()
+        return self._id
 
 
 def endpoint(ip: str, port: int) -> str:
@@ -65,10 +75,10 @@ def endpoint(ip: str, port: int) -> str:
 
 
 class Arrow(NamedTuple):
-    """The column's Arrow type. `kind` tells fields that are more than a value from those that are one."""
+    """The column's Arrow type. `kind` separates fields that are more than a value from those that are one."""
 
     type: pa.DataType
-    kind: str = ""  # "", "place" or "time"
+    kind: str = ""  # "", "packet_ref" or "time"
 
 
 class Unit(NamedTuple):
@@ -90,7 +100,7 @@ Int64 = Annotated[int | None, Arrow(pa.int64())]
 Bool = Annotated[bool | None, Arrow(pa.bool_())]
 Binary = Annotated[bytes | None, Arrow(pa.binary())]
 Time = Annotated[int | None, Arrow(pa.timestamp("us", "UTC"), "time")]
-Place = Annotated[int | None, Arrow(pa.string(), "place")]
+PacketRef = Annotated[int | None, Arrow(pa.string(), "packet_ref")]
 
 # --- the tables ------------------------------------------------------------------------------------------------------
 
@@ -127,14 +137,23 @@ class Exchange(NamedTuple):
     records: Annotated[Int64, "messages carried, as the application counts them"] = None
     payload_bytes: Annotated[Int64, "bytes of message data carried, as on the wire", Unit("bytes")] = None
     long_poll: Annotated[Bool, "the answer was empty or late because the request allowed the broker to wait"] = None
-    throttle_ms: Annotated[Int64, "throttle time told by the broker", Unit("ms")] = None
+    throttle_ms: Annotated[Int64, "throttle time in the answer", Unit("ms")] = None
     retransmitted: Annotated[Bool, "a byte of either frame was sent more than once"] = None
     complete: Annotated[Bool, "every byte of both frames was there"] = None
-    request_place: Annotated[Place, "where the request's first byte is"] = None
-    response_place: Annotated[Place, "where the response's first byte is"] = None
+    request_packet_ref: Annotated[PacketRef, "where the request's first byte is"] = None
+    response_packet_ref: Annotated[PacketRef, "where the response's first byte is"] = None
     request: Annotated[Text, "decoded request, as JSON", Only("full")] = None
     response: Annotated[Text, "decoded response, push or orphan, as JSON", Only("full")] = None
-    subscription: Annotated[Text, "the consumer's subscription (pulsar), where told"] = None
+    group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
+    exchange_id: Annotated[
+        Text, "the same however the capture is cut, and at every capture point; batches, errors and messages carry it"
+    ] = None
+    queued_ns: Annotated[
+        Int64,
+        "how long the whole request waited for the answers before it on its connection; 0 for pulsar, where the "
+        "requests of one connection are served side by side",
+        Unit("ns"),
+    ] = None
 
 
 class Batch(NamedTuple):
@@ -173,9 +192,10 @@ class Batch(NamedTuple):
     correlation_id: Annotated[Int64, "of the exchange that carried it"] = None
     api: Annotated[Text, "of the exchange that carried it"] = None
     time: Annotated[Time, "first byte of the batch"] = None
-    place: Annotated[Place, "where its first byte is"] = None
+    packet_ref: Annotated[PacketRef, "where its first byte is"] = None
     stream_offset: Annotated[Int64, "of its first byte, in its direction of the connection", Unit("bytes")] = None
-    subscription: Annotated[Text, "the consumer's subscription (pulsar), where told"] = None
+    group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
+    exchange_id: Annotated[Text, "of the exchange that carried it"] = None
 
 
 class Error(NamedTuple):
@@ -194,7 +214,9 @@ class Error(NamedTuple):
     client_id: Annotated[Text, "what the client calls itself"] = None
     correlation_id: Annotated[Int64, "of the exchange"] = None
     time: Annotated[Time, "first byte of the answer"] = None
-    place: Annotated[Place, "where the answer's first byte is"] = None
+    packet_ref: Annotated[PacketRef, "where the answer's first byte is"] = None
+    expected: Annotated[Bool, "part of normal work: MEMBER_ID_REQUIRED at a first join"] = None
+    exchange_id: Annotated[Text, "of the exchange"] = None
 
 
 class Connection(NamedTuple):
@@ -231,7 +253,11 @@ class Connection(NamedTuple):
     framed_bytes: Annotated[Int64, "captured bytes in frames", Unit("bytes")] = None
     skipped_bytes: Annotated[Int64, "captured bytes that fit no frame", Unit("bytes")] = None
     pending_bytes: Annotated[Int64, "captured bytes of a frame that never ended", Unit("bytes")] = None
-    place: Annotated[Place, "the first packet"] = None
+    packet_ref: Annotated[PacketRef, "the first packet"] = None
+    client_seq: Annotated[
+        Int64, "TCP sequence number of the client's first stream byte: with server_seq, known at any capture point"
+    ] = None
+    server_seq: Annotated[Int64, "TCP sequence number of the server's first stream byte"] = None
 
 
 class Finding(NamedTuple):
@@ -245,7 +271,7 @@ class Finding(NamedTuple):
     direction: Annotated[Text, "client or server: who sent the bytes"] = None
     message: Annotated[Text, "one sentence"] = None
     time: Annotated[Time, "of the first byte concerned"] = None
-    place: Annotated[Place, "where it is"] = None
+    packet_ref: Annotated[PacketRef, "where it is"] = None
     stream_offset: Annotated[Int64, "of the first byte concerned", Unit("bytes")] = None
     length: Annotated[Int64, "bytes concerned", Unit("bytes")] = None
     evidence: Annotated[Text, "details, as JSON"] = None
@@ -275,9 +301,10 @@ class Message(NamedTuple):
     correlation_id: Annotated[Int64, "of the exchange that carried it"] = None
     api: Annotated[Text, "of the exchange that carried it"] = None
     time: Annotated[Time, "first byte of its batch in the capture"] = None
-    place: Annotated[Place, "where its batch's first byte is"] = None
+    packet_ref: Annotated[PacketRef, "where its batch's first byte is"] = None
     stream_offset: Annotated[Int64, "of its batch's first byte", Unit("bytes")] = None
-    subscription: Annotated[Text, "the consumer's subscription (pulsar), where told"] = None
+    group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
+    exchange_id: Annotated[Text, "of the exchange that carried it"] = None
     ordering_key: Annotated[Binary, "the ordering key (pulsar)", Only("payloads")] = None
 
 
@@ -307,7 +334,7 @@ class Field(NamedTuple):
     """One field of a table's NamedTuple, and the columns that it becomes."""
 
     name: str
-    kind: str  # "", "conn", "place" or "time"
+    kind: str  # "", "conn", "packet_ref" or "time"
     only: str
     columns: tuple[Column, ...]
 
@@ -332,11 +359,11 @@ def _field(name: str, hint: Any) -> Field:
     only = next((n.option for n in notes if isinstance(n, Only)), "")
     if arrow is None:
         return Field(name, "conn", only, CONNECTION_COLUMNS)
-    if arrow.kind == "place":
-        stem = name.removesuffix("place")
+    if arrow.kind == "packet_ref":
+        stem = name.removesuffix("packet_ref")
         file = Column(stem + "file", pa.string(), f"{doc}: file")
         packet = Column(stem + "packet", pa.int64(), f"{doc}: packet number in that file, from 1")
-        return Field(name, "place", only, (file, packet))
+        return Field(name, "packet_ref", only, (file, packet))
     return Field(name, arrow.kind, only, (Column(name, arrow.type, doc, unit, only),))
 
 

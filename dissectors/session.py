@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from functools import cache
-from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from dissectors.capture.block import VIA, address
-from dissectors.conversation import Conversation, Protocol, Summary
+from dissectors.conversation import Conversation, ConversationSummary, Protocol
+from dissectors.findings import finding
 from dissectors.options import Options
-from dissectors.records import Conn, Connection, Finding
+from dissectors.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
+from dissectors.records import Conn, Connection
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent, Span, whole
 from dissectors.tcp.flow import Events as Side
@@ -21,31 +20,23 @@ from dissectors.tls import KeyLog, looks_like_tls
 if TYPE_CHECKING:
     from dissectors.tls.layer import TlsLayer
 
-CERTAIN = 0.9
-LIKELY = 0.5
-_HINTED = itemgetter(0)
-HINTED = 0.1  # enough where the port is one of the protocol's own
-
-Verdict = tuple["Protocol | None", int]  # and the client's direction
 Fresh = tuple[Side, Side]  # of direction 0 and 1
 Events = tuple[list[Chunk | Gap], list[Chunk | Gap]]  # the same, with bytes of their own
 Notes = tuple[Sequence[Resent], Sequence[Resent]]
 
 
-class _Sniffed:
+class Undetermined:
     """What was seen of a stream whose protocol is not known yet."""
 
-    __slots__ = ("broken", "headless", "notes", "prefix", "waiting")
+    __slots__ = ("notes", "recognition", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, recognition: Recognition) -> None:
         self.waiting: Events = ([], [])
         self.notes: tuple[list[Resent], list[Resent]] = ([], [])
-        self.prefix = (bytearray(), bytearray())
-        self.broken = [False, False]  # a hole ended the prefix
-        self.headless = False  # the first bytes are missing
+        self.recognition = recognition
 
 
-class Session:
+class ConnectionSession:
     """One flow on its way from bytes to records.
 
     Until the protocol is known, events wait here. Recognition looks at the bytes segment by segment, in the order of
@@ -57,8 +48,9 @@ class Session:
         "_client",
         "_keylog",
         "_protocols",
-        "_settled",
-        "_sniffed",
+        "_bound",
+        "_gave_up",
+        "_undetermined",
         "_tls",
         "conn",
         "flow",
@@ -66,7 +58,7 @@ class Session:
         "protocol",
         "sink",
         "site",
-        "talk",
+        "conversation",
     )
 
     def __init__(
@@ -83,14 +75,15 @@ class Session:
         self.sink = sink
         self.options = options
         self.protocol: Protocol | None = None
-        self.talk: Conversation | None = None
+        self.conversation: Conversation | None = None
         self.conn: Conn | None = None
         self._client: int | None = flow.opener  # the direction in which the client sends
         self._protocols = protocols
         self._keylog = keylog
         self._tls: TlsLayer | None = None
-        self._settled = False  # whether it is known which protocol this is, or that none of ours
-        self._sniffed: _Sniffed | None = None
+        self._bound = False  # whether it is known which protocol this is, or that none of ours
+        self._gave_up = False  # a search for a protocol passed places over, and none was found
+        self._undetermined: Undetermined | None = None
 
     def deliver(self) -> None:
         """Take what the flow delivered, as far as the conversation; it decodes when its protocol advances it."""
@@ -101,26 +94,26 @@ class Session:
             a.resent = b.resent = ()
         if self._tls is not None:
             self._pass_on(*self._decrypt(self._tls, _own(events), notes))
-        elif self._settled:
-            if self.talk is not None:
+        elif self._bound:
+            if self.conversation is not None:
                 self._feed(events, notes)
-        elif (verdict := self._at_once(events)) is not None:
-            self._settle(verdict, events, notes)
+        elif (verdict := self.classify_first_segment(events)) is not None:
+            self.bind_protocol(verdict, events, notes)
         else:
             self._pass_on(_own(events), notes)
 
     def _pass_on(self, events: Events, notes: Notes) -> None:
         """Towards the conversation, or to where events wait for one."""
-        if not self._settled:
-            sniffed = self._sniffed
-            if sniffed is None:
-                sniffed = self._sniffed = _Sniffed()
+        if not self._bound:
+            undetermined = self._undetermined
+            if undetermined is None:
+                undetermined = self._undetermined = Undetermined(self._recognition())
             for direction in (0, 1):
-                sniffed.waiting[direction].extend(events[direction])
-                sniffed.notes[direction].extend(notes[direction])
+                undetermined.waiting[direction].extend(events[direction])
+                undetermined.notes[direction].extend(notes[direction])
             if events[0] or events[1]:
-                self._recognise(sniffed, events)
-        elif self.talk is not None:
+                self._recognise(undetermined, events)
+        elif self.conversation is not None:
             self._feed(events, notes)
 
     def close(self) -> None:
@@ -129,51 +122,62 @@ class Session:
             self.deliver()
         if self._tls is not None:
             self._pass_on(*_sorted(self._tls.close()))
-        if not self._settled:
-            self._settle(self._best(final=True))
-        if self.talk is not None:
-            self.talk.close()
+        self._conclude()
+        if self.conversation is not None:
+            self.conversation.close()
+            if self._forced():
+                self.conversation.confirm()
+            elif not self.conversation.frames:
+                self._hand_back()
         if self.conn is None:
             self.conn = self._conn(None)
         if "findings" in self.sink.tables:
             self._tell_conflicts()
             self._tell_tls()
+            if self._gave_up:
+                message = "Many places look like the start of a frame; not all were judged, and no protocol was found"
+                self._report("search_abandoned", message)
         if "connections" in self.sink.tables:
-            self.sink.connections.append(self._row(self.talk.summary() if self.talk else Summary()))
+            self.sink.connections.append(
+                self._row(self.conversation.summary() if self.conversation else ConversationSummary())
+            )
 
     @property
     def held(self) -> int:
         """Bytes kept: behind holes, for unfinished frames, for recognition."""
         waiting = 0
-        if self._sniffed is not None:
-            waiting = sum(len(e.data) for events in self._sniffed.waiting for e in events if isinstance(e, Chunk))
+        if self._undetermined is not None:
+            waiting = sum(len(e.data) for events in self._undetermined.waiting for e in events if isinstance(e, Chunk))
         halves = self.flow.halves
-        return waiting + halves[0].held_bytes + halves[1].held_bytes + (self.talk.held if self.talk is not None else 0)
+        return (
+            waiting
+            + halves[0].held_bytes
+            + halves[1].held_bytes
+            + (self.conversation.held if self.conversation is not None else 0)
+        )
 
     def shed(self) -> None:
         """Give up what is not whole: too much memory is held."""
         self.flow.finish(self.options.limits)
         self.deliver()
-        if not self._settled:
-            self._settle(self._best(final=True))
-        if self.talk is not None:
-            self.talk.shed()
+        self._conclude()
+        if self.conversation is not None:
+            self.conversation.shed()
 
     # --- TLS ---
 
     def _is_opaque(self) -> bool:
-        """Whether nothing that is wanted can be told of a TLS connection."""
+        """Whether nothing that is wanted can be known of a TLS connection."""
         hopeless = self._keylog is None or self._keylog.hopeless
         return hopeless and self.sink.tables.isdisjoint(("connections", "findings"))
 
-    def _start_tls(self, sniffed: _Sniffed) -> None:
+    def _start_tls(self, undetermined: Undetermined) -> None:
         """What waits is TLS records: take it through the layer, and look at what comes out."""
         from dissectors.tls.layer import TlsLayer  # with its ciphers: loaded when TLS is met
 
         self._tls = TlsLayer(self._keylog)
-        self._sniffed = _Sniffed()
-        self._sniffed.headless = sniffed.headless
-        self._pass_on(*self._decrypt(self._tls, sniffed.waiting, sniffed.notes))
+        self._undetermined = Undetermined(self._recognition(headless=undetermined.recognition.headless))
+        self._pass_on(*self._decrypt(self._tls, undetermined.waiting, undetermined.notes))
 
     @staticmethod
     def _decrypt(tls: TlsLayer, events: Events, notes: Notes) -> tuple[Events, Notes]:
@@ -187,24 +191,14 @@ class Session:
 
     def _tell_tls(self) -> None:
         if self._tls is not None and self._tls.problem and self._keylog:
-            flow = self.flow
-            self.sink.findings.append(
-                Finding(
-                    self.conn,
-                    "not_decrypted",
-                    "info",
-                    message=self._tls.problem,
-                    time=flow.first_time,
-                    place=flow.first_place,
-                )
-            )
+            self._report("not_decrypted", self._tls.problem)
 
     # --- recognition ---
 
-    def _at_once(self, events: Fresh) -> Verdict | None:
+    def classify_first_segment(self, events: Fresh) -> Verdict | None:
         """What `_recognise` would find, where the client's first segment leaves no doubt and its port says the same."""
         client = self._client
-        if client is None or self._sniffed is not None or self.options.decode_as:
+        if client is None or self._undetermined is not None or self.options.decode_as:
             return None
         sent, answers = events[client], events[1 - client]
         if not sent or (answers and _first_order(answers[0]) < _first_order(sent[0])) or isinstance(sent[0], Gap):
@@ -212,37 +206,62 @@ class Session:
         head = sent[0].head
         tls = looks_like_tls(head, b"")
         if tls is not False:
-            return (None, client) if tls and self._is_opaque() else None
-        protocol = _by_port(self._protocols).get(self.flow.ends[5 - 3 * client])
-        if protocol is None or protocol.recognise(head, b"", midstream=False) < CERTAIN:
+            return Verdict(None, client) if tls and self._is_opaque() else None
+        protocol = by_port(self._protocols).get(self.flow.ends[5 - 3 * client])
+        if protocol is None or protocol.recognise(head, b"") < CERTAIN:
             return None
-        return protocol, client
+        return Verdict(protocol, client)
 
-    def _recognise(self, sniffed: _Sniffed, events: Events) -> None:
+    def _recognition(self, *, headless: bool = False) -> Recognition:
+        ports = self.flow.ends[5], self.flow.ends[2]
+        return Recognition(candidates(self._protocols, ports, self._client), self.options.limits, headless=headless)
+
+    @property
+    def _opened(self) -> bool:
+        return self.flow.halves[0].syn or self.flow.halves[1].syn
+
+    def _recognise(self, undetermined: Undetermined, events: Events) -> None:
         forced = self._forced()
-        prefix = sniffed.prefix
+        recognition = undetermined.recognition
         for direction, data in _pieces(events):
-            if data is None:
-                if prefix[direction]:
-                    sniffed.broken[direction] = True
-                else:
-                    sniffed.headless = True
-            elif not sniffed.broken[direction]:
-                prefix[direction].extend(data)
+            if not recognition.take(direction, data):
+                continue
             if self._tls is None:
-                tls = looks_like_tls(bytes(prefix[0]), bytes(prefix[1]))
+                tls = looks_like_tls(bytes(recognition.prefix[0]), bytes(recognition.prefix[1]))
                 if tls:
                     if self._is_opaque():
-                        self._settle((None, self._guess_client()))
+                        self.bind_protocol(NONE_OF_OURS)
                     else:
-                        self._start_tls(sniffed)
+                        self._start_tls(undetermined)
                     return
-                if tls is None and len(prefix[0]) + len(prefix[1]) < self.options.limits.sniff_bytes:
+                if tls is None and not recognition.exhausted:
                     continue
-            verdict = forced or self._best(final=False)
+            verdict = forced or recognition.verdict(opened=self._opened)
             if verdict is not None:
-                self._settle(verdict)
+                self.bind_protocol(verdict)
                 return
+
+    def _conclude(self) -> None:
+        """Decide by what was seen, if nothing is decided yet."""
+        if not self._bound:
+            recognition = self._undetermined.recognition if self._undetermined else self._recognition()
+            self.bind_protocol(recognition.verdict(opened=self._opened, final=True) or NONE_OF_OURS)
+
+    def _hand_back(self) -> None:
+        """It was taken for a protocol by its port or some bytes, and no frame was found: it is none of ours."""
+        assert self.protocol is not None
+        taken_for, self.protocol, self.conversation = self.protocol.name, None, None
+        self.conn = self._conn(None)
+        if "findings" in self.sink.tables:
+            message = f"This connection was taken for {taken_for}, and not one frame of it was found"
+            self._report("not_recognised", message)
+
+    def _report(self, kind: str, message: str) -> None:
+        """A finding about the whole connection."""
+        flow = self.flow
+        self.sink.findings.append(
+            finding(self.conn, kind, message, time=flow.first_time, packet_ref=flow.first_packet_ref)
+        )
 
     def _forced(self) -> Verdict | None:
         """What the user says about one of the ports."""
@@ -250,76 +269,43 @@ class Session:
             port = self.flow.ends[5 - 3 * direction]  # the port that this direction sends to
             name = self.options.decode_as.get(port)
             if name is not None and self._client in (None, direction):
-                return next((p for p in self._protocols if p.name == name), None), direction
+                return Verdict(next((p for p in self._protocols if p.name == name), None), direction)
         return None
 
-    def _best(self, final: bool) -> Verdict | None:
-        """(protocol or None, client's direction), or None while more bytes could tell."""
-        best: tuple[float, bool, Protocol, int] | None = None
-        halves = self.flow.halves
-        sniffed = self._sniffed or _Sniffed()
-        midstream = sniffed.headless or not (halves[0].syn or halves[1].syn)
-        prefix = bytes(sniffed.prefix[0]), bytes(sniffed.prefix[1])
-        for hinted, direction, protocol in self._candidates():
-            confidence = protocol.recognise(prefix[direction], prefix[1 - direction], midstream)
-            if confidence >= CERTAIN and (hinted or not midstream):
-                return protocol, direction  # the first bytes of a connection leave no doubt; a search in mid-stream may
-            if confidence > 0 and (best is None or (confidence, hinted) > best[:2]):
-                best = (confidence, hinted, protocol, direction)
-        if best is None:
-            seen = prefix[0] or prefix[1]
-            return (None, self._guess_client()) if seen or final else None
-        confidence, hinted, protocol, direction = best
-        if confidence >= CERTAIN:
-            return protocol, direction
-        size = max(len(p) for p in prefix)
-        if not final and size < self.options.limits.sniff_bytes:
-            return None
-        if confidence >= LIKELY or (hinted and confidence >= HINTED):
-            return protocol, direction
-        return None, self._guess_client()
-
-    def _candidates(self) -> list[tuple[bool, int, Protocol]]:
-        """(whether the port is one of its own, the client's direction, protocol): those whose port it is first."""
-        directions = (0, 1) if self._client is None else (self._client,)
-        ports = self.flow.ends[5], self.flow.ends[2]  # that each direction sends to
-        every = [(ports[d] in protocol.ports, d, protocol) for d in directions for protocol in self._protocols]
-        every.sort(key=_HINTED, reverse=True)
-        return every
-
-    def _settle(self, verdict: Verdict | None, events: Fresh | None = None, notes: Notes = ((), ())) -> None:
+    def bind_protocol(self, verdict: Verdict, events: Fresh | None = None, notes: Notes = ((), ())) -> None:
         """The protocol is known, or it is known that it cannot be; events and notes are what waits for it."""
-        protocol, client = verdict or (None, self._guess_client())
-        if events is None and self._sniffed is not None:
-            events, notes = cast(Fresh, self._sniffed.waiting), self._sniffed.notes
-        self._settled = True
-        self._sniffed = None
+        protocol = verdict.protocol
+        client = self._guess_client() if verdict.client is None else verdict.client
+        if events is None and self._undetermined is not None:
+            events, notes = cast(Fresh, self._undetermined.waiting), self._undetermined.notes
+        if self._undetermined is not None and protocol is None and self._undetermined.recognition.passed_over:
+            self._gave_up = True
+        self._bound = True
+        self._undetermined = None
         self._client = client
         if protocol is None or events is None:
             return
         self.protocol = protocol
         self.conn = self._conn(protocol.name)
         halves = self.flow.halves
-        self.talk = protocol.conversation(
-            self.conn, self.sink, self.options, midstream=not (halves[0].syn or halves[1].syn)
-        )
+        self.conversation = protocol.conversation(self.conn, self.sink, self.options, midstream=not self._opened)
         if self._tls is None:
-            self.talk.bases = (halves[client].base, halves[1 - client].base)
+            self.conversation.bases = (halves[client].base, halves[1 - client].base)
         self._feed(events, notes)
 
     def _feed(self, events: Fresh | Events, notes: Notes) -> None:
-        talk = self.talk
-        assert talk is not None
+        conversation = self.conversation
+        assert conversation is not None
         client = self._client
         for direction in (0, 1):
             side = CLIENT if direction == client else SERVER
             for note in notes[direction]:
-                talk.note_resent(side, note)
+                conversation.note_resent(side, note)
             for event in events[direction]:
-                talk.receive(side, event)
+                conversation.receive(side, event)
 
     def _guess_client(self) -> int:
-        """Who opened the connection; where nothing tells, the lower port is the server's."""
+        """Who opened the connection; where nothing shows it, the lower port is the server's."""
         if self._client is not None:
             return self._client
         if self._tls is not None and self._tls.sni is not None:
@@ -343,23 +329,21 @@ class Session:
             side = SIDES[CLIENT if direction == self._guess_client() else SERVER]
             for conflict in half.conflicts:
                 self.sink.findings.append(
-                    Finding(
+                    finding(
                         self.conn,
                         "retransmission_conflict",
-                        "warning",
-                        side,
                         f"{conflict.differing} bytes were sent again with other values",
-                        conflict.time,
-                        conflict.place,
-                        conflict.offset,
-                        conflict.length,
-                        json.dumps(
-                            {"first": self.sink.where(conflict.first_place), "second": self.sink.where(conflict.place)}
-                        ),
+                        direction=side,
+                        time=conflict.time,
+                        packet_ref=conflict.packet_ref,
+                        offset=conflict.offset,
+                        length=conflict.length,
+                        first=self.sink.where(conflict.first_packet_ref),
+                        second=self.sink.where(conflict.packet_ref),
                     )
                 )
 
-    def _row(self, summary: Summary) -> Connection:
+    def _row(self, summary: ConversationSummary) -> Connection:
         flow = self.flow
         client, server = flow.halves if self._guess_client() == 0 else flow.halves[::-1]
         halves = flow.halves
@@ -402,7 +386,9 @@ class Session:
             framed_bytes=summary.framed_bytes,
             skipped_bytes=summary.skipped_bytes,
             pending_bytes=summary.pending_bytes,
-            place=flow.first_place,
+            packet_ref=flow.first_packet_ref,
+            client_seq=client.base if client.started else None,
+            server_seq=server.base if server.started else None,
         )
 
 
@@ -416,12 +402,6 @@ def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Not
         else:
             plain[direction].append(event)
     return plain, notes
-
-
-@cache
-def _by_port(protocols: tuple[Protocol, ...]) -> dict[int, Protocol]:
-    """Which protocol is the first one to be asked where a server has this port."""
-    return {port: protocol for protocol in reversed(protocols) for port in protocol.ports}
 
 
 def _own(events: Fresh) -> Events:

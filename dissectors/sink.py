@@ -1,13 +1,11 @@
 """Where decoders put rows, and where rows become Arrow record batches.
 
-A decoder appends NamedTuples of `records` to the list of their table. Names that the decoder has not met (a Kafka topic
-id, an Iggy stream number) are written as a token by `unresolved`; whoever learns a name tells it with `name`. Names are
-data: `resolve` puts them in afterwards, wherever in the capture set they were told.
+A decoder appends NamedTuples of `records` to the list of their table. A name that the decoder does not know is written
+as a token, and whoever learns one reports it with `name`: see `late_names`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -18,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dissectors import records
-from dissectors.records import PLACE_MASK, PLACE_SHIFT, Conn
+from dissectors.late_names import LIKELY, Name
+from dissectors.limits import Limits
+from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 
-MARK = "\0"
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
-_TOKEN = re.compile(f"{MARK}([^{MARK}]*){MARK}([^{MARK}]*){MARK}")
-NAMED_COLUMNS = ("topic", "topics", "dialect")  # the columns in which tokens may stand
 _OF_CONNECTION = attrgetter(*(column.name for column in records.CONNECTION_COLUMNS))
 _NOBODY = (None,) * len(records.CONNECTION_COLUMNS)
+_HEX = np.array([b"%02x" % byte for byte in range(256)], "S2")
 _MAX_US = 253_402_300_799_999_999  # 9999-12-31: what datetime, pandas and JSON readers can hold
 
 
@@ -48,17 +46,16 @@ class Suspect(NamedTuple):
     pieces: tuple[tuple[int, int, int], ...]  # stream offset, packet (Place) and time of each segment
 
 
-class Name(NamedTuple):
-    """`key` was called `name` at `time` (ns)."""
-
-    key: str
-    time: int
-    name: str
-
-
-def unresolved(key: str, fallback: str) -> str:
-    """A token for a name not known here: `key` is looked up at the end, `fallback` is shown if nobody told it."""
-    return f"{MARK}{key}{MARK}{fallback}{MARK}"
+def bounded(suspects: Iterable[Suspect], limits: Limits) -> list[Suspect]:
+    """The first ones on the wire, within the limits."""
+    kept: list[Suspect] = []
+    size = 0
+    for suspect in sorted(suspects, key=lambda s: (s.pieces[0][2], s.pieces[0][1], s.offset))[: limits.suspects]:
+        size += len(suspect.unit)
+        if size > limits.suspect_bytes:
+            break
+        kept.append(suspect)
+    return kept
 
 
 class Coded(NamedTuple):
@@ -75,10 +72,29 @@ class Masked(NamedTuple):
     missing: npt.NDArray[np.bool_]
 
 
+def text_column(*parts: Coded | npt.NDArray[np.int64]) -> pa.Array:
+    """Texts joined from parts, row by row: texts by their distinct values, or numbers as decimals."""
+    columns = [
+        pa.array(part.values, pa.string()).take(pa.array(part.codes))
+        if isinstance(part, Coded)
+        else pc.cast(pa.array(part), pa.string())
+        for part in parts
+    ]
+    return pc.binary_join_element_wise(*columns, "")
+
+
+def hex_column(values: npt.NDArray[np.int64]) -> pa.Array:
+    """Unsigned 32-bit numbers as `checksum.shown` has them: 0x and eight digits."""
+    digits = _HEX[values.astype(">u4").view(np.uint8)].view("S8")
+    return pc.binary_join_element_wise("0x", pa.array(digits).cast(pa.string()), "")
+
+
 class Sink:
     """Row lists of the wanted tables. `tables` is what decoders ask before they do work for a table."""
 
-    def __init__(self, tables: Iterable[str], *, full: bool = False, payloads: bool = False) -> None:
+    def __init__(
+        self, tables: Iterable[str], *, full: bool = False, payloads: bool = False, limits: Limits | None = None
+    ) -> None:
         self.tables = frozenset(tables)
         self.full = full
         self.payloads = payloads
@@ -88,23 +104,43 @@ class Sink:
         self.connections: list[records.Connection] = []
         self.findings: list[records.Finding] = []
         self.messages: list[records.Message] = []
-        self.names: list[Name] = []
+        self.names: list[Name] = []  # reported since the last `take_names`, each that says something new
+        self._most_names = (limits or Limits()).names
+        self._latest: dict[str, Name] = {}  # report of each key
         self._ready: dict[str, list[pa.RecordBatch]] = {}
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
         self.files: list[str] = []  # file index -> name, for Place
 
-    def name(self, key: str, time: int, name: str) -> None:
-        """Tell what `key` is called."""
-        self.names.append(_new(Name, (key, time, name)))
+    def name(self, key: str, time: int, name: str, *, likely: bool = False) -> None:
+        """Report what `key` is called: for certain, or likely. The same name again says nothing new, unless earlier."""
+        if likely:
+            key += LIKELY
+        latest = self._latest.get(key)
+        report = Name(key, time, name)
+        if latest is None:
+            if len(self._latest) > self._most_names:
+                return
+        elif latest.name == name and latest.time <= time:
+            self._latest[key] = report
+            return
+        elif latest.name != name:
+            self.names.append(latest)  # so long it was called otherwise
+        self._latest[key] = report
+        self.names.append(report)
 
-    def where(self, place: int) -> dict[str, object]:
+    def take_names(self) -> list[Name]:
+        """What was reported since the last time."""
+        names, self.names = self.names, []
+        return names
+
+    def where(self, packet_ref: int) -> dict[str, object]:
         """A packet, for a finding's evidence."""
-        return {"file": self.files[place >> PLACE_SHIFT], "packet": place & PLACE_MASK}
+        return {"file": self.files[packet_ref >> PACKET_SHIFT], "packet": packet_ref & PACKET_MASK}
 
     def extend(self, table: str, rows: int, /, **columns: Any) -> None:
         """Add rows by column, under the names of the table's fields; what is not named is null.
 
-        A column is an array, Masked, Coded, a list, or one value for all rows.
+        A column is an array (numpy's or Arrow's), Masked, Coded, a list, or one value for all rows.
         """
         have = {"": True, "full": self.full, "payloads": self.payloads}
         arrays: list[pa.Array] = []
@@ -150,8 +186,8 @@ def to_batch(
             continue
         if field.kind == "conn":
             arrays += _connection_columns(values)
-        elif field.kind == "place":
-            arrays += _place_columns(values, files)
+        elif field.kind == "packet_ref":
+            arrays += _packet_ref_columns(values, files)
         elif field.kind == "time":
             arrays.append(_times(values))
         else:
@@ -180,11 +216,13 @@ def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str])
     """The Arrow columns of one field, given as `Sink.extend` has it."""
     if field.kind == "conn":
         return _connections(column.values, pa.array(column.codes))
-    if field.kind == "place":
-        return _place_columns(column, files)
+    if field.kind == "packet_ref":
+        return _packet_ref_columns(column, files)
     if field.kind == "time":
         return [_times(column)]
     type = field.columns[0].type
+    if isinstance(column, pa.Array):
+        return [column]
     if isinstance(column, Coded):
         return [_array(column.values, type).take(pa.array(column.codes))]
     if isinstance(column, Masked):
@@ -205,26 +243,28 @@ def _connection_columns(conns: Sequence[Conn | None]) -> list[pa.Array]:
 def _connections(distinct: Sequence[Conn | None], index: pa.Array) -> list[pa.Array]:
     rows = [_NOBODY if conn is None else _OF_CONNECTION(conn) for conn in distinct]
     return [
-        pa.array(values, column.type).take(index)
+        _array(values, column.type).take(index)
         for values, column in zip(zip(*rows, strict=True), records.CONNECTION_COLUMNS, strict=True)
     ]
 
 
-def _place_columns(places: Sequence[int | None], files: Sequence[str]) -> list[pa.Array]:
-    flat, missing = _integers(places)
-    index = pa.array(flat >> PLACE_SHIFT, mask=missing)
-    return [pa.array(files, pa.string()).take(index), pa.array(flat & PLACE_MASK, mask=missing)]
+def _packet_ref_columns(packet_refs: Sequence[int | None], files: Sequence[str]) -> list[pa.Array]:
+    flat, missing = _integers(packet_refs)
+    index = pa.array(flat >> PACKET_SHIFT, mask=missing)
+    return [_array(files, pa.string()).take(index), pa.array(flat & PACKET_MASK, mask=missing)]
 
 
-def _times(values: Sequence[int | None]) -> pa.Array:
+def _times(values: Sequence[int | None] | Masked) -> pa.Array:
     ns, missing = _integers(values)
     us = ns // 1000
-    missing |= (us < 0) | (us > _MAX_US)
+    missing = missing | (us < 0) | (us > _MAX_US)
     return pa.array(us, mask=missing).cast(pa.timestamp("us", "UTC"))
 
 
-def _integers(values: Sequence[int | None]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _integers(values: Sequence[int | None] | Masked) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Values as int64, 0 where there is none or where it does not fit, and a mask of these."""
+    if isinstance(values, Masked):
+        return values.values, values.missing
     try:
         return np.array(values, np.int64), np.zeros(len(values), bool)
     except (TypeError, OverflowError):
@@ -250,83 +290,3 @@ def _fitting(value: Any, type: pa.DataType) -> Any:
     if isinstance(value, (list, tuple)):
         return [_fitting(v, type.value_type) for v in value]
     return value
-
-
-# --- names -----------------------------------------------------------------------------------------------------------
-
-
-class Names:
-    """Names told anywhere in a capture set."""
-
-    def __init__(self, told: Iterable[Name] = ()) -> None:
-        self._told: dict[str, list[tuple[int, str]]] = {}
-        for name in sorted(set(told), key=lambda n: (n.key, n.time, n.name)):
-            history = self._told.setdefault(name.key, [])
-            if not history or history[-1][1] != name.name:
-                history.append((name.time, name.name))
-
-    def get(self, key: str, time: int) -> str | None:
-        """The name last told at or before `time` (ns), else the first one told after it."""
-        history = self._told.get(key)
-        if not history:
-            return None
-        return next((name for at, name in reversed(history) if at <= time), history[0][1])
-
-    def text(self, text: str, time: int) -> str:
-        """`text` with its tokens replaced."""
-        return _TOKEN.sub(lambda m: self.get(m[1], time) or m[2], text)
-
-
-def has_tokens(batch: pa.RecordBatch) -> bool:
-    """Whether a name in this batch is still a token."""
-    for column in NAMED_COLUMNS:
-        at = batch.schema.get_field_index(column)
-        if at >= 0:
-            values = batch.column(at)
-            flat = values.flatten() if pa.types.is_list(values.type) else values
-            if pc.any(pc.match_substring(flat, MARK)).as_py():
-                return True
-    return False
-
-
-def resolve(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
-    """The batch with every token replaced by the name told for it, or by its fallback."""
-    timed = "time" if "time" in batch.schema.names else "start_time"
-    times = batch.column(timed).cast(pa.int64())
-    for column in NAMED_COLUMNS:
-        at = batch.schema.get_field_index(column)
-        if at < 0:
-            continue
-        field = batch.schema.field(at)
-        batch = batch.set_column(at, field, _resolved(batch.column(at), times, names))
-    return batch
-
-
-def _resolved(column: pa.Array, times: pa.Array, names: Names) -> pa.Array:
-    """The column with its tokens replaced; only the rows that hold one are touched."""
-    if pa.types.is_list(column.type):
-        marked = pc.match_substring(column.flatten(), MARK).fill_null(False)
-        rows = pc.list_parent_indices(column).filter(marked).unique()
-        replace: list[Any] = [
-            _distinct(names.text(text, _ns(time)) for text in texts)
-            for texts, time in zip(column.take(rows).to_pylist(), times.take(rows).to_pylist(), strict=True)
-        ]
-    else:
-        rows = pc.indices_nonzero(pc.match_substring(column, MARK).fill_null(False))
-        replace = [
-            names.text(text, _ns(time))
-            for text, time in zip(column.take(rows).to_pylist(), times.take(rows).to_pylist(), strict=True)
-        ]
-    if not replace:
-        return column
-    index = np.arange(len(column))
-    index[rows.to_numpy()] = len(column) + np.arange(len(replace))
-    return pa.concat_arrays([column, pa.array(replace, column.type)]).take(pa.array(index))
-
-
-def _ns(us: int | None) -> int:
-    return (us or 0) * 1000 + 999
-
-
-def _distinct(texts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(texts))

@@ -1,187 +1,199 @@
-"""The job behind `brokerscope analyze`: captures to records, tables and the page, on Spark."""
+"""The job behind `brokerscope analyze`: captures to records, tables and the page, on Spark or in this process."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, NamedTuple
 
-import pyarrow as pa
-
-from dissectors.capture import expand
-from dissectors.capture.source import STDIN, open_raw
-from dissectors.errors import InputError
 from dissectors.options import Options
-from pipelines import report
-from pipelines.report.load import ABOUT, CASES_FILE, TABLE_FOLDER
-from pipelines.secrets import carries_secrets, secrets_in
-from pipelines.tables.integrity import CASE_DDL, CASE_KEYS, CASES, case_row
+from pipelines import report, storage
+from pipelines.report.load import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.tables import PRINTED, TABLES
+from pipelines.tables.compute import Computed, compute
+from pipelines.tables.integrity import CASES, case_table
+from pipelines.tables.on_duckdb import First, LocalEngine, WrittenTables
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+EngineName = Literal["spark", "local"]
+ENTRIES = (RECORD_FOLDER, TABLE_FOLDER, CASES_FILE, ABOUT, report.PAGE)
+"""What a run leaves in OUT."""
+LOCAL_BYTES = 1 << 30  # of captures, up to which one process is the quicker way to the answer
+PRINTED_ROWS = 12  # of each table
+CSV_ROWS = 100_000  # of each table; Parquet holds all
+_SCRATCH = ".scratch"
 
-    from pipelines.tables.table import Ask, Records, Table
+Stage = Callable[[str], None]
 
-RECORD_FOLDER = "records"
-AT_ONCE = 4  # tables computed at the same time: each is a small job with pauses of its own
-LIGHT = 256 << 20  # bytes of captures up to which a run is short
-BYTES_A_TASK = 256 << 20  # of captures, in one task of the decoding
-WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
-BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
+
+class Choice(NamedTuple):
+    """The engine of a run, and why it is this one."""
+
+    engine: EngineName
+    because: str
+
+
+@dataclass(frozen=True)
+class OnSpark:
+    """How Spark is to be used."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)  # settings
+    store: str | None = None  # path or URL of the folder that gets `records`; None: OUT
+    update: bool = False  # whether records there are brought up to date, or written from nothing
 
 
 @dataclass
-class Outcome:
+class AnalysisOutcome:
     """What a run made."""
 
-    tables: dict[str, pa.Table]
+    tables: dict[str, First]
     page: Path
     files: list[str]
     problems: list[tuple[str, str]] = field(default_factory=list)  # kind of finding, message
     bucket_us: int = 0
+    shared: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """Sets of capture points, the one nearest to the server first -> connections that all of them saw."""
+
+
+def choose(files: Sequence[str], engine: EngineName | None = None, master: str | None = None) -> Choice:
+    """The engine that the user names; else Spark where a session runs or is meant, or where captures are large."""
+    if engine is not None:
+        return Choice(engine, "as asked for")
+    if master is not None:
+        return Choice("spark", f"on {master}")
+    if _session_runs():
+        return Choice("spark", "in the running session")
+    size = sum(Path(file).stat().st_size for file in files if Path(file).is_file())
+    if size > LOCAL_BYTES and find_spec("pyspark") is not None:
+        return Choice("spark", f"captures of more than {LOCAL_BYTES >> 20} MiB; --engine local stays in one process")
+    return Choice("local", f"captures of up to {LOCAL_BYTES >> 20} MiB; --engine spark takes Spark")
+
+
+def _session_runs() -> bool:
+    import sys
+
+    if "pyspark.sql" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
 
 
 def analyze(
-    paths: Sequence[str],
+    files: Sequence[str],
     out: Path,
     options: Options,
+    engine: EngineName,
     *,
     by: Sequence[str] = (),
     bucket_us: int | None = None,
-    master: str | None = None,
-    tell: Callable[[str], None] = lambda stage: None,
-) -> Outcome:
+    on_spark: OnSpark | None = None,
+    stage: Stage = lambda name: None,
+    progress: Callable[[int], None] | None = None,
+) -> AnalysisOutcome:
     """Read captures, write OUT/records, OUT/tables, OUT/forensics.jsonl and OUT/report.html.
 
-    bucket_us: width of a time bucket; None chooses one that fits the captures. Raises InputError where nothing can be
-    read.
+    files: as `capture.expand` gives them. out: an empty folder. bucket_us: width of a time bucket; None chooses one
+    that fits the captures. stage is called with what is being done, progress with the bytes of input read so far in
+    this process. Raises InputError where nothing can be read.
     """
-    from pyspark.storagelevel import StorageLevel
+    if engine == "spark":
+        problems, computed = _on_spark(files, out, options, by, bucket_us, on_spark or OnSpark(), stage)
+    else:
+        problems, computed = _in_process(files, out, options, by, bucket_us, stage, progress)
+    stage("writing the report")
+    printed: dict[str, First] = {}
+    with WrittenTables(out / TABLE_FOLDER) as tables:
+        for name in TABLES:
+            first = tables.first(name, CSV_ROWS)
+            _write_csv(first, out / TABLE_FOLDER / f"{name}.csv")
+            if name in PRINTED:
+                printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
+    _describe(out, files, problems, by, computed, engine)
+    page = report.write(out)
+    return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
 
-    from pipelines import decode, forensics, session
-    from pipelines.tables import TABLES, Ask
 
-    files = expand(paths)
-    tell("starting Spark")
-    spark = session.start(master, light=_size(files) <= LIGHT)
-    tell("decoding")
-    wanted = {"site": options.site, "limits": json.dumps(asdict(options.limits))}
-    packets = spark.read.format("pcap").options(**wanted).load(files)
-    secrets = tls_secrets(spark, files, options)
-    options = replace(options, keylog=None)  # executors get what is in it, not its path
-    made = decode.decode(packets, options, _partitions(spark, files), secrets).persist(StorageLevel.DISK_ONLY)
-    try:
-        told = decode.names(made)
-        tell("writing records")
-        records = _each(
-            {name: partial(_write, decode.table(made, name, options, told), out, name) for name in options.tables}
-        )
-    finally:
-        made.unpersist()
-    problems = _problems(records["findings"])
-    if len([kind for kind, _ in problems if kind == "unreadable_file"]) == len(files):
-        raise InputError("; ".join(message for _, message in problems))
-    tell("looking into bad checksums")
-    cases = forensics.cases(spark, files, options, secrets, records)
+Problems = list[tuple[str, str]]
+
+
+def _on_spark(
+    files: Sequence[str],
+    out: Path,
+    options: Options,
+    by: Sequence[str],
+    bucket_us: int | None,
+    wanted: OnSpark,
+    stage: Stage,
+) -> tuple[Problems, Computed]:
+    from pipelines import forensics, spark_job
+    from pipelines.tables.on_spark import SparkEngine
+    from pipelines.update import update_records
+
+    stage("starting Spark")
+    spark = spark_job.start(files, wanted.master, wanted.conf)
+    stage("decoding")
+    store = wanted.store or str(out)
+    decode_to_records = update_records if wanted.update else spark_job.decode_to_records
+    decoded = decode_to_records(spark, files, store, options)
+    local = storage.local_path(store)
+    if local is not None and local != out:
+        (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
+    stage("looking into bad checksums")
+    cases = forensics.cases(spark, decoded.files, decoded.options, decoded.secrets, decoded.records)
+    _write_cases(cases, out)
+    stage("computing tables")
+    with SparkEngine(spark, decoded.records) as engine:
+        engine.add(CASES, case_table(cases))
+        return decoded.problems, compute(engine, out / TABLE_FOLDER, by, bucket_us)
+
+
+def _in_process(
+    files: Sequence[str],
+    out: Path,
+    options: Options,
+    by: Sequence[str],
+    bucket_us: int | None,
+    stage: Stage,
+    progress: Callable[[int], None] | None,
+) -> tuple[Problems, Computed]:
+    import shutil
+
+    from pipelines import local_job
+
+    stage("decoding")
+    decoded = local_job.decode_to_records(files, out / RECORD_FOLDER, options, progress)
+    scratch = out / _SCRATCH
+    with LocalEngine(out / RECORD_FOLDER, options.tables, scratch) as engine:
+        stage("looking into bad checksums")
+        cases = local_job.cases(engine, decoded, options)
+        _write_cases(cases, out)
+        stage("computing tables")
+        engine.add(CASES, case_table(cases))
+        computed = compute(engine, out / TABLE_FOLDER, by, bucket_us)
+    shutil.rmtree(scratch, ignore_errors=True)
+    return decoded.problems, computed
+
+
+def _write_cases(cases: Sequence[dict[str, Any]], out: Path) -> None:
     (out / CASES_FILE).write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
-    records[CASES] = _case_rows(spark, cases)
-    tell("computing tables")
-    ask = Ask(tuple(by), bucket_us or choose_bucket(records["exchanges"]))
-    tables = _each({name: partial(_compute, table, records, ask) for name, table in TABLES.items()})
-    for name, rows in tables.items():
-        _save(rows, out / TABLE_FOLDER / name)
-    tell("writing the report")
-    _describe(out, files, problems, ask.by, ask.bucket_us)
-    return Outcome(tables, report.write(out), files, problems, ask.bucket_us)
 
 
-def choose_bucket(exchanges: DataFrame) -> int:
-    """Width in µs of time buckets, so that those with anything in them are at most BUCKETS."""
-    from pyspark.sql import functions as F
-
-    counts = [F.count_distinct(F.floor(F.unix_micros("time") / width)) for width in WIDTHS_US]
-    for width, count in zip(WIDTHS_US, exchanges.agg(*counts).first() or (), strict=True):
-        if count <= BUCKETS:
-            return width
-    return WIDTHS_US[-1]
-
-
-def tls_secrets(spark: SparkSession, files: Sequence[str], options: Options) -> list[bytes]:
-    """Key logs: the one that the user names, and those that pcapng files carry (anywhere in them, so all are read)."""
-    told = []
-    if options.keylog is not None:
-        with open_raw(options.keylog) as file:
-            told.append(file.read())
-    carriers = [path for path in files if path != STDIN and carries_secrets(path)]
-    if carriers:
-        found = spark.sparkContext.parallelize(carriers, len(carriers)).flatMap(secrets_in)
-        told += sorted(set(found.collect()))
-    return told
-
-
-def _partitions(spark: SparkSession, files: Sequence[str]) -> int:
-    """Tasks for the decoding: as many as the session shuffles with, more where there is much to decode."""
-    return max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), math.ceil(_size(files) / BYTES_A_TASK))
-
-
-def _size(files: Sequence[str]) -> int:
-    """Bytes of the local ones."""
-    return sum(Path(file).stat().st_size for file in files if Path(file).is_file())
-
-
-def _each(jobs: dict[str, Callable[[], Any]]) -> dict[str, Any]:
-    """Run jobs side by side; the first failure is raised."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        running = {name: pool.submit(job) for name, job in jobs.items()}
-        return {name: future.result() for name, future in running.items()}
-
-
-def _write(table: DataFrame, out: Path, name: str) -> DataFrame:
-    """Write records of one table, and read them back."""
-    folder = str(out / RECORD_FOLDER / name)
-    table.write.mode("overwrite").parquet(folder)
-    return table.sparkSession.read.schema(table.schema).parquet(folder)
-
-
-def _compute(table: Table, records: Records, ask: Ask) -> pa.Table:
-    return table.build(records, ask).toArrow()
-
-
-def _save(table: pa.Table, path: Path) -> None:
-    """An aggregate table as Parquet and CSV; sketches are for Parquet only."""
-    import pyarrow.parquet as pq
-
+def _write_csv(first: First, path: Path) -> None:
     from pipelines.formats.csv import CsvWriter
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path.with_suffix(".parquet"), compression="zstd")
-    flat = table.drop_columns([name for name in table.column_names if name.endswith("_sketch")])
-    with path.with_suffix(".csv").open("wb") as stream:
-        writer = CsvWriter(flat.schema, stream)
-        for batch in flat.to_batches():
+    with path.open("wb") as stream:
+        writer = CsvWriter(first.rows.schema, stream)
+        for batch in first.rows.to_batches():
             writer.write(batch)
         writer.close()
 
 
-def _problems(findings: DataFrame) -> list[tuple[str, str]]:
-    """Files that were not read whole."""
-    rows = findings.where("kind in ('unreadable_file', 'truncated_file')").select("kind", "message").collect()
-    return sorted((row["kind"], row["message"]) for row in rows)
-
-
-def _case_rows(spark: SparkSession, cases: Sequence[dict[str, Any]]) -> DataFrame:
-    """The cases as a table; of a batch with several bad checksums the first."""
-    rows = {tuple(case[key] for key in CASE_KEYS): case_row(case) for case in reversed(cases)}
-    return spark.createDataFrame(list(rows.values()), CASE_DDL)
-
-
 def _describe(
-    out: Path, files: Sequence[str], problems: Sequence[tuple[str, str]], by: Sequence[str], bucket_us: int
+    out: Path, files: Sequence[str], problems: Problems, by: Sequence[str], computed: Computed, engine: EngineName
 ) -> None:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -191,9 +203,11 @@ def _describe(
         ours = ""
     about = {
         "version": ours,
+        "engine": engine,
         "files": list(files),
         "problems": [message for _, message in problems],
         "by": list(by),
-        "bucket_us": bucket_us,
+        "bucket_us": computed.bucket_us,
+        "shared": [{"sites": list(sites), "connections": count} for sites, count in computed.shared.items()],
     }
     (out / ABOUT).write_text(json.dumps(about, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

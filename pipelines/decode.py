@@ -1,140 +1,202 @@
-"""Captures to records on Spark, by the very engine that the local path runs.
+"""Captures to records on Spark: what the tasks do.
 
-    packets --shuffle by (site, flow)--> sorted by time --mapInArrow: engine--> (table, record batch) --> one table each
+    work ─ cut ─► blocks ─ shuffled ─► parts ─ decode ─► record files
+                                                 └────► rows whose names are not known yet, and names ─ resolve ─┘
 
-All packets of a connection meet in one partition, in time order, however many files they came from; a partition runs
-many connections through one engine in a single pass, so memory stays flat however large a connection is. What comes out
-is one row per finished record batch, in Arrow's own bytes; `names` is one more table among them: what topic ids and the
-like are called, told on any connection, put in when the tables are taken apart.
+All packets of a connection meet in one part, in time order, however many files they came from; a part runs many
+connections through one engine in a single pass, so memory stays flat however large a connection is. It is the very
+engine of the local path. The task that decodes a record writes it. Only rows with a name that their connection does
+not know (a Kafka topic id, an Iggy stream number) wait in files of their own until all names are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+import secrets as random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from dissectors import records
+from dissectors import engine
+from dissectors.findings import finding
+from dissectors.late_names import Names, open_keys, open_rows, resolve
 from dissectors.options import Options
-from dissectors.sink import Name, Names, has_tokens, resolve, to_batch
+from dissectors.sink import to_batch
+from pipelines import names, storage
+from pipelines.blocks import Arrival, Row, Sharing, Work, cut, from_arrow, survey, to_arrow
+from pipelines.record_files import RecordWriter, Written
+from pipelines.tasks import Batches, Task, each, given, made
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from dissectors.capture.block import PacketBlock
-
-NAMES = "names"
-MADE = pa.schema([("table", pa.string()), ("batch", pa.binary())])
-_DDL = "table string, batch binary"
-_NAME_SCHEMA = pa.schema([("key", pa.string()), ("time", pa.int64()), ("name", pa.string())])
-_ROWS = 10_000  # of a record batch handed back to Spark
-
-Batches = Iterator[pa.RecordBatch]
+RECORDS, OPEN, NAMES = "records", "open", "names"  # folders of a run's staging folder
 
 
-def decode(
-    packets: DataFrame, options: Options, partitions: int | None = None, secrets: Sequence[bytes] = ()
-) -> DataFrame:
-    """Packets, as the data source gives them, to rows (table, batch). secrets: TLS key logs."""
-    keys = ("site", "flow")
-    shuffled = packets.repartition(partitions, *keys) if partitions else packets.repartition(*keys)
-    return in_order(shuffled).mapInArrow(_decoder(options, tuple(secrets)), _DDL)
+@dataclass(frozen=True)
+class Job:
+    """What every task of a run is given."""
+
+    staging: str  # folder that tasks write to
+    options: Options
+    files: tuple[str, ...]
+    sharing: Sharing
+    secrets: tuple[bytes, ...] = ()  # TLS key logs that the user gave
+    reports: bool = False  # whether every file is reported, or only those with problems
 
 
-def in_order(packets: DataFrame) -> DataFrame:
-    """Packets as an engine wants them: within a partition, site by site, in time order."""
-    return packets.sortWithinPartitions("site", "order_ns", "file_order", "packet")
+@dataclass
+class DecodingPart:
+    """What the decoding of one part left."""
+
+    records: list[Written] = field(default_factory=list)  # below staging/records
+    open: list[Written] = field(default_factory=list)  # below staging/open: names in them are not known yet
+    names: list[str] = field(default_factory=list)  # below staging/names
+    changes: int = 0  # rows in these
+    problems: list[tuple[str, str]] = field(default_factory=list)  # kind of finding, message
 
 
-def blocks(
-    batches: Batches, files: list[str], problems: list[records.Finding] | None = None
-) -> Iterator[tuple[str, PacketBlock]]:
-    """(site, packets) of a partition. `files` grows by the names that its packets come from, `problems` by notes."""
-    from dissectors.capture.arrow import from_arrow
-
-    for batch in batches:
-        notes = batch.column("note")
-        if notes.null_count < len(notes):
-            if problems is not None:
-                problems.extend(_problem(text) for text in notes.drop_null().to_pylist())
-            batch = batch.filter(pc.is_null(notes))
-        for site, part in _by_site(batch):
-            yield site, from_arrow(part, files)
+_WITHOUT_DATA = attrgetter("part", "site", "kind", "first")
+Decoding = Callable[[Iterable[Row], Job], Any]  # what is made of the packets of a part
 
 
-def names(made: DataFrame) -> list[Name]:
-    """Every name told in the captures."""
-    told: list[Name] = []
-    for row in made.where(made["table"] == NAMES).toLocalIterator():
-        batch = pa.ipc.read_record_batch(pa.py_buffer(row["batch"]), _NAME_SCHEMA)
-        told += (Name(*values) for values in zip(*(c.to_pylist() for c in batch.columns), strict=True))
-    return told
+def surveyor(options: Options, split_bytes: int) -> Task:
+    """Tasks that find where large files may be split: path -> Survey."""
+    return each(lambda path: survey(path, split_bytes, options.limits))
 
 
-def table(made: DataFrame, name: str, options: Options, told: list[Name]) -> DataFrame:
-    """One table of records, names put in."""
-    from pyspark.sql.pandas.types import from_arrow_schema
+def cutter(job: Job) -> Task:
+    """Tasks that cut captures by connection: Work -> rows of `blocks`."""
 
-    schema = records.schema(name, full=options.full, payloads=options.payloads)
-    rows = made.where(made["table"] == name).select("batch")
-    return rows.mapInArrow(_unwrapper(schema, told), from_arrow_schema(schema))
-
-
-def _decoder(options: Options, secrets: Sequence[bytes]) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
-        from dissectors import engine
-
-        files: list[str] = []
-        problems: list[records.Finding] = []
-        running, made = engine.decode(blocks(batches, files, problems), options, files)
-        for secret in secrets:
-            running.keylog.add(secret)
-        for name, batch in made:
-            yield _wrapped(name, batch)
-        if problems and "findings" in options.tables:
-            yield _wrapped("findings", to_batch("findings", problems, []))
-        if running.sink.names:
-            columns = zip(*dict.fromkeys(running.sink.names), strict=True)
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, _NAME_SCHEMA, strict=True)]
-            yield _wrapped(NAMES, pa.RecordBatch.from_arrays(arrays, schema=_NAME_SCHEMA))
+        for work in given(batches):
+            yield from to_arrow(cut(work, job.sharing, job.options.limits, reports=job.reports))
 
     return run
 
 
-def _unwrapper(schema: pa.Schema, told: list[Name]) -> Callable[[Batches], Batches]:
+def decoder(job: Job, function: Decoding) -> Task:
+    """Tasks that decode a part: rows of `blocks` -> [what the function gives]."""
+    return lambda batches: made([[function(from_arrow(batches), job)]])
+
+
+def single(job: Job, function: Decoding) -> Task:
+    """One task that does both, for captures that it can hold: Work -> what the function gives for each part."""
+
+    def run(work: Work) -> list[Any]:
+        rows = sorted(cut(work, job.sharing, job.options.limits, reports=job.reports), key=_WITHOUT_DATA)
+        return [function(some, job) for _, some in groupby(rows, key=attrgetter("part"))]
+
+    return each(run)
+
+
+def reducer(staging: str, paths: Sequence[str]) -> Task:
+    """Tasks that bring the names of all parts together: bucket -> file below staging/names."""
+
+    def reduce(bucket: int) -> str:
+        path = storage.join(staging, NAMES, f"reduced-{random.token_hex(8)}.parquet")
+        names.save(names.load(paths, bucket=bucket), path)
+        return path
+
+    return each(reduce)
+
+
+def reader() -> Task:
+    """Tasks that read records where Spark itself cannot: URL of a file -> its rows."""
+
     def run(batches: Batches) -> Batches:
-        known = Names(told)
-        for batch in batches:
-            for value in batch.column(0):
-                made = pa.ipc.read_record_batch(value.as_buffer(), schema)
-                if has_tokens(made):
-                    made = resolve(made, known)
-                for start in range(0, made.num_rows, _ROWS):
-                    yield made.slice(start, _ROWS)
+        for url in given(batches):
+            yield from _parquet(url)
 
     return run
 
 
-def _by_site(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Runs of one site; packets come sorted by it."""
-    if not batch.num_rows:
-        return
-    runs = pc.run_end_encode(batch.column("site"))
-    start = 0
-    for end, site in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
-        yield site, batch.slice(start, end - start)
-        start = end
+@dataclass(frozen=True)
+class Waiting:
+    """A file of rows in which names are not known yet."""
+
+    table: str
+    url: str
 
 
-def _problem(note: str) -> records.Finding:
-    """A file that could not be read whole, told as the local engine tells it."""
-    kind, _, message = note.partition(": ")
-    severity = "error" if kind == "unreadable_file" else "warning"
-    return records.Finding(None, kind, severity, message=message)
+def resolver(staging: str, paths: Sequence[str], options: Options, only: frozenset[str] | None = None) -> Task:
+    """Tasks that put names into records: Waiting -> list of Written.
+
+    paths: files of names. only: keys; None is made of a file in which none of them stands.
+    """
+
+    def put_in(file: Waiting) -> list[Written] | None:
+        writer = RecordWriter(storage.join(staging, RECORDS), f"part-{random.token_hex(8)}")
+        concerned = only is None
+        for batch in _parquet(file.url):
+            keys = open_keys(batch)
+            concerned = concerned or not keys.isdisjoint(only or ())
+            known = names.load(paths, keys=pa.array(sorted(keys), pa.string()), wait_ns=options.limits.name_wait_ns)
+            writer.write(file.table, resolve(batch, known))
+        written = writer.close()
+        return written if concerned else None
+
+    return each(put_in)
 
 
-def _wrapped(name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-    data = batch.serialize().to_pybytes()
-    return pa.RecordBatch.from_arrays([pa.array([name]), pa.array([data], pa.binary())], schema=MADE)
+class Output:
+    """Where a task puts what it decodes."""
+
+    def __init__(self, staging: str) -> None:
+        self._staging = staging
+        self._name = f"part-{random.token_hex(8)}"  # a task that is tried again writes other files
+        self._finished = RecordWriter(storage.join(staging, RECORDS), self._name)
+        self._waiting = RecordWriter(storage.join(staging, OPEN), self._name)
+        self._names = Names()
+
+    def take(self, running: engine.Engine, batches: engine.Batches) -> None:
+        """Write what an engine makes, and remember the names that it reports."""
+        for table, batch in batches:
+            self._names.update(running.sink.take_names())
+            unknown = open_rows(batch)
+            if pc.any(unknown).as_py():
+                self._waiting.write(table, batch.filter(unknown))
+                batch = batch.filter(pc.invert(unknown))
+            self._finished.write(table, batch)
+        self._names.update(running.sink.take_names())
+
+    def report(self, problems: Sequence[tuple[str, str]]) -> None:
+        """Write findings about files."""
+        if problems:
+            self._finished.write("findings", to_batch("findings", [finding(None, *one) for one in problems], []))
+
+    def close(self) -> DecodingPart:
+        """What was written."""
+        part = DecodingPart(self._finished.close(), self._waiting.close())
+        if self._names:
+            part.names.append(f"{self._name}.parquet")
+            part.changes = names.save(self._names, storage.join(self._staging, NAMES, part.names[0]))
+        return part
+
+
+def decode_part(rows: Iterable[Row], job: Job) -> DecodingPart:
+    """Decode the packets of a part and write its records."""
+    output = Output(job.staging)
+    arrival, running, batches = decode_rows(rows, job)
+    output.take(running, batches)
+    if "findings" in job.options.tables:
+        output.report(arrival.problems)
+    part = output.close()
+    part.problems = arrival.problems
+    return part
+
+
+def decode_rows(rows: Iterable[Row], job: Job) -> tuple[Arrival, engine.Engine, engine.Batches]:
+    """The packets of a part on their way through an engine, and the record batches that come of them."""
+    arrival = Arrival(rows, job.sharing, lambda secret: running.keylog.add(secret))
+    running, batches = engine.decode(arrival.blocks(), job.options, list(job.files))
+    for secret in job.secrets:
+        running.keylog.add(secret)
+    return arrival, running, batches
+
+
+def _parquet(path: str) -> Batches:
+    with storage.open_file(path) as stream:
+        yield from pq.ParquetFile(stream).iter_batches()

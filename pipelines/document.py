@@ -1,4 +1,4 @@
-"""Writes docs/records.md and docs/tables.md from where columns are defined: `python -m pipelines.document docs`."""
+"""Writes the generated pages of docs/: `python -m pipelines.document docs`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dissectors import records
+from dissectors.findings import KINDS
 from pipelines.tables import BY, TABLES
 
 _NAMES = {
@@ -27,16 +28,33 @@ _RECORDS = """# Records
 
 What `brokerscope dissect` and `dissectors.dissect()` give, and what `analyze` writes to OUT/records. Durations are
 nanoseconds from the capture's own clock, sizes are bytes, packet numbers count from 1 within their file as in
-Wireshark, and a column is null where nothing was told. In JSON, 64-bit integers are plain numbers, 128-bit ids are
-decimal text, bytes are base64, and columns that hold JSON stand as what they hold.
+Wireshark, and a column is null where its value is not known. In JSON, 64-bit integers are plain numbers, 128-bit ids
+are decimal text, bytes are base64, and columns that hold JSON stand as what they hold.
 """
 
 _TABLES = """# Tables
 
-What `brokerscope analyze` computes from the records on Spark: OUT/tables/<name>.parquet and .csv. Sketch columns are in
-Parquet only. `topic` is Kafka's name; Pulsar's full name without -partition-N; Iggy's stream/topic.
+What `brokerscope analyze` computes from the records, in its own process (`--engine local`) or on Spark (`--engine
+spark`); both run the same queries and give the same rows. OUT/tables/<name>.parquet holds all rows: a file, or from
+Spark a folder of files. OUT/tables/<name>.csv holds the first 100,000, in the order that the table's text names. Sketch
+columns are in Spark's Parquet only. `topic` is Kafka's name; Pulsar's full name without -partition-N; Iggy's
+stream/topic.
+
+Where several capture points (`site`) saw the same connection, every table but `hops` counts each exchange, batch, error
+and finding once, as the point nearest to the server saw it: the one at which answers took least time. What only one
+point saw counts too. The records keep what each point saw. The same connection has the same addresses and ports and
+overlapping sequence numbers; or, where an address was translated on the way, the same first sequence number in both
+directions.
+
+Sums that no 64-bit number holds stand at its largest value.
 
 Time buckets have the width that `--bucket` says; otherwise one that leaves at most 120 buckets with anything in them.
+"""
+
+_FINDINGS = """# Findings
+
+Every kind of finding, as the column `kind` of the records `findings` has it. Severity is error where something is
+broken or lost, warning where it costs something or will break, info where it is good to know.
 """
 
 _BY = """## Keys of `--by`
@@ -68,6 +86,12 @@ def tables_page() -> str:
     return "\n".join(parts)
 
 
+def findings_page() -> str:
+    """docs/findings.md."""
+    rows = [(f"`{name}`", kind.severity, kind.meaning, kind.advice) for name, kind in sorted(KINDS.items())]
+    return "\n".join([_HEAD, _FINDINGS, _table(("Kind", "Severity", "What was seen", "What to do"), rows)])
+
+
 def _columns(columns: Iterable[tuple[str, str, str]]) -> str:
     return _table(("Column", "Unit", "Meaning"), [(f"`{name}`", unit, doc) for name, doc, unit in columns])
 
@@ -77,7 +101,11 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
 
-PAGES: dict[str, Callable[[], str]] = {"records.md": records_page, "tables.md": tables_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "records.md": records_page,
+    "tables.md": tables_page,
+    "findings.md": findings_page,
+}
 
 
 def main(folder: str = "docs") -> None:

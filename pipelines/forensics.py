@@ -11,13 +11,11 @@ Every step is a Spark job; what comes to the driver is bounded by `LISTED` rows 
 
 from __future__ import annotations
 
-import json
-import pickle
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+import numpy as np
 
 from dissectors.capture.files import site_of
 from dissectors.forensics import Case, report
@@ -26,16 +24,19 @@ from dissectors.forensics.investigation import paired
 from dissectors.forensics.packets import Carriers, Wanted, gather_file, joined
 from dissectors.forensics.related import ANSWERED, IDENTITIES, REACTION, RELATED, SIGHTING, Relations, Surroundings
 from dissectors.options import Options
-from dissectors.records import PLACE_MASK, PLACE_SHIFT
-from dissectors.sink import Suspect
-from pipelines import decode
+from dissectors.sink import Suspect, bounded
+from pipelines import blocks, decode, spark_job
+from pipelines.blocks import key_of
 from pipelines.tables.integrity import LISTED
 from pipelines.tables.table import Records
+from pipelines.tasks import collect, each, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Row = dict[str, Any]
+_ENDS = ("client_ip", "client_port", "server_ip", "server_port")
+_ITEMS = 8  # that a task looks into
 
 
 def cases(
@@ -100,66 +101,21 @@ def _suspects(
     spark: SparkSession, files: Sequence[str], options: Options, secrets: Sequence[bytes], bad: Sequence[Row]
 ) -> list[Suspect]:
     """What the bad rows were made from: their connections, decoded once more."""
-    from pyspark.sql import functions as F
-
     sites = {row["site"] for row in bad}
-    paths = [path for path in files if site_of(path, options.site) in sites]
-    given = {"site": options.site, "limits": json.dumps(asdict(options.limits))}
-    packets = spark.read.format("pcap").options(**given).load(paths)
-    known = spark.createDataFrame(sorted({(row["site"], _flow(row)) for row in bad}), "site string, flow string")
-    concerned = packets.join(F.broadcast(known), ["site", "flow"], "left_semi").select(*packets.columns)
-    shuffled = decode.in_order(concerned.repartition("site", "flow"))
-    index = {path: number for number, path in enumerate(files)}
-    out: list[Suspect] = []
-    for told in shuffled.mapInArrow(_decoder(options, tuple(secrets)), "suspects binary").toLocalIterator():
-        names, found = pickle.loads(told["suspects"])
-        out += [_placed(suspect, [index[name] for name in names]) for suspect in found]
-    return _bounded(sorted(out, key=lambda s: (s.pieces[0][2], s.pieces[0][1], s.offset)), options)
+    chosen = [i for i, path in enumerate(files) if site_of(path, options.site) in sites]
+    only = np.unique(np.array([key_of(*(row[name] for name in _ENDS)) for row in bad], np.uint64))
+    wanted = replace(options, tables=("batches", "findings"))
+    job, works = spark_job.plan(spark, files, wanted, "", secrets, chosen=chosen, only=only)
+    found = [suspect for some in spark_job.decoded(spark, job, works, _decode) for suspect in some]
+    return bounded(found, options.limits)
 
 
-def _decoder(options: Options, secrets: Sequence[bytes]) -> Callable[[decode.Batches], decode.Batches]:
-    options = replace(options, tables=("batches", "findings"))
-
-    def run(batches: decode.Batches) -> decode.Batches:
-        from dissectors import engine
-
-        files: list[str] = []
-        running, made = engine.decode(decode.blocks(batches, files), options, files)
-        running.sink.suspects = []
-        for secret in secrets:
-            running.keylog.add(secret)
-        for _ in made:
-            pass  # the rows are there already
-        told = pickle.dumps((files, running.sink.suspects))
-        yield pa.RecordBatch.from_arrays([pa.array([told], pa.binary())], names=["suspects"])
-
-    return run
-
-
-def _flow(row: Row) -> str:
-    """As the data source names it: both ends, the lesser first."""
-    ends = (f"{row['client_ip']} {row['client_port']}", f"{row['server_ip']} {row['server_port']}")
-    return "-".join(sorted(ends))
-
-
-def _placed(suspect: Suspect, files: Sequence[int]) -> Suspect:
-    """With places that count the files of the whole set."""
-    pieces = tuple(
-        (offset, files[place >> PLACE_SHIFT] << PLACE_SHIFT | place & PLACE_MASK, time)
-        for offset, place, time in suspect.pieces
-    )
-    return suspect._replace(pieces=pieces)
-
-
-def _bounded(suspects: Sequence[Suspect], options: Options) -> list[Suspect]:
-    """The first ones, within the limits."""
-    kept, size = [], 0
-    for suspect in suspects[: options.limits.suspects]:
-        size += len(suspect.unit)
-        if size > options.limits.suspect_bytes:
-            break
-        kept.append(suspect)
-    return kept
+def _decode(rows: Iterable[blocks.Row], job: decode.Job) -> list[Suspect]:
+    _, running, batches = decode.decode_rows(rows, job)
+    running.sink.suspects = []
+    for _ in batches:
+        pass  # the rows are there already
+    return running.sink.suspects
 
 
 # --- the packets, and the cases --------------------------------------------------------------------------------------
@@ -171,10 +127,10 @@ def _gather(spark: SparkSession, files: Sequence[str], options: Options, wanted:
     concerned = {one.suspect.conn.site for one in wanted}
     named = {witness.file for one in wanted for witness in one.witnesses}
     paths = [(n, p) for n, p in enumerate(files) if p in named or site_of(p, options.site) in concerned]
-    shared = spark.sparkContext.broadcast(pickle.dumps(list(wanted)))
+    searched = list(wanted)
 
     def search(path: tuple[int, str]) -> list[Carriers]:
-        return gather_file(*path, pickle.loads(shared.value), plain)
+        return gather_file(*path, searched, plain)
 
     return joined(_spread(spark, paths, search), wanted) if wanted else []
 
@@ -192,11 +148,7 @@ def _examiner(files: Sequence[str]) -> Callable[[tuple[Row, Suspect | None, Carr
 
 
 def _spread(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """The function's results, in order; as many tasks as the session has cores, or items."""
-    context = spark.sparkContext
-    tasks = max(1, min(len(items), 4 * context.defaultParallelism))
-
-    def run(part: Iterable[Any]) -> Iterable[Any]:
-        return (function(item) for item in part)
-
-    return list(context.parallelize(items, tasks).mapPartitions(run).collect())
+    """The function's results, in order."""
+    groups = [list(items[i : i + _ITEMS]) for i in range(0, len(items), _ITEMS)]
+    results = collect(spread(spark, groups, each(lambda group: [function(item) for item in group])))
+    return [result for some in results for result in some]

@@ -88,8 +88,8 @@ def _version(binary: Path) -> int:
         done = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    told = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    return int(told[1]) if told and done.returncode == 0 else 0
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    return int(found[1]) if found and done.returncode == 0 else 0
 
 
 def _shim(binary: Path, version: int) -> Path:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dissectors.errors import BrokerscopeError
 from pipelines import java
 
 if TYPE_CHECKING:
@@ -20,65 +22,117 @@ if TYPE_CHECKING:
 LOCAL = "local[*]"
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
+# Its code cache is 48 MiB by default: the queries of all tables fill that, and then the rest is interpreted.
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # what pyarrow, pandas and duckdb read back unchanged
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.unix.domain.socket.enabled": "true",  # 10 to 20 % more through the Python boundary
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # small tables: few tasks
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
-    "spark.shuffle.compress": "true",
+    "spark.driver.memory": "2g",
 }
+"""Ours, where the user has not said otherwise."""
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_MASTER = "spark.master"
 
 
-def start(master: str | None = None, *, light: bool = False) -> SparkSession:
+def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, str] | None = None) -> SparkSession:
     """The running session, else a new one.
 
-    master: any Spark master; local[*] by default. light: the work is small, so do not spend more on compiling than it
-    would save: the JVM stays with its quick compiler, which halves the time of a short local run.
+    master: any Spark master, or sc://… for Spark Connect; what spark-submit or spark-defaults.conf say, else local[*],
+    by default. light: the work is small, so do not spend more on compiling than it would save: the JVM stays with its
+    quick compiler, which halves the time of a short local run. conf: settings that the user asks for; those of a
+    running session stay as they are otherwise. Raises BrokerscopeError for a setting that cannot be changed any more.
     """
     from pyspark.sql import SparkSession
 
+    conf = dict(conf or {})
+    remote = os.environ.get("SPARK_REMOTE") if master is None else master
+    if remote is not None and remote.startswith("sc://"):
+        return _changed(SparkSession.builder.remote(remote).getOrCreate(), conf)
     running = SparkSession.getActiveSession()
     if running is not None:
-        return running
-    machine = java.find()
-    os.environ["JAVA_HOME"] = str(machine.home)
+        return _changed(running, conf)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the Java process already
+    given = (_submitted() if submitted else _defaults()) | conf
+    master = master or given.get(_MASTER, LOCAL)
+    if not submitted:
+        os.environ["JAVA_HOME"] = str(java.find().home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if _is_local(master):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a machine's name need not resolve
     scratch = tempfile.mkdtemp(prefix="brokerscope-spark-")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    builder = SparkSession.builder.appName("brokerscope").master(master or LOCAL)
-    for key, value in {**SETTINGS, **_places(scratch), **_launch(light and _is_local(master))}.items():
+    ours = SETTINGS | _scratch(scratch) | (_local(light) if _is_local(master) else {})
+    wanted = {key: value for key, value in ours.items() if key not in given} | conf
+    logging = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -Dderby.system.home={tempfile.gettempdir()}"
+    wanted[_JAVA_OPTIONS] = " ".join(filter(None, (ours.get(_JAVA_OPTIONS), logging, given.get(_JAVA_OPTIONS))))
+    builder = SparkSession.builder.appName("brokerscope").master(master)
+    for key, value in wanted.items():
         builder = builder.config(key, value)
-    if _is_local(master):
-        builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     with _stderr_to(Path(scratch, "spark.log")):
         return builder.getOrCreate()
 
 
-def _is_local(master: str | None) -> bool:
-    return (master or LOCAL).startswith("local")
+def is_local(spark: SparkSession) -> bool:
+    """Whether the tasks of a session run on this machine."""
+    return _is_local(str(spark.conf.get(_MASTER, None) or ""))
 
 
-def _places(scratch: str) -> dict[str, str]:
+def _is_local(master: str) -> bool:
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def _changed(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """A running session with settings that the user asks for."""
+    for key, value in conf.items():
+        try:
+            running.conf.set(key, value)
+        except Exception as error:  # Connect and the JVM have different ones
+            raise BrokerscopeError(f"--conf {key}: cannot be changed in a running session") from error
+    return running
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was given, spark-defaults.conf with it."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def _defaults() -> dict[str, str]:
+    """What spark-defaults.conf says, where there is one: Java's property file, a setting a line."""
+    home = os.environ.get("SPARK_CONF_DIR") or os.path.join(os.environ.get("SPARK_HOME", ""), "conf")  # noqa: PTH118
+    try:
+        text = Path(home, "spark-defaults.conf").read_text(encoding="utf-8")
+    except OSError:
+        return {}
+    lines = (re.fullmatch(r"\s*(spark\.[^\s=:]+)[\s=:]+(.*?)\s*", line) for line in text.splitlines())
+    return {line[1]: line[2] for line in lines if line}
+
+
+def _scratch(folder: str) -> dict[str, str]:
     """Everything that Spark would put into the current folder goes to a temporary one."""
     return {
-        "spark.sql.warehouse.dir": str(Path(scratch, "warehouse")),
-        "spark.local.dir": scratch,
+        "spark.sql.warehouse.dir": str(Path(folder, "warehouse")),
+        "spark.local.dir": folder,
         "spark.sql.artifact.isolation.enabled": "false",
     }
 
 
-def _launch(light: bool) -> dict[str, str]:
-    """How the JVM starts: our logging, room for sorts and broadcasts."""
-    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if light else []
-    options += [f"-Dlog4j2.configurationFile={LOGGING.as_uri()}", f"-Dderby.system.home={tempfile.gettempdir()}"]
-    return {"spark.driver.extraJavaOptions": " ".join(options), "spark.driver.memory": "2g"}
+def _local(light: bool) -> dict[str, str]:
+    """On this machine: nothing listens to others, and its name need not resolve."""
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(2 * (os.cpu_count() or 1)),
+        _JAVA_OPTIONS: f"{QUICK_COMPILER} -XX:+UseSerialGC" if light else "",
+    }
 
 
 @contextlib.contextmanager

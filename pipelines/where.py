@@ -1,8 +1,25 @@
-"""`--where`: rows of a batch for which an SQL condition holds, by DuckDB."""
+"""`--where`: rows of a batch for which an SQL condition holds, by DuckDB.
+
+Comparisons may be written as people say them:
+
+    time > '01:11:18'       the time of day
+    total_ns > '5ms'        a duration in ns, µs, ms, s, m or h
+    request_bytes > '1MiB'  a size
+    topics = 'orders'       one of a list
+"""
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
+
+from pipelines import database
+from pipelines.formats import units
+
+_LITERAL = r"'(?:[^']|'')*'"
+_COMPARED = re.compile(rf"\b(?P<column>\w+)\s*(?P<sign><=|>=|<>|!=|<|>|=)\s*(?P<value>{_LITERAL})|{_LITERAL}")
+_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 
 
 class Filter:
@@ -12,9 +29,8 @@ class Filter:
         import duckdb
 
         self._error = duckdb.Error
-        self._condition = condition
-        self._duckdb = duckdb.connect(":memory:", config={"enable_external_access": "false"})
-        self._duckdb.execute("SET TimeZone = 'UTC'")
+        self._condition = spelled_out(condition, schema)
+        self._duckdb = database.connect()
         self(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -22,6 +38,26 @@ class Filter:
         try:
             rows = self._duckdb.from_arrow(numbered).filter(self._condition).project("_row").fetchnumpy()["_row"]
         except self._error as error:
-            raise ValueError(" ".join(str(error).split())) from None
+            raise ValueError(database.sentence(error)) from None
         rows.sort()
         return batch if len(rows) == batch.num_rows else batch.take(pa.array(rows, pa.int64()))
+
+
+def spelled_out(condition: str, schema: pa.Schema) -> str:
+    """A condition as SQL wants it."""
+    types = {field.name: field.type for field in schema}
+
+    def spelled(match: re.Match[str]) -> str:
+        column, kind = match["column"], types.get(match["column"] or "")
+        if kind is None:
+            return match[0]
+        value = match["value"][1:-1]
+        if pa.types.is_timestamp(kind) and _OF_DAY.fullmatch(value):
+            return f"CAST(CAST({column} AS TIMESTAMP) AS TIME) {match['sign']} TIME '{value}'"
+        if pa.types.is_list(kind):
+            negated = "" if match["sign"] == "=" else "NOT "
+            return f"{negated}list_contains({column}, {match['value']})" if match["sign"] in "=<>!=" else match[0]
+        number = units.parsed(value) if pa.types.is_integer(kind) else None
+        return match[0] if number is None else f"{column} {match['sign']} {number}"
+
+    return _COMPARED.sub(spelled, condition)

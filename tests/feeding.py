@@ -21,7 +21,7 @@ def conn(protocol: str) -> Conn:
 
 def feed(
     protocol: Protocol,
-    script: Sequence[tuple[int, bytes | int]],
+    script: Sequence[tuple[int, Any]],
     *,
     cut: Callable[[bytes], Iterable[bytes]] = lambda data: [data],
     advance_each: bool = True,
@@ -36,29 +36,29 @@ def feed(
     options = options or Options(tables=tuple(TABLES), full=True, payloads=True)
     sink = Sink(options.tables, full=options.full, payloads=options.payloads)
     sink.files = ["test.pcap"]
-    talk = protocol.conversation(conn(protocol.name), sink, options, midstream=midstream)
+    conversation = protocol.conversation(conn(protocol.name), sink, options, midstream=midstream)
     offsets = [0, 0]
     order = itertools.count(1)
     for step, (direction, data) in enumerate(script):
         time = 1_700_000_000_000_000_000 + step * 1_000_000
         if isinstance(data, int):
-            talk.receive(direction, Gap(offsets[direction], data, "not captured", next(order), step + 1, time))
+            conversation.receive(direction, Gap(offsets[direction], data, "not captured", next(order), step + 1, time))
             offsets[direction] += data
             continue
         kept = keep(step, len(data))
         for piece in cut(data[:kept]):
             offset = offsets[direction]
-            talk.receive(direction, Chunk(offset, piece, [offset], [next(order)], [step + 1], [time]))
+            conversation.receive(direction, Chunk(offset, piece, [offset], [next(order)], [step + 1], [time]))
             offsets[direction] += len(piece)
             if advance_each:
-                talk.advance()
+                conversation.advance()
         if kept < len(data):
             lost = len(data) - kept
-            talk.receive(direction, Gap(offsets[direction], lost, "snaplen", next(order), step + 1, time))
+            conversation.receive(direction, Gap(offsets[direction], lost, "snaplen", next(order), step + 1, time))
             offsets[direction] += lost
-    talk.advance()
-    talk.close()
-    return sink, talk
+    conversation.advance()
+    conversation.close()
+    return sink, conversation
 
 
 def rows(sink: Sink) -> dict[str, list[tuple[Any, ...]]]:
@@ -66,9 +66,9 @@ def rows(sink: Sink) -> dict[str, list[tuple[Any, ...]]]:
     return {table: [tuple(row)[1:] for row in getattr(sink, table)] for table in TABLES}
 
 
-def feed_every_way(protocol: Protocol, script: Sequence[tuple[int, bytes | int]], **more: Any) -> Sink:
+def feed_every_way(protocol: Protocol, script: Sequence[tuple[int, Any]], **more: Any) -> Sink:
     """Whole, byte by byte, in halves, and all at once before the first decode: the same rows each time."""
-    whole, talk = feed(protocol, script, **more)
+    whole, conversation = feed(protocol, script, **more)
     want = rows(whole)
     ways: list[dict[str, Any]] = [
         {"cut": lambda data: [data[i : i + 1] for i in range(len(data))]},
@@ -80,7 +80,7 @@ def feed_every_way(protocol: Protocol, script: Sequence[tuple[int, bytes | int]]
         got, _ = feed(protocol, script, **way, **more)
         assert rows(got) == want, way
     captured = sum(len(data) for _, data in script if isinstance(data, bytes))
-    assert talk.framed_bytes + talk.skipped_bytes + talk.pending_bytes == captured
+    assert conversation.framed_bytes + conversation.skipped_bytes + conversation.pending_bytes == captured
     return whole
 
 

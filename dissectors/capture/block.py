@@ -66,7 +66,20 @@ def concat(blocks: Sequence[PacketBlock]) -> PacketBlock:
     columns = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in COLUMNS}
     columns["at"] = np.concatenate([b.at + s for b, s in zip(blocks, shift, strict=True)])
     whole = PacketBlock(b"".join(bytes(b.buffer) for b in blocks), **columns)
-    return whole.take(np.lexsort((whole.number, whole.file, whole.clock)))
+    order = in_time_order(whole.clock, whole.file, whole.number)
+    return whole if order is None else whole.take(order)
+
+
+def in_time_order(clock: Column, file: Column, number: Column) -> npt.NDArray[np.intp] | None:
+    """The order in which packets are decoded: by time, then file and number; None where they stand in it."""
+    step = np.diff(clock)
+    if (step > 0).all():
+        return None
+    tied = step == 0
+    files = np.diff(file)[tied]
+    if not (step < 0).any() and not ((files < 0) | ((files == 0) & (np.diff(number)[tied] < 0))).any():
+        return None
+    return np.lexsort((number, file, clock))
 
 
 @lru_cache(maxsize=1 << 14)

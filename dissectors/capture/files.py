@@ -19,7 +19,7 @@ def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     """Files, folders (every capture below them, other files passed over) and globs, local or fsspec URLs, as files.
 
     A file that is named stays, whatever it is; so does a folder or glob in which there is no capture: who opens it is
-    told what is wrong, and the others are read.
+    given what is wrong, and the others are read.
     """
     out: dict[str, None] = {}
     for given in paths:
@@ -28,15 +28,24 @@ def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
             found = [path]
         elif is_url(path):
             found = _expand_url(path)
-        elif Path(path).is_dir():
-            inside = sorted(str(p) for p in Path(path).rglob("*") if p.is_file() and not p.name.startswith("."))
-            found = [p for p in inside if is_capture(p)]
+        elif os.path.isdir(path):  # noqa: PTH112 - which says no to names that are too long
+            found = _below(path)
         elif _MAGIC.search(path) and not Path(path).exists():
             found = sorted(p for p in glob.glob(path, recursive=True) if Path(p).is_file())
         else:
             found = [path]
         out.update(dict.fromkeys(found or [path]))
     return list(out)
+
+
+def _below(folder: str) -> list[str]:
+    """The captures in a folder and those below it, and what cannot be looked into: who opens it learns why."""
+    found: list[str] = []
+    for at, _, names in os.walk(folder, onerror=lambda error: found.append(str(error.filename))):
+        for path in (str(Path(at, name)) for name in names if not name.startswith(".")):
+            if Path(path).is_file() and (is_capture(path) or not os.access(path, os.R_OK)):
+                found.append(path)
+    return sorted(found)
 
 
 def _expand_url(path: str) -> list[str]:

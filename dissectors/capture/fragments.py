@@ -3,12 +3,18 @@
 Fragments are rare, so they are handled one at a time: each adds its piece to the datagram that it belongs to; the one
 that completes it takes the whole datagram's place in the packet columns and goes on through the layers. RFC 815's idea,
 with a plain list of pieces in place of hole descriptors.
+
+The fragments of a datagram may lie in several files of a site, or on both sides of a border at which a file is split:
+files that are read one after the other share one `Fragments`; of those read apart, `pending` gives the packets that
+may go together with those of others.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,30 +28,57 @@ _DATAGRAMS = 4096  # incomplete ones kept; the oldest goes first
 _DATAGRAM_BYTES = 65_536  # what the 13-bit offset can address
 _TIMEOUT_NS = 60_000_000_000  # RFC 1122, 3.3.2
 _VIA = 1 << VIA.index("fragments")
+PENDING_BYTES = 1 << 20  # of packets that `pending` gives
+
+
+class Packet(NamedTuple):
+    """A packet that holds a fragment, as the container gave it."""
+
+    file: int
+    number: int
+    time: int  # ns since the epoch
+    clock: int  # the same, never stepping back within a file
+    link: int
+    wire: int  # original length
+    data: bytes
 
 
 @dataclass(slots=True)
 class _Datagram:
     time: int
     pieces: dict[int, bytes] = field(default_factory=dict)  # offset -> bytes
+    packets: list[Packet] = field(default_factory=list)
     total: int | None = None  # known once the last fragment was seen
     have: int = 0
 
 
 class Fragments:
-    """Datagrams of one file that wait for their fragments."""
+    """Datagrams of one site that wait for their fragments."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[object, ...], _Datagram] = OrderedDict()
         self.overlaps = 0  # fragments that disagree with bytes seen before
 
-    def join(self, layers: Layers, index: Ints, buffer: bytes, times: Ints) -> bytes:
-        """Take the fragments at `index`; returns the buffer, with completed datagrams appended to it."""
+    def pending(self) -> list[Packet]:
+        """The packets of datagrams that are not whole: the oldest and the newest, at most PENDING_BYTES of them."""
+        waiting = sorted((p for d in self._open.values() for p in d.packets), key=lambda p: (p.clock, p.file, p.number))
+        size = np.cumsum([len(p.data) for p in waiting])
+        if not waiting or size[-1] <= PENDING_BYTES:
+            return waiting
+        first = int(np.searchsorted(size, PENDING_BYTES // 2))
+        last = int(np.searchsorted(size, size[-1] - PENDING_BYTES // 2, side="right"))
+        return waiting[:first] + waiting[last:]
+
+    def join(self, layers: Layers, index: Ints, buffer: bytes, packet: Callable[[int], Packet]) -> bytes:
+        """Take the fragments at `index`; returns the buffer, with completed datagrams appended to it.
+
+        packet: the packet at an index.
+        """
         extra: list[bytes] = []
         size = len(buffer)
         done: list[int] = []
         for i in index.tolist():
-            whole = self._add(layers, i, buffer, int(times[i]))
+            whole = self._add(layers, i, buffer, packet(i))
             if whole is None:
                 layers.kind[i] = OTHER
                 continue
@@ -67,7 +100,7 @@ class Fragments:
         layers.kind[again] = OTHER
         return joined
 
-    def _add(self, x: Layers, i: int, buffer: bytes, time: int) -> tuple[int, bytes] | None:
+    def _add(self, x: Layers, i: int, buffer: bytes, packet: Packet) -> tuple[int, bytes] | None:
         ip, at, end = int(x.ip_at[i]), int(x.pos[i]), int(x.end[i])
         addresses = (int(x.src_hi[i]), int(x.src_lo[i]), int(x.dst_hi[i]), int(x.dst_lo[i]))
         if x.u8[ip] >> 4 == 4:
@@ -85,10 +118,11 @@ class Fragments:
             return None  # cut by the capture, or impossible
         key = (addresses, proto, ident)
         datagram = self._open.get(key)
-        if datagram is None or not 0 <= time - datagram.time <= _TIMEOUT_NS:
-            datagram = self._open[key] = _Datagram(time)
+        if datagram is None or abs(packet.time - datagram.time) > _TIMEOUT_NS:
+            datagram = self._open[key] = _Datagram(packet.time)
             if len(self._open) > _DATAGRAMS:
                 self._open.popitem(last=False)
+        datagram.packets.append(packet)
         data = buffer[at:end]
         known = datagram.pieces.get(offset)
         if known is None:
@@ -112,4 +146,4 @@ class Fragments:
         return proto, bytes(whole[: datagram.total])
 
 
-__all__ = ["FRAGMENT", "Fragments"]
+__all__ = ["FRAGMENT", "Fragments", "Packet"]

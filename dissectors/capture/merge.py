@@ -1,4 +1,4 @@
-"""Several files of one site as one stream of packets in time order.
+"""Several files of one site as one stream of packets in time order, and several sites beside each other.
 
 Rotated files follow each other and pass through untouched. Files that overlap in time (a ring of two interfaces, a
 packet broker that sprays) are merged a stretch at a time: all packets up to the earliest end of the blocks at hand.
@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 
 from dissectors.capture.block import PacketBlock, concat
+
+Opener = Callable[[], Iterator[PacketBlock]]
 
 
 @dataclass(slots=True)
@@ -34,8 +38,47 @@ class _Source:
         return int(self.block.clock[-1])
 
 
-def merge(files: Sequence[tuple[int, Callable[[], Iterator[PacketBlock]]]]) -> Iterator[PacketBlock]:
+class SitePackets(NamedTuple):
+    """Packets of a site, or the news that it has no more."""
+
+    site: str
+    block: PacketBlock | None
+    clock: int  # every packet before this time (ns), of whatever site, has been given
+
+
+def interleave(sites: Sequence[tuple[str, int, Opener]]) -> Iterator[SitePackets]:
+    """The packets of several sites, block by block: whichever begins first. One block of each open site is in memory.
+
+    sites: (name, time of the first packet in ns, how to open it). A site is opened only when its time has come, and its
+    next block is read only when the last one has been dealt with.
+    """
+    waiting = [(first, number) for number, (_, first, _) in enumerate(sites)]
+    heapify(waiting)
+    opened: dict[int, Iterator[PacketBlock]] = {}
+    ahead: dict[int, PacketBlock] = {}
+    clock = 0
+    while waiting:
+        _, number = heappop(waiting)
+        site, _, open_site = sites[number]
+        block = ahead.pop(number, None)
+        if block is not None:
+            clock = min([int(block.clock[-1]), *(first for first, _ in waiting[:1])])
+            yield SitePackets(site, block, clock)
+        elif number not in opened:
+            opened[number] = open_site()
+        block = next(opened[number], None)
+        if block is None:
+            yield SitePackets(site, None, clock)
+        else:
+            ahead[number] = block
+            heappush(waiting, (int(block.clock[0]), number))
+
+
+def merge(files: Sequence[tuple[int, Opener]]) -> Iterator[PacketBlock]:
     """files: (time of the first packet in ns, how to open it). A file is opened only when its time has come."""
+    if len(files) == 1:
+        yield from files[0][1]()
+        return
     waiting = sorted(files, key=lambda f: f[0])[::-1]
     active: list[_Source] = []
     while waiting or active:
@@ -60,7 +103,7 @@ def merge(files: Sequence[tuple[int, Callable[[], Iterator[PacketBlock]]]]) -> I
         yield concat(ready)
 
 
-def _start(waiting: list[tuple[int, Callable[[], Iterator[PacketBlock]]]], active: list[_Source]) -> None:
+def _start(waiting: list[tuple[int, Opener]], active: list[_Source]) -> None:
     source = _Source(waiting.pop()[1]())
     if source.advance():
         active.append(source)

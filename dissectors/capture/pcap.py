@@ -22,14 +22,14 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from dissectors.capture.raw import RawBlock
-from dissectors.capture.source import read_fully
+from dissectors.capture.source import block_sizes, read_fully
 from dissectors.errors import TruncatedError
 from dissectors.limits import Limits
 
 FILE_HEADER = 24
 
 
-class Format(NamedTuple):
+class PcapFormat(NamedTuple):
     """What the magic says."""
 
     name: str
@@ -39,22 +39,22 @@ class Format(NamedTuple):
 
 
 MAGICS = {
-    b"\xd4\xc3\xb2\xa1": Format("pcap", "<", 1000, 16),
-    b"\xa1\xb2\xc3\xd4": Format("pcap", ">", 1000, 16),
-    b"\x4d\x3c\xb2\xa1": Format("pcap-ns", "<", 1, 16),
-    b"\xa1\xb2\x3c\x4d": Format("pcap-ns", ">", 1, 16),
-    b"\x34\xcd\xb2\xa1": Format("pcap-modified", "<", 1000, 24),
-    b"\xa1\xb2\xcd\x34": Format("pcap-modified", ">", 1000, 24),
+    b"\xd4\xc3\xb2\xa1": PcapFormat("pcap", "<", 1000, 16),
+    b"\xa1\xb2\xc3\xd4": PcapFormat("pcap", ">", 1000, 16),
+    b"\x4d\x3c\xb2\xa1": PcapFormat("pcap-ns", "<", 1, 16),
+    b"\xa1\xb2\x3c\x4d": PcapFormat("pcap-ns", ">", 1, 16),
+    b"\x34\xcd\xb2\xa1": PcapFormat("pcap-modified", "<", 1000, 24),
+    b"\xa1\xb2\xcd\x34": PcapFormat("pcap-modified", ">", 1000, 24),
 }
 
 
-def link_type(header: bytes, format: Format) -> int:
+def link_type(header: bytes, format: PcapFormat) -> int:
     """Link type of a file, from its header."""
     word: int = struct.unpack_from(format.order + "I", header, 20)[0]
     return word & 0xFFFF
 
 
-def walk(buffer: bytes, format: Format, start: int, limits: Limits) -> tuple[list[int], int, str | None]:
+def walk(buffer: bytes, format: PcapFormat, start: int, limits: Limits) -> tuple[list[int], int, str | None]:
     """(index of each whole packet header in buffer, index after the last whole packet, what is wrong there)."""
     length = struct.Struct(format.order + "8xI").unpack_from
     header, most, end = format.header, limits.packet_bytes, len(buffer)
@@ -90,8 +90,8 @@ def blocks(
     link = link_type(file_header, format)
     left = b""
     remaining = size if size is not None else 1 << 62
-    while True:
-        data, problem = read_fully(stream, min(limits.block_bytes, remaining))
+    for most in block_sizes(limits):
+        data, problem = read_fully(stream, min(most, remaining), pauses=True)
         remaining -= len(data)
         buffer = left + data if left else data
         heads, stop, damage = walk(buffer, format, 0, limits)
@@ -108,7 +108,7 @@ def blocks(
         raise TruncatedError(f"cut off in packet {number}")
 
 
-def _raw(buffer: bytes, heads: list[int], format: Format, link: int, number: int) -> RawBlock:
+def _raw(buffer: bytes, heads: list[int], format: PcapFormat, link: int, number: int) -> RawBlock:
     """Columns of the packet headers at `heads`."""
     at = np.array(heads, np.int64)
     words = np.ndarray((len(buffer) - 3,), format.order + "u4", buffer, 0, (1,))

@@ -22,7 +22,7 @@ from typing import IO
 import numpy as np
 
 from dissectors.capture.raw import RawBlock
-from dissectors.capture.source import read_fully
+from dissectors.capture.source import block_sizes, read_fully
 from dissectors.errors import TruncatedError
 from dissectors.limits import Limits
 
@@ -51,7 +51,7 @@ class Interface:
 
 @dataclass(slots=True)
 class Notes:
-    """What the file tells besides packets."""
+    """What the file holds besides packets."""
 
     interfaces: list[Interface] = field(default_factory=list)  # of every section
     drops: int | None = None  # packets that the capturer says it lost
@@ -72,8 +72,8 @@ def blocks(stream: IO[bytes], head: bytes, limits: Limits, notes: Notes) -> Iter
     section = _Section("<")
     left = head
     number = 1
-    while True:
-        data, problem = read_fully(stream, limits.block_bytes)
+    for most in block_sizes(limits):
+        data, problem = read_fully(stream, most, pauses=True)
         buffer = left + data
         rows: list[tuple[int, int, int, int, int]] = []  # index, captured, original, time, link
         at, section, damage = _walk(buffer, section, limits, notes, rows)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dissectors.capture.block import PacketBlock
-from dissectors.capture.fragments import Fragments
+from dissectors.capture.fragments import Fragments, Packet
 from dissectors.capture.layers import LINK_TYPES, OTHER, TCP, Layers
 
 Ints = npt.NDArray[np.int64]
@@ -40,6 +41,7 @@ class Census:
     tcp: int = 0
     tcp_payload: int = 0
     fragments: int = 0
+    overlaps: int = 0  # fragments that disagree with bytes seen before
     cut: int = 0  # packets of which the capture kept only a part
     first_ns: int | None = None
     last_ns: int | None = None
@@ -76,7 +78,15 @@ def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> P
     fragmented = layers.fragments()
     if len(fragmented):
         census.fragments += len(fragmented)
-        buffer = fragments.join(layers, fragmented, raw.buffer, raw.time)
+        before = fragments.overlaps
+
+        def packet(i: int) -> Packet:
+            at, have = int(raw.at[i]), int(raw.have[i])
+            place = (file, int(numbers[i]), int(raw.time[i]), int(clock[i]), int(raw.link[i]), int(raw.wire[i]))
+            return Packet(*place, raw.buffer[at : at + have])
+
+        buffer = fragments.join(layers, fragmented, raw.buffer, packet)
+        census.overlaps += fragments.overlaps - before
     index = np.flatnonzero(layers.kind == TCP)
     if not len(index):
         return None
@@ -109,3 +119,22 @@ def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> P
         have,
         layers.via[index],
     )
+
+
+def rejoin(pending: Sequence[Packet]) -> tuple[PacketBlock | None, list[Packet]]:
+    """(the TCP packets that fragments read apart (`Fragments.pending`) are together, those that still wait).
+
+    pending: in time order. A datagram takes the place of the packet that completes it, as it would in one file.
+    """
+    if not pending:
+        return None, []
+    wire, time, link = (np.array([getattr(p, name) for p in pending], np.int64) for name in ("wire", "time", "link"))
+    have = np.array([len(p.data) for p in pending], np.int64)
+    raw = RawBlock(b"".join(p.data for p in pending), np.cumsum(have) - have, have, wire, time, link, number=0)
+    fragments = Fragments()
+    block = packets(raw, 0, Census(), fragments)
+    if block is not None:
+        whole = [pending[i] for i in block.number.tolist()]
+        for name in ("file", "number", "time", "clock"):
+            setattr(block, name, np.array([getattr(p, name) for p in whole], np.int64))
+    return block, [pending[p.number] for p in fragments.pending()]

@@ -1,4 +1,4 @@
-"""One capture file: open, tell its format, give its TCP packets block by block."""
+"""One capture file: open it, find its format, give its TCP packets block by block."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ class Part:
 class Reader:
     """The packets of one file, or of a part of it."""
 
-    def __init__(self, path: str, file: int, limits: Limits, part: Part | None = None) -> None:
-        """file: the index that its packets carry. Raises InputError where this is no capture."""
+    def __init__(
+        self, path: str, file: int, limits: Limits, part: Part | None = None, fragments: Fragments | None = None
+    ) -> None:
+        """file: the index that its packets carry; fragments: those of its site. Raises InputError for no capture."""
         self.path = path
         self.file = file
         self.limits = limits
@@ -56,7 +58,12 @@ class Reader:
         if self.format != "pcapng" and len(self._head) < _HEAD:
             self._raw.close()
             raise InputError(f"{path}: is cut off in the file header{f': {problem}' if problem else ''}")
-        self._fragments = Fragments()
+        self.fragments = fragments or Fragments()
+
+    @property
+    def paused(self) -> bool:
+        """Whether the file is a pipe that gives no more for now."""
+        return getattr(self._stream, "paused", False)
 
     @property
     def position(self) -> int:
@@ -68,8 +75,14 @@ class Reader:
                 return 0
         return self._position
 
+    @property
+    def packet_header(self) -> int | None:
+        """Bytes of a packet header, where a packet's place in the file is where it lies on disk: in a plain pcap."""
+        format = pcap.MAGICS.get(self._head[:4])
+        return format.header if format is not None and self.compression is None else None
+
     def raw_blocks(self) -> Iterator[RawBlock]:
-        """All packets, headers unread. A damaged end is told in `problem`."""
+        """All packets, headers unread. A damaged end is described in `problem`."""
         try:
             yield from self._containers()
         except TruncatedError as error:
@@ -82,16 +95,16 @@ class Reader:
         """The TCP packets."""
         for raw in self.raw_blocks():
             self.links.update(np.flatnonzero(np.bincount(raw.link)).tolist())
-            block = packets(raw, self.file, self.census, self._fragments)
+            block = packets(raw, self.file, self.census, self.fragments)
             if block is not None:
                 yield block
 
     def remarks(self) -> list[tuple[str, str]]:
-        """(kind of finding, sentence): what else is to be told of the file, once it has been read."""
+        """(kind of finding, sentence): what else is to be reported of the file, once it has been read."""
         out: list[tuple[str, str]] = []
-        if self._fragments.overlaps:
-            told = f"{self._fragments.overlaps} IP fragments disagree with bytes that came before them"
-            out.append(("fragment_overlap", f"{self.path}: {told}"))
+        if self.census.overlaps:
+            text = f"{self.census.overlaps} IP fragments disagree with bytes that came before them"
+            out.append(("fragment_overlap", f"{self.path}: {text}"))
         if self.notes.drops:
             out.append(("capture_drops", f"{self.path}: the capturer says that it lost {self.notes.drops} packets"))
         return out
@@ -121,7 +134,7 @@ def _format(head: bytes) -> str | None:
 
 
 def is_capture(path: str) -> bool:
-    """Whether a file, once decompressed, begins like a capture; or may, but is too damaged to tell."""
+    """Whether a file, once decompressed, begins like a capture; or may, but is too damaged to be sure."""
     try:
         stream, _, raw = open_capture(path)
     except InputError:

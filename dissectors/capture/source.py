@@ -1,19 +1,24 @@
 """Bytes of a capture file, whatever it lies in: a path, a URL that fsspec opens, `-` for standard input; plain, gzip,
-zstd, lz4, xz or bz2, told by content and never by name.
+zstd, lz4, xz or bz2, known by content and never by name.
 """
 
 from __future__ import annotations
 
 import io
+import select
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from dissectors.errors import InputError
+from dissectors.limits import KIB, Limits
 
 STDIN = "-"
 _PEEK = 16
+_FIRST_BYTES = 256 * KIB  # of a capture that are read at once: the first rows come soon
+_PATIENCE = 0.25  # seconds for which more is waited for when a pipe has given some bytes
 
 
 def _gzip(raw: IO[bytes]) -> IO[bytes]:
@@ -90,11 +95,19 @@ class _Zstd:
 
 
 class _Prefixed(io.RawIOBase):
-    """A stream that cannot seek, with the bytes already read from it put back in front."""
+    """A stream that cannot seek, with the bytes already read from it put back in front. It may still be written to."""
 
     def __init__(self, head: bytes, rest: IO[bytes]) -> None:
         self._head = head
         self._rest = rest
+        self.paused = False  # what was read last is less than was asked for: more is to come, but was not there yet
+
+    def wait(self, seconds: float) -> bool:
+        """Whether there is something to read within that time."""
+        try:
+            return self._head != b"" or bool(select.select([self._rest], [], [], max(0.0, seconds))[0])
+        except (OSError, ValueError):  # not a file of the system: it does not wait
+            return True
 
     def readable(self) -> bool:
         return True
@@ -108,6 +121,13 @@ class _Prefixed(io.RawIOBase):
             return out
         return self._rest.read(size)
 
+    def read1(self, size: int = -1) -> bytes:
+        """At least one byte, as soon as it is there; none at the end."""
+        if self._head:
+            return self.read(size)
+        data: bytes = getattr(self._rest, "read1", self._rest.read)(size)
+        return data
+
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
         data = self.read(len(view))
@@ -118,6 +138,19 @@ class _Prefixed(io.RawIOBase):
 def is_url(path: str) -> bool:
     """Whether fsspec, not the local file system, opens this."""
     return "://" in path
+
+
+def file_size(path: str) -> int:
+    """Bytes of a file; 0 where it cannot be asked for: whoever opens it learns why."""
+    try:
+        if is_url(path):
+            import fsspec
+
+            fs, inside = fsspec.core.url_to_fs(path)
+            return int(fs.size(inside) or 0)
+        return Path(path).stat().st_size
+    except Exception:  # every file system has errors of its own
+        return 0
 
 
 def open_raw(path: str) -> BinaryIO:
@@ -157,10 +190,25 @@ def open_capture(path: str) -> tuple[IO[bytes], str | None, BinaryIO]:
     return stream, None, raw
 
 
-def read_fully(stream: IO[bytes], size: int) -> tuple[bytes, str | None]:
-    """Up to `size` bytes, fewer only at the end; and why the stream broke off, if it did (damaged compression)."""
+def block_sizes(limits: Limits) -> Iterator[int]:
+    """How much of a capture to read at once, time after time: little at first, then as much as a block holds."""
+    size = min(_FIRST_BYTES, limits.block_bytes)
+    while True:
+        yield size
+        size = min(2 * size, limits.block_bytes)
+
+
+def read_fully(stream: IO[bytes], size: int, *, pauses: bool = False) -> tuple[bytes, str | None]:
+    """Up to `size` bytes; and why the stream broke off, if it did (damaged compression).
+
+    Fewer only at the end or, with `pauses`, where a pipe gives no more for now; none only at the end.
+    """
     parts: list[bytes] = []
     have = 0
+    pipe = stream if pauses and isinstance(stream, _Prefixed) else None
+    until: float | None = None
+    if pipe is not None:
+        pipe.paused = False
     read = getattr(stream, "read1", stream.read)  # one step at a time: what was decompressed before damage is kept
     while have < size:
         try:
@@ -171,4 +219,10 @@ def read_fully(stream: IO[bytes], size: int) -> tuple[bytes, str | None]:
             break
         parts.append(data)
         have += len(data)
+        if pipe is not None and have < size:
+            now = time.monotonic()
+            until = now + _PATIENCE if until is None else until
+            if not pipe.wait(until - now) or now > until:
+                pipe.paused = True
+                break
     return (parts[0] if len(parts) == 1 else b"".join(parts)), None

@@ -1,22 +1,24 @@
 """Work for many readers: large uncompressed pcap files in parts, everything else whole.
 
 Parts are exact: the packet headers of a large file are walked once (a few million a second), so every part begins at a
-packet, knows that packet's number, and knows the latest time before it.
+packet, knows that packet's number, and knows the latest time before it. The walk reads the file once, from its
+beginning to its end, through whatever opens it.
 """
 
 from __future__ import annotations
 
-import mmap
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+
+import numpy as np
 
 from dissectors.capture import pcap
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.files import site_of
+from dissectors.capture.raw import RawBlock
 from dissectors.capture.reader import Part, Reader
-from dissectors.capture.source import STDIN, is_url
+from dissectors.capture.source import STDIN, file_size
+from dissectors.errors import InputError
 from dissectors.limits import MIB, Limits
 
 SPLIT_BYTES = 128 * MIB
@@ -32,16 +34,24 @@ class Split:
     last: bool = True  # the end of the file belongs to it
 
 
-def plan(paths: Sequence[str], site: str = "folder", split_bytes: int = SPLIT_BYTES) -> list[Split]:
-    """Splits of files (as `files.expand` gives them), in order. Never fails: what is wrong, the reader will tell."""
+def plan(
+    paths: Sequence[str], site: str = "folder", split_bytes: int = SPLIT_BYTES, limits: Limits | None = None
+) -> list[Split]:
+    """Splits of files (as `files.expand` gives them), in order. Never fails: the reader reports what is wrong."""
+    limits = limits or Limits()
     out: list[Split] = []
     for path in paths:
-        parts = _parts(path, split_bytes)
-        if len(parts) < 2:
-            out.append(Split(path, site_of(path, site)))
-        else:
-            out += [Split(path, site_of(path, site), part, part is parts[-1]) for part in parts]
+        large = path != STDIN and file_size(path) > split_bytes
+        out += splits(path, site, parts(path, split_bytes, limits) if large else [])
     return out
+
+
+def splits(path: str, site: str, parts: Sequence[Part]) -> list[Split]:
+    """The splits of a file whose parts are known; one where there are none."""
+    place = site_of(path, site)
+    if len(parts) < 2:
+        return [Split(path, place)]
+    return [Split(path, place, part, part is parts[-1]) for part in parts]
 
 
 def read_split(split: Split, file: int, limits: Limits) -> tuple[Reader, Iterator[PacketBlock]]:
@@ -50,27 +60,36 @@ def read_split(split: Split, file: int, limits: Limits) -> tuple[Reader, Iterato
     return reader, reader.blocks()
 
 
-def _parts(path: str, split_bytes: int) -> list[Part]:
-    if path == STDIN or is_url(path) or not Path(path).is_file() or Path(path).stat().st_size <= split_bytes:
+def parts(
+    path: str, split_bytes: int, limits: Limits, look: Callable[[RawBlock], None] = lambda raw: None
+) -> list[Part]:
+    """Parts of about `split_bytes` of an uncompressed pcap file, in order; none for any other file.
+
+    look: is shown all packets on the way.
+    """
+    try:
+        reader = Reader(path, 0, limits)
+    except InputError:
         return []
-    with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        format = pcap.MAGICS.get(data[:4])
-        if format is None:
-            return []
-        head = struct.Struct(format.order + "IIII").unpack_from
-        most = Limits().packet_bytes
-        at, number, clock, end = pcap.FILE_HEADER, 1, 0, len(data)
-        parts: list[Part] = []
-        start, first, before = at, number, clock
-        while at + format.header <= end:
-            seconds, fraction, captured, _ = head(data, at)
-            if captured > most:
-                break
-            if at - start >= split_bytes:
-                parts.append(Part(start, at - start, first, before))
-                start, first, before = at, number, clock
-            clock = max(clock, seconds * 1_000_000_000 + fraction * format.unit)
-            at += format.header + captured
-            number += 1
-        parts.append(Part(start, end - start, first, before))
-    return parts
+    blocks = reader.raw_blocks()
+    header = reader.packet_header
+    if header is None:
+        blocks.close()  # type: ignore[attr-defined]
+        return []
+    out: list[Part] = []
+    at = start = pcap.FILE_HEADER
+    first, clock, before = 1, 0, 0
+    for raw in blocks:
+        look(raw)
+        ends = at + np.cumsum(raw.have + header)
+        clocks = np.maximum(np.maximum.accumulate(raw.time), clock)
+        while ends[-1] - start >= split_bytes:
+            i = int(np.searchsorted(ends, start + split_bytes))
+            end = int(ends[i])
+            out.append(Part(start, end - start, first, before))
+            start, first, before = end, raw.number + i + 1, int(clocks[i])
+        at, clock = int(ends[-1]), int(clocks[-1])
+    rest = file_size(path) - start  # with what may be damaged behind the last whole packet
+    if rest > 0:
+        out.append(Part(start, rest, first, before))
+    return out

@@ -1,7 +1,7 @@
 """Every error of up to 32 bits in a row that explains a wrong CRC, ranked.
 
 There is exactly one 32-bit pattern for each place at which it may end, so some N / 2 bursts fit N bits of data. What
-tells the right one apart is on one scale, in bits: one that is b bits short of 32 is met by chance in one of 2^b
+separates the right one is on one scale, in bits: one that is b bits short of 32 is met by chance in one of 2^b
 places; one that makes the data likelier by a factor of 2^g (plausible.py) is met in one of 2^g. So of N places, chance
 fills N * 2^-(score) with a burst that scores as well: far below one, it is the answer.
 """
@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dissectors.checksum.diagnosis import Alternative, Flip
-from dissectors.checksum.patterns import SHAPED_BYTES, Case
+from dissectors.checksum.patterns import SHAPED_BYTES, DamagePattern
 
 WINDOW = 5  # bytes that 32 bits may touch
-LISTED = 8  # alternatives told
+LISTED = 8  # alternatives that are listed
 BLOCK = 1 << 18  # places looked at in one operation
 KEPT = 1 << 14  # of a block: the best
 
@@ -72,7 +72,7 @@ class Bursts(NamedTuple):
         return tuple(Alternative(self.flips(data, row), round(float(shares[row]), 4)) for row in rows)
 
 
-def bursts(case: Case) -> Bursts:
+def bursts(case: DamagePattern) -> Bursts:
     """All that fit; in data above SHAPED_BYTES ranked by their length only."""
     nothing = np.zeros(0, np.int64)
     blocks = [Bursts(nothing, nothing, nothing, np.zeros(0), 0)]

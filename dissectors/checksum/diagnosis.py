@@ -17,7 +17,7 @@ class Flip(NamedTuple):
     at: int  # byte offset in the covered data, or in the stored checksum as shown, highest byte first
     bit: int | None  # 0 is the lowest
     was: int  # the byte as captured
-    should_be: int | None  # the byte as it must have been; None where nothing can tell
+    should_be: int | None  # the byte as it must have been; None where it is not known
     stored: bool = False  # it is in the stored checksum, not in the data
 
 
@@ -45,4 +45,4 @@ class Diagnosis:
     alternatives: tuple[Alternative, ...] = ()
     """Corrections that fit the checksum as well, the likeliest first, where one error of up to 32 bits is assumed."""
     right: bytes | None = None
-    """The data as they should be, where `flips` do not tell them whole."""
+    """The data as they should be, where `flips` are not all of it."""

@@ -7,7 +7,7 @@ hypotheses of its kind that were tried times 2^-32, decides: below CERTAIN it is
 chance is, if below SURE; else what can be seen; else again the least chance, if below DOUBTFUL, or a burst, if below
 LIKELY, as one of several candidates; else nothing is claimed, but the likeliest bursts are listed.
 
-Two things beside the checksum tell explanations apart. Corrections that make the data likelier (plausible.py) are met
+Two things beside the checksum separate explanations. Corrections that make the data likelier (plausible.py) are met
 by chance so much the less. And where the caller can say whether data are `sound` (lengths add up, what is compressed
 decompresses), corrections that leave them unsound are out, and those that mend them gain MENDED bits.
 
@@ -17,7 +17,7 @@ What can be found, for n covered bytes (N = 8 n bits):
     stored checksum          exactly
     two bits                 all pairs to 16 KiB; to 1 MiB pairs up to 2^27 / N bits apart
     one bit and one stored   anywhere
-    burst of b <= 32 bits    N operations; told as the answer where N 2^(b-1) / 2^32 is small, or the data tell
+    burst of b <= 32 bits    N operations; the answer where N 2^(b-1) / 2^32 is small, or the data decide
     patterns of bytes        up to 256 KiB, see patterns.py
     XXH3, any other hash     not linear: every single-bit neighbour, then every one-byte neighbour, then swaps of
                              neighbouring units, within TRIES and TRIED_BYTES: to 64 KiB for single bits
@@ -45,12 +45,12 @@ from dissectors.checksum.diagnosis import (
     Flip,
 )
 from dissectors.checksum.linear import ONES, PERIOD, POLYNOMIALS
-from dissectors.checksum.patterns import Case
+from dissectors.checksum.patterns import DamagePattern
 from dissectors.checksum.verify import compute
 
 CERTAIN = 1e-9  # matches by chance below which nothing else is tried
 SURE = 0.002  # below which the likeliest of all that fit stands
-DOUBTFUL = 0.05  # and above which it is none; between the two it is told as one of several
+DOUBTFUL = 0.05  # and above which it is none; between the two it is one of several
 LIKELY = 0.2  # below which a burst is named at least, as the likeliest of several
 MENDED = 8.0  # bits, at most: how seldom a wrong correction makes unsound data sound
 CHECKED = 512  # corrections of one kind whose soundness is looked at, the best
@@ -92,7 +92,7 @@ def locate(
         return Diagnosis(UNKNOWN, note="The checksum is right")
     width = 32 if kind in POLYNOMIALS and not stored >> 32 else 64  # a CRC32 may be kept in eight bytes
     if hash is None and width == 32 and len(data) * 8 < PERIOD:
-        return _linear(Case(kind, data, stored, computed, body), Judge(data, sound))
+        return _linear(DamagePattern(kind, data, stored, computed, body), Judge(data, sound))
     return _neighbours(data, stored, computed, function, width, tries, body)
 
 
@@ -113,7 +113,7 @@ class Judge:
             return -math.inf
         return 0.0 if self.received else MENDED
 
-    def weigh(self, case: Case, found: Diagnosis) -> Diagnosis | None:
+    def weigh(self, case: DamagePattern, found: Diagnosis) -> Diagnosis | None:
         """The diagnosis with what soundness says of its chance; None where it cannot be."""
         if found.pattern in (SINGLE_BIT, STORED):
             return found
@@ -136,13 +136,13 @@ class Judge:
         return chosen.take(np.argsort(-chosen.score, kind="stable"))
 
 
-def _linear(case: Case, judge: Judge) -> Diagnosis:
+def _linear(case: DamagePattern, judge: Judge) -> Diagnosis:
     fitting: list[Diagnosis] = []
-    told: Bursts | None = None
+    fits: Bursts | None = None
     for explain in (_stored, _single, _double, None, *patterns.PROVABLE):
         if explain is None:
-            told = judge.best(bursts(case), case.data)
-            found = [as_burst(case, told)] if len(told.score) else []
+            fits = judge.best(bursts(case), case.data)
+            found = [as_burst(case, fits)] if len(fits.score) else []
         else:
             found = [weighed for one in explain(case) if (weighed := judge.weigh(case, one))]
         fitting += found
@@ -156,9 +156,9 @@ def _linear(case: Case, judge: Judge) -> Diagnosis:
         for seen in recognise(case):
             return seen
     if likely and likely.chance <= DOUBTFUL:
-        others = told.alternatives(case.data, range(min(LISTED, len(told.score)))) if told else ()
+        others = fits.alternatives(case.data, range(min(LISTED, len(fits.score)))) if fits else ()
         return replace(likely, candidates=max(2, likely.candidates), alternatives=others)
-    return _candidates(case, told, fitting)
+    return _candidates(case, fits, fitting)
 
 
 def _applied(data: bytes, flips: Sequence[Flip]) -> bytes | None:
@@ -175,14 +175,14 @@ def _applied(data: bytes, flips: Sequence[Flip]) -> bytes | None:
 # --- one bit, two bits, bursts ---------------------------------------------------------------------------------------
 
 
-def _single(case: Case) -> Iterator[Diagnosis]:
+def _single(case: DamagePattern) -> Iterator[Diagnosis]:
     for _, distance in case.crc.distances(np.array([case.syndrome], np.uint32), case.bits):
         flips = case.flips([distance])
         note = f"One bit flipped: byte {flips[0].at}, bit {flips[0].bit}; no other single bit fits"
         yield Diagnosis(SINGLE_BIT, flips, True, 1, note, case.bits / 2.0**32)
 
 
-def _stored(case: Case) -> Iterator[Diagnosis]:
+def _stored(case: DamagePattern) -> Iterator[Diagnosis]:
     found = stored_checksum(case.stored, case.computed, 32)
     if found:
         yield found
@@ -224,7 +224,7 @@ def _stored_flips(was: bytes, right: bytes) -> tuple[Flip, ...]:
     )
 
 
-def _double(case: Case) -> Iterator[Diagnosis]:
+def _double(case: DamagePattern) -> Iterator[Diagnosis]:
     """Two bits of the data, the closest pair first; then one of the data and one of the stored checksum."""
     pairs = _pairs(case)
     if pairs:
@@ -249,7 +249,7 @@ def _changes(flips: Sequence[Flip]) -> dict[int, int]:
     return {flip.at: flip.was ^ flip.should_be for flip in flips if flip.should_be is not None}
 
 
-def _pairs(case: Case) -> list[tuple[int, int]]:
+def _pairs(case: DamagePattern) -> list[tuple[int, int]]:
     """Distances of the pairs of bits that explain the syndrome."""
     syndrome = np.uint32(case.syndrome)
     if case.odds == 31 and case.syndrome.bit_count() & 1:
@@ -271,28 +271,26 @@ def _pairs(case: Case) -> list[tuple[int, int]]:
     return [(first, second) for first, second in zip(hits.tolist(), order[at[hits]].tolist()) if first > second]
 
 
-def as_burst(case: Case, told: Bursts) -> Diagnosis:
+def as_burst(case: DamagePattern, fits: Bursts) -> Diagnosis:
     """The likeliest burst."""
-    length = int(told.length[0])
-    near = int(np.count_nonzero(told.score >= told.score[0] - 1))
-    note = f"A burst of {length} bits: of {told.places} places at which one of up to 32 bits fits, the likeliest"
-    flips = told.flips(case.data, 0)
+    length = int(fits.length[0])
+    near = int(np.count_nonzero(fits.score >= fits.score[0] - 1))
+    note = f"A burst of {length} bits: of {fits.places} places at which one of up to 32 bits fits, the likeliest"
+    flips = fits.flips(case.data, 0)
     zeros = length > 8 and not any(flip.was for flip in flips)
     if zeros:
         changed = len({flip.at for flip in flips})
-        note = f"{changed} bytes at {flips[0].at} are zero; the checksum and the bytes around tell what they were"
-    return Diagnosis(ZEROED if zeros else BURST, flips, True, near, note, told.chance(case.bits))
+        note = f"{changed} bytes at {flips[0].at} are zero; the checksum and the bytes around give what they were"
+    return Diagnosis(ZEROED if zeros else BURST, flips, True, near, note, fits.chance(case.bits))
 
 
-def _candidates(case: Case, told: Bursts | None, fitting: Sequence[Diagnosis]) -> Diagnosis:
+def _candidates(case: DamagePattern, fits: Bursts | None, fitting: Sequence[Diagnosis]) -> Diagnosis:
     """No answer; what fits, for people to choose from."""
-    if told is None or not len(told.score):
+    if fits is None or not len(fits.score):
         return Diagnosis(UNKNOWN, candidates=len(fitting), note="No single explanation fits the checksum")
-    note = (
-        f"Nothing fits that chance would not fit as well; if it was a burst of up to 32 bits, {told.places} places fit"
-    )
-    others = told.alternatives(case.data, range(min(LISTED, len(told.score))))
-    return Diagnosis(UNKNOWN, candidates=told.places, note=note, alternatives=others)
+    note = f"No explanation is better than chance; a burst of up to 32 bits fits at {fits.places} places"
+    others = fits.alternatives(case.data, range(min(LISTED, len(fits.score))))
+    return Diagnosis(UNKNOWN, candidates=fits.places, note=note, alternatives=others)
 
 
 # --- checksums that are not linear -----------------------------------------------------------------------------------
@@ -326,14 +324,14 @@ def _neighbours(data: bytes, stored: int, computed: int, hash: Hash, width: int,
             right = data[at + unit : at + 2 * unit] + data[at : at + unit]
             tried += 1
             if hash(data[:at] + right + data[at + 2 * unit :]) == stored:
-                flips = Case("", data, stored, computed).bytes_changed(at, right)
+                flips = DamagePattern("", data, stored, computed).bytes_changed(at, right)
                 note = f"Units of {unit} at {at} and {at + unit} are in each other's place"
                 return Diagnosis(SWAPPED, flips, True, 1, note, tried / 2.0**width)
     for rewritten, pattern, note in patterns.rewritings(data):
         if hash(rewritten) == stored:
             return Diagnosis(pattern, (), True, 1, note)
     for recognise in patterns.RECOGNISABLE:
-        for seen in recognise(Case("", data, stored, computed, body)):
+        for seen in recognise(DamagePattern("", data, stored, computed, body)):
             return seen
     whole = "every single bit" if tried >= 8 * len(data) else "the first bits"
     return Diagnosis(UNKNOWN, note=f"This checksum is not linear: {tried} neighbours tried ({whole}), none fits")

@@ -2,7 +2,7 @@
 
 PROVABLE patterns are searched through the linearity of the CRC, every place at once: what a change contributes at each
 place is computed as one array and compared with the syndrome. RECOGNISABLE ones lost information, so no correction can
-be checked; they are told from their looks, as not verified.
+be checked; they are known by their looks, and reported as not verified.
 
 All limits count bytes, not seconds: data beyond SHAPED_BYTES are not searched for shapes.
 """
@@ -43,7 +43,7 @@ RUN = 4  # zeros in a row that are worth telling
 SHOWN = 64  # bytes listed one by one at most
 
 
-class Case:
+class DamagePattern:
     """A wrong checksum: what was captured, and what follows from it."""
 
     def __init__(self, kind: str, data: bytes, stored: int, computed: int, body: int = 0) -> None:
@@ -124,14 +124,14 @@ def _prefixes(values: Words) -> Words:
 # --- provable --------------------------------------------------------------------------------------------------------
 
 
-def swapped(case: Case) -> Iterator[Diagnosis]:
+def swapped(case: DamagePattern) -> Iterator[Diagnosis]:
     """Two neighbouring units of 1 to 1024 bytes in each other's place."""
     size = len(case.data)
     if case.dense:
         yield from _swapped(case, [(unit, unit) for unit in SWAP_UNITS if 2 * unit <= size])
 
 
-def swapped_apart(case: Case) -> Iterator[Diagnosis]:
+def swapped_apart(case: DamagePattern) -> Iterator[Diagnosis]:
     """Two units in each other's place that are no neighbours, in short data."""
     size = len(case.data)
     if case.dense:
@@ -139,7 +139,7 @@ def swapped_apart(case: Case) -> Iterator[Diagnosis]:
         yield from _swapped(case, [(lag, unit) for lag in lags for unit in SWAP_UNITS if unit < lag <= size - unit])
 
 
-def _swapped(case: Case, pairs: Sequence[tuple[int, int]]) -> Iterator[Diagnosis]:
+def _swapped(case: DamagePattern, pairs: Sequence[tuple[int, int]]) -> Iterator[Diagnosis]:
     """pairs: (bytes from the one unit to the other, bytes of a unit), ascending."""
     data, tried = case.array, 0
     for lag, group in groupby(pairs, key=lambda pair: pair[0]):
@@ -159,7 +159,7 @@ def _swapped(case: Case, pairs: Sequence[tuple[int, int]]) -> Iterator[Diagnosis
                 yield Diagnosis(SWAPPED, flips, True, len(hits), note, chance, right=case.with_bytes(at, right))
 
 
-def reversed_words(case: Case) -> Iterator[Diagnosis]:
+def reversed_words(case: DamagePattern) -> Iterator[Diagnosis]:
     """The bytes of a word of 4 or 8 in reverse."""
     if not case.dense:
         return
@@ -190,8 +190,8 @@ def _units(unit: int) -> str:
     return "The bytes" if unit == 1 else f"The blocks of {unit} bytes"
 
 
-def zeroed_short(case: Case) -> Iterator[Diagnosis]:
-    """A run of 2 or 3 bytes that are zero, where the checksum tells what they were.
+def zeroed_short(case: DamagePattern) -> Iterator[Diagnosis]:
+    """A run of 2 or 3 bytes that are zero, where the checksum gives what they were.
 
     Every 4-byte window has one pattern that fits; a pattern confined to a run of zeros is rare.
     """
@@ -211,13 +211,13 @@ def zeroed_short(case: Case) -> Iterator[Diagnosis]:
             end = int(hits[0])
             at = end - length + 1
             right = int(words[end]).to_bytes(4, "little")[4 - length :]
-            note = f"{length} bytes at {at} are zero; the checksum tells what they were"
+            note = f"{length} bytes at {at} are zero; the checksum gives what they were"
             flips = case.bytes_changed(at, right)
             chance = len(ends) * 2.0 ** (8 * length) / 2.0**32 * 2.0 ** -case.gain(flips)
             yield Diagnosis(ZEROED, flips, True, len(hits), note, chance)
 
 
-def truncated(case: Case) -> Iterator[Diagnosis]:
+def truncated(case: DamagePattern) -> Iterator[Diagnosis]:
     """The checksum covers only the first bytes: what follows was not there when it was computed."""
     if not case.dense:
         return
@@ -235,7 +235,7 @@ def truncated(case: Case) -> Iterator[Diagnosis]:
         yield Diagnosis(TRUNCATED, (flip,), True, len(hits), note, size / 2.0**32)
 
 
-def shifted(case: Case) -> Iterator[Diagnosis]:
+def shifted(case: DamagePattern) -> Iterator[Diagnosis]:
     """One or two bytes lost, or put in: all that follows has moved."""
     if not case.dense:
         return
@@ -273,7 +273,7 @@ def shifted(case: Case) -> Iterator[Diagnosis]:
             yield Diagnosis(SHIFTED, flips, True, len(hits), note, chance, right=case.with_bytes(at, moved_on))
 
 
-def rewritten(case: Case) -> Iterator[Diagnosis]:
+def rewritten(case: DamagePattern) -> Iterator[Diagnosis]:
     """The bytes went through a text conversion."""
     for data, pattern, note in rewritings(case.data):
         if compute(case.kind, data) == case.stored:
@@ -296,7 +296,7 @@ def rewritings(data: bytes) -> Iterator[tuple[bytes, str, str]]:
 # --- recognisable ----------------------------------------------------------------------------------------------------
 
 
-def zeroed_run(case: Case) -> Iterator[Diagnosis]:
+def zeroed_run(case: DamagePattern) -> Iterator[Diagnosis]:
     """A run of zeros that stands out: at least RUN long, and twice as long as any other in the body."""
     runs = sorted(_zero_runs(case), key=lambda run: run[0] - run[1])
     if not runs:
@@ -308,19 +308,19 @@ def zeroed_run(case: Case) -> Iterator[Diagnosis]:
     what, pattern = f"{longest} bytes at {start} are zero", ZEROED
     if end == len(case.data) and longest >= 2 * RUN:
         what, pattern = f"The last {longest} bytes are zero", TRUNCATED
-    note = f"{what}, a run that stands out; what they were cannot be told"
+    note = f"{what}, a run that stands out; what they were is not known"
     flips = tuple(Flip(at, None, 0, None) for at in range(start, min(end, start + SHOWN)))
     yield Diagnosis(pattern, flips, False, sum(e - s == longest for s, e in runs), note)
 
 
-def _zero_runs(case: Case) -> list[tuple[int, int]]:
+def _zero_runs(case: DamagePattern) -> list[tuple[int, int]]:
     """[start, end) of the runs of two and more zeros in the body."""
     edges = np.diff(np.concatenate(([0], (case.array[case.body :] == 0).astype(np.int8), [0])))
     starts, ends = np.nonzero(edges == 1)[0] + case.body, np.nonzero(edges == -1)[0] + case.body
     return [(s, e) for s, e in zip(starts.tolist(), ends.tolist(), strict=True) if e - s >= 2]
 
 
-def repeated(case: Case) -> Iterator[Diagnosis]:
+def repeated(case: DamagePattern) -> Iterator[Diagnosis]:
     """A block equals the block before it, and is too varied for that to be chance; the largest such block."""
     data, size = case.array, len(case.data)
     if not case.dense:
@@ -338,7 +338,7 @@ def repeated(case: Case) -> Iterator[Diagnosis]:
             yield Diagnosis(REPEATED, flips, False, 1, note)
 
 
-def mangled(case: Case) -> Iterator[Diagnosis]:
+def mangled(case: DamagePattern) -> Iterator[Diagnosis]:
     """U+FFFD: bytes that were no UTF-8 went through a text decoder."""
     count = case.data.count(b"\xef\xbf\xbd")
     if count > 100 * len(case.data) / 2**24:  # more than chance would put into random bytes
@@ -348,7 +348,7 @@ def mangled(case: Case) -> Iterator[Diagnosis]:
         yield Diagnosis(UTF8, flips, False, count, note)
 
 
-Search = Callable[[Case], Iterator[Diagnosis]]
+Search = Callable[[DamagePattern], Iterator[Diagnosis]]
 PROVABLE: tuple[Search, ...] = (
     zeroed_short, swapped, reversed_words, truncated, shifted, rewritten, swapped_apart,
 )  # fmt: skip

@@ -42,8 +42,8 @@ class Model:
         size = len(self.data) - without
         alone = (self._alone[pairs & 255] - without + 0.5) / (size + 128)
         seen = self._pairs[pairs] - without + _SMOOTH * alone
-        told = seen / (self._first[pairs >> 8] - without + _SMOOTH)
-        bits: Floats = np.log2((1 - _UNIFORM) * told + _UNIFORM / 256).astype(np.float32)
+        share = seen / (self._first[pairs >> 8] - without + _SMOOTH)
+        bits: Floats = np.log2((1 - _UNIFORM) * share + _UNIFORM / 256).astype(np.float32)
         return bits
 
     def gains(self, first: Ints, error: Ints, width: int = 5) -> Floats:

@@ -11,8 +11,8 @@ _DIGITS = {CRC32: 8, CRC32C: 8, XXH3: 16}
 
 
 @cache
-def _function(kind: str) -> Callable[[bytes | memoryview], int]:
-    """The libraries are loaded when the first checksum of their kind is met: not every run looks at any."""
+def function(kind: str) -> Callable[[bytes | memoryview], int]:
+    """What computes checksums of a kind; its library is loaded when the first one is met."""
     if kind == CRC32C:
         from crc32c import crc32c
 
@@ -26,7 +26,7 @@ def _function(kind: str) -> Callable[[bytes | memoryview], int]:
 
 def compute(kind: str, data: bytes | memoryview) -> int:
     """The checksum of `data`, unsigned."""
-    return _function(kind)(data)
+    return function(kind)(data)
 
 
 def shown(kind: str, value: int) -> str:

@@ -3,12 +3,11 @@
     investigation.py  captures in, cases out
     related.py        the same batch seen elsewhere, and what its receiver said of it
     packets.py        the packets that carried these bytes, read again, with every copy of them
-    sums.py           IPv4 and TCP checksums: right, wrong, or left to the network card
-    truth.py          the right bytes, where a copy or another sighting shows them
-    sound.py          whether bytes can be the batch that they claim to be
-    elsewhere.py      bytes that belong to another packet
-    narrow.py         bursts that the CRC leaves open, narrowed by the TCP sum
-    fields.py         the field and record that a byte falls into
+    packet_checksums.py  IPv4 and TCP checksums: right, wrong, or left to the network card
+    reference_bytes.py   the right bytes, where a copy or another sighting shows them
+    foreign_bytes.py     bytes that belong to another packet
+    burst_narrowing.py   bursts that the CRC leaves open, narrowed by the TCP sum
+    units.py             the fields of a unit, whether it can be what it claims to be: asked of its protocol
     attribution.py    who broke it, and which evidence says so
     cases.py          one Case a bad checksum: all of this together
     oddities.py       batches that contradict each other though their checksums are right

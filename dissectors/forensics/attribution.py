@@ -6,14 +6,14 @@
                                                          before_tcp     if it is right
     a TCP sum that is wrong                              after_tcp      certain where the correction makes it right
     TCP sums that are right                              before_tcp     unless the correction would leave them right
-    sums left to the network card, or not to be checked  undecided      then other sightings of the batch may tell
+    sums left to the network card, or not to be checked  undecided      then other sightings of the batch may decide
       … right when produced, wrong when consumed         broker
       … wrong when produced, and stored just so          producer, also where the sums are right when consumed
       … wrong here, right at the next hop                after_tcp
       … wrong here, yet the broker, which checks, took it  after_tcp
 
 `before_tcp`: in the sending host, or in a box on the way that computes the TCP sum anew. `after_tcp`: on the wire or in
-the capture. What does not decide is told as a reason all the same.
+the capture. What does not decide is a reason all the same.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dissectors.forensics.packet_checksums import OFFLOADED, RIGHT, WRONG, ZERO
 from dissectors.forensics.packets import Carriers, Segment
-from dissectors.forensics.sums import OFFLOADED, RIGHT, WRONG, ZERO
-from dissectors.forensics.truth import Copy
+from dissectors.forensics.reference_bytes import Copy
+from dissectors.protocols import named
 
 BEFORE, AFTER, PRODUCER, BROKER, UNDECIDED = "before_tcp", "after_tcp", "producer", "broker", "undecided"
 CERTAIN, LIKELY = "certain", "likely"
-_CHECKING = ("kafka", "pulsar")  # protocols whose brokers refuse a batch with a wrong checksum
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ def _encrypted(evidence: Evidence, verdict: Attribution) -> None:
 
 def _copies(evidence: Evidence, verdict: Attribution) -> None:
     for copy in evidence.copies:
-        name = evidence.names[copy.segment.place]
+        name = evidence.names[copy.segment.packet_ref]
         if not copy.fits:
             verdict.because.append(f"Copy {name} carries other bytes, which do not fit the checksum either")
             continue
@@ -106,19 +106,19 @@ def _copies(evidence: Evidence, verdict: Attribution) -> None:
         elif states == {RIGHT}:
             verdict.settle(BEFORE, LIKELY, f"{because}; but the TCP checksum of the bad copy is right as well")
         else:
-            verdict.because.append(f"{because}; no TCP checksum tells where the bad copy broke")
+            verdict.because.append(f"{because}; no TCP checksum shows where the bad copy broke")
         return
 
 
 def _sums(evidence: Evidence, verdict: Attribution) -> None:
     if verdict.where != UNDECIDED or not evidence.carried:
         return
-    headers = [evidence.names[segment.place] for segment in evidence.carried if segment.sums.ip == WRONG]
+    headers = [evidence.names[segment.packet_ref] for segment in evidence.carried if segment.sums.ip == WRONG]
     if headers:
         verdict.because.append(f"The IPv4 header checksum of {_list(headers)} is wrong as well")
     by_state: dict[str, list[str]] = {}
     for segment in evidence.carried:
-        by_state.setdefault(segment.sums.tcp, []).append(evidence.names[segment.place])
+        by_state.setdefault(segment.sums.tcp, []).append(evidence.names[segment.packet_ref])
     if WRONG in by_state:
         _wrong_sums(evidence, verdict, by_state[WRONG])
     elif set(by_state) == {RIGHT}:
@@ -127,7 +127,7 @@ def _sums(evidence: Evidence, verdict: Attribution) -> None:
         how = "zero" if ZERO in by_state else "the pseudo-header's only"
         names = _list(by_state.get(ZERO, []) + by_state.get("partial", []))
         verdict.because.append(
-            f"The TCP checksum of {names} is {how}: it was left to the network card, and tells nothing"
+            f"The TCP checksum of {names} is {how}: it was left to the network card, and proves nothing"
         )
     else:
         verdict.because.append(f"The TCP checksum of {_list(by_state[next(iter(by_state))])} cannot be verified")
@@ -135,14 +135,16 @@ def _sums(evidence: Evidence, verdict: Attribution) -> None:
 
 def _wrong_sums(evidence: Evidence, verdict: Attribution, names: list[str]) -> None:
     others = evidence.carriers.others
-    mended = [name for place, state in evidence.mended.items() if state == RIGHT and (name := evidence.names[place])]
+    mended = [
+        name for packet_ref, state in evidence.mended.items() if state == RIGHT and (name := evidence.names[packet_ref])
+    ]
     subject = f"The TCP checksum of {_list(names)} is wrong"
     if mended:
         verdict.settle(
             AFTER, CERTAIN, f"{subject}, and right with the corrected bytes: the sender's TCP had them right"
         )
     elif others[WRONG] > others[RIGHT]:
-        verdict.because.append(f"{subject}, but so are {others[WRONG]} of {others.total()} others: they tell nothing")
+        verdict.because.append(f"{subject}, but so are {others[WRONG]} of {others.total()} others: they prove nothing")
     else:
         healthy = f", while {others[RIGHT]} of {others.total()} other packets have a right one" if others else ""
         verdict.settle(AFTER, LIKELY, f"{subject}{healthy}")
@@ -204,7 +206,7 @@ def _hops(evidence: Evidence, verdict: Attribution) -> None:
 
 def _accepted(evidence: Evidence, verdict: Attribution) -> None:
     """Kafka's and Pulsar's brokers verify the checksum of what is produced before they answer that it is stored."""
-    if evidence.role != "produce" or evidence.outcome != "ok" or evidence.protocol not in _CHECKING:
+    if evidence.role != "produce" or evidence.outcome != "ok" or not _verified_by_broker(evidence.protocol):
         return
     _received(verdict, "The broker, which checks what it is given, answered that it stored the batch")
 
@@ -230,3 +232,9 @@ def _at(row: Mapping[str, Any]) -> str:
 def _list(names: Sequence[str]) -> str:
     shown = list(dict.fromkeys(names))
     return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
+
+
+def _verified_by_broker(protocol: str | None) -> bool:
+    """Whether brokers of the protocol refuse a batch with a wrong checksum."""
+    known = named(protocol)
+    return known is not None and known.brokers_verify_batches

@@ -10,15 +10,14 @@ from dissectors.checksum import XXH3
 from dissectors.checksum.diagnosis import SINGLE_BIT, STORED, UNKNOWN, Diagnosis, Flip
 from dissectors.checksum.linear import POLYNOMIALS
 from dissectors.checksum.locate import CERTAIN, locate
-from dissectors.forensics import elsewhere, fields, truth
+from dissectors.forensics import foreign_bytes, reference_bytes, units
 from dissectors.forensics.attribution import Attribution, Evidence, attribute
-from dissectors.forensics.inner import Inner, inner
+from dissectors.forensics.burst_narrowing import narrow
+from dissectors.forensics.inner import InnerChecksum, inner
 from dissectors.forensics.message import elsewhere as same_message
-from dissectors.forensics.narrow import narrow
+from dissectors.forensics.packet_checksums import WRONG, judge
 from dissectors.forensics.packets import Carriers, Segment
-from dissectors.forensics.sound import soundness
-from dissectors.forensics.sums import WRONG, judge
-from dissectors.records import PLACE_MASK, PLACE_SHIFT
+from dissectors.records import PACKET_MASK, PACKET_SHIFT
 from dissectors.sink import Suspect
 
 AROUND = 8  # bytes shown before and after what broke
@@ -74,7 +73,7 @@ class Case:
     segments: list[Segment] = field(default_factory=list)
     corrected: bytes | None = None  # the unit, where the correction is known
     excerpt: Excerpt | None = None
-    inner: Inner = field(default_factory=lambda: Inner([], []))
+    inner: InnerChecksum = field(default_factory=lambda: InnerChecksum([], []))
     packets: list[Carried] = field(default_factory=list)
     alternatives: list[tuple[float, list[Location]]] = field(default_factory=list)  # the likelihood of each
 
@@ -87,17 +86,17 @@ def examine(
     files: Sequence[str],
 ) -> Case:
     """Look into one bad checksum. `files` in the order that places count them."""
-    copies = truth.copies(suspect, carriers)
+    copies = reference_bytes.copies(suspect, carriers)
     delivered_by = _delivered(suspect, carriers)
     message = same_message(suspect, carriers.seen, files)
     related = [*related, *message.rows]
     diagnosis, at_unit, corrected = _diagnose(suspect, carriers, copies, delivered_by, message.right)
     flips = list(zip(at_unit, diagnosis.flips, strict=True))
     located = diagnosis.verified and diagnosis.candidates <= 1 and bool(flips)
-    parts = fields.parts(suspect, corrected or suspect.unit)
+    parts = units.fields(suspect, corrected or suspect.unit)
     choice = diagnosis.verified and not located  # one of several places: no packet can be named
     taken = {
-        s.place: s for at in _carried(suspect, [] if choice else at_unit) if (s := carriers.delivered(suspect, at))
+        s.packet_ref: s for at in _carried(suspect, [] if choice else at_unit) if (s := carriers.delivered(suspect, at))
     }
     within = inner(suspect, corrected)
     evidence = Evidence(
@@ -112,12 +111,12 @@ def examine(
         outcome=row["outcome"],
         sightings=[r for r in related if "verdict" in r],
         reactions=[r for r in related if "name" in r],
-        names={s.place: f"packet {s.place & PLACE_MASK}" for s in carriers.segments},
+        names={s.packet_ref: f"packet {s.packet_ref & PACKET_MASK}" for s in carriers.segments},
         inner=within.reasons(),
     )
 
     def locations(placed: Iterable[tuple[int, Flip]]) -> list[Location]:
-        return [_location(suspect, carriers, files, at, flip, fields.name(parts, at)) for at, flip in placed]
+        return [_location(suspect, carriers, files, at, flip, units.field_at(parts, at)) for at, flip in placed]
 
     return Case(
         row,
@@ -141,36 +140,38 @@ def examine(
 def _diagnose(
     suspect: Suspect,
     carriers: Carriers,
-    copies: Sequence[truth.Copy],
+    copies: Sequence[reference_bytes.Copy],
     delivered_by: Sequence[Segment],
     message: bytes | None,
 ) -> tuple[Diagnosis, list[int], bytes | None]:
     """What broke, the index in the unit of each flip, and the corrected unit where there is one answer."""
     right, source = next((copy.unit for copy in copies if copy.fits), None), "a copy of the packet"
     if right is None:
-        right, source = truth.witnessed(suspect, carriers), "the same batch elsewhere"
+        right, source = reference_bytes.witnessed(suspect, carriers), "the same batch elsewhere"
     if right is None:
         right, source = message, "the same message elsewhere"
     if right is not None and suspect.kind not in POLYNOMIALS:  # nothing to be computed from the checksum
-        return (*truth.compared(suspect, right, carriers, source), right)
+        return (*reference_bytes.compared(suspect, right, carriers, source), right)
     data = b"".join(suspect.unit[a:b] for a, b in suspect.covered)
-    sound = soundness(suspect)
-    diagnosis = locate(suspect.kind, data, suspect.stored, suspect.computed, body=fields.body(suspect), sound=sound)
+    sound = units.validity(suspect)
+    diagnosis = locate(
+        suspect.kind, data, suspect.stored, suspect.computed, body=units.data_start(suspect), sound=sound
+    )
     certain = diagnosis.pattern in (SINGLE_BIT, STORED) or diagnosis.chance <= CERTAIN
     if right is not None and not (diagnosis.verified and diagnosis.candidates == 1 and diagnosis.flips and certain):
-        return (*truth.compared(suspect, right, carriers, source), right)
+        return (*reference_bytes.compared(suspect, right, carriers, source), right)
     corrected = _corrected(suspect, diagnosis)
     if corrected is None or not _agrees(diagnosis, delivered_by, suspect, corrected):
         diagnosis = narrow(diagnosis, suspect, delivered_by, sound)
         corrected = _corrected(suspect, diagnosis)
     if diagnosis.pattern == UNKNOWN:
-        diagnosis = elsewhere.recognise(diagnosis, suspect, carriers, delivered_by)
+        diagnosis = foreign_bytes.recognise(diagnosis, suspect, carriers, delivered_by)
     return diagnosis, [_in_unit(suspect, flip) for flip in diagnosis.flips], corrected
 
 
 def _carried_by(segment: Segment, files: Sequence[str], taken: bool) -> Carried:
-    place, sums = segment.place, segment.sums
-    return Carried(files[place >> PLACE_SHIFT], place & PLACE_MASK, sums.ip, sums.tcp, taken)
+    packet_ref, sums = segment.packet_ref, segment.sums
+    return Carried(files[packet_ref >> PACKET_SHIFT], packet_ref & PACKET_MASK, sums.ip, sums.tcp, taken)
 
 
 def _excerpt(suspect: Suspect, at_unit: Sequence[int], corrected: bytes | None) -> Excerpt | None:
@@ -185,21 +186,21 @@ def _excerpt(suspect: Suspect, at_unit: Sequence[int], corrected: bytes | None) 
 
 def _delivered(suspect: Suspect, carriers: Carriers) -> list[Segment]:
     """The packets whose bytes were taken."""
-    taken = {place for _, place, _ in suspect.pieces}
-    return [segment for segment in carriers.segments if segment.place in taken]
+    taken = {packet_ref for _, packet_ref, _ in suspect.pieces}
+    return [segment for segment in carriers.segments if segment.packet_ref in taken]
 
 
 def _location(
     suspect: Suspect, carriers: Carriers, files: Sequence[str], at: int, flip: Flip, field_name: str | None
 ) -> Location:
     segment = carriers.delivered(suspect, at)
-    place = max((p for p in suspect.pieces if p[0] <= suspect.offset + at), default=suspect.pieces[0])[1]
+    packet_ref = max((p for p in suspect.pieces if p[0] <= suspect.offset + at), default=suspect.pieces[0])[1]
     offset = None
     if segment is not None and segment.payload_at is not None and suspect.base is not None:
         offset = segment.payload_at + at - segment.start
-    file = files[place >> PLACE_SHIFT]
+    file = files[packet_ref >> PACKET_SHIFT]
     return Location(
-        file, place & PLACE_MASK, offset, suspect.offset + at, flip.bit, flip.was, flip.should_be, field_name
+        file, packet_ref & PACKET_MASK, offset, suspect.offset + at, flip.bit, flip.was, flip.should_be, field_name
     )
 
 
@@ -233,7 +234,7 @@ def _corrected(suspect: Suspect, diagnosis: Diagnosis) -> bytes | None:
             if flip.should_be is None:
                 return None
             unit[_in_unit(suspect, flip)] = flip.should_be
-    return bytes(unit) if truth.verifies(suspect, bytes(unit)) else None
+    return bytes(unit) if reference_bytes.verifies(suspect, bytes(unit)) else None
 
 
 def _carried(suspect: Suspect, flips: Sequence[int]) -> Sequence[int]:
@@ -261,5 +262,5 @@ def _mended(segments: Iterable[Segment], suspect: Suspect, corrected: bytes) -> 
         start, end = max(0, segment.start), min(len(corrected), segment.end)
         at = segment.payload_at + start - segment.start
         packet[at : at + end - start] = corrected[start:end]
-        out[segment.place] = judge(bytes(packet), segment.where).tcp
+        out[segment.packet_ref] = judge(bytes(packet), segment.where).tcp
     return out

@@ -11,22 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dissectors.checksum import shown
-from dissectors.engine import Run
+from dissectors.findings import SUSPICIOUS
 from dissectors.forensics.cases import Case, examine
 from dissectors.forensics.oddities import oddities
 from dissectors.forensics.packets import Wanted, gather
 from dissectors.forensics.related import KEYS, SIGHTING, Relations, Surroundings, is_reaction
 from dissectors.options import Options
+from dissectors.run import Run
 from dissectors.sink import Suspect
 from dissectors.tcp.chunk import CLIENT
 from dissectors.wire.codec_sums import counting
 
 SIGHTINGS = 2_000_000  # rows of `batches` remembered to find other sightings in
 TROUBLES = 1000  # findings remembered
-SUSPICIOUS = (  # findings that speak of bytes which may be broken, or were not looked at
-    "malformed_frame", "decompress_failed", "retransmission_conflict", "fragment_overlap", "trailing_bytes",
-    "unreadable_file", "truncated_file", "capture_drops", "limit",
-)  # fmt: skip
 
 
 class Investigation:
@@ -54,6 +51,7 @@ class Investigation:
         with counting() as self.inner:
             for table, batch in self.reader.records():
                 {"batches": self._batches, "errors": self._errors, "findings": self._findings}[table](batch)
+        self.inner.update(self.reader.sums)
 
     def _batches(self, batch: pa.RecordBatch) -> None:
         columns = ("protocol", "checksum_kind", "verdict", "topic", "client_ip", "server_ip", "role")
@@ -76,8 +74,8 @@ class Investigation:
     def oddities(self) -> Iterator[str]:
         """What does not fit although the checksums are right, a sentence each."""
         for finding in self.troubles:
-            place = "" if finding["file"] is None else f" ({finding['file']} packet {finding['packet']})"
-            yield f"{finding['kind']}: {finding['message']}{self._sealed(finding)}{place}"
+            packet_ref = "" if finding["file"] is None else f" ({finding['file']} packet {finding['packet']})"
+            yield f"{finding['kind']}: {finding['message']}{self._sealed(finding)}{packet_ref}"
         if self._sightings:
             yield from oddities(pa.Table.from_batches(self._sightings))
 
@@ -115,13 +113,15 @@ class Investigation:
 
 
 def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of `batches` in the order in which cases are told."""
+    """Rows of `batches` in the order in which cases are reported."""
     return sorted(rows, key=lambda r: (r["time"] is None, str(r["time"]), r["file"], r["packet"], r["stream_offset"]))
 
 
 def paired(bad: Sequence[dict[str, Any]], suspects: Sequence[Suspect]) -> list[tuple[dict[str, Any], Suspect | None]]:
     """Each bad row with the suspects that belong to it, in order; with None where a limit left none."""
-    distinct = {(id(s.conn), s.direction, s.offset, s.checksum_at): s for s in suspects}.values()
+    distinct = {
+        (s.conn.site, s.conn.connection, s.conn.incarnation, s.direction, s.offset, s.checksum_at): s for s in suspects
+    }.values()
     by_key: dict[tuple[Any, ...], list[Suspect]] = {}
     for suspect in distinct:
         conn = suspect.conn

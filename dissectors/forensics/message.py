@@ -11,38 +11,40 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dissectors.forensics.ids import ID_BYTES, Identity, Seen, identity
-from dissectors.forensics.truth import verifies
-from dissectors.records import PLACE_MASK, PLACE_SHIFT, Conn
+from dissectors.checksum.unit_format import Identity
+from dissectors.forensics.ids import Sighting
+from dissectors.forensics.reference_bytes import verifies
+from dissectors.forensics.units import identity
+from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.sink import Suspect
 
 WHY = "same message id"
-TOLD = 20  # sightings of one message
+LISTED = 20  # sightings of one message
 _NEAR = 80  # bytes from the id to the payload at most, in any layout
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
 class Elsewhere:
-    """What the other sightings tell."""
+    """What the other sightings show."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)  # as the JSON shows them under `related`
     right: bytes | None = None  # the unit with the payload of a sighting, if that fits the checksum
 
 
-def elsewhere(suspect: Suspect, seen: Sequence[Seen], files: Sequence[str]) -> Elsewhere:
+def elsewhere(suspect: Suspect, seen: Sequence[Sighting], files: Sequence[str]) -> Elsewhere:
     """Compare the other sightings of the message with it. `files` in the order that places count them."""
     out = Elsewhere()
     mine = identity(suspect)
     if mine is None:
         return out
-    for one in sorted(seen, key=lambda s: (s.time, s.place)):
+    for one in sorted(seen, key=lambda s: (s.time, s.packet_ref)):
         at = one.stream.find(mine.id)
         right = _right(suspect, mine, one.stream, at)
         out.right = out.right or right
         there = at + mine.start - mine.at
         same = one.stream[there : there + mine.end - mine.start] == suspect.unit[mine.start : mine.end]
-        if (right is not None or same) and len(out.rows) < TOLD:  # else it may be another message, or no id at all
+        if (right is not None or same) and len(out.rows) < LISTED:  # else it may be another message, or no id at all
             out.rows.append(_row(suspect, one, files, "ok" if right is not None else None, same))
     return out
 
@@ -50,7 +52,7 @@ def elsewhere(suspect: Suspect, seen: Sequence[Seen], files: Sequence[str]) -> E
 def _right(suspect: Suspect, mine: Identity, stream: bytes, at: int) -> bytes | None:
     """The unit with the payload that stands behind the id there, if it fits. What is sent may lie otherwise."""
     size = mine.end - mine.start
-    for distance in dict.fromkeys((mine.start - mine.at, *range(ID_BYTES, _NEAR))):
+    for distance in dict.fromkeys((mine.start - mine.at, *range(len(mine.id), _NEAR))):
         body = stream[at + distance : at + distance + size]
         unit = suspect.unit[: mine.start] + body + suspect.unit[mine.end :]
         if len(body) == size and verifies(suspect, unit):
@@ -58,7 +60,7 @@ def _right(suspect: Suspect, mine: Identity, stream: bytes, at: int) -> bytes | 
     return None
 
 
-def _row(suspect: Suspect, one: Seen, files: Sequence[str], verdict: str | None, same: bool) -> dict[str, Any]:
+def _row(suspect: Suspect, one: Sighting, files: Sequence[str], verdict: str | None, same: bool) -> dict[str, Any]:
     produced = one.target[1] == suspect.conn.server_port
     client, server = (one.source, one.target) if produced else (one.target, one.source)
     conn = Conn(suspect.conn.site, *client, *server, 0, suspect.conn.protocol)
@@ -73,8 +75,8 @@ def _row(suspect: Suspect, one: Seen, files: Sequence[str], verdict: str | None,
         "connection": conn.connection,
         "incarnation": None,
         "time": _EPOCH + timedelta(microseconds=one.time // 1000),
-        "file": files[one.place >> PLACE_SHIFT],
-        "packet": one.place & PLACE_MASK,
+        "file": files[one.packet_ref >> PACKET_SHIFT],
+        "packet": one.packet_ref & PACKET_MASK,
         "why": WHY,
         "same_bytes": same,
     }

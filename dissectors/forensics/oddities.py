@@ -4,7 +4,7 @@
     one position, two contents               a log does not change (a compacted one does: hence "was rewritten")
     offsets that step back                   answers on one connection assign ascending offsets
 
-All are told of what the capture shows; none is a bad checksum.
+All are facts about what the capture shows; none is a bad checksum.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-TOLD = 20  # of each kind
+LISTED = 20  # of each kind
 
 _SEQUENCE = ("site", "topic", "partition", "producer", "producer_epoch", "base_sequence")
 _POSITION = ("site", "topic", "partition", "position", "format", "role")
@@ -43,11 +43,13 @@ def _contents(rows: pa.Table, keys: Sequence[str]) -> list[dict[str, object]]:
     """Groups of rows with one key and more than one checksum."""
     complete = None
     for key in keys:
-        told = pc.is_valid(rows.column(key))
-        complete = told if complete is None else pc.and_(complete, told)
+        known = pc.is_valid(rows.column(key))
+        complete = known if complete is None else pc.and_(complete, known)
     groups = rows.filter(complete).group_by(list(keys)).aggregate([("checksum_stored", "count_distinct")])
     groups = groups.rename_columns({"checksum_stored_count_distinct": "contents"})
-    found: list[dict[str, object]] = groups.filter(pc.greater(groups.column("contents"), 1)).slice(0, TOLD).to_pylist()
+    found: list[dict[str, object]] = (
+        groups.filter(pc.greater(groups.column("contents"), 1)).slice(0, LISTED).to_pylist()
+    )
     return found
 
 
@@ -57,12 +59,12 @@ def _steps_back(produced: pa.Table) -> Iterator[str]:
     rows = rows.sort_by([(key, "ascending") for key in (*_ORDER, "time")]).select(
         [*_ORDER, "base_offset", "file", "packet"]
     )
-    told, last = 0, None
+    reported, last = 0, None
     for batch in rows.to_batches():
         columns = [batch.column(name).to_pylist() for name in rows.column_names]
         for *key, offset, file, packet in zip(*columns, strict=True):
-            if last is not None and last[0] == key and offset < last[1] and told < TOLD:
-                told += 1
+            if last is not None and last[0] == key and offset < last[1] and reported < LISTED:
+                reported += 1
                 yield (
                     f"offset_steps_back: {key[3]}-{key[4]} was given offset {offset} after {last[1]} "
                     f"on {key[1]} ({file} packet {packet})"

@@ -24,11 +24,12 @@ from dissectors.capture.fragments import Fragments
 from dissectors.capture.raw import Census, RawBlock, packets
 from dissectors.capture.reader import Reader
 from dissectors.errors import InputError
-from dissectors.forensics.ids import MOST, Seen, identity
+from dissectors.forensics.ids import MOST, Sighting
+from dissectors.forensics.packet_checksums import UNKNOWN, HeaderLayout, Sums, judge, layout
 from dissectors.forensics.related import Witness
-from dissectors.forensics.sums import UNKNOWN, Layout, Sums, judge, layout
+from dissectors.forensics.units import identity
 from dissectors.options import Options
-from dissectors.records import PLACE_SHIFT
+from dissectors.records import PACKET_SHIFT
 from dissectors.sink import Suspect
 from dissectors.tcp.chunk import CLIENT
 
@@ -45,13 +46,13 @@ _MASK, _SIGN = 0xFFFFFFFF, 0x80000000
 class Segment(NamedTuple):
     """A packet that carried bytes of the unit."""
 
-    place: int
+    packet_ref: int
     time: int  # ns
     start: int  # index in the unit of its first payload byte; negative where it begins before
     payload: bytes  # as captured
     packet: bytes  # the whole packet, as captured
     payload_at: int | None  # where the payload lies in the packet; None where fragments were joined
-    where: Layout
+    where: HeaderLayout
     sums: Sums
     link: int
 
@@ -73,7 +74,7 @@ class Carriers:
     judged: list[str] = field(default_factory=list)  # TCP verdicts of other packets of this direction
     witnessed: list[bytes] = field(default_factory=list)  # the stream from each witness' packet on
     neighbours: list[tuple[int, bytes]] = field(default_factory=list)  # place and payload of packets around it
-    seen: list[Seen] = field(default_factory=list)  # other packets with the message's id
+    seen: list[Sighting] = field(default_factory=list)  # other packets with the message's id
 
     @property
     def others(self) -> Counter[str]:
@@ -82,11 +83,11 @@ class Carriers:
 
     def delivered(self, suspect: Suspect, at: int) -> Segment | None:
         """The packet whose bytes were taken for index `at` of the unit."""
-        place = None
+        packet_ref = None
         for offset, piece, _ in suspect.pieces:
             if offset <= suspect.offset + at:
-                place = piece
-        return next((s for s in self.segments if s.place == place and s.start <= at < s.end), None)
+                packet_ref = piece
+        return next((s for s in self.segments if s.packet_ref == packet_ref and s.start <= at < s.end), None)
 
 
 class Wanted(NamedTuple):
@@ -111,7 +112,7 @@ def gather_file(number: int, path: str, wanted: Sequence[Wanted], options: Optio
         if one.suspect.conn.site == site or any(witness.file == path for witness in one.witnesses)
     ]
     if concerned and path != "-":
-        with suppress(InputError):  # told by the first pass
+        with suppress(InputError):  # reported by the first pass
             _search(Reader(path, number, options.limits), path, site, number, concerned)
     return found
 
@@ -122,7 +123,7 @@ def joined(by_file: Sequence[Sequence[Carriers]], wanted: Sequence[Wanted]) -> l
     for index, one in enumerate(wanted):
         parts = [found[index] for found in by_file]
         segments = [segment for part in parts for segment in part.segments][: _most(one.suspect)]
-        segments.sort(key=lambda s: (s.time, s.place))
+        segments.sort(key=lambda s: (s.time, s.packet_ref))
         judged = [verdict for part in parts for verdict in part.judged][:SAMPLE]
         streams = [stream for part in parts for stream in part.witnessed]
         near = [packet for part in parts for packet in part.neighbours]
@@ -178,7 +179,7 @@ class _Ids:
     def __init__(self, concerned: Iterable[tuple[Wanted, Carriers]], site: str) -> None:
         self.ports: set[int] = set()
         self._owners: dict[bytes, list[tuple[Suspect, Carriers]]] = {}
-        self._following: list[tuple[Ends, Carriers, Seen, _Follower]] = []
+        self._following: list[tuple[Ends, Carriers, Sighting, _Follower]] = []
         for (suspect, _), carriers in concerned:
             message = identity(suspect) if suspect.conn.site == site and suspect.base is not None else None
             if message is not None:
@@ -205,11 +206,11 @@ class _Ids:
     def _found(self, block: PacketBlock, row: int, id_: bytes) -> None:
         ends = _ends(block, row)
         number = int(block.number[row])
-        place = int(block.file[row]) << PLACE_SHIFT | number
+        packet_ref = int(block.file[row]) << PACKET_SHIFT | number
         for suspect, carriers in self._owners[id_]:
             known = sum(other is carriers for _, other, _, _ in self._following)
             if known < MOST and not (ends == _direction(suspect) and _touches(suspect, block, row)):
-                seen = Seen(place, int(block.time[row]), ends[:2], ends[2:], b"")
+                seen = Sighting(packet_ref, int(block.time[row]), ends[:2], ends[2:], b"")
                 self._following.append((ends, carriers, seen, _Follower(number, len(suspect.unit) + LEAD)))
 
     def finish(self) -> None:
@@ -302,9 +303,9 @@ def _of_direction(block: PacketBlock, key: Ends) -> npt.NDArray[np.bool_]:
 
 def _pick(raw: RawBlock, block: PacketBlock, rows: npt.NDArray[np.intp], suspect: Suspect, carriers: Carriers) -> None:
     """Keep the packets that touch the suspect's bytes; count the sums of some that do not."""
-    place = block.file[rows] << PLACE_SHIFT | block.number[rows]
+    packet_ref = block.file[rows] << PACKET_SHIFT | block.number[rows]
     if suspect.base is None:  # under TLS sequence numbers say nothing about plaintext: only the known packets count
-        hits = np.isin(place, [piece for _, piece, _ in suspect.pieces])
+        hits = np.isin(packet_ref, [piece for _, piece, _ in suspect.pieces])
         start = np.zeros(len(rows), np.int64)
     else:
         start, hits = _within(suspect, block, rows)
@@ -322,14 +323,14 @@ def _look_around(block: PacketBlock, rows: npt.NDArray[np.intp], suspect: Suspec
     if suspect.base is None:
         return
     first, last = suspect.pieces[0][1], suspect.pieces[-1][1]
-    place = block.file[rows] << PLACE_SHIFT | block.number[rows]
-    before, after = rows[place < first][-AROUND:], rows[place > last][:AROUND]
+    packet_ref = block.file[rows] << PACKET_SHIFT | block.number[rows]
+    before, after = rows[packet_ref < first][-AROUND:], rows[packet_ref > last][:AROUND]
     buffer = memoryview(block.buffer)
     for row in (*before.tolist(), *after.tolist()):
         if len(carriers.neighbours) < 2 * AROUND:
             start = int(block.at[row])
             payload = bytes(buffer[start : start + min(int(block.have[row]), AROUND_BYTES)])
-            carriers.neighbours.append((int(block.file[row]) << PLACE_SHIFT | int(block.number[row]), payload))
+            carriers.neighbours.append((int(block.file[row]) << PACKET_SHIFT | int(block.number[row]), payload))
 
 
 def _segment(raw: RawBlock, block: PacketBlock, row: int, start: int) -> Segment:
@@ -340,10 +341,12 @@ def _segment(raw: RawBlock, block: PacketBlock, row: int, start: int) -> Segment
     payload_at: int | None = at - begin
     if not 0 <= at - begin <= len(packet):  # it stands behind the file's bytes: joined from fragments
         payload_at = None
-        where, sums = Layout(-1, -1, 0, 0), Sums(None, UNKNOWN)
+        where, sums = HeaderLayout(-1, -1, 0, 0), Sums(None, UNKNOWN)
     else:
         where = layout(packet, at - begin, int(block.size[row]), int(block.sport[row]), int(block.dport[row]))
         sums = judge(packet, where)
     payload = bytes(memoryview(block.buffer)[at : at + have])
-    place = int(block.file[row]) << PLACE_SHIFT | number
-    return Segment(place, int(block.time[row]), start, payload, packet, payload_at, where, sums, int(raw.link[index]))
+    packet_ref = int(block.file[row]) << PACKET_SHIFT | number
+    return Segment(
+        packet_ref, int(block.time[row]), start, payload, packet, payload_at, where, sums, int(raw.link[index])
+    )

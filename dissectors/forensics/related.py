@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-RELATED = 20  # sightings told of one batch
+RELATED = 20  # sightings of one batch that are listed
 WITNESSES = 2  # of these, read again for the right bytes
 
 KEYS = ("site", "connection", "incarnation", "stream_offset")
@@ -37,7 +37,7 @@ IDENTITIES: tuple[tuple[str, tuple[str, ...]], ...] = (
 REACTION = "corrupt|checksum|crc"  # in the name of an error
 ANSWERED = ("connection", "incarnation", "correlation_id")
 _REACTION = re.compile(REACTION, re.I)
-_TOLD = ("role", "topic", "partition", "position", "verdict", "outcome", "site", "connection", "incarnation")
+_SHOWN = ("role", "topic", "partition", "position", "verdict", "outcome", "site", "connection", "incarnation")
 _TOLD_OF_ERROR = ("api", "code", "name", "connection", "time", "file", "packet")
 
 
@@ -81,9 +81,9 @@ class Surroundings:
                     continue
                 hits = self.sightings.filter(_equal(self.sightings, row, keys)).slice(0, RELATED).to_pylist()
                 found += [{**hit, "why": why} for hit in hits if not _same(hit, row) and not _among(hit, found)]
-        rows = [{key: hit[key] for key in (*_TOLD, "time", "file", "packet", "why")} for hit in found[:RELATED]]
-        for told, hit in zip(rows, found, strict=False):
-            told["same_bytes"] = hit["checksum_computed"] == row["checksum_computed"]
+        rows = [{key: hit[key] for key in (*_SHOWN, "time", "file", "packet", "why")} for hit in found[:RELATED]]
+        for listed, hit in zip(rows, found, strict=False):
+            listed["same_bytes"] = hit["checksum_computed"] == row["checksum_computed"]
         for error in self.errors:
             if all(error[key] == row[key] for key in ANSWERED):
                 rows.append({**{key: error[key] for key in _TOLD_OF_ERROR}, "why": "the answer to it"})

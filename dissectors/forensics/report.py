@@ -6,7 +6,6 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from dissectors.checksum import shown
@@ -17,8 +16,8 @@ _ROW = (
     "protocol", "checksum_kind", "role", "topic", "partition", "base_offset", "position", "connection", "incarnation",
     "time", "file", "packet", "stream_offset",
 )  # fmt: skip
-SPOTS = 6  # broken bytes told in the text; the JSON has all
-ALTERNATIVES = 3  # told in the text; the JSON has all
+SPOTS = 6  # broken bytes in the text; the JSON has all
+ALTERNATIVES = 3  # in the text; the JSON has all
 _PCAP_NS = 0xA1B23C4D
 _SNAPLEN = 262_144
 
@@ -81,19 +80,19 @@ def _plain(value: Any) -> Any:
 
 def as_text(case: Case, number: int) -> str:
     """What a person can paste into an incident report."""
-    told = as_json(case)
-    where = f"{told['topic'] or 'unknown topic'}"
-    if told["partition"] is not None:
-        where += f", partition {told['partition']}"
-    if told["position"] is not None:
-        where += f", position {told['position']}"
+    row = as_json(case)
+    where = f"{row['topic'] or 'unknown topic'}"
+    if row["partition"] is not None:
+        where += f", partition {row['partition']}"
+    if row["position"] is not None:
+        where += f", position {row['position']}"
     lines = [
-        f"{number}. {told['protocol']} {told['role']}: {told['checksum_kind']} is {told['stored']}, "
-        f"the bytes give {told['computed']}",
-        f"   {where}; {told['length']} bytes",
-        f"   {told['connection']} at {told['time']}, {told['file']} packet {told['packet']}",
-        f"   What: {told['diagnosis']['pattern']}{_how_sure(told['diagnosis'])}",
-        f"         {told['diagnosis']['note']}",
+        f"{number}. {row['protocol']} {row['role']}: {row['checksum_kind']} is {row['stored']}, "
+        f"the bytes give {row['computed']}",
+        f"   {where}; {row['length']} bytes",
+        f"   {row['connection']} at {row['time']}, {row['file']} packet {row['packet']}",
+        f"   What: {row['diagnosis']['pattern']}{_how_sure(row['diagnosis'])}",
+        f"         {row['diagnosis']['note']}",
     ]
     spots = _by_byte(case.locations)
     for spot, bits in spots[:SPOTS]:
@@ -104,16 +103,16 @@ def as_text(case: Case, number: int) -> str:
         lines.append(f"         and {len(spots) - SPOTS} more bytes")
     if case.excerpt is not None:
         lines += [f"         {line}" for line in _compared(case.excerpt, {s.stream_offset for s in case.locations})]
-    for other in told["diagnosis"]["alternatives"][:ALTERNATIVES]:
-        lines.append(f"         perhaps ({other['share']:.0%}): {_places(other['locations'])}")
+    for other in row["diagnosis"]["alternatives"][:ALTERNATIVES]:
+        lines.append(f"         perhaps ({other['share']:.0%}): {_packet_refs(other['locations'])}")
     lines.append(f"   Where: {case.attribution.where}, {case.attribution.certainty}")
     lines += [f"         {reason}" for reason in case.attribution.because]
-    sums = [f"packet {p['packet']} {_sums_of(p)}" for p in told["packets"]]
+    sums = [f"packet {p['packet']} {_sums_of(p)}" for p in row["packets"]]
     if sums:
         more = f"; and {len(sums) - SPOTS} more" if len(sums) > SPOTS else ""
         lines.append(f"   Sums: {'; '.join(sums[:SPOTS])}{more}")
-    if told["inner"]:
-        verdicts = ", ".join(f"{one['checksum']} {one['verdict']}" for one in told["inner"])
+    if row["inner"]:
+        verdicts = ", ".join(f"{one['checksum']} {one['verdict']}" for one in row["inner"])
         lines.append(f"   Inside: {verdicts}")
     lines += [f"   See also: {_sighting(row)}" for row in case.related[:5]]
     filters = display_filters([case])
@@ -155,7 +154,7 @@ def _marked(data: bytes, wrong: Sequence[bool]) -> str:
     return f"{shown}  {''.join(chr(byte) if 32 <= byte < 127 else '.' for byte in data)}"
 
 
-def _places(locations: Sequence[dict[str, Any]]) -> str:
+def _packet_refs(locations: Sequence[dict[str, Any]]) -> str:
     """Locations in a line: the first byte, how many bits, the field."""
     first = locations[0]
     at = "" if first["packet_offset"] is None else f" byte {first['packet_offset']}"
@@ -187,25 +186,19 @@ def display_filters(cases: Iterable[Case]) -> dict[str, str]:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def extract(case: Case, number: int, folder: Path) -> list[Path]:
-    """Write the unit as received and as corrected, and a capture of its packets; returns the files."""
+def extract(case: Case, number: int) -> dict[str, bytes]:
+    """The unit as received and as corrected, and captures of its packets: file name -> content."""
     if case.suspect is None:
-        return []
-    folder.mkdir(parents=True, exist_ok=True)
-    written = [_write(folder / f"{number:03}-received.bin", case.suspect.unit)]
+        return {}
+    made = {f"{number:03}-received.bin": case.suspect.unit}
     if case.corrected is not None:
-        written.append(_write(folder / f"{number:03}-corrected.bin", case.corrected))
+        made[f"{number:03}-corrected.bin"] = case.corrected
     links = {segment.link for segment in case.segments}
     for link in sorted(links):
         packets = [(s.time, s.packet, s.missing) for s in case.segments if s.link == link]
         suffix = "" if len(links) == 1 else f"-link{link}"
-        written.append(_write(folder / f"{number:03}-packets{suffix}.pcap", _pcap(link, packets)))
-    return written
-
-
-def _write(path: Path, data: bytes) -> Path:
-    path.write_bytes(data)
-    return path
+        made[f"{number:03}-packets{suffix}.pcap"] = _pcap(link, packets)
+    return made
 
 
 def _pcap(link: int, packets: Sequence[tuple[int, bytes, int]]) -> bytes:

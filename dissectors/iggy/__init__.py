@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from dissectors.conversation import Conversation, Protocol, one_by_one
+from dissectors.checksum.unit_format import UnitFormat
+from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import Conn
+from dissectors.search import Recogniser
 from dissectors.sink import Sink
 
 
-class Iggy:
-    """See conversation.Protocol."""
+class Iggy(Protocol):
+    """Iggy, as the engine sees it."""
 
     name = "iggy"
-    ports: tuple[int, ...] = (8090,)
+    ports = (8090,)
+    colours = ("#cf6a12", "#f0984a")
+    brokers_verify_batches = False
 
-    def recognise(self, client: bytes, server: bytes, midstream: bool) -> float:
+    def unit_formats(self) -> Mapping[str, UnitFormat]:
+        from dissectors.iggy.forensics import UNITS
+
+        return UNITS
+
+    def dialects(self) -> Sequence[str]:
+        from dissectors.iggy import tables
+
+        return list(dict.fromkeys(release.dialect for release in tables.releases()))
+
+    def recognise(self, client: bytes, server: bytes) -> float:
         """How sure it is that these bytes are Iggy's."""
         from dissectors.iggy.recognise import recognise
 
-        return recognise(client, server, midstream)
+        return recognise(client, server)
+
+    def recogniser(self) -> Recogniser:
+        """For a connection that began before the capture."""
+        from dissectors.iggy.recognise import IggyRecogniser
+
+        return IggyRecogniser()
 
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
         """A conversation for one connection."""
@@ -28,8 +48,5 @@ class Iggy:
 
         return IggyConversation(conn, sink, options, midstream=midstream)
 
-    def advance(self, talks: Sequence[Conversation]) -> None:
-        one_by_one(talks)
 
-
-PROTOCOL: Protocol = Iggy()
+PROTOCOL = Iggy()

@@ -1,12 +1,12 @@
 """After a hole in a pipelined connection: which of the requests in flight are answered?
 
-Answers come in the order of the requests, so the answers seen since the hole lie over the requests in flight in one
-piece, shifted by as many as the hole swallowed. A Reading is one way to lay them. Each answer ends the readings in
-which its request cannot be answered so (a ping has no payload), and a hole those that its length does not fit. Where
-one reading is left, it is the truth, and the answers held until then are paired. Silence helps: once nothing was in
+Answers come in the order of the requests, so the answers seen since the hole belong to consecutive requests in flight,
+after as many as the hole swallowed. An Assignment is one such choice. Each answer rules out the assignments in which
+its request cannot have it (a ping has no payload), and a hole those that its length does not fit. Where one assignment
+is left, it is the truth, and the answers held until then are paired. Silence helps: once nothing was in
 flight any more and no later byte is missing, the last answer was that to the last request.
 
-A hole in the requests is a Ghost: from one request to `most`, each of which has had its answer.
+A hole in the requests is a RequestHole: from one request to `most`, whose answers are still to come.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from dissectors.iggy.flight import ANY_LENGTH, Answer, Call, Entry, Ghost
+from dissectors.iggy.pending import ANY_LENGTH, Answer, Entry, IggyRequest, RequestHole
 
 LEAST = 8  # bytes of an answer
-_READINGS = 256
+_ASSIGNMENTS = 256
 _SKIPPED = 1024  # requests whose answers one hole may have swallowed
 _HELD = 256  # answers
 _HELD_BYTES = 1 << 20  # of answers
@@ -25,88 +25,95 @@ _HELD_BYTES = 1 << 20  # of answers
 _PAYLOAD = Answer(0, 0, 0, ANY_LENGTH)
 
 
-class Reading(NamedTuple):
-    """One way to lay the answers over the requests."""
+class Assignment(NamedTuple):
+    """One way to assign the answers to the requests."""
 
     after: int  # index in the queue of the entry that the next answer belongs to
-    ghosts: int  # answers that the ghost at `after` has had
-    path: tuple[int, ...]  # for each answer, the index of its request, or GHOST
+    hole_answers: int  # answers that the hole at `after` has had
+    path: tuple[int, ...]  # for each answer, the index of its request, or IN_HOLE
 
 
-GHOST = -1
+IN_HOLE = -1
 
 
 class Alignment:
-    """The readings that are left. `fits(call, answer)` says whether an answer can be that of a request."""
+    """The assignments that are left. `fits(call, answer)`: whether an answer can be that of a request."""
 
-    def __init__(self, fits: Callable[[Call, Answer], bool]) -> None:
-        self.readings = [Reading(0, 0, ())]
+    def __init__(self, fits: Callable[[IggyRequest, Answer], bool]) -> None:
+        self.assignments = [Assignment(0, 0, ())]
         self.held: list[Answer] = []
+        self.steps = 0  # comparisons made so far
         self._fits = fits
         self._bytes = 0
 
-    def take(self, queue: Sequence[Entry], answer: Answer, lost: int) -> bool:
-        """One more answer, after `lost` bytes of answers; False where it fits no reading, or too many are left."""
+    def take(self, queue: Sequence[Entry], answer: Answer, lost: int, most: int) -> bool:
+        """One more answer, after `lost` bytes of answers; False where it fits no assignment, or too many are left.
+
+        most: comparisons that it may take; beyond them it is given up.
+        """
+        stop = self.steps + most
         self.held.append(answer)
         self._bytes += answer.length
         if min(lost // LEAST, len(queue)) > _SKIPPED:
             return False
-        found: dict[Reading, None] = {}
-        for reading in self.readings:
-            for start in self._skip(queue, reading, answer, lost):
+        found: dict[Assignment, None] = {}
+        for assignment in self.assignments:
+            for start in self._skip(queue, assignment, answer, lost):
                 found.update(dict.fromkeys(self._step(queue, start, answer)))
-                if len(found) > _READINGS:
+                if len(found) > _ASSIGNMENTS or self.steps > stop:
                     return False
-        self.readings = list(found)
+        self.assignments = list(found)
         return bool(found) and len(self.held) <= _HELD and self._bytes <= _HELD_BYTES
 
     def all_answered(self, count: int) -> None:
         """The first `count` entries of the queue have had their answers, and the last of those was the last seen."""
-        self.readings = [reading for reading in self.readings if reading.after == count]
+        self.assignments = [assignment for assignment in self.assignments if assignment.after == count]
 
     def decided(self) -> list[int | None]:
-        """For each answer held, the index of its request, if one reading is left."""
-        if len(self.readings) == 1:
-            return list(self.readings[0].path)
+        """For each answer held, the index of its request, if one assignment is left."""
+        if len(self.assignments) == 1:
+            return list(self.assignments[0].path)
         return [None] * len(self.held)
 
-    def _skip(self, queue: Sequence[Entry], reading: Reading, answer: Answer, lost: int) -> Iterator[Reading]:
-        """Where a reading may go on after a hole: the answers in it were as long as the hole."""
+    def _skip(self, queue: Sequence[Entry], assignment: Assignment, answer: Answer, lost: int) -> Iterator[Assignment]:
+        """Where an assignment may go on after a hole: the answers in it were as long as the hole."""
         if not lost:
-            yield reading
+            yield assignment
             return
         least, open_ended = 0, False
-        for i in range(reading.after, len(queue)):
+        for i in range(assignment.after, len(queue)):
+            self.steps += 1
             entry = queue[i]
             if entry.order >= answer.order:
                 return
             if least == lost or (open_ended and least < lost):
-                yield Reading(i, 0, reading.path) if i > reading.after else reading
-            if isinstance(entry, Ghost) or self._fits(entry, _PAYLOAD):
+                yield Assignment(i, 0, assignment.path) if i > assignment.after else assignment
+            if isinstance(entry, RequestHole) or self._fits(entry, _PAYLOAD):
                 open_ended = True
-            if isinstance(entry, Ghost):
-                had = reading.ghosts if i == reading.after else 0
+            if isinstance(entry, RequestHole):
+                had = assignment.hole_answers if i == assignment.after else 0
                 if least + LEAST <= lost:
-                    yield Reading(i, had + 1, reading.path)  # the hole swallowed some of its answers, not all
+                    yield Assignment(i, had + 1, assignment.path)  # the hole swallowed some of its answers, not all
                 least += 0 if had or entry.had else LEAST
             else:
                 least += LEAST
             if least > lost:
                 return
 
-    def _step(self, queue: Sequence[Entry], reading: Reading, answer: Answer) -> Iterator[Reading]:
-        """The readings that an answer makes of one."""
-        i, ghosts = reading.after, reading.ghosts
+    def _step(self, queue: Sequence[Entry], assignment: Assignment, answer: Answer) -> Iterator[Assignment]:
+        """The assignments that an answer makes of one."""
+        i, hole_answers = assignment.after, assignment.hole_answers
         while i < len(queue):
+            self.steps += 1
             entry = queue[i]
             if entry.order >= answer.order:
                 return
-            if isinstance(entry, Call):
+            if isinstance(entry, IggyRequest):
                 if self._fits(entry, answer):
-                    yield Reading(i + 1, 0, (*reading.path, i))
+                    yield Assignment(i + 1, 0, (*assignment.path, i))
                 return
-            if ghosts < entry.most:
-                yield Reading(i, ghosts + 1, (*reading.path, GHOST))
-            if not ghosts and not entry.had:
+            if hole_answers < entry.most:
+                yield Assignment(i, hole_answers + 1, (*assignment.path, IN_HOLE))
+            if not hole_answers and not entry.had:
                 return  # a hole holds one request at least
-            i, ghosts = i + 1, 0
+            i, hole_answers = i + 1, 0

@@ -43,8 +43,8 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from dissectors.checksum import CRC32, NONE, XXH3, compute, shown
-from dissectors.iggy.kinds import MalformedError, need, plain_headers, typed_headers
-from dissectors.iggy.mend import MENDABLE, mended, moved
+from dissectors.iggy.field_types import MalformedBodyError, need, plain_headers, typed_headers
+from dissectors.iggy.length_repair import MENDABLE, mended, moved
 from dissectors.iggy.message import Msg
 
 _U32 = Struct("<I")
@@ -88,7 +88,7 @@ class Stored(NamedTuple):
     messages: list[Msg]
 
 
-class Run(NamedTuple):
+class MessageRun(NamedTuple):
     """The messages of one frame."""
 
     format: str
@@ -102,7 +102,7 @@ class Run(NamedTuple):
     problem: str | None  # what does not fit although every message could be read
 
 
-class Verdict(NamedTuple):
+class ChecksumVerdict(NamedTuple):
     """What the checksums of a run or batch say."""
 
     verdict: str  # ok, bad, unverifiable or absent
@@ -136,7 +136,7 @@ def _poll_a(buf: bytes, pos: int, end: int, header: int) -> Msg:
     at = need(pos, 41, end, "message header")
     offset, state, timestamp, low, high, stored, size = _POLL_A.unpack_from(buf, pos)
     if state not in _STATES:
-        raise MalformedError(f"message state {state}", pos + 8)
+        raise MalformedBodyError(f"message state {state}", pos + 8)
     after = need(at, size, end, "message headers")
     payload = need(after, 4, end, "payload length")
     length = _U32.unpack_from(buf, after)[0]
@@ -152,7 +152,7 @@ def _message_b(buf: bytes, pos: int, end: int, header: int) -> Msg:
     return Msg(pos, pos + 8, stop, high << 64 | low, offset, timestamp, origin, payload, length, headers, size, stored)
 
 
-class Format(NamedTuple):
+class MessageFormat(NamedTuple):
     """A layout of a run of messages."""
 
     shown: str
@@ -163,27 +163,31 @@ class Format(NamedTuple):
     typed: bool = False
 
 
-FORMATS: dict[str, Format] = {
-    "send_a": Format("legacy", _send_a, 0, NONE),
-    "poll_a": Format("legacy", _poll_a, 0, CRC32),
-    "send_56": Format("header-56", _message_b, 56, NONE, indexed=True),
-    "send_64": Format("header-64", _message_b, 64, NONE, indexed=True, typed=True),
-    "poll_56_crc32": Format("header-56", _message_b, 56, CRC32),
-    "poll_56_xxh3": Format("header-56", _message_b, 56, XXH3),
-    "poll_64": Format("header-64", _message_b, 64, XXH3, typed=True),
-    "batch": Format("vsr-batch", None, FRAME_HEADER, XXH3, typed=True),
-    "batches": Format("vsr-batch", None, FRAME_HEADER, XXH3, typed=True),
+FORMATS: dict[str, MessageFormat] = {
+    "send_a": MessageFormat("legacy", _send_a, 0, NONE),
+    "poll_a": MessageFormat("legacy", _poll_a, 0, CRC32),
+    "send_56": MessageFormat("header-56", _message_b, 56, NONE, indexed=True),
+    "send_64": MessageFormat("header-64", _message_b, 64, NONE, indexed=True, typed=True),
+    "poll_56_crc32": MessageFormat("header-56", _message_b, 56, CRC32),
+    "poll_56_xxh3": MessageFormat("header-56", _message_b, 56, XXH3),
+    "poll_64": MessageFormat("header-64", _message_b, 64, XXH3, typed=True),
+    "batch": MessageFormat("vsr-batch", None, FRAME_HEADER, XXH3, typed=True),
+    "batches": MessageFormat("vsr-batch", None, FRAME_HEADER, XXH3, typed=True),
 }
 
 
-def read(name: str, buf: bytes, pos: int, end: int, limit: int, count: int | None) -> Run:
+def read(
+    name: str, buf: bytes, pos: int, end: int, limit: int, count: int | None, *, repair: bool = True
+) -> MessageRun:
     """The run at buf[pos:end], of which buf[pos:limit] was captured; `count` as the frame announces it.
+
+    repair: a length that broke is looked for (length_repair.py): not where the question is only whether this is a run.
 
     MalformedError if the messages do not tile the run. Where bytes are missing, the run holds the messages before them.
     """
     form = FORMATS[name]
     if form.walk is None:
-        return _read_batches(form, buf, pos, end, limit, count, single=name == "batch")
+        return _read_batches(form, buf, pos, end, limit, count, single=name == "batch", repair=repair)
     start, problem, positions = pos, None, None
     if form.indexed and count is not None:
         pos = need(pos, count * INDEX_ENTRY, end, "index section")
@@ -198,19 +202,23 @@ def read(name: str, buf: bytes, pos: int, end: int, limit: int, count: int | Non
                 pos = message.end
             if positions:
                 problem = _check_index(buf, positions[0], body, messages)
-    except MalformedError as failure:
+    except MalformedBodyError as failure:
         if limit >= end:
+            if not repair:
+                raise
             messages = _mended(form, buf, start, end, failure)
     found = len(messages)
     if count is not None and limit >= end and found != count:
-        raise MalformedError(f"{found} messages where {count} are announced", start)
+        raise MalformedBodyError(f"{found} messages where {count} are announced", start)
     kind = form.kind
     if messages and not form.indexed and form.header == 56 and kind != _kind_56(messages):
-        raise MalformedError(f"checksums that are not {kind}", start)
-    return Run(form.shown, kind, form.typed, start, end, found if count is None else count, messages, [], problem)
+        raise MalformedBodyError(f"checksums that are not {kind}", start)
+    return MessageRun(
+        form.shown, kind, form.typed, start, end, found if count is None else count, messages, [], problem
+    )
 
 
-def _mended(form: Format, buf: bytes, pos: int, end: int, failure: MalformedError) -> list[Msg]:
+def _mended(form: MessageFormat, buf: bytes, pos: int, end: int, failure: MalformedBodyError) -> list[Msg]:
     walk = form.walk
     if walk is None or form.kind == NONE or not form.header:
         raise failure
@@ -223,10 +231,10 @@ def _kind_56(messages: list[Msg]) -> str:
 
 
 def _check_index(buf: bytes, at: int, body: int, messages: list[Msg]) -> str | None:
-    """The index section tells where each message ends, counted from the first one."""
+    """The index section holds where each message ends, counted from the first one."""
     for i, message in enumerate(messages):
         if at + INDEX_ENTRY > body:
-            return None  # the count of messages is wrong: told as such
+            return None  # the count of messages is wrong: reported as such
         position = _INDEX.unpack_from(buf, at)[1]
         if position != message.end - body:
             return f"index entry {i} says that message ends at {position}, it ends at {message.end - body}"
@@ -234,35 +242,37 @@ def _check_index(buf: bytes, at: int, body: int, messages: list[Msg]) -> str | N
     return None
 
 
-def _read_batches(form: Format, buf: bytes, pos: int, end: int, limit: int, count: int | None, *, single: bool) -> Run:
+def _read_batches(
+    form: MessageFormat, buf: bytes, pos: int, end: int, limit: int, count: int | None, *, single: bool, repair: bool
+) -> MessageRun:
     start, problem = pos, None
     batches: list[Stored] = []
     messages: list[Msg] = []
     try:
         while pos < end:
-            batch = _read_batch(buf, pos, end, limit)
+            batch = _read_batch(buf, pos, end, limit, repair=repair)
             batches.append(batch)
             messages += batch.messages
             if batch.end > limit:
                 break
             pos = batch.end
             if single and pos != end:
-                raise MalformedError("bytes after the batch", pos)
-    except MalformedError:
+                raise MalformedBodyError("bytes after the batch", pos)
+    except MalformedBodyError:
         if limit >= end:
             raise
     found = sum(batch.total for batch in batches)
     if count is not None and limit >= end and found != count:
         problem = f"{found} messages where {count} are announced"
     total = found if count is None or limit >= end else count
-    return Run(form.shown, form.kind, form.typed, start, end, total, messages, batches, problem)
+    return MessageRun(form.shown, form.kind, form.typed, start, end, total, messages, batches, problem)
 
 
-def _read_batch(buf: bytes, pos: int, end: int, limit: int) -> Stored:
+def _read_batch(buf: bytes, pos: int, end: int, limit: int, *, repair: bool) -> Stored:
     try:
-        return _batch_as_told(buf, pos, end, limit)
-    except MalformedError:
-        batch = _mended_batch(buf, pos, end) if limit >= end else None
+        return _batch_as_declared(buf, pos, end, limit)
+    except MalformedBodyError:
+        batch = _mended_batch(buf, pos, end) if repair and limit >= end else None
         if batch is None:
             raise
         return batch
@@ -290,20 +300,20 @@ def _if_sound(work: bytearray) -> Stored | None:
         return None
     data = bytes(work)
     try:
-        batch = _batch_as_told(data, 0, len(data), len(data))
-    except MalformedError:
+        batch = _batch_as_declared(data, 0, len(data), len(data))
+    except MalformedBodyError:
         return None
     return batch if verify_batch(batch, data, len(data)).verdict == "ok" else None
 
 
-def _batch_as_told(buf: bytes, pos: int, end: int, limit: int) -> Stored:
+def _batch_as_declared(buf: bytes, pos: int, end: int, limit: int) -> Stored:
     at = need(pos, BATCH_HEADER, min(end, limit), "batch header")
     partition, base, base_time, origin, length, checksum, count = _BATCH.unpack_from(buf, pos)
     if length < BATCH_HEADER:
-        raise MalformedError(f"batch of {length} bytes", pos + 32)
+        raise MalformedBodyError(f"batch of {length} bytes", pos + 32)
     stop = need(pos, length, end, "batch")
     if count * FRAME_HEADER > length - BATCH_HEADER:
-        raise MalformedError(f"{count} messages in a batch of {length} bytes", pos + 48)
+        raise MalformedBodyError(f"{count} messages in a batch of {length} bytes", pos + 48)
     messages: list[Msg] = []
     have = min(stop, limit)
     first = at
@@ -322,40 +332,40 @@ def _batch_as_told(buf: bytes, pos: int, end: int, limit: int) -> Stored:
         while at < stop:
             messages.append(walk(buf, at, have))
             at = messages[-1].end
-    except MalformedError as failure:
+    except MalformedBodyError as failure:
         if limit >= stop:
             messages = mended(walk, XXH3, buf, first, stop, _FRAME_LENGTHS, failure)
     if limit >= stop and len(messages) != count:
-        raise MalformedError(f"{len(messages)} messages in a batch of {count}", pos)
+        raise MalformedBodyError(f"{len(messages)} messages in a batch of {count}", pos)
     wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & _IDEMPOTENT else None
     return Stored(pos, stop, partition, base, base_time, origin, checksum, count, wrote, messages)
 
 
-def headers_of(run: Run, message: Msg, buf: bytes) -> list[dict[str, Any]] | None:
+def headers_of(run: MessageRun, message: Msg, buf: bytes) -> list[dict[str, Any]] | None:
     """A message's user headers, None where they are no such thing (they may be encrypted)."""
     if not message.headers_length:
         return []
     read_headers = typed_headers if run.typed else plain_headers
     try:
         return read_headers(buf, message.headers, message.headers + message.headers_length)
-    except MalformedError:
+    except MalformedBodyError:
         return None
 
 
 # --- verifying -------------------------------------------------------------------------------------------------------
 
 
-def verify(run: Run, buf: bytes, known: int) -> Verdict:
+def verify(run: MessageRun, buf: bytes, known: int) -> ChecksumVerdict:
     """All messages of a run with one checksum a message; bytes from `known` on are missing."""
     kind = run.checksum_kind
     if kind == NONE:
-        return Verdict("absent", None, None)
+        return ChecksumVerdict("absent", None, None)
     return _verify_messages(kind, run.messages, buf, known, run.end <= known)
 
 
-def _verify_messages(kind: str, messages: list[Msg], buf: bytes, known: int, whole: bool) -> Verdict:
+def _verify_messages(kind: str, messages: list[Msg], buf: bytes, known: int, whole: bool) -> ChecksumVerdict:
     view = memoryview(buf)
-    first: Verdict | None = None
+    first: ChecksumVerdict | None = None
     wrong = 0
     stored = computed = None
     for i, message in enumerate(messages):
@@ -367,22 +377,22 @@ def _verify_messages(kind: str, messages: list[Msg], buf: bytes, known: int, who
         if computed != stored:
             wrong += 1
             if first is None:
-                place = (message.covered, message.end - message.covered)
-                first = Verdict("bad", shown(kind, stored), shown(kind, computed), i, place)
+                packet_ref = (message.covered, message.end - message.covered)
+                first = ChecksumVerdict("bad", shown(kind, stored), shown(kind, computed), i, packet_ref)
     if first is not None:
         return first._replace(wrong=wrong)
     one = len(messages) == 1 and stored is not None and computed is not None
-    told = (shown(kind, stored), shown(kind, computed)) if one else (None, None)  # type: ignore[arg-type]
+    values = (shown(kind, stored), shown(kind, computed)) if one else (None, None)  # type: ignore[arg-type]
     if not whole:
-        return Verdict("unverifiable", *told)
-    return Verdict("ok" if messages else "absent", *told)
+        return ChecksumVerdict("unverifiable", *values)
+    return ChecksumVerdict("ok" if messages else "absent", *values)
 
 
 Span = tuple[int, int]
 
 
 def suspects(
-    run: Run, batch: Stored | None, messages: list[Msg], buf: bytes
+    run: MessageRun, batch: Stored | None, messages: list[Msg], buf: bytes
 ) -> Iterator[tuple[str, int, int, Span, list[Span]]]:
     """Every wrong checksum of a run, or of a VSR batch, that was captured whole.
 
@@ -392,8 +402,8 @@ def suspects(
     for m in messages:
         computed = compute(run.checksum_kind, view[m.covered : m.end])
         if computed != m.stored:
-            place = (m.start, m.covered) if m.covered == m.start + 8 else (m.start + 33, m.start + 37)
-            yield run.checksum_kind, m.stored, computed, place, [(m.covered, m.end)]
+            packet_ref = (m.start, m.covered) if m.covered == m.start + 8 else (m.start + 33, m.start + 37)
+            yield run.checksum_kind, m.stored, computed, packet_ref, [(m.covered, m.end)]
     if batch is not None and len(messages) == batch.total:
         covered = sealed(batch)
         computed = compute(XXH3, b"".join(view[a:b] for a, b in covered))
@@ -410,7 +420,7 @@ def sealed(batch: Stored) -> list[Span]:
     return [*((at + a, at + b) for a, b in header), *((m.start, m.start + 8) for m in batch.messages)]
 
 
-def verify_batch(batch: Stored, buf: bytes, known: int) -> Verdict:
+def verify_batch(batch: Stored, buf: bytes, known: int) -> ChecksumVerdict:
     """A VSR batch: every message, then the batch's own checksum over header and message checksums."""
     verdict = _verify_messages(XXH3, batch.messages, buf, known, batch.end <= known)
     if batch.end > known or verdict.verdict == "bad":
@@ -419,5 +429,5 @@ def verify_batch(batch: Stored, buf: bytes, known: int) -> Verdict:
     computed = compute(XXH3, b"".join(view[a:b] for a, b in sealed(batch)))
     stored_text, computed_text = shown(XXH3, batch.checksum), shown(XXH3, computed)
     if computed == batch.checksum:
-        return Verdict("ok", stored_text, computed_text)
-    return Verdict("bad", stored_text, computed_text, None, (batch.start, batch.end - batch.start), 1)
+        return ChecksumVerdict("ok", stored_text, computed_text)
+    return ChecksumVerdict("bad", stored_text, computed_text, None, (batch.start, batch.end - batch.start), 1)

@@ -1,28 +1,28 @@
-"""One Iggy connection: which framing it uses, where its frames begin, and who takes them. The rooms around it work."""
+"""One Iggy connection: which framing it uses, where its frames begin, and which module takes them."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import takewhile
+from itertools import islice, takewhile
 
-from dissectors.conversation import Conversation, Frame, Summary
+from dissectors.conversation import Conversation, ConversationSummary
+from dissectors.frame import Frame
 from dissectors.iggy import frames, layouts, tables
 from dissectors.iggy.calls import Calls
 from dissectors.iggy.decode import legacy
 from dissectors.iggy.era import Era
-from dissectors.iggy.flight import Answer, Call
 from dissectors.iggy.frames import LEGACY, VSR, Clues
 from dissectors.iggy.match import HELD, PAIRED, UNSURE
+from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.iggy.vsr import Vsr
 from dissectors.inbox import MORE
 from dissectors.options import Options
 from dissectors.records import Conn
+from dissectors.search import Judgement
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 _LOOKED_AT = 64  # requests in flight
-LIKELY = 0.75  # confidence from which other connections may take over what is believed here …
-LAST_RESORT = 1 << 62  # … told as if later than everything (ns): what a connection knows for certain goes before
+LIKELY = 0.75  # confidence from which other connections may take over what is believed here
 
 
 class IggyConversation(Conversation):
@@ -32,7 +32,7 @@ class IggyConversation(Conversation):
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
-        self.era = Era(tables.asked_for(options.iggy_era) if options.iggy_era else 0)
+        self.era = Era(tables.asked_for(options.dialects["iggy"]) if "iggy" in options.dialects else 0)
         self.calls = Calls(self, self.era, midstream=midstream)
         self.vsr = Vsr(self.calls)
         self.framing: str | None = None
@@ -40,6 +40,8 @@ class IggyConversation(Conversation):
             self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
         self._ends = [0, 0]  # stream offset after the last frame of a direction
         self._begun: int | None = None  # when the first frame came
+        self._latest = 0  # when the latest came
+        self._reported: str | None = None  # the dialect, to other connections
 
     # --- what the base class asks ---
 
@@ -56,24 +58,38 @@ class IggyConversation(Conversation):
         return size
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        clues = Clues(self.era.allowed, self.options.limits.frame_bytes)
+        clues = Clues(
+            self.era.allowed,
+            self.options.limits.frame_bytes,
+            stranger=not self.frames,
+            alone=-self.inboxes[direction].base,
+        )
+        budget = self.budget(direction)
+        needs = frames.FAR  # index without which the answer that is expected next cannot be judged
         if direction == SERVER:
             pairing = self.calls.pairing
-            waiting = [entry for entry in pairing.queue if isinstance(entry, Call)]
-            newest = list(takewhile(lambda call: not self.calls.has_payload(call), reversed(waiting)))
+            newest = [entry for entry in islice(reversed(pairing.queue), _LOOKED_AT) if isinstance(entry, IggyRequest)]
+            empty = list(takewhile(lambda call: not self.calls.has_payload(call), newest))
             clues = clues._replace(
-                awaited=frozenset(call.code or -1 for call in waiting[-_LOOKED_AT:]),
-                waiting=len(waiting),
-                empties=0 if pairing.pipelined else len(newest),
-                earliest=self._after(newest[-1].order, end) if newest else 0,
+                awaited=frozenset(call.api_code or -1 for call in newest),
+                waiting=len(newest),
+                empties=0 if pairing.pipelined else len(empty),
+                earliest=self._after(empty[-1].order, end) if empty else 0,
             )
-            if waiting:
-                pos = max(pos, self._after(waiting[0].order, end))
-                if self.framing == LEGACY and not pairing.pipelined:
-                    next_turn = self._after(waiting[-1].order, end)
-                    if pos < next_turn < end and frames.starts_answer(buf, next_turn, end, final, clues):
-                        return next_turn, True  # a client that takes turns has had all of the answers before
-        at, found, framing = frames.resync(self.framing, direction, buf, pos, end, final, clues)
+            oldest = next((entry for entry in pairing.queue if isinstance(entry, IggyRequest)), None)
+            if oldest is not None:
+                pos = max(pos, self._after(oldest.order, end))
+                if self.framing == LEGACY and newest and not pairing.pipelined:
+                    turn = self._after(newest[0].order, end)
+                    if turn == end:
+                        needs = 0  # whatever comes next may be that answer
+                    elif pos < turn:
+                        verdict, needs = frames.starts_answer(buf, turn, end, final, clues, budget)
+                        if verdict is Judgement.YES:
+                            return turn, True  # a client that takes turns has had all of the answers before
+                        needs += turn if needs else 0
+        at, found, framing = frames.resync(self.framing, direction, buf, pos, end, final, clues, budget)
+        budget.needs = max(0, min(budget.needs, needs - at))
         if found and framing:
             self._frame_as(framing)
         return at, found
@@ -83,8 +99,13 @@ class IggyConversation(Conversation):
         self._ends[frame.direction] = frame.offset + frame.size
         if self._begun is None:
             self._begun = frame.first_ns
-        if lost and frame.direction == CLIENT:
-            self.calls.pairing.found(frame.order, lost)
+        self._latest = frame.first_ns
+        if self.era.settled and self._reported != self.era.dialect:
+            self._report_dialect()
+        if frame.direction == CLIENT:
+            self.search_again(SERVER)  # a new request may decide what a search in the answers could not
+            if lost:
+                self.calls.pairing.found(frame.order, lost)
         if self.framing == VSR:
             self.vsr.on_frame(frame, lost)
         elif frame.known - frame.start < frames.PREFIX:
@@ -95,8 +116,7 @@ class IggyConversation(Conversation):
             self._answer(frame, lost)
 
     def on_gap(self, direction: int, gap: Gap) -> None:
-        inbox = self.inboxes[direction]
-        within = inbox.size > 0 and inbox.pos < len(inbox.buf)
+        within = self.inboxes[direction].inside_frame
         lost = gap.offset + gap.length - max(self._ends[direction], gap.offset)
         if direction == CLIENT and not within and lost > 0:
             self.calls.pairing.hole(gap.order)
@@ -105,24 +125,29 @@ class IggyConversation(Conversation):
         calls = self.calls
         calls.unanswered(calls.pairing.close())
         self._resolved()
-        calls.orphans.tell_surplus()
-        calls.emit.flush()
-        if self._begun is not None and self.era.confidence() >= LIKELY:
-            calls.emit.tell_dialect(self._begun if self.era.settled else LAST_RESORT)
+        calls.orphans.report_surplus()
+        calls.emit.report.flush()
+        if self.era.confidence() >= LIKELY:
+            self._report_dialect()
         calls.meaning.close()
 
-    def summary(self) -> Summary:
+    def summary(self) -> ConversationSummary:
         state = self.calls.state
         return (
             super()
             .summary()
             ._replace(
-                dialect=self.calls.emit.dialect() if self.frames else None,
+                dialect=self.calls.emit.report.dialect() if self.frames else None,
                 client_software=state.client_software,
                 client_version=state.client_version,
                 server_version=state.server_version,
             )
         )
+
+    def _report_dialect(self) -> None:
+        if self._begun is not None:
+            self._reported = self.era.dialect
+            self.calls.emit.report.report_dialect(self._begun if self.era.settled else self._latest)
 
     # --- legacy framing ---
 
@@ -168,20 +193,15 @@ class IggyConversation(Conversation):
 
     def _after(self, order: int, end: int) -> int:
         """Index of the first byte from the server that was delivered after a request: no answer begins before."""
-        inbox = self.inboxes[SERVER]
-        piece = bisect_right(inbox.orders, order)
-        return end if piece == len(inbox.orders) else min(end, inbox.starts[piece] - inbox.base)
+        return self.inboxes[SERVER].delivered_after(order, end)
 
     def _beheaded(self, direction: int, buf: bytes, pos: int, end: int) -> int:
         """Size of a VSR frame whose packet was cut by the snap length before the size could be read, else MORE.
 
         All that was captured is zero, as a client's header begins; the packet is taken for the frame.
         """
-        queue = self.inboxes[direction].queue
-        if end - pos < frames.ZEROS_TOLD or not queue:
-            return MORE
-        gap = queue[0]
-        if not isinstance(gap, Gap) or gap.reason != "snaplen":
+        gap = self.inboxes[direction].gap_ahead
+        if end - pos < frames.ZERO_PREFIX or gap is None or gap.reason != "snaplen":
             return MORE
         if self.framing is None and any(buf[pos:end]):
             return MORE

@@ -18,11 +18,11 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, NamedTuple
 
-from dissectors.conversation import Frame
+from dissectors.frame import Frame
 from dissectors.iggy import batches, layouts, tables
-from dissectors.iggy.batches import Run
+from dissectors.iggy.batches import MessageRun
 from dissectors.iggy.era import Era
-from dissectors.iggy.kinds import MalformedError
+from dissectors.iggy.field_types import MalformedBodyError
 
 _PAIR = Struct("<II")
 _U32 = Struct("<I")
@@ -38,7 +38,7 @@ class Body(NamedTuple):
 
     name: str | None  # the layout's command
     values: dict[str, Any]
-    run: Run | None = None
+    run: MessageRun | None = None
     problem: str | None = None
     at: int = 0  # index in the buffer where the problem is
     trailing: int = 0  # bytes after the last field
@@ -124,7 +124,7 @@ def _range(releases: int) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def _exact(layout: layouts.Layout, buf: bytes, pos: int, end: int) -> Body:
+def _exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
     values: dict[str, Any] = {}
     try:
         after = layout.read(buf, pos, end, values)
@@ -133,12 +133,12 @@ def _exact(layout: layouts.Layout, buf: bytes, pos: int, end: int) -> Body:
         if not layouts.metadata_fits(values, pos, after):
             return Body(layout.name, values, None, "metadata_length does not fit what it covers", pos)
         run = batches.read(layout.run, buf, after, end, end, values.get("messages_count"))
-    except MalformedError as error:
+    except MalformedBodyError as error:
         return Body(layout.name, values, None, error.what, error.at)
     return Body(layout.name, values, run)
 
 
-def _partial(layout: layouts.Layout, buf: bytes, pos: int, end: int, limit: int) -> Body:
+def _partial(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int, limit: int) -> Body:
     """As far as the captured bytes go."""
     values: dict[str, Any] = {}
     run = None
@@ -146,7 +146,7 @@ def _partial(layout: layouts.Layout, buf: bytes, pos: int, end: int, limit: int)
         after = layout.read(buf, pos, limit, values)
         if layout.run and layouts.metadata_fits(values, pos, after):
             run = batches.read(layout.run, buf, after, end, limit, values.get("messages_count"))
-    except MalformedError:
+    except MalformedBodyError:
         pass
     return Body(layout.name, values, run)
 

@@ -1,83 +1,81 @@
 """What a conversation learnt -> rows of records.
 
 Rows that show the dialect wait until the bytes leave one only, at most ROWS_HELD of them: a connection's rows then all
-tell the same. Where a connection's bytes never settle it, those of another connection to the same server may.
+show the same. Where a connection's bytes never settle it, those of another connection to the same server may.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from dissectors.conversation import Conversation, Frame
+from dissectors.conversation import Conversation
+from dissectors.exchange import CONSUME, FAILED, OK, ONE_WAY, PRODUCE, UNKNOWN, ErrorCode, PendingRequest, Report
+from dissectors.frame import Frame
 from dissectors.iggy import batches, tables
-from dissectors.iggy.batches import Run, Stored, Verdict
+from dissectors.iggy.batches import ChecksumVerdict, MessageRun, Stored
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
-from dissectors.iggy.errors import Fault
-from dissectors.iggy.flight import Call
 from dissectors.iggy.message import Msg
-from dissectors.iggy.state import State
-from dissectors.records import Batch, Error, Exchange, Message, endpoint
-from dissectors.sink import unresolved
+from dissectors.iggy.pending import IggyRequest
+from dissectors.iggy.state import IggyState
+from dissectors.late_names import unresolved
+from dissectors.records import Conn, endpoint
+from dissectors.sink import Sink
 
 ROWS_HELD = 256
+_WITH_DIALECT = frozenset({"exchanges", "batches"})  # tables with a column `dialect`
 _US = 1000  # ns
 
-PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"
 
+class IggyReport(Report):
+    """Rows of one connection; those that show the dialect wait until it is settled."""
 
-class Emitter:
-    """Writes the rows of one connection."""
+    __slots__ = ("_era", "_held")
 
-    def __init__(self, talk: Conversation, era: Era, state: State) -> None:
-        self.talk = talk
-        self.conn = talk.conn
-        self.sink = talk.sink
-        self.era = era
-        self.state = state
-        self._held: list[tuple[list[Any], Any]] = []
-        self._exchanges = "exchanges" in self.sink.tables
-        self._batches = "batches" in self.sink.tables
-        self._errors = "errors" in self.sink.tables
-        self._messages = "messages" in self.sink.tables
-
-    @property
-    def wants_messages(self) -> bool:
-        """Whether single messages matter to any table."""
-        return self._batches or self._messages or "findings" in self.sink.tables
+    def __init__(self, conn: Conn, sink: Sink, era: Era) -> None:
+        super().__init__(conn, sink)
+        self._era = era
+        self._held: list[tuple[str, Any]] = []
 
     def flush(self) -> None:
         """No more evidence is waited for: the rows held get the dialect believed now."""
         dialect = self.dialect()
-        for rows, row in self._held:
-            rows.append(row._replace(dialect=dialect))
+        for table, row in self._held:
+            super()._append(table, row._replace(dialect=dialect))
         self._held.clear()
 
     def dialect(self) -> str:
         """What is spoken; while several releases remain, a token for what another connection to the server shows."""
-        era = self.era
+        era = self._era
         return era.dialect if era.settled else unresolved(self._server_key(), era.dialect)
 
-    def tell_dialect(self, time: int) -> None:
-        """Other connections to this server may ask."""
-        self.sink.name(self._server_key(), time, self.era.dialect)
+    def report_dialect(self, time: int) -> None:
+        """Report what is spoken here: other connections to this server may show too little."""
+        self.sink.name(self._server_key(), time, self._era.dialect, likely=not self._era.settled)
 
     def _server_key(self) -> str:
         server = endpoint(self.conn.server_ip, self.conn.server_port)
-        framing = tables.releases()[self.era.best].framing
+        framing = tables.releases()[self._era.best].framing
         return f"iggy-dialect/{server}/{framing}"
 
-    def _put(self, rows: list[Any], row: Any) -> None:
-        if self._held or not self.era.settled:
-            self._held.append((rows, row))
-            if self.era.settled or len(self._held) >= ROWS_HELD:
-                self.flush()
-        else:
-            rows.append(row)
+    def _append(self, table: str, row: Any) -> None:
+        if table not in _WITH_DIALECT:
+            super()._append(table, row)
+            return
+        self._held.append((table, row))
+        if self._era.settled or len(self._held) >= ROWS_HELD:
+            self.flush()
 
-    def _dialect(self) -> str | None:
-        return self.era.dialect if self.era.settled else None
+
+class IggyEmitter:
+    """Writes the rows of one connection."""
+
+    def __init__(self, conversation: Conversation, era: Era, state: IggyState) -> None:
+        self.conversation = conversation
+        self.report = IggyReport(conversation.conn, conversation.sink, era)
+        self.state = state
 
     def text(self, read: Body, frame: Frame, **more: Any) -> str:
         """A body, for `--full`: everything but payloads."""
@@ -90,64 +88,26 @@ class Emitter:
 
     def exchange(
         self,
-        call: Call,
-        frame: Frame | None,
+        kind: str,
+        request: IggyRequest,
+        frame: Frame | None = None,
         *,
-        kind: str = "call",
-        faults: tuple[Fault, ...] = (),
-        records: int | None = None,
-        payload_bytes: int | None = None,
-        partitions: int | None = None,
-        long_poll: bool | None = None,
-        response: str | None = None,
-        status: str | None = None,
+        errors: Sequence[ErrorCode] = (),
+        **more: Any,
     ) -> None:
-        """A request with its answer, or without (`unanswered`, `oneway`)."""
-        if self._exchanges:
-            total = None if frame is None else frame.last_ns - call.first_ns
-            first = faults[0] if faults else None
-            self._put(
-                self.sink.exchanges,
-                Exchange(
-                    self.conn,
-                    self._dialect(),
-                    kind,
-                    call.api,
-                    call.code,
-                    None,
-                    call.request_id,
-                    self.state.user or call.user,
-                    call.first_ns,
-                    call.last_ns - call.first_ns,
-                    None if frame is None else frame.first_ns - call.last_ns,
-                    None if frame is None else frame.last_ns - frame.first_ns,
-                    total,
-                    call.size,
-                    None if frame is None else frame.size,
-                    status or ("unknown" if frame is None else "error" if first else "ok"),
-                    first.code if first else None,
-                    first.name if first else None,
-                    len(faults),
-                    call.topics,
-                    call.partitions if partitions is None else partitions,
-                    call.records if records is None else records,
-                    call.payload_bytes if payload_bytes is None else payload_bytes,
-                    long_poll,
-                    None,
-                    call.resent or (frame is not None and frame.resent),
-                    call.complete and (frame is None or frame.complete),
-                    call.place,
-                    None if frame is None else frame.place,
-                    call.full,
-                    response,
-                ),
-            )
-        if faults and frame is not None:
-            self.errors(faults, frame, call)
-        if call.batches:
-            outcome = "unknown" if frame is None else "error" if faults else "ok"
-            for row in call.batches:
-                self._put(self.sink.batches, row._replace(outcome=outcome, dialect=self._dialect()))
+        """A request with its answer, or without; the batches that it carried. more: as Report.exchange has it."""
+        request.client_id = self.state.user or request.user
+        if errors:
+            topic = request.topics[0] if request.topics else None
+            partition = request.values.get("partition_id")
+            number = partition if isinstance(partition, int) else None
+            errors = [error._replace(topic=topic, partition=number) for error in errors]
+        more.setdefault("status", UNKNOWN if frame is None else OK)
+        facts = None if frame is None else frame.facts
+        self.report.exchange(kind, request, facts, errors=errors, queued_ns=request.queued_ns, **more)
+        outcome = UNKNOWN if frame is None else FAILED if errors else OK
+        for columns in request.batches:
+            self.report.batch(request, request.facts, outcome=outcome, **columns)
 
     def lone(
         self,
@@ -156,99 +116,46 @@ class Emitter:
         api: str | None,
         code: int | None,
         *,
-        request_id: int | None = None,
-        fault: Fault | None = None,
+        correlation_id: int | None = None,
+        error: ErrorCode | None = None,
         records: int | None = None,
         payload_bytes: int | None = None,
         body: str | None = None,
-    ) -> None:
+    ) -> PendingRequest:
         """A frame that is half of nothing: an orphan, a push, or one of a replica."""
-        oneway = kind == "oneway"
-        if self._exchanges:
-            self._put(
-                self.sink.exchanges,
-                Exchange(
-                    self.conn,
-                    self._dialect(),
-                    kind,
-                    api,
-                    code,
-                    correlation_id=request_id,
-                    client_id=self.state.user,
-                    time=frame.first_ns,
-                    request_ns=frame.last_ns - frame.first_ns if oneway else None,
-                    response_ns=None if oneway else frame.last_ns - frame.first_ns,
-                    request_bytes=frame.size if oneway else None,
-                    response_bytes=None if oneway else frame.size,
-                    status="error" if fault else "unknown" if oneway else "ok",
-                    error_code=fault.code if fault else None,
-                    error_name=fault.name if fault else None,
-                    error_count=1 if fault else 0,
-                    records=records,
-                    payload_bytes=payload_bytes,
-                    retransmitted=frame.resent,
-                    complete=frame.complete,
-                    request_place=frame.place if oneway else None,
-                    response_place=None if oneway else frame.place,
-                    request=body if oneway else None,
-                    response=None if oneway else body,
-                ),
-            )
-        if fault:
-            self.errors((fault,), frame, None, api, request_id)
-
-    def errors(
-        self,
-        faults: tuple[Fault, ...],
-        frame: Frame,
-        call: Call | None,
-        api: str | None = None,
-        request_id: int | None = None,
-    ) -> None:
-        """One row an error."""
-        if not self._errors:
-            return
-        topic = call.topics[0] if call and call.topics else None
-        partition = call.values.get("partition_id") if call else None
-        for fault in faults:
-            self.sink.errors.append(
-                Error(
-                    self.conn,
-                    call.api if call else api,
-                    None,
-                    fault.scope,
-                    topic,
-                    partition if isinstance(partition, int) else None,
-                    fault.code,
-                    fault.name,
-                    fault.retriable,
-                    fault.message,
-                    self.state.user or (call.user if call else None),
-                    call.request_id if call else request_id,
-                    frame.first_ns,
-                    frame.place,
-                )
-            )
+        one_way = kind == ONE_WAY
+        known = PendingRequest(frame.facts if one_way else None, api, code, correlation_id=correlation_id)
+        known.client_id = self.state.user
+        known.records, known.payload_bytes = records, payload_bytes
+        if one_way:
+            known.body = body
+            self.report.exchange(kind, known)
+        else:
+            errors = () if error is None else (error,)
+            self.report.exchange(kind, known, frame.facts, status=OK, errors=errors, body=body)
+        return known
 
     # --- batches and messages ---
 
-    def batch_rows(
+    def batches(
         self,
-        run: Run,
+        run: MessageRun,
         frame: Frame,
         role: str,
         topic: str | None,
         partition: int | None,
-        api: str | None,
-        request_id: int | None,
-    ) -> list[Batch]:
-        """The batch rows of a run, verified; findings for what is wrong with it; its messages to their table."""
-        if not self.wants_messages:
+        request: PendingRequest,
+    ) -> list[dict[str, Any]]:
+        """The batches of a run, verified: columns of rows of `batches`.
+
+        What is wrong with them becomes findings, their messages rows of `messages`.
+        """
+        if not self.report.looks_into_batches:
             return []
         known = min(frame.known, frame.end)
-        rows: list[Batch] = []
+        rows: list[dict[str, Any]] = []
         if run.problem:
-            self.talk.finding_at(frame, "batch_mismatch", "warning", run.problem, api=api, topic=_plain(topic))
+            self.conversation.finding_at(frame, "batch_mismatch", run.problem, api=request.api, topic=_plain(topic))
         for batch in run.batches or ((None,) if run.messages or run.total else ()):
             messages = run.messages if batch is None else batch.messages
             verdict = (
@@ -258,27 +165,39 @@ class Emitter:
             )
             if role == CONSUME and batch is not None:
                 partition = batch.partition
-            row = self._batch_row(run, batch, verdict, frame, role, topic, partition, api, request_id)
+            row = self._batch(run, batch, verdict, frame, role, topic, partition)
             if verdict.verdict == "bad":
-                self._bad(run, batch, verdict, frame, row)
-            if self._batches:
+                self._bad(run, batch, verdict, frame, row, request.api)
+            if self.report.wants_batches:
                 rows.append(row)
-            if self._messages:
-                self._message_rows(run, messages, frame, row)
+            if self.report.wants_messages:
+                self._messages(run, messages, frame, row, request)
         return rows
 
-    def _batch_row(
+    def report_batches(
         self,
-        run: Run,
-        batch: Stored | None,
-        verdict: Verdict,
+        run: MessageRun,
         frame: Frame,
         role: str,
         topic: str | None,
         partition: int | None,
-        api: str | None,
-        request_id: int | None,
-    ) -> Batch:
+        request: PendingRequest,
+    ) -> None:
+        """Report the batches of a consumer or replica, which wait for no answer."""
+        outcome = OK if role == CONSUME else UNKNOWN
+        for columns in self.batches(run, frame, role, topic, partition, request):
+            self.report.batch(request, frame.facts, outcome=outcome, **columns)
+
+    def _batch(
+        self,
+        run: MessageRun,
+        batch: Stored | None,
+        verdict: ChecksumVerdict,
+        frame: Frame,
+        role: str,
+        topic: str | None,
+        partition: int | None,
+    ) -> dict[str, Any]:
         messages = run.messages if batch is None else batch.messages
         start, end = (run.start, run.end) if batch is None else (batch.start, batch.end)
         count = run.total if batch is None else batch.total
@@ -288,62 +207,58 @@ class Emitter:
         times = [m.timestamp or m.origin for m in messages] if role != PRODUCE else [m.origin for m in messages]
         times = [time for time in times if time]
         wrote = None if batch is None else batch.producer
-        return Batch(
-            self.conn,
-            role,
-            topic,
-            partition,
-            first,
-            last,
-            None if first is None else str(first),
-            count,
-            "none",
-            end - start,
-            end - start,
-            run.format,
-            producer=None if wrote is None else str(wrote.id),
-            producer_epoch=None if wrote is None else wrote.epoch,
-            base_sequence=None if wrote is None else wrote.sequence,
-            first_timestamp=times[0] * _US if times else None,
-            max_timestamp=max(times) * _US if times else None,
-            checksum_kind=run.checksum_kind,
-            checksum_stored=verdict.stored,
-            checksum_computed=verdict.computed,
-            verdict=verdict.verdict,
-            outcome="ok" if role == CONSUME else "unknown",
-            dialect=self._dialect(),
-            client_id=self.state.user,
-            correlation_id=request_id,
-            api=api,
-            time=frame.first_ns,
-            place=frame.place,
-            stream_offset=frame.offset + start - frame.start,
-        )
+        return {
+            "role": role,
+            "topic": topic,
+            "partition": partition,
+            "base_offset": first,
+            "last_offset": last,
+            "position": None if first is None else str(first),
+            "records": count,
+            "codec": "none",
+            "stored_bytes": end - start,
+            "uncompressed_bytes": end - start,
+            "format": run.format,
+            "producer": None if wrote is None else str(wrote.id),
+            "producer_epoch": None if wrote is None else wrote.epoch,
+            "base_sequence": None if wrote is None else wrote.sequence,
+            "first_timestamp": times[0] * _US if times else None,
+            "max_timestamp": max(times) * _US if times else None,
+            "checksum_kind": run.checksum_kind,
+            "checksum_stored": verdict.stored,
+            "checksum_computed": verdict.computed,
+            "verdict": verdict.verdict,
+            "time": frame.first_ns,
+            "packet_ref": frame.packet_ref,
+            "stream_offset": frame.offset + start - frame.start,
+        }
 
-    def put_batches(self, rows: list[Batch]) -> None:
-        """Batches of a consumer or replica, which wait for no answer."""
-        for row in rows:
-            self._put(self.sink.batches, row)
-
-    def _bad(self, run: Run, batch: Stored | None, verdict: Verdict, frame: Frame, row: Batch) -> None:
+    def _bad(
+        self,
+        run: MessageRun,
+        batch: Stored | None,
+        verdict: ChecksumVerdict,
+        frame: Frame,
+        row: dict[str, Any],
+        api: str | None,
+    ) -> None:
         assert verdict.covered is not None
         messages = run.messages if batch is None else batch.messages
         at, size = verdict.covered
         message = None if verdict.bad is None else messages[verdict.bad]
         what = "batch" if message is None else f"message {verdict.bad}"
-        self.talk.finding(
+        self.conversation.finding(
             "bad_checksum",
-            "error",
             f"The checksum of {what} does not fit its bytes",
             direction=frame.direction,
             time=frame.first_ns,
-            place=frame.place,
+            packet_ref=frame.packet_ref,
             offset=frame.offset + at - frame.start,
             length=size,
-            api=row.api,
-            topic=_plain(row.topic),
-            partition=row.partition,
-            position=str(message.offset) if message and message.offset is not None else row.position,
+            api=api,
+            topic=_plain(row["topic"]),
+            partition=row["partition"],
+            position=str(message.offset) if message and message.offset is not None else row["position"],
             message_index=verdict.bad,
             message_id=str(message.id) if message else None,
             wrong=verdict.wrong,
@@ -352,7 +267,7 @@ class Emitter:
             computed=verdict.computed,
         )
         for kind, stored, computed, checksum, covered in batches.suspects(run, batch, messages, frame.data):
-            self.talk.suspect(
+            self.conversation.suspect(
                 frame,
                 run.format,
                 kind,
@@ -364,37 +279,32 @@ class Emitter:
                 byteorder="little",
             )
 
-    def _message_rows(self, run: Run, messages: list[Msg], frame: Frame, row: Batch) -> None:
+    def _messages(
+        self, run: MessageRun, messages: list[Msg], frame: Frame, row: dict[str, Any], request: PendingRequest
+    ) -> None:
+        payloads, produced, facts = self.report.sink.payloads, row["role"] == PRODUCE, frame.facts
         for m in messages:
             headers = batches.headers_of(run, m, frame.data)
-            offset = None if row.role == PRODUCE else m.offset
-            payloads = self.sink.payloads
-            self.sink.messages.append(
-                Message(
-                    self.conn,
-                    row.role,
-                    row.topic,
-                    row.partition,
-                    offset,
-                    None if offset is None else str(offset),
-                    (m.timestamp if row.role != PRODUCE else m.timestamp or m.origin) * _US or None,
-                    m.origin * _US or None,
-                    None,
-                    None,
-                    str(m.id),
-                    None,
-                    m.payload_length,
-                    None if headers is None else len(headers),
-                    m.headers_length,
-                    None,
-                    frame.data[m.payload : m.payload + m.payload_length] if payloads else None,
-                    json.dumps(headers) if payloads and headers else None,
-                    row.correlation_id,
-                    row.api,
-                    frame.first_ns,
-                    frame.place,
-                    row.stream_offset,
-                )
+            offset = None if produced else m.offset
+            self.report.message(
+                request,
+                facts,
+                role=row["role"],
+                topic=row["topic"],
+                partition=row["partition"],
+                offset=offset,
+                position=None if offset is None else str(offset),
+                timestamp=(m.timestamp or m.origin if produced else m.timestamp) * _US or None,
+                event_time=m.origin * _US or None,
+                message_id=str(m.id),
+                value_bytes=m.payload_length,
+                header_count=None if headers is None else len(headers),
+                header_bytes=m.headers_length,
+                value=frame.data[m.payload : m.payload + m.payload_length] if payloads else None,
+                headers=json.dumps(headers) if payloads and headers else None,
+                time=frame.first_ns,
+                packet_ref=frame.packet_ref,
+                stream_offset=row["stream_offset"],
             )
 
 
@@ -406,7 +316,7 @@ def _plain(topic: str | None) -> str | None:
     return "".join(parts[i] if i % 3 != 1 else "" for i in range(len(parts)))
 
 
-def _message_dicts(run: Run, buf: bytes) -> list[dict[str, Any]]:
+def _message_dicts(run: MessageRun, buf: bytes) -> list[dict[str, Any]]:
     return [
         {
             "id": str(m.id),

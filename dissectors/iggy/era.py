@@ -1,8 +1,8 @@
-"""Which release of Iggy speaks on a connection. No frame says it; what reads the bytes to their end does.
+"""Which release of Iggy speaks on a connection. No frame names it; what reads the bytes to their end does.
 
 An Era is the set of releases that everything seen so far allows. Evidence narrows it: a body that only some releases'
 layouts read, a checksum that only some compute, an id that only some give. Where several remain, the likeliest one is
-shown and the choice is told as uncertain. Evidence against all that remains is counted; when it repeats, the set is
+shown and the choice is reported as uncertain. Evidence against all that remains is counted; when it repeats, the set is
 drawn from that evidence anew.
 """
 
@@ -12,7 +12,7 @@ from dissectors.iggy import tables
 
 STRIKES = 3  # contradictions in a row that overturn what was believed
 FAVOUR = 4  # how much a piece of weak evidence multiplies a release's weight
-_KEPT = 8  # pieces of evidence told
+_KEPT = 8  # pieces of evidence reported
 
 
 class Era:
@@ -20,9 +20,9 @@ class Era:
 
     __slots__ = ("_doubt", "_strikes", "allowed", "best", "dialect", "evidence", "fixed", "hints", "revised", "settled")
 
-    def __init__(self, asked: int = 0) -> None:
-        self.fixed = bool(asked)
-        self.allowed = asked or (1 << len(tables.releases())) - 1
+    def __init__(self, requested: int = 0) -> None:
+        self.fixed = bool(requested)
+        self.allowed = requested or (1 << len(tables.releases())) - 1
         self.hints: list[int] = []  # sets of releases, each favoured by weak evidence
         self.evidence: list[str] = []
         self.revised = 0
@@ -38,7 +38,7 @@ class Era:
             self._strikes = 0
             if releases & self.allowed != self.allowed:
                 self.allowed &= releases
-                self._tell(reason)
+                self._keep_evidence(reason)
                 self._settle()
             return
         self._doubt = releases if not self._strikes or not self._doubt & releases else self._doubt & releases
@@ -47,14 +47,14 @@ class Era:
             self.allowed = self._doubt
             self.revised += 1
             self._strikes = 0
-            self._tell(f"against what was believed: {reason}")
+            self._keep_evidence(f"against what was believed: {reason}")
             self._settle()
 
     def favour(self, releases: int, reason: str) -> None:
         """Weak evidence: decides only between what remains."""
         if not self.fixed and not self.settled and releases & self.allowed and releases not in self.hints:
             self.hints.append(releases)
-            self._tell(reason)
+            self._keep_evidence(reason)
             self._settle()
 
     def has(self, framing: str) -> bool:
@@ -83,7 +83,7 @@ class Era:
             weight *= FAVOUR if hint >> release & 1 else 1
         return weight
 
-    def _tell(self, reason: str) -> None:
+    def _keep_evidence(self, reason: str) -> None:
         if len(self.evidence) < _KEPT:
             self.evidence.append(reason)
 

@@ -7,24 +7,26 @@ legacy, request               legacy, answer                VSR, every frame
                                                                48  4 size, this header included
                                                                60  1 command, 61 1 replica, 62-128 zero
 
-A connection keeps one framing. The client's first bytes tell which: a length of at least 4 and a code, or VSR.
+A connection keeps one framing. The client's first bytes show which: a length of at least 4 and a code, or VSR.
 After a hole, a start is believed where the body behind it is one of its command's layouts (legacy) or where the whole
 header fits (VSR). In the answers' direction, where an empty OK is eight zero bytes, several frames must fit in a row.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from enum import Enum
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from struct import Struct
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from dissectors.iggy import batches, layouts, tables
-from dissectors.iggy.kinds import MalformedError, ShortError
+from dissectors.iggy.field_types import MalformedBodyError, ShortError
 from dissectors.inbox import INVALID, MORE
+from dissectors.search import Judgement, Octets, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 LEGACY, VSR = "legacy", "vsr"
@@ -33,11 +35,17 @@ COMMAND_AT = 60
 REASON_AT = 255  # of an eviction
 PREFIX = 8  # bytes of a legacy frame before its payload
 _RESERVED_END = 128
-ZEROS_TOLD = 16  # zero bytes at a frame's start that tell VSR where the rest of its header was not captured
+ZERO_PREFIX = 16  # zero bytes at a frame's start that show VSR where the rest of its header was not captured
 _PAIR = Struct("<II")
 _SIZE = Struct("<I")
 _MAX_CODE = 0xFFFF
 _SMALL = 1 << 16  # bodies of all requests but sends
+_HIGH = 0x0F  # highest byte of a length that a search believes
+_SAMPLE = 1 << 10  # from here on, a frame that is not whole is read again when twice as much of it is there
+_SHORT = 12  # a length up to which a request proves little
+_EMPTY, _FIELDS = 1, 2  # what a frame that fits is worth, without fields and with them
+_PROOF = 3  # what a stranger asks for
+_READ = 100  # what trying a command's layouts costs, in bytes read (search.py)
 SEND_MESSAGES = 101
 
 REQUEST, REPLY, EVICTION = 5, 8, 13
@@ -67,7 +75,7 @@ def _measure_vsr(buf: bytes, pos: int, end: int, most: int) -> int:
 
 
 def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | None:
-    """The framing of a connection whose first frame starts at `pos`; None while it cannot be told."""
+    """The framing of a connection whose first frame starts at `pos`; None while it is not known."""
     have = end - pos
     if have < 8:
         return None
@@ -83,14 +91,6 @@ def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | N
 # --- finding the way back --------------------------------------------------------------------------------------------
 
 
-class Verdict(Enum):
-    """Whether a frame starts at a candidate."""
-
-    YES = 1
-    NO = 2
-    WAIT = 3  # more bytes must come first
-
-
 class Clues(NamedTuple):
     """What the conversation knows when it searches."""
 
@@ -100,124 +100,180 @@ class Clues(NamedTuple):
     waiting: int = 0  # how many there are
     empties: int = 0  # how many of them, the newest ones, have answers without payload; 0 where pipelined
     earliest: int = 0  # where the first of those answers can begin: bytes before were there before its request
+    stranger: bool = False  # nothing is known that speaks for Iggy: one frame alone is no proof
+    alone: int = -1  # to a stranger, where all that was captured begins: frames from there to its end are proof
 
 
-Judge = Callable[[bytes, int, int, bool, Clues], Verdict]
-"""(buf, candidate, end of what is at hand, nothing more will come, clues)"""
+Judge = Callable[[bytes, int, int, bool, Clues, SearchBudget], Judgement]
+"""(buf, candidate, end of what is at hand, nothing more will come, clues, what it may cost)"""
 
 
 def resync(
-    framing: str | None, direction: int, buf: bytes, pos: int, end: int, final: bool, clues: Clues
+    framing: str | None,
+    direction: int,
+    buf: bytes,
+    pos: int,
+    end: int,
+    final: bool,
+    clues: Clues,
+    budget: SearchBudget,
 ) -> tuple[int, bool, str | None]:
     """The next frame start: (index, certain, framing); see Conversation.resync."""
-    at, found, kind = end, False, framing
+    at, found, kind, needs = end, False, framing, 0
     for name in (LEGACY, VSR) if framing is None else (framing,):
-        pattern, judge, width = _SEARCH[name, direction]()
-        first, sure = _search(pattern, judge, width, buf, pos, end, final, clues)
+        test, judge, width = _SEARCH[name, direction]
+        starts = places(test, width, buf, pos, end)
+        verdict = partial(_judged, judge, buf, end, final, clues, budget)
+        first, sure = first_start(starts, verdict, budget, pos, end, width, final)
         if first < at or (sure and not found and first == at):
-            at, found, kind = first, sure, name
+            at, found, kind, needs = first, sure, name, budget.needs
+    budget.needs = needs
     return at, found, kind if found else framing
 
 
-def _search(
-    pattern: re.Pattern[bytes], judge: Judge, width: int, buf: bytes, pos: int, end: int, final: bool, clues: Clues
-) -> tuple[int, bool]:
-    """The first candidate that is no NO; what is too short to be a candidate is kept for later."""
-    for match in pattern.finditer(buf, pos, end):
-        at = match.start()
-        verdict = judge(buf, at, end, final, clues)
-        if verdict is Verdict.YES:
-            return at, True
-        if verdict is Verdict.WAIT and not final:
-            return at, False
-    return (end if final else max(pos, end - width)), False
+def _judged(judge: Judge, buf: bytes, end: int, final: bool, clues: Clues, budget: SearchBudget, at: int) -> Judgement:
+    return judge(buf, at, end, final, clues, budget)
 
 
 @cache
-def _requests() -> tuple[re.Pattern[bytes], Judge, int]:
+def _are(numbers: frozenset[int]) -> npt.NDArray[np.bool_]:
+    """bool[65536]: whether a 16-bit number is one of some."""
+    known = np.zeros(1 << 16, bool)
+    known[[number for number in numbers if number <= _MAX_CODE]] = True
+    return known
+
+
+def _numbers(octets: Octets, at: Places) -> Places:
+    """Unsigned little-endian 32-bit numbers at some places."""
+    return np.ndarray((len(octets) - 3,), "<u4", octets, 0, (1,))[at].astype(np.int64)
+
+
+def _request_places(octets: Octets, n: int) -> Places:
     """A plausible length and a known code."""
-    codes = b"|".join(re.escape(_SIZE.pack(code)) for code in sorted(tables.commands()))
-    return re.compile(rb"(?s)(?=...[\x00-\x0f](?:" + codes + b"))"), _judge_request, 7
+    at = np.flatnonzero((octets[6 : 6 + n] == 0) & (octets[7 : 7 + n] == 0) & (octets[3 : 3 + n] <= _HIGH))
+    return at[_are(frozenset(tables.commands()))[octets[at + 4] | octets[at + 5].astype(np.uint16) << 8]]
 
 
-@cache
-def _answers() -> tuple[re.Pattern[bytes], Judge, int]:
+def _answer_places(octets: Octets, n: int) -> Places:
     """A known status, and a plausible length: of errors, zero or that of a text."""
-    codes = b"|".join(re.escape(_SIZE.pack(code)) for code in sorted(tables.statuses()))
-    pattern = rb"(?s)(?=\x00\x00\x00\x00...[\x00-\x0f]|(?:" + codes + rb")(?:\x00\x00\x00\x00|.[\x00-\x10]\x00\x00))"
-    return re.compile(pattern), _judge_answer, 7
+    at = np.flatnonzero((octets[2 : 2 + n] == 0) & (octets[3 : 3 + n] == 0) & (octets[7 : 7 + n] <= _HIGH))
+    status = octets[at] | octets[at + 1].astype(np.uint16) << 8
+    length = _numbers(octets, at + 4)
+    return at[(status == 0) | (_are(frozenset(tables.statuses()))[status] & (length <= _TEXT_MOST))]
 
 
-@cache
-def _headers() -> tuple[re.Pattern[bytes], Judge, int]:
+def _header_places(octets: Octets, n: int) -> Places:
     """A size, a command and 66 zero bytes."""
-    commands = b"".join(re.escape(bytes([command])) for command in tables.planes())
-    return re.compile(rb"(?s)(?=.{51}[\x00-\x0f].{8}[" + commands + rb"].\x00{66})"), _judge_vsr, 127
+    first, last = COMMAND_AT + 2, _RESERVED_END - 1
+    at = np.flatnonzero((octets[first : first + n] == 0) & (octets[last : last + n] == 0))
+    at = at[_are(frozenset(tables.planes()))[octets[at + COMMAND_AT]]]
+    if not len(at):
+        return at
+    filled = np.concatenate(([0], np.cumsum(octets != 0)))
+    at = at[filled[at + _RESERVED_END] == filled[at + first]]
+    size = _numbers(octets, at + 48)
+    return at[(size >= HEADER) & (size < (_HIGH + 1) << 24)]
 
 
-_SEARCH = {(LEGACY, CLIENT): _requests, (LEGACY, SERVER): _answers, (VSR, CLIENT): _headers, (VSR, SERVER): _headers}
+def _judge_request(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
+    """A body with fields, read to its end, is enough; of bodies without, two frames in a row must fit.
 
-
-def _judge_request(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> Verdict:
-    """A body with fields, read to its end, is enough; of bodies without, two frames in a row must fit."""
-    for _ in range(2):
-        if end - pos < 8:
-            return Verdict.WAIT
+    To a stranger a body with fields is half of the proof: two of them in a row, or one at whose end all ends.
+    """
+    at, points = pos, 0
+    while points < (_PROOF if clues.stranger else _FIELDS):
+        if end - pos < PREFIX:
+            least = _FIELDS if clues.stranger and at != clues.alone else _EMPTY
+            ends = final and pos == end and points >= least
+            return Judgement.YES if ends else Judgement.WAIT
         length, code = _PAIR.unpack_from(buf, pos)
         send = code == SEND_MESSAGES
         if code not in tables.commands() or not 4 <= length < (clues.most if send else _SMALL):
-            return Verdict.NO
-        verdict = _reads(layouts.REQUEST, code, buf, pos + 8, pos + 4 + length, end, clues.allowed, head_only=send)
-        if verdict is not Verdict.YES or length > 12:
-            return verdict
+            return Judgement.NO
+        have = end if send else _sample(pos, pos + 4 + length, end)
+        verdict = _reads(
+            layouts.REQUEST, code, buf, pos + 8, pos + 4 + length, have, clues.allowed, budget, head_only=send
+        )
+        if verdict is Judgement.WAIT:
+            return Judgement.WAIT if send else budget.wait_for(min(pos + 4 + length, 2 * have - pos) - at)
+        if verdict is Judgement.NO:
+            return Judgement.NO
+        points += _FIELDS if length > _SHORT else _EMPTY
         pos += 4 + length
-        if final and pos == end:
-            return Verdict.YES
-    return Verdict.YES
+        if pos > end and points < (_PROOF if clues.stranger else _FIELDS):
+            return budget.wait_for(pos - at + PREFIX)
+    return Judgement.YES
 
 
-def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> Verdict:
+def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
     """A payload that some command's answer has; or headers alone, exactly as many as the newest requests wait for.
 
     An empty OK is eight zero bytes, and payloads are full of those: such headers are believed only where no payload is
-    on its way (every request in flight has an empty answer), or where their number fits.
+    on its way (every request in flight has an empty answer), or where their number fits. To a stranger two answers
+    with a payload, or one at whose end all ends, are proof.
     """
-    errors = 0
+    at, errors, points = pos, 0, 0
     late = pos >= clues.earliest
     for frames in count(1):
         if end - pos < 8:
-            told = pos == end and frames > 1 and late and (final or frames - 1 == clues.empties)
-            return Verdict.YES if told else Verdict.WAIT
+            known = pos == end and frames > 1 and late and (final or frames - 1 == clues.empties)
+            return Judgement.YES if known and (points or not clues.stranger) else Judgement.WAIT
         status, length = _PAIR.unpack_from(buf, pos)
         if length >= clues.most or (status and not may_be_error(buf, pos, end)):
-            return Verdict.NO
-        if status and length:
-            if not layouts.error_texts(clues.allowed):
-                return Verdict.NO
-            return Verdict.YES if pos + PREFIX + length <= end else Verdict.WAIT
+            return Judgement.NO
         if length:
-            if final and pos + PREFIX + length > end:
-                return Verdict.WAIT  # for ever: no layout need be tried
-            return _judge_payload(buf, pos + 8, pos + 8 + length, end, clues)
-        if late and 0 < clues.waiting == clues.empties:
-            return Verdict.YES
+            whole = pos + PREFIX + length
+            have = _sample(pos, whole, end)
+            verdict = _judge_filled(buf, pos, have, final, clues, budget)
+            if verdict is Judgement.WAIT:
+                return budget.wait_for(min(whole, 2 * have - pos) - at)
+            points += _FIELDS
+            if verdict is not Judgement.YES or not clues.stranger or points >= _PROOF:
+                return verdict
+        elif late and 0 < clues.waiting == clues.empties:
+            return Judgement.YES
         errors += status > 0
         if errors > 1 or frames > clues.waiting + _SLACK:
-            return Verdict.NO
-        pos += 8
+            budget.spend(PREFIX * frames)
+            return Judgement.NO
+        pos += PREFIX + length
     raise AssertionError
 
 
-def starts_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> bool:
-    """Whether the answer that is expected just here begins here."""
-    return _judge_answer(buf, pos, end, final, clues) is Verdict.YES
+def _sample(pos: int, whole: int, end: int) -> int:
+    """Up to where a frame is read of which buf[pos:end] is at hand: to its end, or as far as was not read before."""
+    have = min(whole, end) - pos
+    return end if whole <= end or have < _SAMPLE else pos + (1 << (have.bit_length() - 1))
 
 
+def _judge_filled(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
+    """An answer with a payload, or an error with a text."""
+    status, length = _PAIR.unpack_from(buf, pos)
+    whole = pos + PREFIX + length
+    if status:
+        if not layouts.error_texts(clues.allowed):
+            return Judgement.NO
+        return Judgement.YES if whole <= end else Judgement.WAIT
+    if final and whole > end:
+        return Judgement.WAIT  # for ever: no layout need be tried
+    return _judge_payload(buf, pos + 8, whole, end, clues, budget)
+
+
+def starts_answer(
+    buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget
+) -> tuple[Judgement, int]:
+    """Whether the answer that is expected just here begins here; bytes needed to decide, where more must come."""
+    budget.needs = 0
+    verdict = _judge_answer(buf, pos, end, final, clues, budget)
+    return verdict, budget.needs if verdict is Judgement.WAIT else FAR
+
+
+FAR = 1 << 62
 _TEXT_MOST = 1 << 12  # bytes of an error's text
 
 
 def may_be_error(buf: bytes, pos: int, end: int) -> bool:
-    """Whether an answer that tells an error starts here: a known status, behind it nothing or what may be a text."""
+    """Whether an error answer starts here: a known status, behind it nothing or what may be a text."""
     status, length = _PAIR.unpack_from(buf, pos)
     if status not in tables.statuses() or not (length == 0 or 4 < length <= _TEXT_MOST):
         return False
@@ -227,21 +283,30 @@ def may_be_error(buf: bytes, pos: int, end: int) -> bool:
     return _SIZE.unpack_from(buf, pos + PREFIX)[0] == length - 4 and min(text) >= 0x20
 
 
-def _judge_payload(buf: bytes, pos: int, stop: int, end: int, clues: Clues) -> Verdict:
+def _judge_payload(buf: bytes, pos: int, stop: int, end: int, clues: Clues, budget: SearchBudget) -> Judgement:
     """Whether any command is answered with the payload buf[pos:stop]."""
     codes = clues.awaited | _ANSWERED
-    verdicts = {_reads(layouts.RESPONSE, code, buf, pos, stop, end, clues.allowed) for code in codes}
-    return next((verdict for verdict in (Verdict.YES, Verdict.WAIT) if verdict in verdicts), Verdict.NO)
+    verdicts = {_reads(layouts.RESPONSE, code, buf, pos, stop, end, clues.allowed, budget) for code in codes}
+    return next((verdict for verdict in (Judgement.YES, Judgement.WAIT) if verdict in verdicts), Judgement.NO)
 
 
-def judge_body(code: int, buf: bytes, pos: int, stop: int, end: int, allowed: int) -> Verdict:
+def judge_body(code: int, buf: bytes, pos: int, stop: int, end: int, allowed: int) -> Judgement:
     """Whether buf[pos:stop], of which buf[pos:end] is at hand, is a request's body."""
-    return _reads(layouts.REQUEST, code, buf, pos, stop, end, allowed, head_only=code == SEND_MESSAGES)
+    return _reads(layouts.REQUEST, code, buf, pos, stop, end, allowed, SearchBudget(), head_only=code == SEND_MESSAGES)
 
 
 def _reads(
-    side: str, code: int, buf: bytes, pos: int, stop: int, end: int, allowed: int, *, head_only: bool = False
-) -> Verdict:
+    side: str,
+    code: int,
+    buf: bytes,
+    pos: int,
+    stop: int,
+    end: int,
+    allowed: int,
+    budget: SearchBudget,
+    *,
+    head_only: bool = False,
+) -> Judgement:
     """Whether one of the command's layouts reads buf[pos:stop], of which buf[pos:end] is at hand."""
     have = min(stop, end)
     waits = False
@@ -249,27 +314,30 @@ def _reads(
         if not layout.releases & allowed:
             continue
         values: dict[str, Any] = {}
+        after = pos
+        budget.spend(_READ)
         try:
             after = layout.read(buf, pos, have, values)
+            budget.spend(after - pos)
             if layout.run:
                 if not layouts.metadata_fits(values, pos, after):
                     continue
                 if head_only and after < have:
-                    return Verdict.YES
-                batches.read(layout.run, buf, after, stop, have, values.get("messages_count"))
+                    return Judgement.YES
+                batches.read(layout.run, buf, after, stop, have, values.get("messages_count"), repair=False)
+                budget.spend(have - after)
             elif after != stop:
                 waits = waits or after == have < stop
                 continue
             if have == stop:
                 if _believable(values):
-                    return Verdict.YES
+                    return Judgement.YES
                 continue
             waits = True
-        except ShortError:
-            waits = waits or have < stop
-        except MalformedError:
-            continue
-    return Verdict.WAIT if waits else Verdict.NO
+        except MalformedBodyError as failure:
+            budget.spend(max(0, (failure.at if failure.at > after else have) - after))
+            waits = waits or (isinstance(failure, ShortError) and have < stop)
+    return Judgement.WAIT if waits else Judgement.NO
 
 
 _ANSWERED = frozenset({100, 200, 201, 300, 301})  # answers with enough structure to be known without their request
@@ -289,24 +357,44 @@ def _believable(values: dict[str, Any]) -> bool:
     return all(time in _BORN or time in _BORN_SECONDS for time in times)
 
 
-def _judge_vsr(buf: bytes, pos: int, end: int, final: bool, clues: Clues) -> Verdict:
-    """The 256 bytes are a header, field by field."""
+def _judge_vsr(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
+    """The 256 bytes are a header, field by field; to a stranger the end of all or another header must follow."""
     if end - pos < HEADER:
-        return Verdict.WAIT
+        return budget.wait_for(HEADER)
+    if not _is_header(buf, pos, clues.most):
+        return Judgement.NO
+    if not clues.stranger:
+        return Judgement.YES
+    size = _SIZE.unpack_from(buf, pos + 48)[0]
+    after = pos + size
+    if end - after < HEADER:
+        return Judgement.YES if final and after == end else budget.wait_for(size + HEADER)
+    return _verdict(not any(buf[after + COMMAND_AT + 2 : after + _RESERVED_END]) and _is_header(buf, after, clues.most))
+
+
+def _is_header(buf: bytes, pos: int, most: int) -> bool:
     size = _SIZE.unpack_from(buf, pos + 48)[0]
     command = buf[pos + COMMAND_AT]
-    if not HEADER <= size <= clues.most:
-        return Verdict.NO
+    if not HEADER <= size <= most:
+        return False
     if command == EVICTION:
-        return _verdict(size == HEADER and not any(buf[pos + 152 : pos + 255]))
+        return size == HEADER and not any(buf[pos + 152 : pos + 255])
     if command in _OPERATION_AT:
         at = pos + _OPERATION_AT[command]
-        return _verdict(buf[at] in tables.operations() and not any(buf[at + 1 : at + 8]))
-    return _verdict(any(buf[pos + 32 : pos + 48]))  # between replicas the cluster is always told
+        return buf[at] in tables.operations() and not any(buf[at + 1 : at + 8])
+    return any(buf[pos + 32 : pos + 48])  # between replicas the cluster is always given
 
 
-def _verdict(fits: bool) -> Verdict:
-    return Verdict.YES if fits else Verdict.NO
+def _verdict(fits: bool) -> Judgement:
+    return Judgement.YES if fits else Judgement.NO
 
 
 _OPERATION_AT = {REQUEST: 176, REPLY: 208}
+
+_SEARCH: dict[tuple[str, int], tuple[Callable[[Octets, int], Places], Judge, int]] = {
+    (LEGACY, CLIENT): (_request_places, _judge_request, PREFIX),
+    (LEGACY, SERVER): (_answer_places, _judge_answer, PREFIX),
+    (VSR, CLIENT): (_header_places, _judge_vsr, _RESERVED_END),
+    (VSR, SERVER): (_header_places, _judge_vsr, _RESERVED_END),
+}
+"""(framing, direction) -> where a frame may start, who judges it, and bytes of its header that must be there"""

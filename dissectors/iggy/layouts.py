@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any
 
 from dissectors.iggy import tables
-from dissectors.iggy.kinds import READERS, MalformedError, Reader, need, secret
+from dissectors.iggy.field_types import READERS, MalformedBodyError, Reader, need, secret
 from dissectors.wire.proto import proto
 
 REQUEST, RESPONSE = "request", "response"
@@ -32,7 +32,7 @@ _GROUP = re.compile(r"(?P<name>\w+):(?P<maybe>\??)\((?P<fields>.*)\)(?:\[(?P<cou
 _RUN = "messages:messages_"
 
 
-class Layout:
+class BodyLayout:
     """One version of a body."""
 
     __slots__ = ("fields", "name", "releases", "run", "steps")
@@ -79,7 +79,7 @@ def _maybe(name: str, read: Reader) -> Step:
     def step(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
         after = need(pos, 1, end, f"flag of {name}")
         if buf[pos] > 1:
-            raise MalformedError(f"flag {buf[pos]} before {name}", pos)
+            raise MalformedBodyError(f"flag {buf[pos]} before {name}", pos)
         values[name], after = read(buf, after, end) if buf[pos] else (None, after)
         return after
 
@@ -103,7 +103,7 @@ def _many(name: str, read: Reader, count: str) -> Step:
         while pos < end if wanted < 0 else len(found) < wanted:
             value, after = read(buf, pos, end)
             if after == pos:
-                raise MalformedError(f"{name} without bytes", pos)
+                raise MalformedBodyError(f"{name} without bytes", pos)
             found.append(value)
             pos = after
         return pos
@@ -134,12 +134,12 @@ def _group(fields: tuple[str, ...]) -> Reader:
 
 
 def _only(read: Reader, value: int) -> Reader:
-    """A number that tells one row from another."""
+    """A number that distinguishes one row from another."""
 
     def exactly(buf: bytes, pos: int, end: int) -> tuple[Any, int]:
         found, after = read(buf, pos, end)
         if found != value:
-            raise MalformedError(f"{found} where {value} stands", pos)
+            raise MalformedBodyError(f"{found} where {value} stands", pos)
         return found, after
 
     return exactly
@@ -154,7 +154,7 @@ def _reader(kind: str, size: str | None) -> Reader:
 
 
 def _compile(fields: tuple[str, ...]) -> list[Step]:
-    """`name:type`, or `name:(field field …)` for a type of several fields; layouts.txt tells what may stand around."""
+    """`name:type`, or `name:(field field …)` for a type of several fields; layouts.txt lists what may stand around."""
     steps: list[Step] = []
     names: list[str] = []
     codes = ""
@@ -222,19 +222,19 @@ def _expand(text: str, bit: int) -> str | None:
 
 
 @cache
-def versions(side: str, name: str) -> tuple[Layout, ...]:
+def versions(side: str, name: str) -> tuple[BodyLayout, ...]:
     """Every version of a body, newest first; empty where nothing is known of it."""
     expanded: dict[str, int] = {}
     for i in range(len(tables.releases())):
         for releases, text in _file().get((side, name), ()):
             if releases >> i & 1 and (fields := _expand(text, 1 << i)) is not None:
                 expanded[fields] = expanded.get(fields, 0) | 1 << i
-    layouts = [Layout(name, _split(fields), releases) for fields, releases in expanded.items()]
+    layouts = [BodyLayout(name, _split(fields), releases) for fields, releases in expanded.items()]
     return tuple(sorted(layouts, key=lambda layout: -layout.releases))
 
 
 def metadata_fits(values: dict[str, Any], start: int, after: int) -> bool:
-    """Whether a send's `metadata_length` says where its identifiers, partitioning and count end."""
+    """Whether a send's `metadata_length` gives where its identifiers, partitioning and count end."""
     length = values.get("metadata_length")
     return length is None or after - start == 4 + length
 
@@ -244,7 +244,7 @@ _REGISTER_CODES = (40, 45)
 
 
 @cache
-def candidates(side: str, code: int, allowed: int) -> tuple[Layout, ...]:
+def candidates(side: str, code: int, allowed: int) -> tuple[BodyLayout, ...]:
     """The versions of a command's body, those that `allowed` releases use first, the likeliest of them before."""
     best = max((release.weight, i) for i, release in enumerate(tables.releases()) if not allowed or allowed >> i & 1)[1]
     found = [

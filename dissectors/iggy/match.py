@@ -7,12 +7,15 @@ capture, and one server that answers bytes that were no requests (0.8.0). The ru
     eligible    an answer belongs to a request that was complete before it (Frame.order)
     lock-step   until an answer proves the contrary, a client waits for each answer: after a hole the newest eligible
                 request is the one that is answered, older ones lost their answers in the hole
-    pipelined   after a hole, answers are held until only one way to lay them over the requests is left (align.py);
+    pipelined   after a hole, answers are held until only one assignment to the requests is left (align.py);
                 where none or too many are, nothing is paired until the connection has been quiet
     surplus     after a refused SEND_MESSAGES, answers `InvalidCommand` to a well-formed request are not its answers:
                 a server that did not read the body takes each eight bytes of it for a frame
 
-A hole in the requests is a Ghost in the queue: requests unknown in number, whose answers are orphans.
+A hole in the requests is an entry of the queue, too: requests unknown in number, whose answers are orphans.
+
+What is known of a connection is one state for each of three questions; states.py lists them with all transitions. An
+answer in legacy framing is judged by the method of the state that it finds (_IN_STATE).
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from dissectors.iggy.align import Alignment
-from dissectors.iggy.flight import DISCONNECTED, INVALID_COMMAND, Answer, Call, Entry, Ghost
+from dissectors.iggy.pending import DISCONNECTED, INVALID_COMMAND, Answer, Entry, IggyRequest, RequestHole
+from dissectors.iggy.states import Certainty, Order, Origin, PairingEvent, following
+from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
 
 _TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request
 SEND_MESSAGES = 101
@@ -33,19 +38,27 @@ PAIRED = "paired"
 ORPHAN = "orphan"  # its request is in a hole
 SURPLUS = "surplus"  # it answers nothing
 UNSURE = "unsure"  # its request may be one of those given up
-HELD = "held"  # what comes after it will tell
+HELD = "held"  # later answers will decide
+
+Judged = tuple[str, IggyRequest | None, list[IggyRequest]]
+"""How an answer is judged, its request, and the requests that will have none."""
+
+_PIPELINED = (Order.PIPELINED, Order.MULTIPLEXED_PIPELINED)
+_MULTIPLEXED = (Order.MULTIPLEXED, Order.MULTIPLEXED_PIPELINED)
+_ALIGNING = (Certainty.ALIGNING, Certainty.SILENT)
+_DOUBTFUL = (Certainty.DOUBTFUL, Certainty.DOUBTFUL_BODY)
 
 
 class Pairing:
     """Requests in flight on one connection.
 
-    `fits(call, answer)` says whether the answer can be that request's; `suits` looks into it, too.
+    `fits(call, answer)`: whether the answer can be that request's; `suits` looks into it, too.
     """
 
     def __init__(
         self,
-        fits: Callable[[Call, Answer], bool],
-        suits: Callable[[Call, Answer], bool],
+        fits: Callable[[IggyRequest, Answer], bool],
+        suits: Callable[[IggyRequest, Answer], bool],
         limit: int,
         *,
         midstream: bool,
@@ -54,95 +67,202 @@ class Pairing:
         self.fits = fits
         self.suits = suits
         self.limit = limit
-        self.pipelined = False
-        self.multiplexed = False  # answers come in any order (0.10)
-        self.doubtful = False
-        self.alignment: Alignment | None = None  # while it is not known which requests are answered
-        self.quiet = 0  # entries of the queue before the connection was quiet
-        self.resolved: list[tuple[Answer, Call | None]] = []  # held answers that are held no longer, and their requests
-        self.unread = 0  # eight-byte pieces of a refused body that may still be answered
-        self.unseen = midstream  # answers may belong to requests before the capture
+        self.order = Order.LOCK_STEP
+        self.certainty = Certainty.CERTAIN
+        self.origin = Origin.BEFORE_CAPTURE if midstream else Origin.KNOWN
+        self.resolved: list[
+            tuple[Answer, IggyRequest | None]
+        ] = []  # held answers that are held no longer, and their requests
+        self.search_abandoned = False  # an answer would have taken more comparisons than there are to spend
+        self._alignment: Alignment | None = None  # in the states ALIGNING and SILENT
+        self._before_silence = 0  # entries of the queue, in the state SILENT
+        self._unread = 0  # eight-byte pieces of a refused body, in the states REFUSED_BODY and DOUBTFUL_BODY
+        self._steps = PAIRING_CREDIT  # comparisons that may still be made
         self._last_ns = 0
-        self._order = 0  # of the last answer
+        self._answered = 0  # delivery order of the last answer
 
-    def call(self, call: Call) -> list[Call]:
+    @property
+    def pipelined(self) -> bool:
+        """Whether the client has had several requests in flight."""
+        return self.order in _PIPELINED
+
+    @property
+    def multiplexed(self) -> bool:
+        """Whether answers come in any order (0.10)."""
+        return self.order in _MULTIPLEXED
+
+    def multiplex(self, multiplexes: bool) -> None:
+        """Whether the dialect is known to answer in any order."""
+        if multiplexes is not self.multiplexed:
+            event = PairingEvent.DIALECT_MULTIPLEXES if multiplexes else PairingEvent.DIALECT_ORDERS
+            self.order = following(self.order, event)
+
+    def call(self, call: IggyRequest) -> list[IggyRequest]:
         """A request; returns those that are given up for unanswered."""
-        if call.order < self._order and self.queue and isinstance(self.queue[-1], Ghost):
+        if call.order < self._answered and self.queue and isinstance(self.queue[-1], RequestHole):
             return [call]  # found late: its answer may have been taken for one to the hole
-        given_up: list[Call] = []
-        if call.first_ns - self._last_ns > QUIET_NS:
-            if self.doubtful:
-                given_up, self.doubtful = self.close(), False
-            elif self.alignment:
-                self.quiet = len(self.queue)
+        given_up: list[IggyRequest] = []
+        self._steps += PAIRING_STEPS_PER_FRAME
+        if call.facts.first_ns - self._last_ns > QUIET_NS:
+            given_up = self._silence()
         if len(self.queue) >= self.limit:
-            given_up += self._surrender(len(self.queue)) if self.alignment else self._calls([self.queue.popleft()])
-        self._last_ns = call.last_ns
+            given_up += self._surrender(len(self.queue)) if self._aligns else self._calls([self.queue.popleft()])
+        self._last_ns = call.facts.last_ns or call.facts.first_ns
         newest = self.queue[-1] if self.queue else None
-        self.pipelined = self.pipelined or (isinstance(newest, Call) and newest.order == call.order)  # one segment
+        if isinstance(newest, IggyRequest) and newest.order == call.order:  # one segment
+            self._several_in_flight()
         self.queue.append(call)
         return given_up
 
     def hole(self, order: int) -> None:
         """Requests were lost."""
-        if not (self.queue and isinstance(self.queue[-1], Ghost)):
-            self.queue.append(Ghost(order))
+        if not (self.queue and isinstance(self.queue[-1], RequestHole)):
+            self.queue.append(RequestHole(order))
 
     def found(self, order: int, lost: int) -> None:
         """The next request was found, `lost` bytes after the one before."""
         tail = self.queue[-1] if self.queue else None
-        if isinstance(tail, Ghost) and order > self._order and tail.bound(max(1, lost // 8)) <= 0:
+        if isinstance(tail, RequestHole) and order > self._answered and tail.bound(max(1, lost // 8)) <= 0:
             self.queue.pop()
 
-    def answer(self, answer: Answer, lost: int) -> tuple[str, Call | None, list[Call]]:
+    def answer(self, answer: Answer, lost: int) -> Judged:
         """An answer, after `lost` bytes of answers: how it is judged, its request, requests without an answer."""
         self._last_ns = max(self._last_ns, answer.first_ns)
-        self._order = answer.order
+        self._answered = answer.order
+        self._steps += PAIRING_STEPS_PER_FRAME
         head = self.queue[0] if self.queue else None
-        unsettled = self.unread or self.doubtful or self.alignment
-        if isinstance(head, Call) and not lost and not unsettled and self._is_for(head, answer):
+        certain = self.certainty is Certainty.CERTAIN
+        if certain and isinstance(head, IggyRequest) and not lost and self._is_for(head, answer):
             return self._paired(head, answer)
-        ready = sum(entry.order < answer.order for entry in self.queue)
-        if answer.request_id is not None:
+        ready = self._ready(answer)
+        legacy = answer.request_id is None
+        self._steps -= 0 if self.certainty in _DOUBTFUL and legacy else ready
+        if self._steps < 0:
+            return UNSURE, None, self._give_up(ready, legacy)
+        if not legacy:
             return self._by_id(answer, ready, lost)
-        if self.alignment:
-            return self._align(self.alignment, answer, lost)
-        if self._is_surplus(answer, ready):
-            self.unread -= 1
-            return SURPLUS, None, []
-        self.unread = 0
+        return _IN_STATE[self.certainty](self, answer, ready, lost)
+
+    # --- transitions ---
+
+    def _on(self, event: PairingEvent) -> None:
+        self.certainty = following(self.certainty, event)
+
+    def _several_in_flight(self) -> None:
+        if not self.pipelined:
+            self.order = following(self.order, PairingEvent.SEVERAL_IN_FLIGHT)
+
+    def _matched(self) -> None:
+        if self.origin is Origin.BEFORE_CAPTURE:
+            self.origin = following(self.origin, PairingEvent.FIRST_MATCH)
+
+    def _silence(self) -> list[IggyRequest]:
+        given_up = self.close() if self.certainty in _DOUBTFUL else []
+        self._before_silence = len(self.queue)
+        self._on(PairingEvent.SILENCE)
+        return given_up
+
+    @property
+    def _aligns(self) -> bool:
+        return self.certainty in _ALIGNING
+
+    # --- an answer in legacy framing: one method for each state ---
+
+    def _certain(self, answer: Answer, ready: int, lost: int) -> Judged:
         if not ready:  # where its request is missing, the hole may not have shown yet
-            unsure = UNSURE if self.doubtful else ORPHAN
-            return (SURPLUS if answer.status in _TO_NOTHING and not lost else unsure), None, []
-        self.unseen = False
+            return (SURPLUS if self._is_last_word(answer, lost) else ORPHAN), None, []
+        self._matched()
         eligible = list(islice(self.queue, ready))
-        holes = bool(lost) or any(isinstance(entry, Ghost) for entry in eligible)
-        if self.doubtful:
-            return UNSURE, None, []
-        if holes:
-            if 0 < lost < 8 * (len(self._calls(eligible)) - 1):
-                self.pipelined = True  # too few bytes for an answer to each but the newest
-            if self.pipelined and len(eligible) > 1:
-                if answer.beheaded:
-                    return UNSURE, None, []
-                self.alignment = Alignment(self.suits)
-                return self._align(self.alignment, answer, lost)
-            at = self._in_lock_step(answer, eligible, lost)
-            if at is None:
-                self.doubtful = True
-                self._drop(ready)
-                return UNSURE, None, self._calls(eligible)
-        else:
-            self.pipelined = self.pipelined or ready > 1
-            at = next(
-                (i for i, entry in enumerate(eligible) if isinstance(entry, Call) and self.fits(entry, answer)), -1
-            )
-            if at < 0:
-                return SURPLUS, None, []
+        if lost or any(isinstance(entry, RequestHole) for entry in eligible):
+            return self._after_hole(answer, eligible, lost)
+        if ready > 1:
+            self._several_in_flight()
+        for at, entry in enumerate(eligible):
+            if isinstance(entry, IggyRequest) and self.fits(entry, answer):
+                return self._take(answer, eligible, at)
+        return SURPLUS, None, []
+
+    def _doubtful(self, answer: Answer, ready: int, lost: int) -> Judged:
+        if ready:
+            self._matched()
+        elif self._is_last_word(answer, lost):
+            return SURPLUS, None, []
+        return UNSURE, None, []
+
+    def _refused_body(self, answer: Answer, ready: int, lost: int) -> Judged:
+        surplus = self._is_surplus(answer, ready)
+        self._unread = self._unread - 1 if surplus else 0
+        if not self._unread:
+            self._on(PairingEvent.BODY_PASSED)
+        return (SURPLUS, None, []) if surplus else _IN_STATE[self.certainty](self, answer, ready, lost)
+
+    def _silent(self, answer: Answer, ready: int, lost: int) -> Judged:
+        if lost:
+            self._on(PairingEvent.ANSWERS_LOST)
+            return self._align(answer, ready, lost)
+        assert self._alignment is not None
+        self._alignment.all_answered(self._before_silence)  # nothing is missing: what was in flight is answered
+        given_up = self._surrender(self._before_silence)
+        judged, call, more = self.answer(answer, 0)
+        return judged, call, given_up + more
+
+    def _align(self, answer: Answer, ready: int, lost: int) -> Judged:
+        alignment = self._alignment
+        assert alignment is not None
+        queue = list(self.queue)
+        before = alignment.steps
+        taken = alignment.take(queue, answer, lost, self._steps)
+        self._steps -= alignment.steps - before
+        if not taken:
+            alignment.held.pop()
+            alignment.assignments.clear()
+            self.search_abandoned = self.search_abandoned or self._steps < 0
+            given_up = self._surrender(ready)
+            self._on(PairingEvent.CONTRADICTION)
+            return UNSURE, None, given_up
+        if len(alignment.assignments) > 1:
+            return HELD, None, []
+        (assignment,) = alignment.assignments
+        alignment.held.pop()
+        last = assignment.path[-1]
+        given_up = self._settle(list(assignment.path), assignment.after)
+        if last < 0:
+            head = self.queue[0]
+            assert isinstance(head, RequestHole)
+            head.most, head.had = head.most - assignment.hole_answers, True
+            if not head.most:
+                self.queue.popleft()
+            return ORPHAN, None, given_up
+        request = queue[last]
+        assert isinstance(request, IggyRequest)
+        self._note_refusal(request, answer)
+        return PAIRED, request, given_up
+
+    # --- the steps of these ---
+
+    def _after_hole(self, answer: Answer, eligible: list[Entry], lost: int) -> Judged:
+        """An answer where answers or requests before it are missing."""
+        if 0 < lost < 8 * (len(self._calls(eligible)) - 1):
+            self._several_in_flight()  # too few bytes for an answer to each but the newest
+        if self.pipelined and len(eligible) > 1:
+            if answer.beheaded:
+                return UNSURE, None, []
+            self._alignment = Alignment(self.suits)
+            self._on(PairingEvent.HOLE_IN_PIPELINE)
+            return self._align(answer, len(eligible), lost)
+        at = self._in_lock_step(answer, eligible, lost)
+        if at is None:
+            self._on(PairingEvent.CONTRADICTION)
+            self._drop(len(eligible))
+            return UNSURE, None, self._calls(eligible)
+        return self._take(answer, eligible, at)
+
+    def _take(self, answer: Answer, eligible: list[Entry], at: int) -> Judged:
+        """The answer is that to the entry at `at`; those before it had theirs in a hole, or never will."""
         entry = eligible[at]
         self._drop(at + 1)
         given_up = self._calls(eligible[:at])
-        if isinstance(entry, Ghost):
+        if isinstance(entry, RequestHole):
             entry.most -= 1
             if entry.most:
                 self.queue.appendleft(entry)
@@ -150,40 +270,68 @@ class Pairing:
         self._note_refusal(entry, answer)
         return PAIRED, entry, given_up
 
-    def _is_for(self, head: Call, answer: Answer) -> bool:
+    @staticmethod
+    def _is_last_word(answer: Answer, lost: int) -> bool:
+        """Whether a server may have sent it without a request."""
+        return answer.status in _TO_NOTHING and not lost
+
+    def _give_up(self, ready: int, legacy: bool) -> list[IggyRequest]:
+        """Too much would have to be compared: nothing that waits is paired any more."""
+        self.search_abandoned = True
+        if self._aligns:
+            given_up = self._surrender(ready)
+        else:
+            given_up = self._calls(islice(self.queue, ready))
+            self._drop(ready)
+        if legacy:
+            self._on(PairingEvent.CONTRADICTION)
+        return given_up
+
+    def _ready(self, answer: Answer) -> int:
+        """How many entries of the queue were complete before an answer: all but some of the newest."""
+        later = 0
+        for entry in reversed(self.queue):
+            if entry.order < answer.order:
+                break
+            later += 1
+        return len(self.queue) - later
+
+    def _is_for(self, head: IggyRequest, answer: Answer) -> bool:
         """Whether the oldest request is the one that is answered, where nothing is missing."""
-        if answer.request_id != head.request_id or head.order >= answer.order:
+        if answer.request_id != head.correlation_id or head.order >= answer.order:
             return False
         if self.multiplexed and len(self.queue) > 1:
             return False  # the same id may stand in the queue again
         return self.fits(head, answer)
 
-    def _paired(self, head: Call, answer: Answer) -> tuple[str, Call, list[Call]]:
+    def _paired(self, head: IggyRequest, answer: Answer) -> Judged:
         queue = self.queue
         queue.popleft()
-        self.unseen = False
-        if not self.pipelined and queue:
-            second = queue[0]
-            same = answer.request_id is None or (isinstance(second, Call) and second.request_id == answer.request_id)
-            self.pipelined = isinstance(second, Call) and second.order < answer.order and same
+        self._matched()
+        second = queue[0] if queue else None
+        same = isinstance(second, IggyRequest) and answer.request_id in (None, second.correlation_id)
+        if same and second is not None and second.order < answer.order:
+            self._several_in_flight()
         self._note_refusal(head, answer)
         return PAIRED, head, []
 
-    def _note_refusal(self, call: Call, answer: Answer) -> None:
-        if answer.status and call.code == SEND_MESSAGES and answer.request_id is None:
-            self.unread = call.size // 8
+    def _note_refusal(self, call: IggyRequest, answer: Answer) -> None:
+        if answer.status and call.api_code == SEND_MESSAGES and answer.request_id is None:
+            self._unread = call.facts.size // 8
+            if self._unread:
+                self._on(PairingEvent.BODY_REFUSED)
 
-    def oldest(self, order: int) -> Call | None:
+    def oldest(self, order: int) -> IggyRequest | None:
         """Take the oldest request that was complete before `order`."""
         for i, entry in enumerate(self.queue):
-            if isinstance(entry, Call) and entry.order < order:
+            if isinstance(entry, IggyRequest) and entry.order < order:
                 del self.queue[i]
                 return entry
         return None
 
-    def close(self) -> list[Call]:
+    def close(self) -> list[IggyRequest]:
         """What never was answered."""
-        if self.alignment:
+        if self._aligns:
             return self._surrender(len(self.queue))
         left = self._calls(self.queue)
         self.queue.clear()
@@ -194,94 +342,70 @@ class Pairing:
             self.queue.popleft()
 
     def _is_surplus(self, answer: Answer, ready: int) -> bool:
-        if not self.unread or answer.status != INVALID_COMMAND or answer.length:
+        if answer.status != INVALID_COMMAND or answer.length:
             return False
         first = self.queue[0] if ready else None
-        return first is None or (isinstance(first, Call) and first.well_formed)
+        return first is None or (isinstance(first, IggyRequest) and first.well_formed)
 
     def _in_lock_step(self, answer: Answer, eligible: list[Entry], lost: int) -> int | None:
-        """Index of the entry that is answered after a hole, None where it cannot be told."""
+        """Index of the entry that is answered after a hole, None where none is certain."""
         at = len(eligible) - 1
         if not lost:  # no answer is missing: what the hole in the requests held is not answered before this
-            at = next((i for i, entry in enumerate(eligible) if isinstance(entry, Call)), at)
+            at = next((i for i, entry in enumerate(eligible) if isinstance(entry, IggyRequest)), at)
         entry = eligible[at]
-        return at if isinstance(entry, Ghost) or self.fits(entry, answer) else None
+        return at if isinstance(entry, RequestHole) or self.fits(entry, answer) else None
 
-    # --- after a hole in a pipeline ---
-
-    def _align(self, alignment: Alignment, answer: Answer, lost: int) -> tuple[str, Call | None, list[Call]]:
-        if self.quiet and not lost:  # nothing is missing: what was in flight before the silence has been answered
-            alignment.all_answered(self.quiet)
-            given_up = self._surrender(self.quiet)
-            judged, call, more = self.answer(answer, 0)
-            return judged, call, given_up + more
-        self.quiet = 0
-        queue = list(self.queue)
-        if not alignment.take(queue, answer, lost):
-            alignment.held.pop()
-            alignment.readings.clear()
-            self.doubtful = True
-            return UNSURE, None, self._surrender(sum(entry.order < answer.order for entry in queue))
-        if len(alignment.readings) > 1:
-            return HELD, None, []
-        (reading,) = alignment.readings
-        alignment.held.pop()
-        last = reading.path[-1]
-        given_up = self._settle(alignment, list(reading.path), reading.after)
-        if last < 0:
-            head = self.queue[0]
-            assert isinstance(head, Ghost)
-            head.most, head.had = head.most - reading.ghosts, True
-            if not head.most:
-                self.queue.popleft()
-            return ORPHAN, None, given_up
-        asked = queue[last]
-        assert isinstance(asked, Call)
-        self._note_refusal(asked, answer)
-        return PAIRED, asked, given_up
-
-    def _surrender(self, count: int) -> list[Call]:
+    def _surrender(self, count: int) -> list[IggyRequest]:
         """No more evidence is waited for: `count` entries of the queue have had the answers that they will have."""
-        assert self.alignment is not None
-        return self._settle(self.alignment, self.alignment.decided(), count)
+        assert self._alignment is not None
+        return self._settle(self._alignment.decided(), count)
 
-    def _settle(self, alignment: Alignment, path: list[int | None], count: int) -> list[Call]:
+    def _settle(self, path: list[int | None], count: int) -> list[IggyRequest]:
         """End an alignment; `path`: indexes of the requests of the answers held, and of the one that ended it."""
+        assert self._alignment is not None
         queue = list(islice(self.queue, count))
-        for answer, at in zip(alignment.held, path):
-            its = queue[at] if at is not None and at >= 0 else None
-            self.resolved.append((answer, its if isinstance(its, Call) else None))
+        for answer, at in zip(self._alignment.held, path):
+            request = queue[at] if at is not None and at >= 0 else None
+            self.resolved.append((answer, request if isinstance(request, IggyRequest) else None))
         self._drop(count)
-        self.alignment, self.quiet = None, 0
+        self._alignment = None
+        self._on(PairingEvent.ALIGNED)
         paired = set(path)
-        return [entry for i, entry in enumerate(queue) if isinstance(entry, Call) and i not in paired]
+        return [entry for i, entry in enumerate(queue) if isinstance(entry, IggyRequest) and i not in paired]
 
-    def _by_id(self, answer: Answer, ready: int, lost: int) -> tuple[str, Call | None, list[Call]]:
-        lock_step = not self.pipelined and not self.multiplexed
-        if lost and lock_step and ready and isinstance(self.queue[ready - 1], Ghost):
+    # --- an answer that names its request ---
+
+    def _by_id(self, answer: Answer, ready: int, lost: int) -> Judged:
+        if lost and self.order is Order.LOCK_STEP and ready and isinstance(self.queue[ready - 1], RequestHole):
             given_up = self._calls(islice(self.queue, ready))
             self._drop(ready)
             return ORPHAN, None, given_up
         matching = [
             i
             for i, entry in enumerate(islice(self.queue, ready))
-            if isinstance(entry, Call) and entry.request_id == answer.request_id and self.fits(entry, answer)
+            if isinstance(entry, IggyRequest) and entry.correlation_id == answer.request_id and self.fits(entry, answer)
         ]
         if not matching:
-            holes = self.unseen or lost or any(isinstance(entry, Ghost) for entry in self.queue)
-            self.queue = deque(e for e in self.queue if not (isinstance(e, Ghost) and e.order < answer.order))
+            holes = (
+                self.origin is Origin.BEFORE_CAPTURE
+                or lost
+                or any(isinstance(entry, RequestHole) for entry in self.queue)
+            )
+            self.queue = deque(e for e in self.queue if not (isinstance(e, RequestHole) and e.order < answer.order))
             return (ORPHAN if holes else SURPLUS), None, []
-        self.unseen = False
-        holes = bool(lost) or any(isinstance(entry, Ghost) for entry in islice(self.queue, ready))
+        self._matched()
+        holes = bool(lost) or any(isinstance(entry, RequestHole) for entry in islice(self.queue, ready))
         if len(matching) > 1 and not holes:
-            self.pipelined = True
+            self._several_in_flight()
         unique = self.multiplexed and bool(answer.request_id)  # the same id again is the same request sent again
         at = matching[-1] if unique or (holes and not self.pipelined) else matching[0]
         call = self.queue[at]
-        assert isinstance(call, Call)
+        assert isinstance(call, IggyRequest)
         if self.multiplexed:
             older = [self.queue[i] for i in matching if i < at]
-            self.queue = deque(entry for entry in self.queue if entry is not call and entry not in older)
+            for i in reversed(matching):
+                if i <= at:
+                    del self.queue[i]
             return PAIRED, call, self._calls(older)
         if self.pipelined:
             del self.queue[at]
@@ -291,5 +415,16 @@ class Pairing:
         return PAIRED, call, given_up
 
     @staticmethod
-    def _calls(entries: Iterable[Entry]) -> list[Call]:
-        return [entry for entry in entries if isinstance(entry, Call)]
+    def _calls(entries: Iterable[Entry]) -> list[IggyRequest]:
+        return [entry for entry in entries if isinstance(entry, IggyRequest)]
+
+
+_IN_STATE: dict[Certainty, Callable[[Pairing, Answer, int, int], Judged]] = {
+    Certainty.CERTAIN: Pairing._certain,
+    Certainty.REFUSED_BODY: Pairing._refused_body,
+    Certainty.ALIGNING: Pairing._align,
+    Certainty.SILENT: Pairing._silent,
+    Certainty.DOUBTFUL: Pairing._doubtful,
+    Certainty.DOUBTFUL_BODY: Pairing._refused_body,
+}
+"""What an answer in legacy framing means, by the state that it finds."""

@@ -1,29 +1,30 @@
-"""What streams and topics are called. Requests name them by number or by name; answers tell which is which.
+"""What streams and topics are called. Requests name them by number or by name; answers show which is which.
 
-A topic is shown as `stream/topic`. A number whose name is not told yet becomes a token of the sink, so that a name told
-on any connection to the same server is found: keys are `iggy/<server>/<stream>` and `iggy/<server>/<stream>/<topic>`,
-numbers as such and names behind a `=`.
+A topic is shown as `stream/topic`. A number whose name is not known yet becomes a token of the sink, so that a name
+learned on any connection to the same server is found: keys are `iggy/<server>/<stream>` and
+`iggy/<server>/<stream>/<topic>`, numbers as such and names behind a `=`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from dissectors.late_names import MARK, unresolved
 from dissectors.records import Conn, endpoint
-from dissectors.sink import MARK, Sink, unresolved
+from dissectors.sink import Sink
 
 Identifier = int | str
-_KEPT = 4096  # names and topics remembered; told again where more are met
+_KEPT = 4096  # names and topics remembered; reported again where more are met
 
 
-class Names:
+class IggyNames:
     """Names of one server, as one connection learns and needs them."""
 
     def __init__(self, conn: Conn, sink: Sink) -> None:
         self._root = f"iggy/{endpoint(conn.server_ip, conn.server_port)}"
         self._sink = sink
         self._streams: dict[str, int] = {}  # name -> number
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._shown: dict[tuple[Identifier, Identifier | None], str] = {}
 
     def stream(self, stream: Identifier) -> str:
@@ -43,13 +44,13 @@ class Names:
                 self._shown.clear()
         return shown
 
-    def of(self, values: dict[str, Any]) -> list[str]:
-        """The topics that a body's fields name."""
+    def of(self, api: str | None, values: dict[str, Any]) -> list[str]:
+        """The topics that a request's fields name."""
         stream, topic = values.get("stream_id"), values.get("topic_id")
         if stream is None:
             return []
-        if topic is None or topic == 0:
-            topic = values.get("name")  # creating one: its number may be left to the server
+        if not topic and api == "CREATE_TOPIC":
+            topic = values.get("name")  # its number may be left to the server
         return [] if topic is None else [self.topic(stream, topic)]
 
     def learn(self, api: str | None, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
@@ -63,24 +64,24 @@ class Names:
     def _stream_made(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
         number, name = answer.get("id", request.get("stream_id")), answer.get("name", request.get("name"))
         if isinstance(number, int) and isinstance(name, str):
-            self._tell_stream(number, name, time)
+            self._report_stream(number, name, time)
 
     def _stream(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
         if "id" in answer and "name" in answer:
-            self._tell_stream(answer["id"], answer["name"], time)
+            self._report_stream(answer["id"], answer["name"], time)
             for topic in answer.get("topics", ()):
-                self._tell_topic(answer["id"], topic["id"], topic["name"], time)
-                self._tell_topic(answer["name"], topic["id"], topic["name"], time)
+                self._report_topic(answer["id"], topic["id"], topic["name"], time)
+                self._report_topic(answer["name"], topic["id"], topic["name"], time)
 
     def _all_streams(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
         for stream in answer.get("streams", ()):
-            self._tell_stream(stream["id"], stream["name"], time)
+            self._report_stream(stream["id"], stream["name"], time)
 
     def _stream_renamed(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
         stream, name = request.get("stream_id"), request.get("name")
         number = self._streams.get(stream) if isinstance(stream, str) else stream
         if isinstance(number, int) and isinstance(name, str):
-            self._tell_stream(number, name, time)
+            self._report_stream(number, name, time)
 
     def _topic_renamed(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
         topic, name = request.get("topic_id"), request.get("name")
@@ -106,24 +107,24 @@ class Names:
 
     def _topic_of(self, stream: Identifier | None, topic: int, name: str, time: int) -> None:
         if stream is not None:
-            self._tell_topic(stream, topic, name, time)
+            self._report_topic(stream, topic, name, time)
         if isinstance(stream, str) and stream in self._streams:
-            self._tell_topic(self._streams[stream], topic, name, time)
+            self._report_topic(self._streams[stream], topic, name, time)
 
-    def _tell_stream(self, number: int, name: str, time: int) -> None:
+    def _report_stream(self, number: int, name: str, time: int) -> None:
         if len(self._streams) >= _KEPT:
             self._streams.clear()
         self._streams[name] = number
-        self._tell(f"{self._root}/{number}", time, name)
+        self._report(f"{self._root}/{number}", time, name)
 
-    def _tell_topic(self, stream: Identifier, topic: int, name: str, time: int) -> None:
-        self._tell(f"{self._root}/{_key(stream)}/{topic}", time, name)
+    def _report_topic(self, stream: Identifier, topic: int, name: str, time: int) -> None:
+        self._report(f"{self._root}/{_key(stream)}/{topic}", time, name)
 
-    def _tell(self, key: str, time: int, name: str) -> None:
-        if self._told.get(key) != name and MARK not in name:
-            if len(self._told) >= _KEPT:
-                self._told.clear()
-            self._told[key] = name
+    def _report(self, key: str, time: int, name: str) -> None:
+        if self._reported.get(key) != name and MARK not in name:
+            if len(self._reported) >= _KEPT:
+                self._reported.clear()
+            self._reported[key] = name
             self._sink.name(key, time, name)
 
 
@@ -132,14 +133,14 @@ def _key(stream: Identifier) -> str:
 
 
 _TEACHERS = {
-    "CREATE_STREAM": Names._stream_made,
-    "GET_STREAM": Names._stream,
-    "GET_STREAMS": Names._all_streams,
-    "UPDATE_STREAM": Names._stream_renamed,
-    "CREATE_TOPIC": Names._topic_made,
-    "GET_TOPIC": Names._topic_made,
-    "GET_TOPICS": Names._all_topics,
-    "UPDATE_TOPIC": Names._topic_renamed,
-    "UPDATE_RESOURCE": Names._updated,
+    "CREATE_STREAM": IggyNames._stream_made,
+    "GET_STREAM": IggyNames._stream,
+    "GET_STREAMS": IggyNames._all_streams,
+    "UPDATE_STREAM": IggyNames._stream_renamed,
+    "CREATE_TOPIC": IggyNames._topic_made,
+    "GET_TOPIC": IggyNames._topic_made,
+    "GET_TOPICS": IggyNames._all_topics,
+    "UPDATE_TOPIC": IggyNames._topic_renamed,
+    "UPDATE_RESOURCE": IggyNames._updated,
 }
 TEACHING = frozenset(_TEACHERS)

@@ -1,42 +1,44 @@
-"""Answers whose requests were not captured, or that belong to no request at all: what can be told of them.
+"""Answers whose requests were not captured, or that belong to no request at all: what can be known of them.
 
 messages     a payload that is a run of messages is the answer to a poll
-surplus      a server that did not read a refused body answers each eight bytes of it (0.8.0): told once, together
+surplus      a server that did not read a refused body answers each eight bytes of it (0.8.0): reported once, together
 status 8     the server's last word before it closes
-else         which command it answers cannot be told: a finding, no row
+else         which command it answers is not known: a finding, no row
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from dissectors.conversation import Conversation, Frame
+from dissectors.conversation import Conversation
+from dissectors.exchange import CONSUME, PUSH, ErrorCode
+from dissectors.exchange import ORPHAN as ORPHAN_KIND
+from dissectors.frame import Frame
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
-from dissectors.iggy.emit import CONSUME, Emitter
-from dissectors.iggy.errors import Fault
-from dissectors.iggy.flight import DISCONNECTED
+from dissectors.iggy.emit import IggyEmitter
 from dissectors.iggy.match import ORPHAN, SURPLUS
+from dissectors.iggy.pending import DISCONNECTED
 from dissectors.tcp.chunk import SERVER
 
 _POLL = 100
 _LEAST = 24  # bytes of a legacy answer that holds messages
 
 
-class Known(Protocol):
+class OrphanContext(Protocol):
     """What is known of the connection: see calls.Calls."""
 
-    talk: Conversation
-    emit: Emitter
+    conversation: Conversation
+    emit: IggyEmitter
 
     def body(self, side: str, code: int, frame: Frame, start: int) -> Body: ...
-    def fault(self, status: int, frame: Frame, start: int) -> Fault: ...
+    def error(self, status: int, frame: Frame, start: int) -> ErrorCode: ...
 
 
-class Orphans:
+class IggyOrphans:
     """The answers of one connection that were paired with nothing."""
 
-    def __init__(self, calls: Known) -> None:
+    def __init__(self, calls: OrphanContext) -> None:
         self._calls = calls
         self._surplus = 0  # answers to no request since the last pair
         self._surplus_at = (0, 0, 0)  # time, place and stream offset of the first
@@ -56,23 +58,22 @@ class Orphans:
             self.unknown(frame, status)
 
     def unknown(self, frame: Frame, status: int) -> None:
-        """No row: which command it answers cannot be told."""
-        self._calls.talk.finding_at(
-            frame, "orphan_answer", "info", "The request of this answer was not captured", status=status
+        """No row: which command it answers is not known."""
+        self._calls.conversation.finding_at(
+            frame, "orphan", "The request of this answer was not captured", status=status
         )
 
-    def tell_surplus(self) -> None:
-        """Answers and requests are paired again, or the connection ends: tell of the answers that were none."""
+    def report_surplus(self) -> None:
+        """Answers and requests are paired again, or the connection ends: report the answers that were none."""
         if not self._surplus:
             return
-        time, place, offset = self._surplus_at
-        self._calls.talk.finding(
+        time, packet_ref, offset = self._surplus_at
+        self._calls.conversation.finding(
             "pairing_lost",
-            "warning",
             f"{self._surplus} answers belong to no request: the server took bytes for frames that were none",
             direction=SERVER,
             time=time,
-            place=place,
+            packet_ref=packet_ref,
             offset=offset,
             answers=self._surplus,
         )
@@ -80,26 +81,26 @@ class Orphans:
 
     def _to_nothing(self, frame: Frame, status: int) -> None:
         emit = self._calls.emit
-        error = self._calls.fault(status, frame, frame.start + 8) if status else None
+        error = self._calls.error(status, frame, frame.start + 8) if status else None
         if status == DISCONNECTED:
-            emit.lone(frame, "push", "DISCONNECTED", None, fault=error)
+            emit.lone(frame, PUSH, "DISCONNECTED", None, error=error)
             return
         self._surplus += 1
         if self._surplus == 1:
-            self._surplus_at = (frame.first_ns, frame.place, frame.offset)
-        emit.lone(frame, "orphan", None, None, fault=error)
+            self._surplus_at = (frame.first_ns, frame.packet_ref, frame.offset)
+        emit.lone(frame, ORPHAN_KIND, None, None, error=error)
 
     def _poll(self, read: Body, frame: Frame) -> None:
         run, emit = read.run, self._calls.emit
         assert run is not None
         partition = read.values.get("partition_id")
-        emit.put_batches(emit.batch_rows(run, frame, CONSUME, None, partition, "POLL_MESSAGES", None))
-        emit.lone(
+        poll = emit.lone(
             frame,
-            "orphan",
+            ORPHAN_KIND,
             "POLL_MESSAGES",
             _POLL,
             records=run.total,
             payload_bytes=sum(m.payload_length for m in run.messages),
             body=emit.text(read, frame, status=0),
         )
+        emit.report_batches(run, frame, CONSUME, None, partition, poll)

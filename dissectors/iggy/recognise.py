@@ -6,12 +6,14 @@ hundred megabytes here; TLS records begin with 0x16 0x03 and no command code fol
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 
 from dissectors.iggy import frames, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import LEGACY, VSR, Clues
 from dissectors.limits import MIB
+from dissectors.search import GrowingSearch, Judgement, SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 _PAIR = Struct("<II")
@@ -19,13 +21,36 @@ _MOST = 256 * MIB
 CERTAIN, LIKELY, POSSIBLE, NO = 0.95, 0.7, 0.3, 0.0
 
 
-def recognise(client: bytes, server: bytes, midstream: bool) -> float:
+class IggyRecogniser:
+    """See search.Recogniser: a frame of either side and framing, proven as to a stranger (frames.py)."""
+
+    def __init__(self) -> None:
+        self._searches = [
+            (side, framing, SearchBudget(), GrowingSearch()) for side in (CLIENT, SERVER) for framing in (LEGACY, VSR)
+        ]
+
+    @property
+    def passed_over(self) -> int:
+        return sum(budget.passed_over for _, _, budget, _ in self._searches)
+
+    def see(self, client: bytes, server: bytes, final: bool) -> float:
+        for side, framing, budget, search in self._searches:
+            data = (client, server)[side]
+            if data and search.over(data, final, partial(_find, framing, side, budget)):
+                return CERTAIN
+        return POSSIBLE if client or server else NO
+
+
+def _find(
+    framing: str, side: int, budget: SearchBudget, data: bytes, pos: int, end: int, final: bool
+) -> tuple[int, bool]:
+    clues = Clues(Era().allowed, _MOST, stranger=True)
+    return frames.resync(framing, side, data, pos, end, final, clues, budget)[:2]
+
+
+def recognise(client: bytes, server: bytes) -> float:
     """See conversation.Protocol."""
-    if midstream:
-        return max(_found(CLIENT, client), _found(SERVER, server))
-    if client:
-        return _from_client(client, server)
-    return _from_server(server)
+    return _from_client(client, server) if client else _from_server(server)
 
 
 def _from_client(client: bytes, server: bytes) -> float:
@@ -49,9 +74,9 @@ def _legacy(client: bytes, server: bytes) -> float:
         if not 4 <= length < _MOST or code > 0xFFFF:
             return NO
         verdict = frames.judge_body(code, client, pos + 8, pos + size, len(client), everything)
-        if verdict is frames.Verdict.YES:
+        if verdict is Judgement.YES:
             points += 1.0 if length > 12 else 0.5
-        elif verdict is frames.Verdict.WAIT:
+        elif verdict is Judgement.WAIT:
             points += 0.2
             break
         elif code not in tables.commands() and size > len(client) - pos:
@@ -90,23 +115,5 @@ def _from_server(server: bytes) -> float:
         return CERTAIN
     if _answers(server) < 0:
         return NO
-    return max(POSSIBLE, _found(SERVER, server) - 0.15)
-
-
-def _found(direction: int, data: bytes) -> float:
-    """Whether a frame can be found in bytes that begin anywhere."""
-    if not data:
-        return NO
-    clues = Clues(Era().allowed, _MOST)
-    pos = 0
-    for _ in range(2):
-        at, found, framing = frames.resync(None, direction, data, pos, len(data), True, clues)
-        if not found:
-            return POSSIBLE
-        size = frames.measure(framing or LEGACY, direction, data, at, len(data), _MOST)
-        if size <= 0:
-            return POSSIBLE
-        if framing == VSR or (direction == CLIENT and size > 16) or (direction == SERVER and size > 24):
-            return CERTAIN
-        pos = at + size
-    return LIKELY if direction == CLIENT else POSSIBLE
+    recogniser = IggyRecogniser()
+    return LIKELY if recogniser.see(b"", server, True) == CERTAIN else POSSIBLE

@@ -1,4 +1,4 @@
-"""Frames between replicas of a VSR cluster: told by command, checksums verified.
+"""Frames between replicas of a VSR cluster: reported by command, checksums verified.
 
 The header's checksum is XXH3-64 of bytes 16 to 256; in Prepare frames of the whole header with `checksum` and `view`
 zero, so that it survives a change of view. checksum_body is XXH3-64 of the body. Zero means not sealed.
@@ -12,11 +12,13 @@ import json
 from struct import Struct
 
 from dissectors.checksum import XXH3, compute, shown
-from dissectors.conversation import Conversation, Frame
+from dissectors.conversation import Conversation
+from dissectors.exchange import ONE_WAY, PUSH, REPLICATE
+from dissectors.frame import Frame
 from dissectors.iggy import tables
-from dissectors.iggy.batches import BATCH_HEADER, Run, read
-from dissectors.iggy.emit import REPLICATE, Emitter
-from dissectors.iggy.kinds import MalformedError
+from dissectors.iggy.batches import BATCH_HEADER, MessageRun, read
+from dissectors.iggy.emit import IggyEmitter
+from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.tcp.chunk import CLIENT
 
 HEADER = 256
@@ -28,38 +30,38 @@ _OPERATION_AT = 208  # in a Prepare
 _SEND_MESSAGES = 160
 
 
-def rows(frame: Frame, command: int, emit: Emitter) -> None:
+def rows(frame: Frame, command: int, emit: IggyEmitter) -> None:
     """One exchange row, the op number as its id; batches that are replicated. Nothing else ties frames into pairs."""
     plane = tables.planes()[command]
     known = min(frame.known, frame.end)
     at = _OP_AT.get(plane.name)
     op = _U64.unpack_from(frame.data, frame.start + at)[0] if at and known - frame.start >= HEADER else None
     run = _batch(frame, known) if plane.frozen else None
-    emit.lone(
+    request = emit.lone(
         frame,
-        "oneway" if frame.direction == CLIENT else "push",
+        ONE_WAY if frame.direction == CLIENT else PUSH,
         plane.name,
         command,
-        request_id=op,
+        correlation_id=op,
         records=run.total if run else None,
         payload_bytes=sum(m.payload_length for m in run.messages) if run else None,
-        body=_shown(frame, plane.name, op) if emit.sink.full else None,
+        body=_shown(frame, plane.name, op) if emit.report.sink.full else None,
     )
     if run:
         partition = run.batches[0].partition if run.batches else None
-        emit.put_batches(emit.batch_rows(run, frame, REPLICATE, None, partition, plane.name, op))
+        emit.report_batches(run, frame, REPLICATE, None, partition, request)
     if frame.complete:
-        _check_header(frame, plane.frozen, emit.talk)
+        _check_header(frame, plane.frozen, emit.conversation)
 
 
-def _batch(frame: Frame, known: int) -> Run | None:
+def _batch(frame: Frame, known: int) -> MessageRun | None:
     """The batch that a Prepare of SendMessages carries as its body."""
     start = frame.start + HEADER
     if known < start + BATCH_HEADER or frame.data[frame.start + _OPERATION_AT] != _SEND_MESSAGES:
         return None
     try:
         return read("batch", frame.data, start, frame.start + frame.size, known, None)
-    except MalformedError:
+    except MalformedBodyError:
         return None
 
 
@@ -78,7 +80,7 @@ def _shown(frame: Frame, name: str, op: int | None) -> str:
     return json.dumps(values)
 
 
-def _check_header(frame: Frame, frozen: bool, talk: Conversation) -> None:
+def _check_header(frame: Frame, frozen: bool, conversation: Conversation) -> None:
     at = frame.start
     stored, _, body, _ = _SEALS.unpack_from(frame.data, at)
     header = bytearray(frame.data[at : at + 256])
@@ -90,16 +92,16 @@ def _check_header(frame: Frame, frozen: bool, talk: Conversation) -> None:
         else:
             computed = compute(XXH3, bytes(header[16:]))
         if computed != stored:
-            _bad(talk, frame, at, 256, "checksum", stored, computed)
+            _bad(conversation, frame, at, 256, "checksum", stored, computed)
     if body:
-        check_body(talk, frame, body, "checksum_body")
+        check_body(conversation, frame, body, "checksum_body")
 
 
-def check_body(talk: Conversation, frame: Frame, stored: int, field: str) -> None:
+def check_body(conversation: Conversation, frame: Frame, stored: int, field: str) -> None:
     """A checksum over the whole body."""
     computed = body_checksum(frame)
     if computed != stored:
-        _bad(talk, frame, frame.start + HEADER, frame.size - HEADER, field, stored, computed)
+        _bad(conversation, frame, frame.start + HEADER, frame.size - HEADER, field, stored, computed)
 
 
 def body_checksum(frame: Frame) -> int:
@@ -107,14 +109,13 @@ def body_checksum(frame: Frame) -> int:
     return compute(XXH3, memoryview(frame.data)[frame.start + HEADER : frame.start + frame.size])
 
 
-def _bad(talk: Conversation, frame: Frame, at: int, size: int, field: str, stored: int, computed: int) -> None:
-    talk.finding(
+def _bad(conversation: Conversation, frame: Frame, at: int, size: int, field: str, stored: int, computed: int) -> None:
+    conversation.finding(
         "bad_checksum",
-        "error",
         f"The {field} of a frame does not fit its bytes",
         direction=frame.direction,
         time=frame.first_ns,
-        place=frame.place,
+        packet_ref=frame.packet_ref,
         offset=frame.offset + at - frame.start,
         length=size,
         field=field,

@@ -1,4 +1,4 @@
-"""What one connection has told about itself: who speaks, which release, and what streams and topics are called.
+"""What one connection has shown of itself: which user, which release, and what streams and topics are called.
 
 Every command may teach something: a login its user and software, a listing names, and some answers the release of the
 server. What teaches is a mapping from the command's name.
@@ -10,9 +10,9 @@ from typing import Any
 
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.era import Era
-from dissectors.iggy.flight import Call
 from dissectors.iggy.frames import LEGACY
-from dissectors.iggy.names import TEACHING, Names
+from dissectors.iggy.names import TEACHING, IggyNames
+from dissectors.iggy.pending import IggyRequest
 
 _ROOT = "iggy"
 _ROOT_IDS = {0: ("0.6", ""), 1: ("", "0.5")}  # the root user's id -> the releases that give it
@@ -20,10 +20,10 @@ _FIRST_PARTITIONS = {0: ("0.6", ""), 1: ("", "0.5")}  # the number of a topic's 
 LOGINS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
 
 
-class State:
+class IggyState:
     """Small plain values; what they say of the release goes to `era`, names go to `names`."""
 
-    def __init__(self, era: Era, names: Names) -> None:
+    def __init__(self, era: Era, names: IggyNames) -> None:
         self.names = names
         self.user: str | None = None  # who logged in
         self.client_software: str | None = None
@@ -35,8 +35,8 @@ class State:
         """Whether the answer to a command teaches anything."""
         return not self._era.settled or api in _LESSONS or api in TEACHING
 
-    def asked(self, call: Call, partition: int | None) -> None:
-        """Take what a request tells; `partition`: the one that it sends messages to."""
+    def request(self, call: IggyRequest, partition: int | None) -> None:
+        """Learn from a request; `partition`: the one that it sends messages to."""
         values = call.values
         if call.user and isinstance(version := values.get("version"), str):
             self.client_version = version or None
@@ -54,10 +54,10 @@ class State:
         if partition in _FIRST_PARTITIONS:
             self._era.favour(tables.span(*_FIRST_PARTITIONS[partition]), f"messages for partition {partition}")
 
-    def answered(self, call: Call, values: dict[str, Any], time: int) -> None:
-        """Take what a successful answer tells beyond its own exchange; no values: it was empty."""
+    def answered(self, call: IggyRequest, values: dict[str, Any], time: int) -> None:
+        """Learn what a successful answer shows beyond its own exchange; no values: it was empty."""
         if not values and not self._era.settled:
-            silent = layouts.empty(layouts.RESPONSE, call.code or -1)
+            silent = layouts.empty(layouts.RESPONSE, call.api_code or -1)
             if silent & self._era.allowed:
                 self._era.narrow(silent, f"an empty answer to {call.api}")
         if call.api in TEACHING:
@@ -68,7 +68,7 @@ class State:
 
     # --- lessons ---
 
-    def _login(self, call: Call, values: dict[str, Any]) -> None:
+    def _login(self, call: IggyRequest, values: dict[str, Any]) -> None:
         self.user = call.user or self.user
         if "server_version" in values:
             self.server_version = values["server_version"]
@@ -76,7 +76,7 @@ class State:
             releases = tables.span(*_ROOT_IDS.get(values["user_id"], ("", "")))
             self._era.narrow(releases & tables.of_framing(LEGACY), f"the root user has id {values['user_id']}")
 
-    def _stats(self, call: Call, values: dict[str, Any]) -> None:
+    def _stats(self, call: IggyRequest, values: dict[str, Any]) -> None:
         version = values.get("iggy_server_version")
         if not version:
             return
@@ -86,4 +86,4 @@ class State:
                 self._era.narrow(releases, f"server version {version}")
 
 
-_LESSONS = {**dict.fromkeys(LOGINS, State._login), "GET_STATS": State._stats}
+_LESSONS = {**dict.fromkeys(LOGINS, IggyState._login), "GET_STATS": IggyState._stats}

@@ -18,7 +18,7 @@ class Release(NamedTuple):
     name: str
     dialect: str
     framing: str  # "legacy" (8-byte prefix) or "vsr" (256-byte header)
-    protocol: str  # the version that its clients tell in their login; empty where they tell none
+    protocol: str  # the version that its clients give in their login; empty where they give none
     weight: int
 
 
@@ -38,7 +38,7 @@ class Operation(NamedTuple):
     name: str
     code: int  # the command that it carries, 0 for none
     result: bool  # its answer begins with a result section
-    request: int  # the operation that the client asked for
+    request: int  # the operation that the client requested
 
 
 class Status(NamedTuple):
@@ -108,14 +108,14 @@ def _bare(name: str) -> str:
 
 @cache
 def speaks(protocol: str) -> int:
-    """The releases whose clients log in with this version, `major.minor.patch`; 0 where it does not tell.
+    """The releases whose clients log in with this version, `major.minor.patch`; 0 where it decides nothing.
 
     A version above all that are known is of the newest dialect; one between them may read like either neighbour.
     """
-    told = [(_version(release.protocol), i) for i, release in enumerate(releases()) if release.protocol]
+    numbered = [(_version(release.protocol), i) for i, release in enumerate(releases()) if release.protocol]
     version = _version(protocol)
-    exact = sum(1 << i for known, i in told if known == version)
-    newest = max(told)
+    exact = sum(1 << i for known, i in numbered if known == version)
+    newest = max(numbered)
     if exact or version < newest[0]:
         return exact
     return asked_for(releases()[newest[1]].dialect)
@@ -175,7 +175,7 @@ def evictions() -> dict[int, tuple[str, int]]:
 
 @cache
 def servers() -> tuple[tuple[str, int], ...]:
-    """Beginning of the version that a server tells of itself -> the releases that it may be."""
+    """Beginning of the version that a server gives of itself -> the releases that it may be."""
     return tuple((prefix, span(since, until)) for prefix, since, until in rows("servers.tsv"))
 
 

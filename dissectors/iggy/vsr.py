@@ -6,20 +6,21 @@ one that it became, and begins with a result section where the operation changes
 
 from __future__ import annotations
 
-from dissectors.conversation import Frame
+from dissectors.exchange import CALL, ORPHAN, PUSH, UNKNOWN
+from dissectors.frame import Frame
 from dissectors.iggy import frames, layouts, replica, tables
 from dissectors.iggy.calls import Calls
 from dissectors.iggy.decode import NON_REPLICATED, Body, result_section, vsr_reply, vsr_request
-from dissectors.iggy.errors import eviction, fault
-from dissectors.iggy.flight import Answer
+from dissectors.iggy.errors import error, eviction
 from dissectors.iggy.frames import EVICTION, REPLY, REQUEST
 from dissectors.iggy.match import PAIRED
+from dissectors.iggy.pending import Answer
 from dissectors.tcp.chunk import CLIENT
 
 _REGISTER = 1
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
 _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
-_TOLD = 64  # bytes up to the command, without which a frame's kind is not known
+_COMMAND_END = 64  # bytes up to the command, without which a frame's kind is not known
 
 
 class Vsr:
@@ -32,7 +33,7 @@ class Vsr:
 
     def on_frame(self, frame: Frame, lost: int) -> None:
         """A frame, after `lost` bytes of its direction."""
-        if frame.known - frame.start < _TOLD:
+        if frame.known - frame.start < _COMMAND_END:
             self._beheaded(frame, lost)
             return
         command = frame.data[frame.start + frames.COMMAND_AT]
@@ -43,7 +44,7 @@ class Vsr:
             take(frame, lost)
 
     def _beheaded(self, frame: Frame, lost: int) -> None:
-        """A frame of which the snap length left too little to tell more than its size and time."""
+        """A frame of which the snap length left too little to know more than its size and time."""
         calls = self._calls
         if any(frame.data[frame.start : min(frame.known, frame.end)]):
             return  # the middle of a larger frame
@@ -54,7 +55,7 @@ class Vsr:
         answer.beheaded = True
         judged, call = calls.pair(answer, lost)
         if judged == PAIRED and call is not None:
-            calls.emit.exchange(call, frame, status="unknown")
+            calls.emit.exchange(CALL, call, frame, status=UNKNOWN)
 
     def _request(self, frame: Frame, lost: int) -> None:
         header, calls = vsr_request(frame), self._calls
@@ -75,8 +76,8 @@ class Vsr:
             api = calls.api(code) if code else operation.name if operation else f"OPERATION_{header.operation}"
             read = calls.body(layouts.REQUEST, code, frame, start) if code else Body(None, {})
         call = calls.request(frame, code or None, api, read)
-        call.request_id, call.operation = header.request, header.operation
-        calls.meaning.asked(call)
+        call.correlation_id, call.operation = header.request, header.operation
+        calls.meaning.request(call)
         self._check(frame, header.checksum)
         calls.send(call, read, frame)
 
@@ -88,7 +89,7 @@ class Vsr:
             if not self._era.settled and replica.body_checksum(frame) == stored:
                 self._era.narrow(tables.span("vsr-0.9", "vsr-0.9"), "a request's checksum fits its body")
             if self._era.settled and self._era.dialect == _CHECKED:
-                replica.check_body(self._calls.talk, frame, stored, "request_checksum")
+                replica.check_body(self._calls.conversation, frame, stored, "request_checksum")
 
     def _reply(self, frame: Frame, lost: int) -> None:
         header, calls = vsr_reply(frame), self._calls
@@ -96,11 +97,11 @@ class Vsr:
             return
         if header.committed:
             self._era.narrow(tables.span("vsr-0.10", ""), "a committed marker in a reply's header")
-        calls.pairing.multiplexed = self._era.settled and self._era.dialect == _MULTIPLEXED
+        calls.pairing.multiplex(self._era.settled and self._era.dialect == _MULTIPLEXED)
         operation = tables.operations().get(header.operation)
-        asked = operation.request if operation else header.operation
+        requested = operation.request if operation else header.operation
         status, start = header.status, frame.start + frames.HEADER
-        answer = Answer(frame.order, frame.first_ns, status, frame.size - frames.HEADER, header.request, asked)
+        answer = Answer(frame.order, frame.first_ns, status, frame.size - frames.HEADER, header.request, requested)
         judged, call = calls.pair(answer, lost)
         if not status and operation and operation.result:
             status, start = result_section(frame.data, start, min(frame.known, frame.end))
@@ -109,17 +110,17 @@ class Vsr:
             return
         code = operation.code if operation and header.operation != NON_REPLICATED else 0
         if code:
-            error = fault(status, self._era.allowed) if status else None
-            calls.emit.lone(frame, "orphan", calls.api(code), code, request_id=header.request, fault=error)
+            failed = error(status, self._era.allowed) if status else None
+            calls.emit.lone(frame, ORPHAN, calls.api(code), code, correlation_id=header.request, error=failed)
         else:
             calls.orphans.unknown(frame, status)
 
     def _eviction(self, frame: Frame, lost: int) -> None:
         if not frame.complete:
             return
-        error = eviction(frame.data[frame.start + frames.REASON_AT], self._era.allowed)
+        evicted = eviction(frame.data[frame.start + frames.REASON_AT], self._era.allowed)
         call = self._calls.pairing.oldest(frame.order)
         if call is None:
-            self._calls.emit.lone(frame, "push", "EVICTION", EVICTION, fault=error)
+            self._calls.emit.lone(frame, PUSH, "EVICTION", EVICTION, error=evicted)
         else:
-            self._calls.emit.exchange(call, frame, faults=(error,))
+            self._calls.emit.exchange(CALL, call, frame, errors=(evicted,))

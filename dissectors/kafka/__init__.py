@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dissectors.conversation import Conversation
-from dissectors.kafka.recognise import recognise
+from dissectors.checksum.unit_format import UnitFormat
+from dissectors.conversation import Conversation, Protocol
+from dissectors.kafka.recognise import KafkaRecogniser, recognise
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink
@@ -15,24 +16,34 @@ if TYPE_CHECKING:
     from dissectors.kafka.conversation import KafkaConversation
 
 
-class Kafka:
+class Kafka(Protocol):
     """Kafka, as the engine sees it."""
 
     name = "kafka"
     ports = (9092, 9093, 9094)
+    colours = ("#3566c9", "#7ba4f5")
+    brokers_verify_batches = True
 
-    def recognise(self, client: bytes, server: bytes, midstream: bool) -> float:
-        return recognise(client, server, midstream)
+    def unit_formats(self) -> Mapping[str, UnitFormat]:
+        from dissectors.kafka.forensics import UNITS
+
+        return UNITS
+
+    def recognise(self, client: bytes, server: bytes) -> float:
+        return recognise(client, server)
+
+    def recogniser(self) -> KafkaRecogniser:
+        return KafkaRecogniser()
 
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
         from dissectors.kafka.conversation import KafkaConversation
 
         return KafkaConversation(conn, sink, options, midstream=midstream)
 
-    def advance(self, talks: Sequence[KafkaConversation]) -> None:
-        from dissectors.kafka.bulk import advance
+    def advance(self, conversations: Sequence[KafkaConversation]) -> None:
+        from dissectors.kafka.exchange_columns import advance
 
-        advance(talks)
+        advance(conversations)
 
 
 PROTOCOL = Kafka()

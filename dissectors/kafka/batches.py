@@ -44,21 +44,39 @@ from typing import NamedTuple
 import numpy as np
 
 from dissectors.checksum import CRC32, CRC32C, compute
-from dissectors.stretch import Ints, Octets, integers
 from dissectors.wire.codecs import CodecError, decompress
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7")
 NO_TIMESTAMP = -1
+NO_OFFSET = -1
 
 _HEAD = struct.Struct(">qi4xb")  # offset, length, magic: the same place in all formats
 _BATCH = struct.Struct(">qiibIhiqqqhii")
+HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("first_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("count", ">i4"),
+    ]
+)
+"""The header of a batch of magic 2, for columns."""
 MESSAGE = struct.Struct(">qiIbb")
-_CONTROL, _TRANSACTIONAL, _LOG_APPEND, _CODEC = 0x20, 0x10, 0x08, 0x07
+CONTROL_BIT, TRANSACTIONAL_BIT, _LOG_APPEND_BIT, CODEC_BITS = 0x20, 0x10, 0x08, 0x07
 SMALLEST = {0: 14, 1: 22, 2: 49}  # magic -> the least that `length` may say
-_KEEPS_LENGTH = 12  # offset and length
+KEEPS_LENGTH = 12  # offset and length
 
 
-class Unit(NamedTuple):
+class RecordBatch(NamedTuple):
     """One record batch, or one top-level message of the older formats."""
 
     start: int  # index into the buffer
@@ -67,7 +85,7 @@ class Unit(NamedTuple):
     base_offset: int
     last_offset: int
     announced: int  # as the header says, 1 for a message
-    records: int | None  # as the application counts them; None where that cannot be told
+    records: int | None  # as the application counts them; None where that is not known
     codec: str
     log_append: bool
     transactional: bool
@@ -86,7 +104,7 @@ class Unit(NamedTuple):
         return self.start + self.size
 
 
-class Inner(NamedTuple):
+class InnerMessages(NamedTuple):
     """What a wrapper message holds: offsets and timestamps as its messages have them."""
 
     messages: int
@@ -103,47 +121,33 @@ class BatchError(ValueError):
         self.at = at
 
 
-def count(data: bytes, start: int, size: int, known: int, limit: int) -> tuple[int, int]:
-    """Messages in a record set, and the newest timestamp (ms); only headers are read, and old formats' wrappers."""
-    total, newest = 0, NO_TIMESTAMP
+def count(data: bytes, start: int, size: int, known: int, limit: int) -> int:
+    """Messages in a record set; only headers are read, and old formats' wrappers."""
+    total = 0
     end = start + size
     have = min(end, known)
     while start + 61 <= have:
-        _, length, _, magic, _, attributes, _, _, latest, _, _, _, records = _BATCH.unpack_from(data, start)
+        _, length, _, magic, _, attributes, _, _, _, _, _, _, records = _BATCH.unpack_from(data, start)
         if magic != 2 or length < 49:
             break
-        start += _KEEPS_LENGTH + length
+        start += KEEPS_LENGTH + length
         if start > end:
-            return total, newest
-        if not attributes & _CONTROL:
+            return total
+        if not attributes & CONTROL_BIT:
             total += max(0, records)
-        newest = max(newest, latest)
     if start >= end:
-        return total, newest
+        return total
     try:
         for unit in units(data, start, end - start, known, limit, lenient=True):
             total += unit.records or 0
-            newest = max(newest, unit.max_timestamp)
     except BatchError:
-        pass  # told where the batches are
-    return total, newest
-
-
-def count_single(octets: Octets, start: Ints, size: Ints) -> Ints:
-    """Messages in each of many record sets, as `count` has them; -1 where one is not just a whole batch of magic 2.
-
-    Needs 61 octets behind each start.
-    """
-    length, magic = integers(octets, start + 8, 4), integers(octets, start + 16, 1)
-    attributes, count = integers(octets, start + 21, 2), integers(octets, start + 57, 4)
-    single = (size >= 61) & (magic == 2) & (length + _KEEPS_LENGTH == size)
-    records = np.where(attributes & _CONTROL, 0, np.maximum(count, 0))
-    return np.where(single, records, -1)
+        pass  # reported where the batches are
+    return total
 
 
 def units(
     data: bytes, start: int, size: int, known: int, limit: int, *, lenient: bool, old: int | None = None
-) -> Iterator[Unit]:
+) -> Iterator[RecordBatch]:
     """The batches of a record set data[start:start+size], of which everything before `known` was captured.
 
     With `lenient` the last one may be cut short, as in a Fetch, and is left out. `old`: the magic, 0 or 1, that is
@@ -157,7 +161,7 @@ def units(
                 raise BatchError(start, f"{end - start} bytes are left, too few for a batch")
             return
         _, length, magic = _HEAD.unpack_from(data, start)
-        stop = start + _KEEPS_LENGTH + length
+        stop = start + KEEPS_LENGTH + length
         if length < SMALLEST.get(magic, 1 << 31):
             magic_was = _magic_before_damage(data, start, length, min(end, known), old)
             if magic_was is None:
@@ -180,39 +184,39 @@ def units(
         start = stop
 
 
-def checksum(data: bytes, unit: Unit) -> int:
+def checksum(data: bytes, unit: RecordBatch) -> int:
     """The checksum of a unit that is whole, computed."""
     covered = memoryview(data)[unit.start + (21 if unit.magic == 2 else 16) : unit.end]
     return compute(checksum_kind(unit), covered)
 
 
-def checksum_kind(unit: Unit) -> str:
+def checksum_kind(unit: RecordBatch) -> str:
     return CRC32C if unit.magic == 2 else CRC32
 
 
-def records_of(data: bytes, unit: Unit, limit: int) -> bytes:
+def records_of(data: bytes, unit: RecordBatch, limit: int) -> bytes:
     """The records of a unit, decompressed; of an uncompressed message of the older formats the message itself."""
     if unit.codec != "none":
         return decompress(unit.codec, memoryview(data)[unit.body : unit.end], limit=limit)
     return data[unit.body if unit.magic == 2 else unit.start : unit.end]
 
 
-def _batch(data: bytes, start: int, known: int) -> Unit:
+def _batch(data: bytes, start: int, known: int) -> RecordBatch:
     (base, length, _, magic, crc, attributes, last_delta, first, latest, producer, epoch, sequence, n) = (
         _BATCH.unpack_from(data, start)
     )
-    control = bool(attributes & _CONTROL)
-    return Unit(
+    control = bool(attributes & CONTROL_BIT)
+    return RecordBatch(
         start,
-        _KEEPS_LENGTH + length,
+        KEEPS_LENGTH + length,
         magic,
         base,
         base + last_delta,
         max(0, n),
         0 if control else max(0, n),
-        CODECS[attributes & _CODEC],
-        bool(attributes & _LOG_APPEND),
-        bool(attributes & _TRANSACTIONAL),
+        CODECS[attributes & CODEC_BITS],
+        bool(attributes & _LOG_APPEND_BIT),
+        bool(attributes & TRANSACTIONAL_BIT),
         control,
         first,
         latest,
@@ -221,14 +225,14 @@ def _batch(data: bytes, start: int, known: int) -> Unit:
         sequence,
         crc,
         start + 61,
-        start + _KEEPS_LENGTH + length <= known,
+        start + KEEPS_LENGTH + length <= known,
     )
 
 
 def _magic_before_damage(data: bytes, start: int, length: int, end: int, old: int | None) -> int | None:
     """The magic, 0 or 1, with which a message's checksum is right, for theirs covers that byte; else `old`."""
-    stop = start + _KEEPS_LENGTH + length
-    if not SMALLEST[0] <= length <= end - start - _KEEPS_LENGTH:
+    stop = start + KEEPS_LENGTH + length
+    if not SMALLEST[0] <= length <= end - start - KEEPS_LENGTH:
         return None
     stored = int.from_bytes(data[start + 12 : start + 16], "big")
     for magic in (0, 1):
@@ -243,15 +247,15 @@ def old_format(produce: bool, version: int) -> int | None:
     return None if version > newest else int(version >= 2)
 
 
-def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: int) -> Unit:
+def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: int) -> RecordBatch:
     offset, _, crc, _, attributes = MESSAGE.unpack_from(data, start)
     at = start + 18
     timestamp = NO_TIMESTAMP
     if magic == 1:
         timestamp = int.from_bytes(data[at : at + 8], "big", signed=True)
         at += 8
-    codec = CODECS[attributes & _CODEC]
-    log_append = magic == 1 and bool(attributes & _LOG_APPEND)
+    codec = CODECS[attributes & CODEC_BITS]
+    log_append = magic == 1 and bool(attributes & _LOG_APPEND_BIT)
     whole = stop <= known
     base, last, first, n, body = offset, offset, timestamp, 1 if codec == "none" else None, stop
     if codec != "none" and whole:
@@ -266,18 +270,18 @@ def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: 
             base = offset - held.last_offset + held.first_offset if magic == 1 else held.first_offset
             last = offset if magic == 1 else held.last_offset
             first = timestamp if log_append else held.first_timestamp
-    return Unit(
+    return RecordBatch(
         start, stop - start, magic, base, last, 1, n, codec, log_append, False, False,
         first, timestamp, -1, -1, -1, crc, body, whole,
     )  # fmt: skip
 
 
-def _inner(data: bytes) -> Inner:
+def _inner(data: bytes) -> InnerMessages:
     """Count the messages of a decompressed wrapper."""
     n, at, first, last, timestamp = 0, 0, 0, 0, NO_TIMESTAMP
     while at + 18 <= len(data):
         offset, size, _, magic, _ = MESSAGE.unpack_from(data, at)
-        if size < SMALLEST.get(magic, 1 << 31) or at + _KEEPS_LENGTH + size > len(data):
+        if size < SMALLEST.get(magic, 1 << 31) or at + KEEPS_LENGTH + size > len(data):
             break
         if not n:
             first = offset
@@ -285,5 +289,5 @@ def _inner(data: bytes) -> Inner:
                 timestamp = int.from_bytes(data[at + 18 : at + 26], "big", signed=True)
         last = offset
         n += 1
-        at += _KEEPS_LENGTH + size
-    return Inner(n, first, last, timestamp)
+        at += KEEPS_LENGTH + size
+    return InnerMessages(n, first, last, timestamp)

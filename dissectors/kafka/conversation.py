@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from dissectors.conversation import Conversation, Frame, Summary
+from dissectors.conversation import Conversation, ConversationSummary
+from dissectors.exchange import (
+    CALL,
+    CONSUME,
+    OK,
+    ONE_WAY,
+    ORPHAN,
+    REPLICATE,
+    UNANSWERED,
+    UNKNOWN,
+    elapsed,
+    held,
+    queued,
+)
+from dissectors.exchange import PRODUCE as PRODUCED
+from dissectors.frame import Frame
 from dissectors.kafka import batches, envelope
-from dissectors.kafka.advice import Watch
+from dissectors.kafka.body_summary import BodySummary
 from dissectors.kafka.decode import (
     API_VERSIONS,
     ENDS_EARLY,
@@ -21,20 +37,30 @@ from dissectors.kafka.decode import (
     SASL_HANDSHAKE,
     SHARE_FETCH,
     UNSUPPORTED_VERSION,
+    ApiVersion,
     Full,
-    Spoken,
     after_tags,
-    spoken,
+    api_version,
     within,
 )
-from dissectors.kafka.emit import CONSUME, METADATA_TOPIC_ID, REPLICATE, Emitter, to_json
-from dissectors.kafka.emit import PRODUCE as PRODUCED
+from dissectors.kafka.delivery import (
+    READ_COMMITTED,
+    Aborted,
+    aborted_transactions,
+    delivered,
+    delivered_of_set,
+    of_partition,
+)
+from dissectors.kafka.diagnostics import KafkaDiagnostics
+from dissectors.kafka.emit import KafkaEmitter, to_json
+from dissectors.kafka.errors import is_known
 from dissectors.kafka.frames import Resync, measure_request, measure_response, plausible_request
-from dissectors.kafka.match import Call, Waiting
-from dissectors.kafka.orphans import Orphans, explain
+from dissectors.kafka.match import KafkaPendingRequests
+from dissectors.kafka.names import METADATA_TOPIC_ID
+from dissectors.kafka.orphans import KafkaOrphans, explain
+from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.secrets import CLUSTER_METADATA
-from dissectors.kafka.sessions import Sessions, kept_waiting
-from dissectors.kafka.skim import Skim
+from dissectors.kafka.sessions import FetchSessions
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink
@@ -54,20 +80,22 @@ class KafkaConversation(Conversation):
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.midstream = midstream  # requests may have been on their way when the capture began
+        self.by_column = 0  # frames decoded by column
         self.answered = False  # whether an answer has been matched
-        self.waiting = Waiting(options.limits.pending)
-        self.sessions = Sessions()
-        self.emit = Emitter(self)
+        self.answered_ns: int | None = None  # when the last byte of the newest answer came
+        self.waiting = KafkaPendingRequests(options.limits.pending)
+        self.sessions = FetchSessions()
+        self.emit = KafkaEmitter(self)
         self.raw_sasl = False  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
-        self.tokens: list[Call] = []  # tokens of the client that wait for the server's
-        self.watch = Watch() if "findings" in sink.tables else None
+        self.tokens: list[KafkaRequest] = []  # tokens of the client that wait for the server's
+        self.watch = KafkaDiagnostics() if "findings" in sink.tables else None
         self.software: tuple[str | None, str | None] = (None, None)
-        self.orphans = Orphans()
+        self.orphans = KafkaOrphans()
         self.last_id: int | None = None  # correlation id of the newest request
         self._client_ids: dict[bytes, str] = {}
-        self._spoken: dict[Spoken, dict[int, int]] = {}  # what the client speaks, and the lengths of its requests
+        self._used: dict[ApiVersion, dict[int, int]] = {}  # what the client speaks, and the lengths of its requests
         self._holes: list[int] = []  # lengths of the holes in what the client sent
-        self._unknown: tuple[tuple[int, int], ...] = ()  # APIs told as unknown
+        self._unknown: tuple[tuple[int, int], ...] = ()  # APIs reported as unknown
         self._resync = Resync(self)
 
     # --- what the base class asks ---
@@ -97,7 +125,7 @@ class KafkaConversation(Conversation):
         self.tokens.clear()
         self._advise()
 
-    def summary(self) -> Summary:
+    def summary(self) -> ConversationSummary:
         name, version = self.software
         return super().summary()._replace(client_software=name, client_version=version)
 
@@ -113,33 +141,33 @@ class KafkaConversation(Conversation):
         have = min(frame.end, frame.known)
         if self.raw_sasl:
             if not plausible_request(data, start, have):
-                self.tokens.append(Call(frame, None, None, None))
+                self.tokens.append(KafkaRequest(frame.facts, None, None, None))
                 return
             self.raw_sasl = False
         if have - start < 12:
             if frame.complete:
-                self.finding_at(frame, "malformed_frame", "error", "A request too short for its header")
+                self.finding_at(frame, "malformed_frame", "A request too short for its header")
             return
-        call = self.ask(frame)
-        if call.spoken is not None and call.spoken.key == PRODUCE and call.values.get("acks") == 0:
+        call = self.open_request(frame)
+        if call.api_code == PRODUCE and call.values.get("acks") == 0:
             self._produced(call, {}, None)
-            self.emit.exchange("oneway", call)
+            self.emit.exchange(ONE_WAY, call)
             return
         dropped = self.waiting.add(call)
         if dropped is not None:
             self._unanswered(dropped, complete=None)
 
-    def ask(self, frame: Frame) -> Call:
+    def open_request(self, frame: Frame) -> KafkaRequest:
         """A request with its header: what is kept of it until its answer comes."""
         data, start = frame.data, frame.start
         have = min(frame.end, frame.known)
         _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(
             data + b"\0\0" if have - start < 14 else data, start
         )
-        said = spoken(key, version)
+        api = api_version(key, version)
         body = start + 14
         client_id = None
-        if not said.has_client_id:
+        if not api.has_client_id:
             body = start + 12
         elif n >= 0:
             body += n
@@ -148,10 +176,10 @@ class KafkaConversation(Conversation):
             if client_id is None:
                 client_id = self.meet(raw) if body <= have else raw.decode("utf-8", "backslashreplace")
         self.last_id = correlation_id
-        call = Call(frame, said, correlation_id, client_id)
-        if said.known:
-            self._request_body(frame, call, said, data, body, have)
-            self.spoke(said, frame.size)
+        call = KafkaRequest(frame.facts, api, correlation_id, client_id)
+        if api.known:
+            self._request_body(frame, call, api, data, body, have)
+            self.note_use(api, frame.size)
             if self.watch is not None:
                 self.watch.request(frame, call)
         elif (key, version) not in self._unknown and len(self._unknown) < 1000:
@@ -159,8 +187,7 @@ class KafkaConversation(Conversation):
             self.finding_at(
                 frame,
                 "unknown_api",
-                "warning",
-                f"{said.api} version {version} is not known: its requests are matched, not decoded",
+                f"{api.name} version {version} is not known: its requests are matched, not decoded",
                 key=key,
                 version=version,
             )
@@ -173,57 +200,65 @@ class KafkaConversation(Conversation):
             self._client_ids[name] = text
         return text
 
-    def spoke(self, said: Spoken, size: int, times: int = 1) -> None:
+    def note_columns(self, correlation_id: int, frames: int) -> None:
+        """Take note of regular exchanges that were decoded by column: the newest correlation id, how many frames."""
+        self.last_id, self.answered = correlation_id, True
+        self.by_column += frames
+
+    def note_use(self, api: ApiVersion, size: int, times: int = 1) -> None:
         """Take note of requests that the client made."""
-        sizes = self._spoken.get(said)
+        sizes = self._used.get(api)
         if sizes is None:
-            sizes = self._spoken[said] = {}
+            sizes = self._used[api] = {}
         if len(sizes) < _SIZES:
             sizes[size] = sizes.get(size, 0) + times
 
-    def _request_body(self, frame: Frame, call: Call, said: Spoken, data: bytes, body: int, have: int) -> None:
+    def _request_body(
+        self, frame: Frame, call: KafkaRequest, api: ApiVersion, data: bytes, body: int, have: int
+    ) -> None:
         if not frame.complete:
             data = data[:have]
         try:
-            if said.request_tags:
+            if api.request_tags:
                 body = after_tags(data, body)
-            skim = said.skim_request(data, body, have)
-            if not skim.whole:
-                skim = within(said.skim_request, data, body, have)
+            summary = api.summarise_request(data, body, have)
+            if not summary.whole:
+                summary = within(api.summarise_request, data, body, have)
             if self.sink.full:
-                whole = said.full_request(data, body, frame.start + frame.size)
-                if said.key == ENVELOPE:
+                whole = api.full_request(data, body, frame.start + frame.size)
+                if api.key == ENVELOPE:
                     call.inner = envelope.open_request(whole.body)
-                elif skim.sets:
-                    self.emit.describe(frame, skim.sets, whole.body)
-                call.text = self._full(frame, said, "request", whole)
+                elif summary.sets:
+                    self.emit.describe(frame, summary.sets, whole.body)
+                call.body = self._full(frame, api, "request", whole)
         except NOT_DECODED:
-            self._malformed(frame, said, "request", ENDS_EARLY)
+            self._malformed(frame, api, "request", ENDS_EARLY)
             return
-        if not skim.whole and not self.sink.full:
-            self._malformed(frame, said, "request", ENDS_EARLY)
-        call.topics, call.partitions, call.values = skim.topics, skim.partitions, skim.values
-        if skim.names:
-            self.emit.learn(skim.names, frame.first_ns)
-        if said.key in _FETCHES:
-            call.session = self.sessions.request(skim)
+        if not summary.whole and not self.sink.full:
+            self._malformed(frame, api, "request", ENDS_EARLY)
+        call.topic_keys, call.partitions, call.values = summary.topics, summary.partitions, summary.values
+        call.group = summary.values.get("groupId")
+        if summary.names:
+            self.emit.names.learn(summary.names, frame.first_ns)
+        if api.key in _FETCHES:
+            call.session = self.sessions.request(summary)
             if call.session is not None:
-                call.topics, call.partitions = call.session.topics, call.session.partitions
-        elif skim.sets:
-            self._carried(frame, call, skim)
-        elif said.key == API_VERSIONS and skim.values:
-            self.software = (skim.values["clientSoftwareName"], skim.values["clientSoftwareVersion"])
+                call.topic_keys, call.partitions = call.session.topics, call.session.partitions
+        elif summary.sets:
+            self._carried(frame, call, summary)
+        elif api.key == API_VERSIONS and summary.values:
+            self.software = (summary.values["clientSoftwareName"], summary.values["clientSoftwareVersion"])
 
-    def _carried(self, frame: Frame, call: Call, skim: Skim) -> None:
+    def _carried(self, frame: Frame, call: KafkaRequest, summary: BodySummary) -> None:
         """Count the records of a Produce, and look at its batches while its bytes are there."""
         total = size = 0
         known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
         carried = []
         old = batches.old_format(True, call.version) if call.version is not None else None
-        for records in skim.sets:
+        for records in summary.sets:
             size += records.size
-            if not self.emit.looks:
-                total += batches.count(frame.data, records.start, records.size, known, limit)[0]
+            if not self.emit.report.looks_into_batches:
+                total += batches.count(frame.data, records.start, records.size, known, limit)
                 continue
             seen = self.emit.look(frame, records, lenient=False, old=old)
             total += sum(batch.unit.records or 0 for batch in seen)
@@ -234,8 +269,10 @@ class KafkaConversation(Conversation):
         if carried:
             call.batches = carried
 
-    def _produced(self, call: Call, codes: dict[Any, int], bases: dict[Any, int] | None) -> None:
-        """Tell the batches of a Produce, now that it is known what became of them."""
+    def _produced(self, call: KafkaRequest, codes: dict[Any, int], bases: dict[Any, int] | None) -> None:
+        """Report the batches of a Produce, now that it is known what became of them."""
+        if call.frame is None:
+            return
         for topic, partition, seen in call.batches:
             code, base = codes.get((topic, partition), 0), None
             outcome = "unknown" if bases is None else "error" if code else "ok"
@@ -247,19 +284,21 @@ class KafkaConversation(Conversation):
                     base = None
             if code and self.watch is not None:
                 self.watch.refused(topic, partition, seen)
-            self.emit.batches(PRODUCED, call, topic, partition, seen, outcome, base)
+            self.emit.batches(PRODUCED, call, call.frame, topic, partition, seen, outcome, base)
 
     # --- responses ---
 
     def _on_response(self, frame: Frame) -> None:
         data, start = frame.data, frame.start
+        before_ns = self.answered_ns
+        self.answered_ns = frame.first_ns if frame.last_ns is None else frame.last_ns
         if self.tokens:
-            self.emit.exchange("call", self.tokens.pop(0), frame)
+            self.emit.exchange(CALL, self.tokens.pop(0), frame)
             return
         have = min(frame.end, frame.known)
         if have - start < 8:
             if frame.complete:
-                self.finding_at(frame, "malformed_frame", "error", "A response too short for its header")
+                self.finding_at(frame, "malformed_frame", "A response too short for its header")
             return
         _, correlation_id = RESPONSE_HEAD.unpack_from(data, start)
         call, passed = self.waiting.take(correlation_id)
@@ -267,132 +306,139 @@ class KafkaConversation(Conversation):
             self._unanswered(lost, complete=False)
         if call is None:
             if not self.orphans.hold(frame, correlation_id, self.midstream and not self.answered):
-                self._tell_orphan(frame, correlation_id)
+                self._report_orphan(frame, correlation_id)
             return
-        self.answer(frame, call)
+        self.answer(frame, call, before_ns)
 
-    def answer(self, frame: Frame, call: Call) -> None:
-        """The answer to a request."""
+    def answer(self, frame: Frame, call: KafkaRequest, before_ns: int | None) -> None:
+        """The answer to a request. before_ns: when the answer before it on this connection had come, if one had."""
         self.answered = True
-        said = call.spoken
-        if said is None or not said.known:
-            self.emit.exchange("call", call, frame)
+        assert call.frame is not None
+        call.queued_ns = queued(call.frame, frame.facts, before_ns)
+        if self.watch is not None and call.queued_ns and call.api_code not in _FETCHES:
+            self.watch.queued(call.frame, call.api or "", call.queued_ns)
+        api = call.api_version
+        if api is None or not api.known:
+            self.emit.exchange(CALL, call, frame)
         else:
-            self._answer(frame, call, said, frame.start + 8, min(frame.end, frame.known))
+            self._answer(frame, call, api, frame.start + 8, min(frame.end, frame.known))
 
     def _explain(self, frame: Frame, correlation_id: int, early: bool) -> None:
         """An answer to a request that was not captured, now that all that was captured is known."""
-        said = explain(frame, self._spoken, self._holes)
-        if said is None and (self._spoken or self._holes) and not early:
-            self._tell_orphan(frame, correlation_id)
+        api = explain(frame, self._used, self._holes)
+        if api is None and (self._used or self._holes) and not early:
+            self._report_orphan(frame, correlation_id)
             return
         ids = list(self._client_ids.values())
-        call = Call(frame, said, correlation_id, ids[0] if len(ids) == 1 else None)
-        call.seen = False
-        if said is None:
-            self.emit.exchange("orphan", call, frame)
+        call = KafkaRequest(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
+        if api is None:
+            self.emit.exchange(ORPHAN, call, frame)
             return
-        if said not in self._spoken:
+        if api not in self._used:
             call.version = None  # the API is sure, the version is not
-        self._answer(frame, call, said, frame.start + 8, min(frame.end, frame.known))
+        self._answer(frame, call, api, frame.start + 8, min(frame.end, frame.known))
 
-    def _tell_orphan(self, frame: Frame, correlation_id: int) -> None:
+    def _report_orphan(self, frame: Frame, correlation_id: int) -> None:
         self.finding_at(
             frame,
             "orphan",
-            "info",
             f"An answer with correlation id {correlation_id}, whose request was not captured",
             correlation_id=correlation_id,
         )
 
-    def _answer(self, frame: Frame, call: Call, said: Spoken, body: int, have: int) -> None:
-        kind = "call" if call.seen else "orphan"
+    def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
+        kind = ORPHAN if call.frame is None else CALL
         data = frame.data if frame.complete else frame.data[:have]
-        if said.key == API_VERSIONS and data[body : body + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
-            said = spoken(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
+        if api.key == API_VERSIONS and data[body : body + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
+            api = api_version(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
         text = None
         try:
-            if said.response_tags:
+            if api.response_tags:
                 body = after_tags(data, body)
-            skim = said.skim_response(data, body, have)
-            if not skim.whole:
-                skim = within(said.skim_response, data, body, have)
+            summary = api.summarise_response(data, body, have)
+            if not summary.whole:
+                summary = within(api.summarise_response, data, body, have)
             if self.sink.full:
-                whole = said.full_response(data, body, frame.start + frame.size)
-                if said.key == ENVELOPE:
+                whole = api.full_response(data, body, frame.start + frame.size)
+                if api.key == ENVELOPE:
                     envelope.open_response(whole.body, call.inner or {})
-                if skim.sets:
-                    self.emit.describe(frame, skim.sets, whole.body)
-                text = self._full(frame, said, "response", whole)
+                if summary.sets:
+                    self.emit.describe(frame, summary.sets, whole.body)
+                text = self._full(frame, api, "response", whole)
         except NOT_DECODED:
-            self._malformed(frame, said, "response", ENDS_EARLY)
+            self._malformed(frame, api, "response", ENDS_EARLY)
             self._produced(call, {}, None)
             self.emit.exchange(kind, call, frame)
             return
-        if not skim.whole and not self.sink.full:
-            self._malformed(frame, said, "response", ENDS_EARLY)
-        faults = skim.faults
-        if skim.names:
-            self.emit.learn(skim.names, frame.first_ns)
+        if not summary.whole and not self.sink.full:
+            self._malformed(frame, api, "response", ENDS_EARLY)
+        faults = summary.faults
+        for fault in faults:
+            if not is_known(fault.code):
+                self.finding_at(
+                    frame, "unknown_error", f"{api.name} was answered with error {fault.code}", code=fault.code
+                )
+        if summary.names:
+            self.emit.names.learn(summary.names, frame.first_ns)
         records = payload = None
         long_poll = False
-        if said.key in _FETCHES or said.key == FETCH_SNAPSHOT:
-            records, payload, newest = self._fetched(frame, call, said, skim)
-            long_poll = not skim.throttle_ms and kept_waiting(
-                call.values, call.last_ns, frame.first_ns, payload, newest
-            )
-            if said.key == FETCH:
+        if api.key in _FETCHES or api.key == FETCH_SNAPSHOT:
+            records, payload = self._fetched(frame, call, api, summary, body)
+            if call.frame is not None and (call.values.get("maxWaitMs") or 0) > 0 and not summary.throttle_ms:
+                long_poll = held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, payload)
+            if api.key == FETCH:
                 failed = bool(faults) and faults[0].scope == "request"
-                self.sessions.answer(call.values, call.session, skim.values.get("sessionId"), failed)
-        elif said.key == PRODUCE:
+                self.sessions.answer(call.values, call.session, summary.values.get("sessionId"), failed)
+        elif api.key == PRODUCE:
             if call.batches:
                 codes = {(f.topic, f.partition): f.code for f in faults}
-                self._produced(call, codes, {(topic, partition): base for topic, partition, base in skim.pairs})
-        elif said.key == JOIN_GROUP and self.watch is not None and not faults:
-            self.watch.joined(frame, str(call.values.get("groupId")), skim.values.get("generationId"))
-        elif said.key == SASL_HANDSHAKE and said.version == 0 and not faults:
+                self._produced(call, codes, {(topic, partition): base for topic, partition, base in summary.pairs})
+        elif api.key == JOIN_GROUP and self.watch is not None and not faults:
+            self.watch.joined(frame, str(call.values.get("groupId")), summary.values.get("generationId"))
+        elif api.key == SASL_HANDSHAKE and api.version == 0 and not faults:
             self.raw_sasl = True
-        if faults:
-            self.emit.errors(call, frame, faults)
-        status = "error" if faults else "ok" if skim.whole else "unknown"
         self.emit.exchange(
             kind,
             call,
             frame,
-            status,
-            faults,
-            skim.topics if call.session is None else (),
-            skim.partitions,
-            skim.throttle_ms,
-            records,
-            payload,
-            long_poll,
-            text,
+            status=OK if summary.whole else UNKNOWN,
+            faults=faults,
+            topics=summary.topics if call.session is None else (),
+            partitions=summary.partitions,
+            throttle_ms=summary.throttle_ms,
+            records=records,
+            payload_bytes=payload,
+            long_poll=long_poll,
+            body=text,
         )
 
-    def _fetched(self, frame: Frame, call: Call, said: Spoken, skim: Skim) -> tuple[int, int, int]:
-        """(records, bytes of record sets, newest timestamp in ms) of an answer to a fetch; its batches are told."""
+    def _fetched(
+        self, frame: Frame, call: KafkaRequest, api: ApiVersion, summary: BodySummary, body: int
+    ) -> tuple[int, int]:
+        """(records that the application gets, bytes of record sets) of an answer to a fetch; reports its batches."""
         replica = call.values.get("replicaId")
-        role = REPLICATE if said.key == FETCH_SNAPSHOT or (replica is not None and replica >= 0) else CONSUME
-        total, newest = 0, batches.NO_TIMESTAMP
-        known = min(frame.known, frame.end)
-        old = batches.old_format(False, said.version) if said.key == FETCH else None
-        for records in skim.sets:
+        role = REPLICATE if api.key == FETCH_SNAPSHOT or (replica is not None and replica >= 0) else CONSUME
+        total = 0
+        known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
+        old = batches.old_format(False, api.version) if api.key == FETCH else None
+        aborted: Mapping[tuple[str, int], Aborted] = {}
+        if summary.sets and call.values.get("isolationLevel") == READ_COMMITTED and frame.complete:
+            aborted = aborted_transactions(api.full_response(frame.data, body, frame.start + frame.size).body)
+        for records in summary.sets:
             if records.topic in METADATA_LOG:
                 self.emit.learn_from_log(frame, records)
-            if self.emit.looks:
+                role = REPLICATE  # only brokers and controllers read it
+            offset = call.session.fetch_offset(records.topic, records.partition) if call.session else None
+            ended = of_partition(aborted, records.topic, records.partition)
+            if self.emit.report.looks_into_batches:
                 seen = self.emit.look(frame, records, lenient=True, old=old)
                 if self.watch is not None:
                     self.watch.batches(frame, role, records.topic, records.partition, seen)
-                self.emit.batches(role, call, records.topic, records.partition, seen, "ok", None)
-                total += sum(batch.unit.records or 0 for batch in seen)
-                newest = max([newest, *(batch.unit.max_timestamp for batch in seen)])
+                self.emit.batches(role, call, frame.facts, records.topic, records.partition, seen, OK, None)
+                total += delivered(frame.data, (batch.unit for batch in seen), offset, ended, limit)
             else:
-                limit = self.options.limits.decompressed_bytes
-                n, latest = batches.count(frame.data, records.start, records.size, known, limit)
-                total += n
-                newest = max(newest, latest)
-        return total, sum(records.size for records in skim.sets), newest
+                total += delivered_of_set(frame.data, records.start, records.size, known, limit, offset, ended)
+        return total, sum(records.size for records in summary.sets)
 
     # --- both ---
 
@@ -400,47 +446,47 @@ class KafkaConversation(Conversation):
         if self.watch is None:
             return
         clients = list(self._client_ids.values())
-        for kind, severity, message, first, evidence in self.watch.findings():
+        for kind, message, first, evidence in self.watch.findings():
             self.finding(
                 kind,
-                severity,
                 message,
                 direction=first.direction,
                 time=first.time,
-                place=first.place,
+                packet_ref=first.packet_ref,
                 offset=first.offset,
                 client_id=clients[0] if clients else None,
                 software=" ".join(filter(None, self.software)) or None,
                 **evidence,
             )
 
-    def _unanswered(self, call: Call, complete: bool | None) -> None:
+    def _unanswered(self, call: KafkaRequest, complete: bool | None) -> None:
         self._produced(call, {}, None)
-        self.emit.exchange("unanswered", call, complete=complete)
+        if complete is None:
+            self.emit.exchange(UNANSWERED, call)
+        else:
+            self.emit.exchange(UNANSWERED, call, complete=complete)
 
-    def _full(self, frame: Frame, said: Spoken, what: str, full: Full) -> str:
+    def _full(self, frame: Frame, api: ApiVersion, what: str, full: Full) -> str:
         """A body as JSON; what is odd about it becomes a finding."""
         if full.trouble:
-            self._malformed(frame, said, what, full.trouble)
+            self._malformed(frame, api, what, full.trouble)
         elif full.left and frame.complete:
             self.finding_at(
                 frame,
                 "trailing_bytes",
-                "info",
-                f"{full.left} bytes follow the body of this {said.api} {what}; brokers ignore them",
-                api=said.api,
-                version=said.version,
+                f"{full.left} bytes follow the body of this {api.name} {what}; brokers ignore them",
+                api=api.name,
+                version=api.version,
                 bytes=full.left,
             )
         return to_json(full.body)
 
-    def _malformed(self, frame: Frame, said: Spoken, what: str, trouble: object) -> None:
+    def _malformed(self, frame: Frame, api: ApiVersion, what: str, trouble: object) -> None:
         if frame.complete:
             self.finding_at(
                 frame,
                 "malformed_frame",
-                "error",
-                f"This {said.api} {what} is not as version {said.version} should be: {trouble}",
-                api=said.api,
-                version=said.version,
+                f"This {api.name} {what} is not as version {api.version} should be: {trouble}",
+                api=api.name,
+                version=api.version,
             )

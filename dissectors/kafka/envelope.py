@@ -1,7 +1,7 @@
 """The request and the response inside an envelope (KIP-590), header included: decoded for `--full`.
 
 A broker forwards a client's request to the controller in an Envelope. What is inside may hold secrets, so what is not
-decoded is told by its size.
+decoded is shown by its size.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from dissectors.kafka.decode import REQUEST_HEAD, after_tags, spoken
+from dissectors.kafka.decode import REQUEST_HEAD, after_tags, api_version
 from dissectors.kafka.nested import INNER, REQUEST, RESPONSE
 
 
@@ -21,28 +21,28 @@ def open_request(body: dict[str, Any]) -> dict[str, Any] | None:
     if shown is None or len(framed) < REQUEST_HEAD.size:
         return shown
     _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(framed)
-    said = spoken(key, version)
+    api = api_version(key, version)
     at = REQUEST_HEAD.size + max(0, n)
     client = framed[REQUEST_HEAD.size : at].decode("utf-8", "backslashreplace") if n >= 0 else None
-    shown |= {"api": said.api, "key": key, "version": version, "correlationId": correlation_id, "clientId": client}
-    if said.known:
+    shown |= {"api": api.name, "key": key, "version": version, "correlationId": correlation_id, "clientId": client}
+    if api.known:
         with suppress(IndexError, ValueError):
-            at = after_tags(framed, at) if said.request_tags else at
-            shown["body"] = _without_inner(said.full_request(framed, at, len(framed)).body)
+            at = after_tags(framed, at) if api.request_tags else at
+            shown["body"] = _without_inner(api.full_request(framed, at, len(framed)).body)
     return shown
 
 
 def open_response(body: dict[str, Any], asked: dict[str, Any]) -> None:
-    """Show the response inside `body`. asked: what `open_request` said of the request."""
+    """Show the response inside `body`. asked: what `open_request` found in the request."""
     raw = body.pop(INNER, b"")
     if not raw or "key" not in asked:
         return
-    said = spoken(asked["key"], asked["version"])
-    if not said.known or len(raw) < 5:
+    api = api_version(asked["key"], asked["version"])
+    if not api.known or len(raw) < 5:
         return
     with suppress(IndexError, ValueError):
-        at = after_tags(raw, 4) if said.response_tags else 4
-        body[RESPONSE]["body"] = _without_inner(said.full_response(raw, at, len(raw)).body)
+        at = after_tags(raw, 4) if api.response_tags else 4
+        body[RESPONSE]["body"] = _without_inner(api.full_response(raw, at, len(raw)).body)
 
 
 def _without_inner(body: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dissectors.wire.proto import proto
 
 
-class ErrorCode(NamedTuple):
+class ErrorMeaning(NamedTuple):
     """One error code."""
 
     name: str
@@ -16,10 +16,10 @@ class ErrorCode(NamedTuple):
 
 
 @cache
-def _table() -> dict[int, ErrorCode]:
+def _table() -> dict[int, ErrorMeaning]:
     lines = proto("kafka", "errors.tsv").read_text().splitlines()[1:]
     rows = [line.split("\t") for line in lines]
-    return {int(code): ErrorCode(name, retriable == "true") for code, name, retriable in rows}
+    return {int(code): ErrorMeaning(name, retriable == "true") for code, name, retriable in rows}
 
 
 def is_known(code: int) -> bool:
@@ -27,6 +27,17 @@ def is_known(code: int) -> bool:
     return code in _table()
 
 
-def error(code: int) -> ErrorCode:
+EXPECTED = frozenset(
+    {
+        ("JoinGroup", 79),  # MEMBER_ID_REQUIRED: the answer to every first join (KIP-394)
+        ("ApiVersions", 35),  # UNSUPPORTED_VERSION: how a client finds the version that the broker has (KIP-511)
+        ("Metadata", 5),  # LEADER_NOT_AVAILABLE: a topic that is just being created
+        ("Fetch", 70),  # FETCH_SESSION_ID_NOT_FOUND: the broker dropped an idle session; the client makes a new one
+    }
+)
+"""(API, error code) that are part of normal work."""
+
+
+def error(code: int) -> ErrorMeaning:
     """What is known of a code: of one that is not in the tables, its number."""
-    return _table().get(code) or ErrorCode(f"ERROR_{code}", None)
+    return _table().get(code) or ErrorMeaning(f"ERROR_{code}", None)

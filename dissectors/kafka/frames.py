@@ -7,40 +7,45 @@ a client id; of a response only the correlation id is known to be there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import NamedTuple, Protocol
 
-from dissectors.inbox import INVALID, MORE, Inbox
+import numpy as np
+
+from dissectors.frame_columns import Bools, Ints, Measure, Octets, integers
+from dissectors.inbox import INVALID, MORE
+from dissectors.kafka import schema
 from dissectors.kafka.decode import (
-    ENDS_EARLY,
+    NO_CLIENT_ID,
     NOT_DECODED,
+    PRODUCE,
     REQUEST_HEAD,
-    Spoken,
+    ApiVersion,
     after_tags,
-    full,
-    is_sensible,
-    spoken,
+    api_version,
 )
-from dissectors.kafka.match import Waiting
-from dissectors.tcp.chunk import CLIENT
+from dissectors.kafka.match import KafkaPendingRequests
+from dissectors.limits import Limits
+from dissectors.search import Judgement, Places, SearchBudget, first_start, places
+from dissectors.tcp.chunk import CLIENT, SERVER
 
 HEAD = REQUEST_HEAD.size  # 14
-MAX_FRAME = 256 << 20
-HIGHEST_KEY, HIGHEST_VERSION = 999, 99  # higher ones will not come in the life of this code
-_NO_CLIENT_ID = (7, 0)  # ControlledShutdown v0
+_LIMITS = Limits()
+MAX_FRAME = _LIMITS.frame_bytes
+_HIGHEST_KEY, _HIGHEST_VERSION = _LIMITS.api_key, _LIMITS.api_version
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
 _SAMPLE = 1 << 12  # of a larger one so much is looked at
 _IN_A_ROW = 3  # frames that lead from one to the next are no chance
 _MOST_IDS = 128  # correlation ids looked for at once
+_FEW_IDS = 32  # whose last bytes alone leave few places
 _APPENDED = 8  # bytes that some clients write after a body
 _BACK, _AHEAD = 64, 1 << 24  # how far from the last correlation id the next may be: a client object hands them out
 # before it sends, and for all its connections
 
-# size 8 to 256 MiB | key 0-94 | version 0-31 | correlation id | length of the client id: below 256, or -1
-_REQUEST = re.compile(
-    rb"(?=(?!\x00\x00\x00[\x00-\x07])[\x00-\x0f][\x00-\xff]{3}\x00[\x00-\x5e]\x00[\x00-\x1f][\x00-\xff]{4}"
-    rb"(?:\x00[\x00-\xff]|\xff\xff))"
-)
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_NO_ID = "A" * 22  # a topic id of zeros, as text
+_LONGEST_MS = 3_600_000  # that a producer lets a broker wait for its replicas
 _NOT_TEXT = re.compile(rb"[\x00-\x1f\x7f]")
 
 
@@ -51,8 +56,8 @@ def measure_request(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> in
         return MORE
     if have >= HEAD and not raw:
         size, key, version, _, client = REQUEST_HEAD.unpack_from(buf, pos)
-        fits = -1 <= client <= size - 10 or (key, version) == _NO_CLIENT_ID
-        if 8 <= size <= limit and 0 <= key <= HIGHEST_KEY and 0 <= version <= HIGHEST_VERSION:
+        fits = -1 <= client <= size - 10 or (key, version) == NO_CLIENT_ID
+        if 8 <= size <= limit and 0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_VERSION:
             return 4 + size if fits or size < 10 else INVALID
         return INVALID
     size = int.from_bytes(buf[pos : pos + 4], "big")
@@ -63,7 +68,7 @@ def measure_request(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> in
     if have < min(HEAD, 4 + size):
         return MORE
     key, version = (buf[pos + 4] << 8) | buf[pos + 5], (buf[pos + 6] << 8) | buf[pos + 7]
-    return 4 + size if key <= HIGHEST_KEY and version <= HIGHEST_VERSION else INVALID
+    return 4 + size if key <= _HIGHEST_KEY and version <= _HIGHEST_VERSION else INVALID
 
 
 def measure_response(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> int:
@@ -76,16 +81,45 @@ def measure_response(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> i
     return 4 + size
 
 
+def announced_columns(limit: int) -> Measure:
+    """The sizes that many frames announce at once; what else is known of a frame is not looked at."""
+
+    def measure(client: Bools, octets: Octets, start: Ints, stop: Ints) -> Ints:
+        size = integers(octets, start, 4)
+        sizes = np.where((size >= 4) & (size <= limit), size + 4, INVALID)
+        return np.where(stop - start < 4, MORE, sizes)
+
+    return measure
+
+
+def measure_columns(limit: int) -> Measure:
+    """`measure_request` and `measure_response` for many frames at once; none of them may be a bare SASL token."""
+
+    def measure(client: Bools, octets: Octets, start: Ints, stop: Ints) -> Ints:
+        have, size = stop - start, integers(octets, start, 4)
+        key, version, name = (integers(octets, start + at, 2) for at in (4, 6, 12))
+        known = (key >= 0) & (key <= _HIGHEST_KEY) & (version >= 0) & (version <= _HIGHEST_VERSION)
+        nameless = (key == NO_CLIENT_ID[0]) & (version == NO_CLIENT_ID[1])
+        fits = (name >= -1) & (name <= size - 10) | (size < 10) | nameless
+        short = (have < HEAD) & (have < size + 4)
+        request = np.where(short, MORE, np.where(known & fits, size + 4, INVALID))
+        believed = (size <= limit) & (size >= np.where(client, 8, 4))
+        sizes = np.where(believed, np.where(client, request, size + 4), INVALID)
+        return np.where(have < 4, MORE, sizes)
+
+    return measure
+
+
 def plausible_request(buf: bytes, pos: int, end: int) -> bool:
     """Whether buf[pos:end] begins with a request that the tables know; proven by its body where no client id speaks."""
     if end - pos < HEAD:
         return False
     size, key, version, _, client = REQUEST_HEAD.unpack_from(buf, pos)
-    said = spoken(key, version) if 0 <= key <= HIGHEST_KEY and 0 <= version <= HIGHEST_VERSION else None
-    if said is None or not said.known or not 8 <= size <= MAX_FRAME:
+    api = api_version(key, version) if 0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_VERSION else None
+    if api is None or not api.known or not 8 <= size <= MAX_FRAME:
         return False
-    if not said.has_client_id or client <= 0:
-        return client >= -1 and pos + 4 + size <= end and decodes_request(said, buf, pos)
+    if not api.has_client_id or client <= 0:
+        return client >= -1 and pos + 4 + size <= end and decodes_request(api, buf, pos)
     if client > size - 10:
         return False
     return is_text(buf[pos + HEAD : pos + HEAD + client], cut=pos + HEAD + client > end)
@@ -102,45 +136,85 @@ def is_text(raw: bytes, cut: bool = False) -> bool:
     return True
 
 
-def decodes_request(said: Spoken, buf: bytes, pos: int) -> bool:
+def decodes_request(api: ApiVersion, buf: bytes, pos: int) -> bool:
     """Whether the whole request at buf[pos] is what its header says; some clients append a few bytes."""
     size, _, _, _, client = REQUEST_HEAD.unpack_from(buf, pos)
-    body = pos + (HEAD + max(0, client) if said.has_client_id else HEAD - 2)
+    body = pos + (HEAD + max(0, client) if api.has_client_id else HEAD - 2)
     try:
-        whole = said.full_request(buf, after_tags(buf, body) if said.request_tags else body, pos + 4 + size)
+        whole = api.full_request(buf, after_tags(buf, body) if api.request_tags else body, pos + 4 + size)
         return whole.trouble is None and whole.left <= _APPENDED
     except NOT_DECODED:
         return False
 
 
-def decodes_response(said: Spoken, buf: bytes, pos: int, size: int) -> bool:
+def decodes_response(api: ApiVersion, buf: bytes, pos: int, size: int) -> bool:
     """Whether the `size` bytes at buf[pos] are a response of this API and version."""
     body = pos + 8
     try:
-        whole = said.full_response(buf, after_tags(buf, body) if said.response_tags else body, pos + size)
-        return whole.exact and is_sensible(whole.body)
+        return api.is_response(buf, after_tags(buf, body) if api.response_tags else body, pos + size)
     except NOT_DECODED:
         return False
 
 
-def begins(said: Spoken, what: str, buf: bytes, pos: int, body: int, size: int) -> bool:
+def begins(api: ApiVersion, direction: int, buf: bytes, pos: int, body: int, size: int) -> bool:
     """Whether the first bytes of a large frame are what its header says: a request, or a response to one."""
-    if not said.known:
+    if not api.known:
         return False
+    tags, fits = ((api.request_tags, api.is_request), (api.response_tags, api.is_response))[direction]
+    sample = buf[pos : pos + _SAMPLE]
     try:
-        body = after_tags(buf, body) if (said.request_tags if what == "Request" else said.response_tags) else body
+        return fits(sample, after_tags(sample, body - pos) if tags else body - pos, size)
     except NOT_DECODED:
         return False
-    start = full(f"{said.api}{what}", said.version, buf[: pos + _SAMPLE], body, pos + size)
-    return start.trouble in (None, ENDS_EARLY) and is_sensible(start.body)
 
 
-def search_request(buf: bytes, pos: int, end: int) -> int | None:
-    """The first index of a plausible request, or None."""
-    for match in _REQUEST.finditer(buf, pos, end):
-        if plausible_request(buf, match.start(), end):
-            return match.start()
-    return None
+@cache
+def _known_versions() -> Bools:
+    """bool[256, 256]: whether an API key, below 256, has a version."""
+    known = np.zeros((256, 256), bool)
+    for key, api in schema.apis().items():
+        for version in api.versions.each():
+            known[key, version] = True
+    return known
+
+
+def _request_places(octets: Octets, n: int) -> Places:
+    """Size 8 to 256 MiB | key and version that are known | correlation id | length of the client id: to 255, or -1."""
+    at = np.flatnonzero((octets[4 : 4 + n] == 0) & (octets[6 : 6 + n] == 0) & (octets[:n] <= MAX_FRAME >> 24))
+    at = at[_known_versions()[octets[at + 5], octets[at + 7]]]
+    size = integers(octets, at, 4)
+    high, low = octets[at + 12], octets[at + 13]
+    client = (
+        ((high == 0) & (low <= np.maximum(size - 10, 0))) | ((high == 0xFF) & (low == 0xFF)) | (octets[at + 5] == 7)
+    )
+    return at[(size >= 8) & (size <= MAX_FRAME) & client]
+
+
+def _response_places(ids: Sequence[int], octets: Octets, n: int) -> Places:
+    """Size to 256 MiB | one of some correlation ids."""
+    at = np.flatnonzero(octets[:n] <= MAX_FRAME >> 24)
+    if len(ids) <= _FEW_IDS:
+        last = np.zeros(256, bool)
+        last[[id_ & 0xFF for id_ in ids]] = True
+        at = at[last[octets[at + 7]]]
+    return at[np.isin(integers(octets, at + 4, 4), ids)]
+
+
+def produces(buf: bytes, at: int) -> bool:
+    """Whether the first bytes of a large frame are those of a Produce: how it is acknowledged, and a topic."""
+    size, key, version, _, client = REQUEST_HEAD.unpack_from(buf, at)
+    api = api_version(key, version)
+    if key != PRODUCE or not api.known:
+        return False
+    sample = buf[at : at + _SAMPLE]
+    start = HEAD + max(0, client)
+    try:
+        body = api.full_request(sample, after_tags(sample, start) if api.request_tags else start, 4 + size).body
+    except NOT_DECODED:
+        return False
+    topic = (body.get("topicData") or [{}])[0]
+    named = _TOPIC.fullmatch(topic.get("name", "")) or topic.get("topicId", _NO_ID) != _NO_ID
+    return bool(named) and body["acks"] in (-1, 0, 1) and 0 <= body["timeoutMs"] <= _LONGEST_MS
 
 
 class Search(NamedTuple):
@@ -165,39 +239,63 @@ def _chain(buf: bytes, pos: int, end: int) -> list[int]:
         pos += size
         starts.append(pos)
         last = id_
+        if len(starts) > _IN_A_ROW:
+            break
     return starts
 
 
-class Known(Protocol):
+class ResyncContext(Protocol):
     """What the search may know of the connection."""
 
-    inboxes: tuple[Inbox, Inbox]
-    waiting: Waiting
+    waiting: KafkaPendingRequests
     last_id: int | None
+
+    def budget(self, direction: int) -> SearchBudget: ...
 
     @property
     def client_ids(self) -> list[bytes]: ...
 
+    def searched(self, direction: int) -> int: ...
+
 
 class Resync:
-    """Finds the next frame after a loss, with what is known of the connection."""
+    """Finds the next frame after a loss, with what is known of the connection.
 
-    __slots__ = ("_talk",)
+    Where nothing is known yet, as in a connection that began before the capture, one head is no proof, for other
+    protocols have bytes like it: then a request must read to its end and name its client, or another one must follow.
+    """
 
-    def __init__(self, talk: Known) -> None:
-        self._talk = talk
+    __slots__ = ("_believed", "_conversation", "_unfound")
+
+    def __init__(self, conversation: ResyncContext) -> None:
+        self._conversation = conversation
+        self._believed = [-1, -1]  # stream offset of the frame whose first bytes were read and fit
+        self._unfound = (-1, Search(0, False, 0))  # stream offset of a loss, and how far the search behind it has come
 
     def find(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
         """As Conversation.resync: candidates are judged from left to right, each by the bytes up to its own end."""
+        budget = self._conversation.budget(direction)
         if direction == CLIENT:
-            return self._first(self._requests(buf, pos, end), self._judge_request, HEAD, buf, pos, end, final)[:2]
-        search = self._first(self._responses(buf, pos, end), self._judge_response, 8, buf, pos, end, final)
-        if self._talk.inboxes[direction].searched:
-            return search[:2]
-        return self._unasked(search, buf, pos, end, final)
+            requests = places(_request_places, HEAD, buf, pos, end)
+            return first_start(
+                requests, lambda at: self._judge_request(buf, at, end, final), budget, pos, end, HEAD, final
+            )
+        if self._conversation.searched(direction):
+            return self._response(buf, pos, end, final, Search(pos, False, pos))[:2]
+        return self._unasked(buf, pos, end, final)
 
-    def _unasked(self, search: Search, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
+    def first(self, data: bytes) -> Judgement:
+        """Whether the first bytes of a connection are a request; of a large one, the first kilobytes are enough."""
+        if not len(_request_places(np.frombuffer(data, np.uint8, HEAD), 1)):
+            return Judgement.NO
+        verdict = self._judge_alone(data, 0, len(data))
+        return Judgement.YES if self._believed[CLIENT] == 0 and produces(data, 0) else verdict
+
+    def _unasked(self, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
         """Right behind a loss, answers to requests from before it: they lead to one that was asked for, or are many."""
+        offset = self._conversation.budget(SERVER).base + pos
+        come = self._unfound[1] if self._unfound[0] == offset else Search(0, False, 0)
+        search = self._response(buf, pos, end, final, Search(pos + come.at, False, pos + come.seen))
         starts = _chain(buf, pos, end)
         broken = starts[-1] < 0
         proven = starts[_IN_A_ROW] if len(starts) > _IN_A_ROW and 0 <= starts[_IN_A_ROW] <= end else None
@@ -205,75 +303,94 @@ class Resync:
             return (pos if search.at in starts else search.at), True
         if proven is not None:
             return pos, True
+        self._conversation.budget(SERVER).needs = 0  # the next piece may prove the row of answers
+        self._unfound = offset, Search(search.at - pos, False, search.seen - pos)
         return (search.at if broken or final else pos), False
 
-    @staticmethod
-    def _first(
-        candidates: Iterator[int],
-        judge: Callable[[bytes, int, int], bool | None],
-        head: int,
-        buf: bytes,
-        pos: int,
-        end: int,
-        final: bool,
-    ) -> Search:
-        """The first candidate that is a frame, or the first of which more bytes must be seen."""
-        seen = pos
-        for at in candidates:
-            verdict = judge(buf, at, end)
-            if verdict is None and not final:
-                return Search(at, False, seen)
-            seen = max(seen, at + min(4 + int.from_bytes(buf[at : at + 4], "big"), _PROVEN))
-            if verdict:
-                return Search(at, True, seen)
-        return Search(end if final else max(pos, end - head + 1), False, seen)
+    def _response(self, buf: bytes, pos: int, end: int, final: bool, come: Search) -> Search:
+        """The first answer that is awaited, from where the search had come."""
+        ids = self._conversation.waiting.ids()[:_MOST_IDS]
+        seen = come.seen
 
-    def _requests(self, buf: bytes, pos: int, end: int) -> Iterator[int]:
-        for match in _REQUEST.finditer(buf, pos, end):
-            yield match.start()
+        def judge(at: int) -> Judgement:
+            nonlocal seen
+            verdict = self._judge_response(buf, at, end)
+            if verdict is not Judgement.WAIT or final:
+                seen = max(seen, at + min(4 + int.from_bytes(buf[at : at + 4], "big"), _PROVEN))
+            return verdict
 
-    def _responses(self, buf: bytes, pos: int, end: int) -> Iterator[int]:
-        ids = self._talk.waiting.ids()[:_MOST_IDS]
-        if not ids:
-            return
-        head = b"|".join(re.escape((i & 0xFFFFFFFF).to_bytes(4, "big")) for i in ids)
-        pattern = re.compile(rb"(?=[\x00-\x0f][\x00-\xff]{3}(?:" + head + rb"))")
-        for match in pattern.finditer(buf, pos, end):
-            yield match.start()
+        budget = self._conversation.budget(SERVER)
+        awaited = places(partial(_response_places, ids), 8, buf, come.at, end) if ids else ()
+        return Search(*first_start(awaited, judge, budget, come.at, end, 8, final), seen)
 
-    def _judge_request(self, buf: bytes, at: int, end: int) -> bool | None:
-        """True, False, or None where more bytes would tell."""
+    def _judge_request(self, buf: bytes, at: int, end: int, final: bool) -> Judgement:
+        """By itself, and where neither its client's name nor the connection speaks for it, by what follows."""
+        verdict = self._judge_alone(buf, at, end)
+        if verdict is not Judgement.YES or self._conversation.last_id is not None:
+            return verdict
         size, key, version, correlation_id, client = REQUEST_HEAD.unpack_from(buf, at)
-        said = spoken(key, version)
-        if not said.known or not 8 <= size <= MAX_FRAME:
-            return False
-        last = self._talk.last_id
-        if last is not None and not (correlation_id - last + _BACK) & 0xFFFFFFFF < _BACK + _AHEAD:
-            return False
-        if client > 0 and said.has_client_id:
-            if client > size - 10:
-                return False
-            if at + HEAD + client > end:
-                return None
-            raw = buf[at + HEAD : at + HEAD + client]
-            known = self._talk.client_ids
-            if known or not is_text(raw):
-                return raw in known
-        elif size > _PROVEN:
-            return False  # nothing speaks for it
-        if size <= _PROVEN:
-            return None if at + 4 + size > end else decodes_request(said, buf, at)
-        return None if at + _SAMPLE > end else begins(said, "Request", buf, at, at + HEAD + client, 4 + size)
+        if client > 0 and api_version(key, version).has_client_id:
+            return verdict
+        return self._is_followed(buf, at + 4 + size, correlation_id, end, final)
 
-    def _judge_response(self, buf: bytes, at: int, end: int) -> bool | None:
+    def _judge_alone(self, buf: bytes, at: int, end: int) -> Judgement:
+        size, key, version, correlation_id, client = REQUEST_HEAD.unpack_from(buf, at)
+        api = api_version(key, version)
+        last = self._conversation.last_id
+        if last is not None and not (correlation_id - last + _BACK) & 0xFFFFFFFF < _BACK + _AHEAD:
+            return Judgement.NO
+        known = self._conversation.client_ids
+        if client > 0 and api.has_client_id:
+            if client > size - 10:
+                return Judgement.NO
+            if at + HEAD + client > end:
+                return Judgement.WAIT
+            raw = buf[at + HEAD : at + HEAD + client]
+            if raw in known:
+                return Judgement.YES
+            if known or not is_text(raw):
+                return Judgement.NO
+            if size > _PROVEN and last is None and end - at >= _SAMPLE and not produces(buf, at):
+                return Judgement.NO  # a stranger's, and not large for its records
+        elif size > _PROVEN:
+            return Judgement.NO  # nothing speaks for it
+        return self._reads(CLIENT, api, buf, at, at + HEAD + max(0, client), 4 + size, end)
+
+    @staticmethod
+    def _is_followed(buf: bytes, at: int, correlation_id: int, end: int, final: bool) -> Judgement:
+        """Whether the next request, or the end of all, stands at `at`."""
+        if end - at < HEAD:
+            return Judgement.WAIT if not final else Judgement.YES if at == end else Judgement.NO
+        _, _, _, following, _ = REQUEST_HEAD.unpack_from(buf, at)
+        place = np.frombuffer(buf, np.uint8, HEAD, at)
+        fits = len(_request_places(place, 1)) and 0 < abs(following - correlation_id) <= _BACK
+        return Judgement.YES if fits else Judgement.NO
+
+    def _judge_response(self, buf: bytes, at: int, end: int) -> Judgement:
         size = 4 + int.from_bytes(buf[at : at + 4], "big")
         if not 8 <= size <= MAX_FRAME:
-            return False
-        call = self._talk.waiting.find(int.from_bytes(buf[at + 4 : at + 8], "big", signed=True))
-        if call is None or call.spoken is None:
-            return False
+            return Judgement.NO
+        call = self._conversation.waiting.find(int.from_bytes(buf[at + 4 : at + 8], "big", signed=True))
+        if call is None or call.api_version is None:
+            return Judgement.NO
+        if size <= _PROVEN and not call.api_version.known:
+            return Judgement.YES if at + size <= end else Judgement.WAIT
+        return self._reads(SERVER, call.api_version, buf, at, at + 8, size, end)
+
+    def _reads(self, direction: int, api: ApiVersion, buf: bytes, at: int, body: int, size: int, end: int) -> Judgement:
+        """Whether a frame is what its header says: judged by its first bytes once they are there, then by all."""
+        budget = self._conversation.budget(direction)
+        if size > _SAMPLE and self._believed[direction] != budget.base + at:
+            if end - at < _SAMPLE:
+                return budget.wait_for(_SAMPLE)
+            if not begins(api, direction, buf, at, body, size):
+                budget.spend(_SAMPLE)
+                return Judgement.NO
+            self._believed[direction] = budget.base + at
         if size > _PROVEN:
-            return None if at + _SAMPLE > end else begins(call.spoken, "Response", buf, at, at + 8, size)
-        if at + size > end:
-            return None
-        return not call.spoken.known or decodes_response(call.spoken, buf, at, size)
+            return Judgement.YES
+        if end - at < size:
+            return budget.wait_for(size)
+        budget.spend(size if size <= _SAMPLE else size + _SAMPLE)
+        fits = decodes_request(api, buf, at) if direction == CLIENT else decodes_response(api, buf, at, size)
+        return Judgement.YES if fits else Judgement.NO

@@ -1,9 +1,9 @@
 """Decoders that keep everything: a message as a dict under the schema's own names.
 
-Used for `--full`, for rare messages, and in tests as the oracle of the decoders that keep little (skim.py). Values as
+Used for `--full`, for rare messages, and as the oracle of those made from plan.py, which keep little. Values are as
 Kafka's own request log has them: numbers, text, uuid and bytes as base64, tagged fields under their names where they
-are on the wire. Beyond it: tagged fields that the schema does not know are kept under `_unknownTags`, record sets are
-told by size, and secrets are never read: `<redacted>` stands for them.
+are on the wire. Beyond it: tagged fields that the schema does not know are kept under `_unknownTags`, of record sets
+the size is shown, and secrets are never read: `<redacted>` stands for them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from dissectors.kafka import nested, schema, secrets
-from dissectors.kafka.schema import Field, Message
-from dissectors.kafka.writer import FIXED, SIZES, TEXT, MalformedError, Writer
+from dissectors.kafka.schema import FIXED, SIZES, MessageSchema, MessageVersion, SchemaField
+from dissectors.kafka.writer import TEXT, SourceWriter
 
 UNKNOWN_TAGS = "_unknownTags"
 ENDS_EARLY = "it ends early"
-NOT_DECODED = (struct.error, IndexError, MalformedError)
+NOT_DECODED = (struct.error, IndexError, ValueError)
 
 Decoder = Callable[[bytes, int, int, dict[str, Any]], int]
 """(data, start, end, body) -> the index after the message; fills `body` as it reads, so that of a message that ends too
-early everything before its end is there. Raises MalformedError, IndexError or struct.error."""
+early everything before its end is there. Raises ValueError, IndexError or struct.error."""
 
 
 @cache
@@ -51,7 +51,7 @@ def full(name: str, version: int, data: bytes, start: int, end: int) -> Full:
     body: dict[str, Any] = {}
     try:
         stop = decoder(name, version)(data[start:end], 0, end - start, body)
-    except MalformedError as trouble:
+    except ValueError as trouble:
         return Full(body, 0, str(trouble))
     except NOT_DECODED:
         return Full(body, 0, ENDS_EARLY)
@@ -96,11 +96,13 @@ Put = Callable[[str], str]
 """expression -> the statement that puts its value where it belongs"""
 
 
-class FullWriter(Writer):
+class FullWriter(SourceWriter):
     """Writes `full(d, p, end, body) -> p`."""
 
-    def __init__(self, message: Message, version: int) -> None:
-        super().__init__(message, version)
+    def __init__(self, message: MessageSchema, version: int) -> None:
+        super().__init__(f"decoder of {message.name} v{version}")
+        self.message = message
+        self.known = MessageVersion(message, version)
         self.scope |= {"uuid": uuid_text, "number": number, "unpack": struct.unpack_from, "base64": nested.base64_text}
 
     def decoder(self) -> Decoder:
@@ -110,15 +112,15 @@ class FullWriter(Writer):
         self.line("return p")
         return self.compile("full", "d, p, end, body")
 
-    def struct(self, fields: tuple[Field, ...], out: str) -> None:
+    def struct(self, fields: tuple[SchemaField, ...], out: str) -> None:
         """Read a struct into the dict `out`."""
         values: dict[str, str] = {}  # field -> the variable that holds it
-        for field in self.plain(fields):
+        for field in self.known.plain(fields):
             self.read(field, _item(out, field), values, out)
-        if self.flexible:
-            self.tags(out, self.tagged(fields), values)
+        if self.known.flexible:
+            self.tags(out, self.known.tagged(fields), values)
 
-    def tags(self, out: str, known: list[Field], values: dict[str, str]) -> None:
+    def tags(self, out: str, known: list[SchemaField], values: dict[str, str]) -> None:
         """Read tagged fields into the dict `out`."""
         count, tag, size, stop = self.var("t"), self.var("tag"), self.var("n"), self.var("q")
         self.varint(count)
@@ -138,7 +140,7 @@ class FullWriter(Writer):
                 self.line(f"{out}.setdefault({UNKNOWN_TAGS!r}, {{}})[{tag}] = base64(d[p:{stop}])")
                 self.line(f"p = {stop}")
 
-    def read(self, field: Field, put: Put, values: dict[str, str], out: str) -> None:
+    def read(self, field: SchemaField, put: Put, values: dict[str, str], out: str) -> None:
         """Read one field and put it where it belongs."""
         if field.array:
             self.array(field, put)
@@ -151,9 +153,12 @@ class FullWriter(Writer):
         else:
             self.sized(field, put, values, out)
 
-    def sized(self, field: Field, put: Put, values: dict[str, str], out: str) -> None:
+    def prefix(self, field: SchemaField) -> str:
+        return self.length(field.array or field.type in ("bytes", "records"), self.known.is_compact(field))
+
+    def sized(self, field: SchemaField, put: Put, values: dict[str, str], out: str) -> None:
         """Read text or bytes behind a length."""
-        n = self.length(field)
+        n = self.prefix(field)
         var = values[field.name] = self.var("v")
         with self.block(f"if {n} < 0:"):
             self.line(f"if {n} < -1: bad('a negative length')")
@@ -167,24 +172,24 @@ class FullWriter(Writer):
         else:
             self.line(put(var))
 
-    def slice(self, field: Field, n: str, out: str) -> str:
+    def slice(self, field: SchemaField, n: str, out: str) -> str:
         """The expression for `n` bytes at p."""
         if field.type == "string":
             return f"d[p:p + {n}]{TEXT}"
         if field.type == "records":
             return f"{{'sizeInBytes': {n}}}"
-        place = (self.message.name, field.name)
-        show = beside(nested.VERSIONED[place]) if place in nested.VERSIONED else nested.SHOWN.get(place)
+        packet_ref = (self.message.name, field.name)
+        show = beside(nested.VERSIONED[packet_ref]) if packet_ref in nested.VERSIONED else nested.SHOWN.get(packet_ref)
         if show is not None:
             return f"{self.const('show', show)}(d[p:p + {n}], {out}, {field.name!r})"
         if secrets.is_secret(field):
             return repr(secrets.REDACTED)
         return f"base64(d[p:p + {n}])"
 
-    def inner(self, field: Field, put: Put) -> None:
+    def inner(self, field: SchemaField, put: Put) -> None:
         """Read a struct that is a field or an element."""
         out = self.var("o")
-        if not self.nullable(field):
+        if not self.known.is_nullable(field):
             self.after(f"{out} = {{}}")
             self.after(put(out))
             self.struct(field.fields, out)
@@ -199,8 +204,8 @@ class FullWriter(Writer):
             self.line(put(out))
             self.struct(field.fields, out)
 
-    def array(self, field: Field, put: Put) -> None:
-        n = self.length(field)
+    def array(self, field: SchemaField, put: Put) -> None:
+        n = self.prefix(field)
         with self.block(f"if {n} < 0:"):
             self.line(f"if {n} < -1: bad('a negative count')")
             self.line(put("None"))
@@ -221,5 +226,5 @@ class FullWriter(Writer):
 _CONVERTED = {"uuid": "uuid({})", "float64": "number({})"}  # type -> how its value is shown
 
 
-def _item(out: str, field: Field) -> Put:
+def _item(out: str, field: SchemaField) -> Put:
     return lambda value: f"{out}[{field.name!r}] = {value}"

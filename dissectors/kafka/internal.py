@@ -3,7 +3,7 @@
 __consumer_offsets, __transaction_state, __share_group_state
                     key: int16 type, then the key's message; value: int16 version, then the value's message
 __cluster_metadata  value: frame version 1 | type | version, as varints, then the record's message (KIP-631)
-control records     key: int16 version, int16 type; value: a message that tells its version first
+control records     key: int16 version, int16 type; value: a message that begins with its version
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from dissectors.kafka import schema
 from dissectors.kafka.full import full, versioned
-from dissectors.kafka.messages import Entry
+from dissectors.kafka.messages import KafkaRecord
 from dissectors.kafka.secrets import CLUSTER_METADATA
 
 OFFSETS, TRANSACTIONS, SHARE_STATE = "__consumer_offsets", "__transaction_state", "__share_group_state"
@@ -34,7 +34,7 @@ _CONTROL = {
 }
 
 
-def decoded(topic: str | None, control: bool, entries: Iterable[Entry]) -> list[dict[str, Any]]:
+def decoded(topic: str | None, control: bool, entries: Iterable[KafkaRecord]) -> list[dict[str, Any]]:
     """The records of a batch, as far as they are Kafka's own."""
     if control:
         return [_control(entry) for entry in entries]
@@ -43,7 +43,7 @@ def decoded(topic: str | None, control: bool, entries: Iterable[Entry]) -> list[
     return [_coordinator(topic or "", entry) for entry in entries]
 
 
-def topic_names(entries: Iterable[Entry]) -> list[tuple[bytes, str]]:
+def topic_names(entries: Iterable[KafkaRecord]) -> list[tuple[bytes, str]]:
     """(id, name) of the topics that records of the metadata log create."""
     names = []
     for entry in entries:
@@ -89,7 +89,7 @@ def _records() -> dict[int, str]:
     return {message.key: message.name for message in messages if message.kind == "metadata" and message.key is not None}
 
 
-def _coordinator(topic: str, entry: Entry) -> dict[str, Any]:
+def _coordinator(topic: str, entry: KafkaRecord) -> dict[str, Any]:
     key = entry.key
     if key is None or len(key) < 2:
         return {}
@@ -112,7 +112,7 @@ def _metadata(value: bytes | None) -> dict[str, Any]:
     return {"type": name, "version": value[2]} | full(name, value[2], value, 3, len(value)).body
 
 
-def _control(entry: Entry) -> dict[str, Any]:
+def _control(entry: KafkaRecord) -> dict[str, Any]:
     key, value = entry.key or b"", entry.value or b""
     if len(key) < 4:
         return {}

@@ -8,65 +8,19 @@ request that waits with an id is meant. A Produce with acks=0 has no answer and 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
-from dissectors.conversation import Frame
-from dissectors.kafka.batches import Unit
-from dissectors.kafka.decode import Spoken
-from dissectors.kafka.messages import Entry
-from dissectors.kafka.sessions import Session
-from dissectors.kafka.skim import Topic
+from dissectors.kafka.pending import KafkaRequest
 
 
-class Seen(NamedTuple):
-    """A batch in a frame, looked at while the frame was there."""
-
-    unit: Unit
-    entries: Sequence[Entry]  # its messages, where they are wanted
-    uncompressed: int | None
-    computed: int | None  # checksum
-    verdict: str
-    time: int
-    place: int
-    stream_offset: int
-
-
-class Call:
-    """A request: what is kept of it until its answer comes. No bytes of the frame are kept."""
-
-    seen = True  # False: the request was not captured, all times are its answer's
-    topics: Sequence[Topic] = ()
-    partitions = 0
-    records: int | None = None
-    payload_bytes: int | None = None
-    batches: Sequence[tuple[Topic, int, Sequence[Seen]]] = ()  # (topic, partition, batches) of a Produce
-    values: Mapping[str, Any] = {}
-    text: str | None = None
-    session: Session | None = None
-    inner: dict[str, Any] | None = None  # the request in an envelope, decoded
-
-    def __init__(self, frame: Frame, spoken: Spoken | None, correlation_id: int | None, client_id: str | None) -> None:
-        self.spoken = spoken
-        self.version = spoken.version if spoken else None
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.first_ns = frame.first_ns
-        self.last_ns = frame.last_ns
-        self.size = frame.size
-        self.place = frame.place
-        self.resent = frame.resent
-        self.complete = frame.complete
-
-
-class Waiting:
+class KafkaPendingRequests:
     """The requests of one connection that wait for their answers, oldest first."""
 
     __slots__ = ("_calls", "_ids", "_limit")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._calls: deque[Call] | tuple[()] = ()  # an empty deque is large, and most connections are idle
+        self._calls: deque[KafkaRequest] | tuple[()] = ()  # an empty deque is large, and most connections are idle
         self._ids: dict[int | None, int] = {}  # correlation id -> how many wait with it
 
     def __len__(self) -> int:
@@ -83,13 +37,13 @@ class Waiting:
         """The correlation id that the answer after `turn` others will carry."""
         return self._calls[turn].correlation_id
 
-    def find(self, correlation_id: int) -> Call | None:
+    def find(self, correlation_id: int) -> KafkaRequest | None:
         """The request that an answer with this id would be matched with."""
         if correlation_id not in self._ids:
             return None
         return next(call for call in self._calls if call.correlation_id == correlation_id)
 
-    def add(self, call: Call) -> Call | None:
+    def add(self, call: KafkaRequest) -> KafkaRequest | None:
         """Wait for the answer to `call`. The oldest request, where there are too many: it waits no longer."""
         if isinstance(self._calls, tuple):
             self._calls = deque()
@@ -97,7 +51,7 @@ class Waiting:
         self._ids[call.correlation_id] = self._ids.get(call.correlation_id, 0) + 1
         return self._pop() if len(self._calls) > self._limit else None
 
-    def take(self, correlation_id: int | None) -> tuple[Call | None, Sequence[Call]]:
+    def take(self, correlation_id: int | None) -> tuple[KafkaRequest | None, Sequence[KafkaRequest]]:
         """The request with this id, and those before it, which will have no answer."""
         if correlation_id not in self._ids:
             return None, ()
@@ -110,14 +64,14 @@ class Waiting:
             call = self._pop()
         return call, passed
 
-    def rest(self) -> list[Call]:
+    def rest(self) -> list[KafkaRequest]:
         """All that still wait; nobody does afterwards."""
         calls = list(self._calls)
         self._calls = ()
         self._ids.clear()
         return calls
 
-    def _pop(self) -> Call:
+    def _pop(self) -> KafkaRequest:
         assert isinstance(self._calls, deque)
         call = self._calls.popleft()
         if not self._calls:

@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dissectors.kafka.batches import MESSAGE, NO_TIMESTAMP, SMALLEST, Unit
+from dissectors.kafka.batches import MESSAGE, NO_TIMESTAMP, SMALLEST, RecordBatch
+from dissectors.wire.varint import VarintError, zigzag
 
 Header = tuple[bytes, bytes | None]
 
 
-class Entry(NamedTuple):
+class KafkaRecord(NamedTuple):
     """One message of a batch."""
 
     number: int  # counts from 0 in the batch
@@ -35,24 +36,24 @@ class RecordError(ValueError):
     """A record is not as it should be."""
 
 
-def entries(unit: Unit, records: bytes) -> Iterator[Entry]:
+def entries(unit: RecordBatch, records: bytes) -> Iterator[KafkaRecord]:
     """The messages of a unit; `records` as batches.records_of gives them. Raises RecordError."""
     return _records(unit, records) if unit.magic == 2 else _messages(unit, records)
 
 
-def _records(unit: Unit, data: bytes) -> Iterator[Entry]:
+def _records(unit: RecordBatch, data: bytes) -> Iterator[KafkaRecord]:
     at, end = 0, len(data)
     try:
         for index in range(unit.announced):
-            length, at = varint(data, at)
+            length, at = zigzag(data, at)
             stop = at + length
             if length < 6 or stop > end:
                 raise RecordError(f"record {index} of {length} bytes where {end - at} are left")
-            time, p = varint(data, at + 1)
-            delta, p = varint(data, p)
+            time, p = zigzag(data, at + 1)
+            delta, p = zigzag(data, p)
             key, p = _sized(data, p, stop)
             value, p = _sized(data, p, stop)
-            n, p = varint(data, p)
+            n, p = zigzag(data, p)
             first = p
             if n < 0 or n > stop - p:
                 raise RecordError(f"record {index} announces {n} headers")
@@ -62,13 +63,15 @@ def _records(unit: Unit, data: bytes) -> Iterator[Entry]:
                 content, p = _sized(data, p, stop)
                 headers.append((name or b"", content))
             stamp = unit.first_timestamp + time if unit.first_timestamp != NO_TIMESTAMP else NO_TIMESTAMP
-            yield Entry(index, delta, stamp, key, value, tuple(headers), p - first)
+            yield KafkaRecord(index, delta, stamp, key, value, tuple(headers), p - first)
             at = stop
     except IndexError:
         raise RecordError("a record ends too early") from None
+    except VarintError as error:
+        raise RecordError(str(error)) from None
 
 
-def _messages(unit: Unit, data: bytes) -> Iterator[Entry]:
+def _messages(unit: RecordBatch, data: bytes) -> Iterator[KafkaRecord]:
     at, index, end = 0, 0, len(data)
     first = None
     while at + 18 <= end:
@@ -84,32 +87,14 @@ def _messages(unit: Unit, data: bytes) -> Iterator[Entry]:
             p += 8
         key, p = _sized32(data, p, stop)
         value, p = _sized32(data, p, stop)
-        yield Entry(index, offset - first, stamp, key, value, (), 0)
+        yield KafkaRecord(index, offset - first, stamp, key, value, (), 0)
         at = stop
         index += 1
 
 
-def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zig-zag varint of at most 10 bytes, and the index after it."""
-    byte = data[at]
-    at += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
-    value, shift = byte & 0x7F, 7
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise RecordError("a varint of more than 10 bytes")
-
-
 def _sized(data: bytes, at: int, stop: int) -> tuple[bytes | None, int]:
     """Bytes behind a varint length."""
-    n, at = varint(data, at)
+    n, at = zigzag(data, at)
     if n < 0:
         return None, at
     if at + n > stop:

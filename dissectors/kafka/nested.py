@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from dissectors.kafka import secrets
 from dissectors.wire.codecs import CodecError, decompress
+from dissectors.wire.varint import VarintError, unsigned
 
 DECODED = "Decoded"
 REQUEST, RESPONSE = "requestData", "responseData"
@@ -64,35 +66,28 @@ def _telemetry(raw: bytes, holder: dict[str, Any], field: str) -> dict[str, Any]
 
 def _parts(data: bytes, wanted: int) -> Iterator[bytes]:
     """The length-delimited fields with this number in a protobuf message, as far as it makes sense."""
+    with suppress(IndexError, VarintError):
+        yield from _fields(data, wanted)
+
+
+def _fields(data: bytes, wanted: int) -> Iterator[bytes]:
     at, end = 0, len(data)
     while at < end:
-        tag, at = _varint(data, at)
+        tag, at = unsigned(data, at)
         kind = tag & 7
         if kind == 2:
-            n, at = _varint(data, at)
+            n, at = unsigned(data, at)
             if at + n > end:
                 return
             if tag >> 3 == wanted:
                 yield data[at : at + n]
             at += n
         elif kind == 0:
-            _, at = _varint(data, at)
+            _, at = unsigned(data, at)
         elif kind in (1, 5):
             at += 8 if kind == 1 else 4
         else:
             return
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    return 0, len(data)
 
 
 def _authentication(raw: bytes, holder: dict[str, Any], field: str) -> str:

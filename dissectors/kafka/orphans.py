@@ -1,4 +1,4 @@
-"""Answers whose requests were not captured: what can be told of them.
+"""Answers whose requests were not captured: what is known of them.
 
 A response does not say what it answers. Two kinds of evidence do:
 
@@ -17,10 +17,10 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
-from dissectors.conversation import Frame
+from dissectors.frame import Frame
 from dissectors.kafka import schema
-from dissectors.kafka.decode import NOT_DECODED, Spoken, after_tags, spoken
-from dissectors.kafka.sense import Shapes, shape
+from dissectors.kafka.body_validation import Candidates
+from dissectors.kafka.decode import NOT_DECODED, ApiVersion, after_tags, api_version
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
 _HABIT = 3  # requests of one length that make it the usual length
@@ -36,7 +36,7 @@ class Orphan(NamedTuple):
     early: bool  # it came before any answer to a request of the capture
 
 
-class Orphans:
+class KafkaOrphans:
     """The unexplained answers of one connection."""
 
     __slots__ = ("_held", "_size")
@@ -60,7 +60,7 @@ class Orphans:
         return held
 
 
-def explain(frame: Frame, sizes: Mapping[Spoken, Mapping[int, int]], holes: list[int]) -> Spoken | None:
+def explain(frame: Frame, sizes: Mapping[ApiVersion, Mapping[int, int]], holes: list[int]) -> ApiVersion | None:
     """What the frame answers.
 
     sizes: what this client speaks on the connection, and how often its requests were how long; holes: how many bytes in
@@ -69,10 +69,10 @@ def explain(frame: Frame, sizes: Mapping[Spoken, Mapping[int, int]], holes: list
     if not frame.complete:
         return None
     fits = _readings(bytes(frame.data[frame.start + 8 : frame.start + frame.size]))
-    if len({said.key for said in fits}) == 1:
-        spoken_here = [said for said in fits if said in sizes]
-        return spoken_here[0] if spoken_here else fits[-1]
-    fits = [said for said in fits if said in sizes]
+    if len({api.key for api in fits}) == 1:
+        used_here = [api for api in fits if api in sizes]
+        return used_here[0] if used_here else fits[-1]
+    fits = [api for api in fits if api in sizes]
     if len(fits) == 1:
         size = next((size for size in holes if sizes[fits[0]].get(size, 0) >= _HABIT), None)
         if size is not None:
@@ -82,23 +82,23 @@ def explain(frame: Frame, sizes: Mapping[Spoken, Mapping[int, int]], holes: list
 
 
 @cache
-def _everything() -> tuple[Shapes[list[Spoken]], Shapes[list[Spoken]]]:
-    """The shapes of all responses: those whose header has no tagged fields, and those whose header has."""
-    found: tuple[Shapes[list[Spoken]], Shapes[list[Spoken]]] = (Shapes(), Shapes())
+def _everything() -> tuple[Candidates[list[ApiVersion]], Candidates[list[ApiVersion]]]:
+    """All responses: those whose header has no tagged fields, and those whose header has."""
+    found: tuple[Candidates[list[ApiVersion]], Candidates[list[ApiVersion]]] = (Candidates(), Candidates())
     for api in schema.apis().values():
         name = f"{api.name}Response"
         for run in schema.alike(schema.message(name)):
-            said = [spoken(api.key, version) for version in run if version in api.versions]
-            for tags in sorted({each.response_tags for each in said}):
-                found[tags].add(shape(name, run[0]), [each for each in said if each.response_tags == tags])
+            alike = [api_version(api.key, version) for version in run if version in api.versions]
+            for tags in sorted({each.response_tags for each in alike}):
+                found[tags].add(name, run[0], [each for each in alike if each.response_tags == tags])
     return found
 
 
 @lru_cache(maxsize=4096)
-def _readings(body: bytes) -> list[Spoken]:
+def _readings(body: bytes) -> list[ApiVersion]:
     """What this can be the answer to; `body` follows the correlation id. Short answers come again and again."""
     untagged, tagged = _everything()
     fits = list(untagged.fitting(body, 0))
     with suppress(*NOT_DECODED):
         fits += tagged.fitting(body, after_tags(body, 0))
-    return sorted((said for each in fits for said in each), key=_AGE)
+    return sorted((api for each in fits for api in each), key=_AGE)

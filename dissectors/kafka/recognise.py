@@ -1,38 +1,82 @@
 """Is this stream Kafka's? By content, on any port.
 
-A request whose size, key, version and client id all make sense is certain. A response has only a size and a correlation
-id: several in a row with neighbouring ids are likely Kafka's, and no more than that. But the first response of most
-connections lists APIs and versions, and nothing else looks like it.
+first bytes   a request that reads to its end; of a large one, as much as its first kilobytes
+the answer    a request that is not whole, and an answer with its correlation id
+ApiVersions   the list of APIs and versions, with which most connections begin
+mid-stream    a request that is found as behind a loss of which nothing is known (frames.py)
+answers       several in a row with neighbouring ids are likely Kafka's, and no more than that
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from dissectors.kafka import schema
-from dissectors.kafka.decode import full
-from dissectors.kafka.frames import HEAD, MAX_FRAME, plausible_request, search_request
+from dissectors.kafka.decode import REQUEST_HEAD, api_version, full
+from dissectors.kafka.frames import HEAD, MAX_FRAME, Resync, is_text
+from dissectors.kafka.match import KafkaPendingRequests
+from dissectors.search import GrowingSearch, Judgement, SearchBudget
+from dissectors.tcp.chunk import CLIENT
 
 _FEW, _VERSIONS_BYTES = 8, 64  # every broker knows more APIs; a shorter list is no evidence
 _NEAR = 1000  # correlation ids of neighbours differ by no more, though they need not ascend
-CERTAIN, LIKELY, POSSIBLE, NO = 0.95, 0.6, 0.2, 0.0
+_IN_A_ROW = 8  # answers looked at
+_LONGEST_LIST = 1 << 14  # bytes: twenty times that of the newest broker
+CERTAIN, LIKELY, POSSIBLE, UNCLEAR, NO = 0.95, 0.6, 0.2, 0.1, 0.0
 
 
-def recognise(client: bytes, server: bytes, midstream: bool) -> float:
+class _Stranger:
+    """A connection of which nothing is known."""
+
+    waiting = KafkaPendingRequests(1)
+    last_id: int | None = None
+    client_ids: list[bytes] = []
+
+    def __init__(self) -> None:
+        self._budget = SearchBudget()
+
+    def budget(self, direction: int) -> SearchBudget:
+        return self._budget
+
+    def searched(self, direction: int) -> int:
+        """Nothing was skipped: this is the first search."""
+        return 0
+
+
+class KafkaRecogniser:
+    """See search.Recogniser: requests in mid-stream; answers only where none was captured."""
+
+    def __init__(self) -> None:
+        self._stranger = _Stranger()
+        self._resync = Resync(self._stranger)
+        self._search = GrowingSearch()
+
+    @property
+    def passed_over(self) -> int:
+        return self._stranger.budget(CLIENT).passed_over
+
+    def see(self, client: bytes, server: bytes, final: bool) -> float:
+        if client and self._search.over(client, final, partial(self._resync.find, CLIENT)):
+            return CERTAIN
+        return POSSIBLE if client else max(UNCLEAR, _answers(server))
+
+
+def recognise(client: bytes, server: bytes) -> float:
     """How sure it is that these are the first bytes of a connection to a Kafka broker."""
-    from_client = _client(client, midstream) if client else NO
+    from_client = _first_request(client, server) if client else NO
     if from_client == CERTAIN or not server:
         return from_client
-    from_server = _server(server)
+    from_server = _answers(server)
     return from_server if not client else max(from_client, min(from_server, POSSIBLE))
 
 
-def _client(data: bytes, midstream: bool) -> float:
+def _first_request(data: bytes, server: bytes) -> float:
     if len(data) < HEAD:
-        return POSSIBLE if _may_begin(data) or midstream else NO
-    if plausible_request(data, 0, len(data)):
-        return CERTAIN
-    if not midstream:
-        return NO
-    return CERTAIN if search_request(data, 0, len(data)) is not None else POSSIBLE
+        return POSSIBLE if _may_begin(data) else NO
+    verdict = Resync(_Stranger()).first(data)
+    if verdict is Judgement.WAIT:
+        return CERTAIN if _is_answered(data, server) else POSSIBLE
+    return CERTAIN if verdict is Judgement.YES else NO
 
 
 def _may_begin(data: bytes) -> bool:
@@ -42,10 +86,19 @@ def _may_begin(data: bytes) -> bool:
     return (len(data) < 4 or 8 <= size <= MAX_FRAME) and not head[4] and not head[6] & 0xFE
 
 
-def _server(data: bytes) -> float:
+def _is_answered(client: bytes, server: bytes) -> bool:
+    """Whether the server answers a request that is not whole: with its correlation id."""
+    _, key, version, _, named = REQUEST_HEAD.unpack_from(client)
+    if len(server) < 8 or (named > 0 and not is_text(client[HEAD : HEAD + named], cut=True)):
+        return False
+    api = api_version(key, version)
+    return api.known and 4 <= int.from_bytes(server[:4], "big") <= MAX_FRAME and server[4:8] == client[8:12]
+
+
+def _answers(data: bytes) -> float:
     """Responses in a row: sizes that lead from one to the next, correlation ids near each other."""
     at, n, last = 0, 0, -1
-    while at + 8 <= len(data):
+    while at + 8 <= len(data) and n < _IN_A_ROW:
         size = int.from_bytes(data[at : at + 4], "big")
         id_ = int.from_bytes(data[at + 4 : at + 8], "big")
         if not 4 <= size <= MAX_FRAME or (n and not 0 < abs(id_ - last) < _NEAR):
@@ -54,7 +107,7 @@ def _server(data: bytes) -> float:
         n, last = n + 1, id_
     if n and _lists_versions(data):
         return CERTAIN
-    if at == len(data) and n >= 3:
+    if n >= 3 and (at == len(data) or n == _IN_A_ROW):
         return LIKELY
     return POSSIBLE if n else NO
 
@@ -62,7 +115,7 @@ def _server(data: bytes) -> float:
 def _lists_versions(data: bytes) -> bool:
     """Whether the first response is the list of APIs and versions with which most connections begin."""
     stop = 4 + int.from_bytes(data[:4], "big")
-    if not 8 + _VERSIONS_BYTES <= stop <= len(data):
+    if not 8 + _VERSIONS_BYTES <= stop <= min(len(data), _LONGEST_LIST):
         return False
     for version in schema.message("ApiVersionsResponse").versions.each():
         found = full("ApiVersionsResponse", version, data, 8, stop)

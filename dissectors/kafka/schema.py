@@ -6,12 +6,26 @@ asked for: a capture uses a few dozen of the 290 messages. The format of the fil
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
 from dissectors.wire.proto import proto
+
+FIXED = {  # type -> its format, as struct has it
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
+SIZES = {type_: struct.calcsize(">" + format_) for type_, format_ in FIXED.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,7 @@ def versions(text: str) -> Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SchemaField:
     """One field: a value, a struct, or an array of either."""
 
     name: str  # lowerCamelCase, as Kafka's own request log has it
@@ -66,20 +80,20 @@ class Field:
     tagged: Versions = NO_VERSIONS
     flexible: Versions | None = None  # where it departs from its message
     entity: str = ""
-    fields: tuple[Field, ...] = ()  # of a struct
+    fields: tuple[SchemaField, ...] = ()  # of a struct
 
     @property
     def struct(self) -> bool:
         return self.type[0].isupper()
 
     @property
-    def element(self) -> Field:
+    def element(self) -> SchemaField:
         """One element of this array, as a field."""
         return replace(self, array=False, nullable=NO_VERSIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageSchema:
     """One message in all its versions."""
 
     name: str
@@ -87,7 +101,42 @@ class Message:
     key: int | None
     versions: Versions
     flexible: Versions
-    fields: tuple[Field, ...]
+    fields: tuple[SchemaField, ...]
+
+
+class MessageVersion:
+    """A message in one version: which fields are there, and how they are written."""
+
+    def __init__(self, message: MessageSchema, version: int) -> None:
+        self.message = message
+        self.version = version
+        self.flexible = version in message.flexible
+
+    def plain(self, fields: tuple[SchemaField, ...]) -> list[SchemaField]:
+        """The fields of this version that are not tagged."""
+        return [f for f in fields if self.version in f.versions and not self._is_tagged(f)]
+
+    def tagged(self, fields: tuple[SchemaField, ...]) -> list[SchemaField]:
+        return [f for f in fields if self.version in f.versions and self._is_tagged(f)]
+
+    def _is_tagged(self, field: SchemaField) -> bool:
+        return field.tag >= 0 and self.version in field.tagged
+
+    def is_compact(self, field: SchemaField) -> bool:
+        """Whether its length is a varint."""
+        return self.flexible if field.flexible is None else self.version in field.flexible
+
+    def is_nullable(self, field: SchemaField) -> bool:
+        return self.version in field.nullable
+
+    def bare_size(self, field: SchemaField) -> int:
+        """Bytes of one element without its tagged fields, where every one has the same size; else 0."""
+        if not field.struct:
+            return SIZES.get(field.type, 0)
+        if not field.array and self.is_nullable(field):
+            return 0
+        sizes = [0 if f.array or (f.struct and self.flexible) else self.bare_size(f) for f in self.plain(field.fields)]
+        return sum(sizes) if all(sizes) else 0
 
 
 class Api(NamedTuple):
@@ -108,12 +157,12 @@ def apis() -> dict[int, Api]:
 
 
 @cache
-def message(name: str) -> Message:
+def message(name: str) -> MessageSchema:
     """A message by its name: `FetchRequest`, `ConsumerProtocolSubscription`."""
     return parse(proto("kafka", "messages", f"{name}.txt").read_text())
 
 
-def alike(message: Message) -> Iterator[list[int]]:
+def alike(message: MessageSchema) -> Iterator[list[int]]:
     """The versions of a message, in runs in which no field differs."""
     bounds = {a for a, _ in message.flexible.ranges} | set(_bounds(message.fields))
     run: list[int] = []
@@ -126,7 +175,7 @@ def alike(message: Message) -> Iterator[list[int]]:
         yield run
 
 
-def _bounds(fields: tuple[Field, ...]) -> Iterator[int]:
+def _bounds(fields: tuple[SchemaField, ...]) -> Iterator[int]:
     """Versions at which something about the fields begins, or has ended."""
     for field in fields:
         for known in (field.versions, field.nullable, field.tagged, field.flexible or NO_VERSIONS):
@@ -140,16 +189,16 @@ def messages() -> list[str]:
     return sorted(path.stem for path in proto("kafka", "messages").glob("*.txt"))
 
 
-def parse(text: str) -> Message:
+def parse(text: str) -> MessageSchema:
     """A message from the text of its table."""
     head, *lines = text.splitlines()
     name, kind, key, known, flexible = head.split()
     fields, rest = _fields(lines, 2)
     assert not rest
-    return Message(name, kind, None if key == "-" else int(key), versions(known), versions(flexible), fields)
+    return MessageSchema(name, kind, None if key == "-" else int(key), versions(known), versions(flexible), fields)
 
 
-def _fields(lines: list[str], indent: int) -> tuple[tuple[Field, ...], list[str]]:
+def _fields(lines: list[str], indent: int) -> tuple[tuple[SchemaField, ...], list[str]]:
     """The fields at this indent, and the lines that follow them."""
     fields = []
     while lines and len(lines[0]) - len(lines[0].lstrip()) == indent:
@@ -157,7 +206,7 @@ def _fields(lines: list[str], indent: int) -> tuple[tuple[Field, ...], list[str]
         words = dict(word.split("=", 1) for word in more)
         inner, lines = _fields(lines[1:], indent + 2)
         fields.append(
-            Field(
+            SchemaField(
                 name[0].lower() + name[1:],
                 type_.removeprefix("[]"),
                 type_.startswith("[]"),

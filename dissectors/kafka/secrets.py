@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dissectors.kafka.schema import Field
+from dissectors.kafka.schema import SchemaField
 
 REDACTED = "<redacted>"
 
@@ -12,7 +12,7 @@ _SECRET_FIELDS = frozenset({"authBytes", "hmac", "saltedPassword", "storedKey", 
 _SECRET_CONFIGS = re.compile(r"password|secret|jaas|credential|private|\.key$|token$", re.IGNORECASE)
 
 
-def is_secret(field: Field) -> bool:
+def is_secret(field: SchemaField) -> bool:
     """Whether the field's value is a secret, whatever it is."""
     return field.name in _SECRET_FIELDS
 

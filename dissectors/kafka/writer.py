@@ -8,6 +8,7 @@ is one addition.
 
 from __future__ import annotations
 
+import linecache
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,67 +16,41 @@ from functools import cache
 from types import FunctionType
 from typing import Any, NoReturn
 
-from dissectors.kafka.schema import Field, Message
+from dissectors.wire.varint import unsigned
 
-FIXED = {  # type -> struct format
-    "bool": "?",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "float64": "d",
-    "uuid": "16s",
-}
-SIZES = {type_: struct.calcsize(">" + format_) for type_, format_ in FIXED.items()}
 TEXT = '.decode("utf-8", "backslashreplace")'
 
 
-class MalformedError(ValueError):
+class GarbledBodyError(ValueError):
     """The bytes are not what the schema says."""
 
 
 def bad(what: str) -> NoReturn:
-    raise MalformedError(what)
+    raise GarbledBodyError(what)
 
 
-def varint(d: bytes, p: int, low: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte was `low` (> 127): its value and the index after it."""
-    value = low & 0x7F
-    for shift in (7, 14, 21, 28):
-        byte = d[p]
-        p += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, p
-    raise MalformedError("a varint of more than 5 bytes")
+LONGEST = 5  # bytes of a length or a count
 
 
 def skip_tags(d: bytes, p: int, count: int) -> int:
     """The index after `count` tagged fields."""
     for _ in range(count):
-        for _ in ("tag", "size"):
-            value = d[p]
-            p += 1
-            if value > 127:
-                value, p = varint(d, p, value)
-        p += value
+        _, p = unsigned(d, p, LONGEST)
+        size, p = unsigned(d, p, LONGEST)
+        p += size
     return p
 
 
-SCOPE: dict[str, Any] = {"bad": bad, "varint": varint, "skip_tags": skip_tags}  # what every function may refer to
+SCOPE: dict[str, Any] = {"bad": bad, "unsigned": unsigned, "skip_tags": skip_tags}  # what every function may refer to
 _COMPILED: dict[tuple[str, tuple[int, ...]], FunctionType] = {}
 """Functions by their source and what it refers to: most versions of a message differ in nothing that is read."""
 
 
-class Writer:
+class SourceWriter:
     """The lines of one decoder."""
 
-    def __init__(self, message: Message, version: int) -> None:
-        self.message = message
-        self.version = version
-        self.flexible = version in message.flexible
+    def __init__(self, what: str) -> None:
+        self.what = what  # where a traceback says that its code is from
         self.lines: list[str] = []
         self.depth = 1
         self.scope = dict(SCOPE)
@@ -85,13 +60,18 @@ class Writer:
 
     def compile(self, name: str, arguments: str) -> FunctionType:
         """The finished function."""
-        source = f"def {name}({arguments}):\n" + "\n".join(self.lines) + "\n"
+        source = self.source(name, arguments)
         key = (source, tuple(map(id, self.scope.values())))
         function = _COMPILED.get(key)
         if function is None:
-            exec(compile(source, f"<{name}>", "exec"), self.scope)
+            exec(compile(source, self.what, "exec"), self.scope)
             function = _COMPILED[key] = self.scope[name]
+            show_source(self.what, lambda: source)
         return function
+
+    def source(self, name: str, arguments: str) -> str:
+        """The text of the finished function."""
+        return f"def {name}({arguments}):\n" + "\n".join(self.lines) + "\n"
 
     # --- lines ---
 
@@ -133,6 +113,11 @@ class Writer:
         """A line for when the current run has been read."""
         self._after.append(text)
 
+    def settle(self) -> None:
+        """Write the lines for after the run, unless one is under way."""
+        if not self._run:
+            self.flush()
+
     def flush(self) -> None:
         """Read the run."""
         run, self._run = self._run, []
@@ -157,18 +142,14 @@ class Writer:
 
     # --- lengths ---
 
-    def length(self, field: Field) -> str:
-        """Read a length prefix; the variable that holds it, negative for null."""
-        wide = field.array or field.type in ("bytes", "records")
-        return self.prefix("i" if wide else "h", self.is_flexible(field))
-
-    def prefix(self, format_: str, compact: bool) -> str:
+    def length(self, wide: bool, compact: bool) -> str:
+        """Read a length prefix: a varint, or else four bytes or two. The variable that holds it, negative for null."""
         n = self.var("n")
         if compact:
             self.varint(n)
             self.line(f"{n} -= 1")
         else:
-            self.take(format_, n)
+            self.take("i" if wide else "h", n)
             self.flush()
         return n
 
@@ -177,43 +158,17 @@ class Writer:
         self.take("B", n)
         self.flush()
         with self.block(f"if {n} > 127:"):
-            self.line(f"{n}, p = varint(d, p, {n})")
+            self.line(f"{n}, p = unsigned(d, p - 1, {LONGEST})")
 
     def guard(self, n: str, least: int = 1, end: str = "end") -> None:
         """A count of elements cannot exceed what the bytes left can hold."""
         times = f" * {least}" if least > 1 else ""
         self.line(f"if {n}{times} > {end} - p: bad('a count beyond the end')")
 
-    # --- what is there in this version ---
 
-    def is_flexible(self, field: Field) -> bool:
-        return self.flexible if field.flexible is None else self.version in field.flexible
-
-    def plain(self, fields: tuple[Field, ...]) -> list[Field]:
-        """The fields of this version that are not tagged."""
-        return [f for f in fields if self.version in f.versions and not self.is_tagged(f)]
-
-    def tagged(self, fields: tuple[Field, ...]) -> list[Field]:
-        return [f for f in fields if self.version in f.versions and self.is_tagged(f)]
-
-    def is_tagged(self, field: Field) -> bool:
-        return field.tag >= 0 and self.version in field.tagged
-
-    def nullable(self, field: Field) -> bool:
-        return self.version in field.nullable
-
-    def fixed_size(self, field: Field) -> int:
-        """Bytes of one element, where every one has the same size; else 0."""
-        return 0 if field.struct and self.flexible else self.bare_size(field)
-
-    def bare_size(self, field: Field) -> int:
-        """Bytes of one element without its tagged fields, where every one has the same size; else 0."""
-        if not field.struct:
-            return SIZES.get(field.type, 0)
-        if not field.array and self.nullable(field):
-            return 0
-        sizes = [0 if f.array else self.fixed_size(f) for f in self.plain(field.fields)]
-        return sum(sizes) if all(sizes) else 0
+def show_source(what: str, source: Callable[[], str]) -> None:
+    """Let tracebacks show the lines of generated code; `source` is asked when one does."""
+    linecache.cache[what] = (source,)
 
 
 @cache

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dissectors.conversation import one_by_one
-from dissectors.pulsar.recognise import recognise
+from dissectors.conversation import Protocol
+from dissectors.pulsar.recognise import PulsarRecogniser, recognise
 
 if TYPE_CHECKING:
+    from dissectors.checksum.unit_format import UnitFormat
     from dissectors.conversation import Conversation
     from dissectors.options import Options
+    from dissectors.pulsar.conversation import PulsarConversation
     from dissectors.records import Conn
     from dissectors.sink import Sink
 
 
-class Pulsar:
-    """See dissectors.conversation.Protocol."""
+class Pulsar(Protocol):
+    """Pulsar, as the engine sees it."""
 
     name = "pulsar"
     ports = (6650, 6651)
+    colours = ("#0b8f87", "#3fc2b8")
+    brokers_verify_batches = True
 
-    def recognise(self, client: bytes, server: bytes, midstream: bool) -> float:
-        return recognise(client, server, midstream)
+    def unit_formats(self) -> Mapping[str, UnitFormat]:
+        from dissectors.pulsar.forensics import UNITS
+
+        return UNITS
+
+    def recognise(self, client: bytes, server: bytes) -> float:
+        return recognise(client, server)
+
+    def recogniser(self) -> PulsarRecogniser:
+        return PulsarRecogniser()
 
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
         from dissectors.pulsar.conversation import PulsarConversation  # protobuf is loaded when Pulsar is met
 
         return PulsarConversation(conn, sink, options, midstream=midstream)
 
-    def advance(self, talks: Sequence[Conversation]) -> None:
-        one_by_one(talks)
+    def advance(self, conversations: Sequence[PulsarConversation]) -> None:
+        if conversations:  # protobuf is loaded when Pulsar is met
+            from dissectors.pulsar.exchange_columns import advance
+
+            advance(conversations)
 
 
 PROTOCOL = Pulsar()

@@ -2,7 +2,7 @@
 
 What protoc generates for Python is tied to two major versions of the protobuf runtime and registers its messages for
 the whole process, where an application's own Pulsar client would clash with it. This needs neither: the classes come
-from a private pool, each when first asked for, and the schema's compiled form is data beside the schema.
+from a private pool, each when first used, and the schema's compiled form is data beside the schema.
 """
 
 from __future__ import annotations
@@ -29,6 +29,12 @@ def _file() -> Any:
 
 
 DESCRIPTOR = _file()
+MESSAGES: dict[int, str] = {
+    field.number: field.message_type.name
+    for field in DESCRIPTOR.message_types_by_name["BaseCommand"].fields
+    if field.message_type is not None
+}
+"""Type of a command -> the message that holds its fields."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,13 +1,13 @@
 """An entry: the metadata and payload that follow a SEND or MESSAGE command. All integers are big-endian.
 
-    u16  0x0e02                       only to clients that asked for it
+    u16  0x0e02                       only to clients that want it
     u32  size | BrokerEntryMetadata
     u16  0x0e01                       not from or to peers before protocol version 6
     u32  CRC32C                       of everything that follows: what the producer sent, compressed and encrypted
     u32  size | MessageMetadata
          payload                      to the end of the frame
 
-A metadata size that began 0x0e01 would be over 234 MB, so two bytes tell. The payload is one message; or, where
+A metadata size that began 0x0e01 would be over 234 MB, so two bytes suffice. The payload is one message; or, where
 num_messages_in_batch is present (be it 1), a batch; or, where num_chunks_from_msg is present, a piece of a message.
 Producers batch, compress the whole, cut it into chunks, encrypt each, and compute the checksum last.
 
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from dissectors.conversation import Frame
+from dissectors.frame import Frame
 from dissectors.pulsar import api
 from dissectors.pulsar.errors import unknown_number
 from dissectors.wire.codecs import CodecError, decompress
@@ -39,24 +39,24 @@ _BrokerEntry = api.BrokerEntryMetadata
 _Single = api.SingleMessageMetadata
 
 
-class MalformedError(ValueError):
+class MalformedEntryError(ValueError):
     """The bytes are not what their sizes say."""
 
 
-class Entry(NamedTuple):
+class PulsarEntry(NamedTuple):
     """Where the parts of an entry are in frame.data, and its metadata as far as it is there."""
 
     at: int  # the first byte that the broker stores: checksum magic, or metadata size
     covered: int  # the first byte that the checksum covers
     stored: int | None  # the checksum
-    told: bool  # whether the bytes that tell of a checksum are there
+    marked: bool  # whether the bytes are there that say if there is a checksum
     meta: Any  # None where its bytes are missing or malformed
     payload: int
     broker: Any  # BrokerEntryMetadata, where present
     defect: str | None
 
 
-def read(frame: Frame, after: int, limit: int) -> Entry:
+def read(frame: Frame, after: int, limit: int) -> PulsarEntry:
     """The entry that follows a command which ends at index `after`; its metadata of at most `limit` bytes."""
     data, known, stop = frame.data, frame.known, frame.start + frame.size
     at, broker, stored = after, None, None
@@ -66,13 +66,15 @@ def read(frame: Frame, after: int, limit: int) -> Entry:
             return _ends_early(at, known == stop, None)
         at = begin + int.from_bytes(data[at + 2 : begin], "big")
         if at > stop:
-            return Entry(after, after, None, False, None, stop, None, "Broker entry metadata goes beyond the frame")
+            return PulsarEntry(
+                after, after, None, False, None, stop, None, "Broker entry metadata goes beyond the frame"
+            )
         if at > known:
             return _ends_early(at, False, None)
         try:
             broker = _BrokerEntry.FromString(data[begin:at])
         except DecodeError:
-            return Entry(at, at, None, False, None, stop, None, "Broker entry metadata is no protobuf message")
+            return PulsarEntry(at, at, None, False, None, stop, None, "Broker entry metadata is no protobuf message")
     covered = at
     if data[at : at + 2] == CHECKSUM_MAGIC:
         covered = at + 6
@@ -84,22 +86,24 @@ def read(frame: Frame, after: int, limit: int) -> Entry:
         return _ends_early(at, known == stop, broker)._replace(covered=covered, stored=stored)
     payload = begin + int.from_bytes(data[covered:begin], "big")
     if payload > stop:
-        return Entry(at, covered, stored, True, None, stop, broker, "Message metadata goes beyond the frame")
+        return PulsarEntry(at, covered, stored, True, None, stop, broker, "Message metadata goes beyond the frame")
     if payload > known:
-        return Entry(at, covered, stored, True, None, payload, broker, None)
+        return PulsarEntry(at, covered, stored, True, None, payload, broker, None)
     if payload - begin > limit:
         defect = f"Message metadata of {payload - begin} bytes is not decoded"
-        return Entry(at, covered, stored, True, None, payload, broker, defect)
+        return PulsarEntry(at, covered, stored, True, None, payload, broker, defect)
     try:
         meta = _Metadata.FromString(data[begin:payload])
     except DecodeError:
-        return Entry(at, covered, stored, True, None, payload, broker, "Message metadata is no protobuf message")
-    return Entry(at, covered, stored, True, meta, payload, broker, None)
+        return PulsarEntry(at, covered, stored, True, None, payload, broker, "Message metadata is no protobuf message")
+    return PulsarEntry(at, covered, stored, True, meta, payload, broker, None)
 
 
-def _ends_early(at: int, whole: bool, broker: Any) -> Entry:
+def _ends_early(at: int, whole: bool, broker: Any) -> PulsarEntry:
     """An entry of which not even the metadata's size is there, though the frame may be whole."""
-    return Entry(at, at, None, False, None, at, broker, "The frame ends before the message metadata" if whole else None)
+    return PulsarEntry(
+        at, at, None, False, None, at, broker, "The frame ends before the message metadata" if whole else None
+    )
 
 
 def records(meta: Any) -> int:
@@ -159,9 +163,9 @@ def singles(meta: Any, payload: bytes | memoryview) -> Iterator[Single]:
             yield Single(i, single, start, end)
         return
     found = list(_walk(payload, count, len(survivors)))
-    places = survivors if len(found) < count else range(count)
-    for place, (single, start, end) in zip(places, found, strict=True):
-        yield Single(place, single, start, end)
+    packet_refs = survivors if len(found) < count else range(count)
+    for packet_ref, (single, start, end) in zip(packet_refs, found, strict=True):
+        yield Single(packet_ref, single, start, end)
 
 
 def _walk(payload: bytes | memoryview, count: int, enough: int) -> Iterator[tuple[Any, int, int]]:
@@ -173,14 +177,16 @@ def _walk(payload: bytes | memoryview, count: int, enough: int) -> Iterator[tupl
         begin = at + 4
         after = begin + int.from_bytes(payload[at:begin], "big")
         if after > end:
-            raise MalformedError(f"Message {i} of {count} in a batch goes beyond it")
+            raise MalformedEntryError(f"Message {i} of {count} in a batch goes beyond it")
         try:
             single = _Single.FromString(bytes(payload[begin:after]))
         except DecodeError:
-            raise MalformedError(f"The metadata of message {i} of {count} in a batch is no protobuf message") from None
+            raise MalformedEntryError(
+                f"The metadata of message {i} of {count} in a batch is no protobuf message"
+            ) from None
         size = single.payload_size
         if size < 0 or after + size > end or not single.HasField("payload_size"):
-            raise MalformedError(f"Message {i} of {count} in a batch goes beyond it")
+            raise MalformedEntryError(f"Message {i} of {count} in a batch goes beyond it")
         at = after + size
         yield single, after, at
 

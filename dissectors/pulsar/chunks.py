@@ -6,7 +6,7 @@ its own number and how many there are. What is incomplete is kept under a ceilin
 
 from __future__ import annotations
 
-from dissectors.pulsar.seen import Seen
+from dissectors.pulsar.entry_view import EntryView
 
 Key = tuple[str, int | None, str | bytes, str | bytes]  # role, producer or consumer id, producer name, uuid
 
@@ -19,35 +19,38 @@ class Chunks:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held = 0
         self._parts: dict[Key, list[bytes]] = {}
+        self.held = 0  # bytes
 
-    def add(self, seen: Seen) -> bytes | None:
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def add(self, view: EntryView) -> bytes | None:
         """Take a chunk. The whole message where this completes it; None where it does not, or where one is missing."""
-        meta = seen.meta
-        key = (seen.role, seen.noted.id, meta.producer_name, meta.uuid)
+        meta = view.meta
+        key = (view.role, view.request.endpoint_id, meta.producer_name, meta.uuid)
         parts = self._parts.get(key, [])
         if meta.chunk_id == 0:
             self._drop(key)
             parts = []
         elif meta.chunk_id < len(parts):
             return None  # sent again
-        if seen.plain is None or meta.chunk_id != len(parts):
+        if view.plain is None or meta.chunk_id != len(parts):
             self._drop(key)
             return None
-        part = bytes(seen.plain)
+        part = bytes(view.plain)
         if meta.chunk_id + 1 == meta.num_chunks_from_msg:
             self._drop(key)
             return b"".join([*parts, part])
         parts.append(part)
         self._parts[key] = parts
-        self._held += self._size(key, part)
-        while self._held > self._limit:
+        self.held += self._size(key, part)
+        while self.held > self._limit:
             self._drop(next(iter(self._parts)))
         return None
 
     def _drop(self, key: Key) -> None:
-        self._held -= sum(self._size(key, part) for part in self._parts.pop(key, ()))
+        self.held -= sum(self._size(key, part) for part in self._parts.pop(key, ()))
 
     @staticmethod
     def _size(key: Key, part: bytes) -> int:

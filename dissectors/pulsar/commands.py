@@ -2,13 +2,13 @@
 
 The conversation is this table. A command takes one of four parts:
 
-    ASK     expects an answer, found by the key `by`; the row lists the answers. ERROR answers every `request`.
-    ANSWER  answers what was asked under the same key by the other side
-    FIRST   answers what was asked under the same key; the next ones with that key are told unasked
-    TELL    is not answered: `oneway` from a client, `push` from a broker
+    REQUEST           expects an answer, found by the key `by`; the row lists them. ERROR answers every `request`.
+    ANSWER            answers the request that the other side sent under the same key
+    INITIAL_RESPONSE  answers the request under the same key; the next ones with that key come unrequested
+    ONE_WAY           is not answered: `oneway` from a client, `push` from a broker
 
-Two commands play two parts: CLOSE_PRODUCER and CLOSE_CONSUMER are asked by clients but told by brokers (with a
-request_id of 2^64-1); ACK asks only where it carries a request_id.
+Two commands play two parts: CLOSE_PRODUCER and CLOSE_CONSUMER are requests of clients, but one-way from brokers (with a
+request_id of 2^64-1); ACK is a request only where it carries a request_id.
 
 Source: Pulsar binary protocol specification, "Interactions"; PulsarApi.proto for the ids that a command carries.
 """
@@ -16,19 +16,21 @@ Source: Pulsar binary protocol specification, "Interactions"; PulsarApi.proto fo
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 CLIENT, SERVER, EITHER = 1, 2, 3  # who may send it: bit 0 for the client, bit 1 for the server
 
 
-class Part(Enum):
-    ASK = "ask"
+class CommandRole(Enum):
+    """What a command has to do with others."""
+
+    REQUEST = "request"
     ANSWER = "answer"
-    FIRST = "first"
-    TELL = "tell"
+    INITIAL_RESPONSE = "initial response"
+    ONE_WAY = "one way"
 
 
-ASK, ANSWER, FIRST, TELL = Part
+REQUEST, ANSWER, INITIAL_RESPONSE, ONE_WAY = CommandRole
 
 KEYS: dict[str, tuple[str, ...]] = {
     "connect": (),
@@ -41,102 +43,112 @@ KEYS: dict[str, tuple[str, ...]] = {
     "topics": ("watch_id",),
     "coordinators": ("watch_id",),
 }
-"""What ties an answer to what was asked: the fields that must be equal. Without fields: first come, first served."""
+"""What ties an answer to its request: the fields that must be equal. Without fields: first come, first served."""
 
 
-class Command(NamedTuple):
+class CommandType(NamedTuple):
     """A row of the table."""
 
     code: int
     name: str
     sender: int
-    part: Part
+    part: CommandRole
     by: str = ""  # one of KEYS
     answers: tuple[str, ...] = ()
     about: str = ""  # how it names its topic: by a field of this name, or by the id of a producer, consumer …
 
 
 _TABLE = (
-    Command(2, "CONNECT", CLIENT, ASK, "connect", ("CONNECTED",)),
-    Command(3, "CONNECTED", SERVER, ANSWER, "connect"),
-    Command(4, "SUBSCRIBE", CLIENT, ASK, "request", ("SUCCESS",), "topic"),
-    Command(5, "PRODUCER", CLIENT, ASK, "request", ("PRODUCER_SUCCESS",), "topic"),
-    Command(6, "SEND", CLIENT, ASK, "send", ("SEND_RECEIPT", "SEND_ERROR"), "producer"),
-    Command(7, "SEND_RECEIPT", SERVER, ANSWER, "send", (), "producer"),
-    Command(8, "SEND_ERROR", SERVER, ANSWER, "send", (), "producer"),
-    Command(9, "MESSAGE", SERVER, TELL, "", (), "consumer"),
-    Command(10, "ACK", CLIENT, ASK, "ack", ("ACK_RESPONSE",), "consumer"),
-    Command(11, "FLOW", CLIENT, TELL, "", (), "consumer"),
-    Command(12, "UNSUBSCRIBE", CLIENT, ASK, "request", ("SUCCESS",), "consumer"),
-    Command(13, "SUCCESS", SERVER, ANSWER, "request"),
-    Command(14, "ERROR", SERVER, ANSWER, "request"),
-    Command(15, "CLOSE_PRODUCER", EITHER, ASK, "request", ("SUCCESS",), "producer"),
-    Command(16, "CLOSE_CONSUMER", EITHER, ASK, "request", ("SUCCESS",), "consumer"),
-    Command(17, "PRODUCER_SUCCESS", SERVER, ANSWER, "request"),
-    Command(18, "PING", EITHER, ASK, "ping", ("PONG",)),
-    Command(19, "PONG", EITHER, ANSWER, "ping"),
-    Command(20, "REDELIVER_UNACKNOWLEDGED_MESSAGES", CLIENT, TELL, "", (), "consumer"),
-    Command(21, "PARTITIONED_METADATA", CLIENT, ASK, "request", ("PARTITIONED_METADATA_RESPONSE",), "topic"),
-    Command(22, "PARTITIONED_METADATA_RESPONSE", SERVER, ANSWER, "request"),
-    Command(23, "LOOKUP", CLIENT, ASK, "request", ("LOOKUP_RESPONSE",), "topic"),
-    Command(24, "LOOKUP_RESPONSE", SERVER, ANSWER, "request"),
-    Command(25, "CONSUMER_STATS", CLIENT, ASK, "request", ("CONSUMER_STATS_RESPONSE",), "consumer"),
-    Command(26, "CONSUMER_STATS_RESPONSE", SERVER, ANSWER, "request"),
-    Command(27, "REACHED_END_OF_TOPIC", SERVER, TELL, "", (), "consumer"),
-    Command(28, "SEEK", CLIENT, ASK, "request", ("SUCCESS",), "consumer"),
-    Command(29, "GET_LAST_MESSAGE_ID", CLIENT, ASK, "request", ("GET_LAST_MESSAGE_ID_RESPONSE",), "consumer"),
-    Command(30, "GET_LAST_MESSAGE_ID_RESPONSE", SERVER, ANSWER, "request"),
-    Command(31, "ACTIVE_CONSUMER_CHANGE", SERVER, TELL, "", (), "consumer"),
-    Command(32, "GET_TOPICS_OF_NAMESPACE", CLIENT, ASK, "request", ("GET_TOPICS_OF_NAMESPACE_RESPONSE",)),
-    Command(33, "GET_TOPICS_OF_NAMESPACE_RESPONSE", SERVER, ANSWER, "request"),
-    Command(34, "GET_SCHEMA", CLIENT, ASK, "request", ("GET_SCHEMA_RESPONSE",), "topic"),
-    Command(35, "GET_SCHEMA_RESPONSE", SERVER, ANSWER, "request"),
-    Command(36, "AUTH_CHALLENGE", SERVER, ASK, "challenge", ("AUTH_RESPONSE",)),
-    Command(37, "AUTH_RESPONSE", CLIENT, ANSWER, "challenge"),
-    Command(38, "ACK_RESPONSE", SERVER, ANSWER, "ack", (), "consumer"),
-    Command(39, "GET_OR_CREATE_SCHEMA", CLIENT, ASK, "request", ("GET_OR_CREATE_SCHEMA_RESPONSE",), "topic"),
-    Command(40, "GET_OR_CREATE_SCHEMA_RESPONSE", SERVER, ANSWER, "request"),
-    Command(50, "NEW_TXN", CLIENT, ASK, "request", ("NEW_TXN_RESPONSE",)),
-    Command(51, "NEW_TXN_RESPONSE", SERVER, ANSWER, "request"),
-    Command(52, "ADD_PARTITION_TO_TXN", CLIENT, ASK, "request", ("ADD_PARTITION_TO_TXN_RESPONSE",), "partitions"),
-    Command(53, "ADD_PARTITION_TO_TXN_RESPONSE", SERVER, ANSWER, "request"),
-    Command(
-        54, "ADD_SUBSCRIPTION_TO_TXN", CLIENT, ASK, "request", ("ADD_SUBSCRIPTION_TO_TXN_RESPONSE",), "subscriptions"
+    CommandType(2, "CONNECT", CLIENT, REQUEST, "connect", ("CONNECTED",)),
+    CommandType(3, "CONNECTED", SERVER, ANSWER, "connect"),
+    CommandType(4, "SUBSCRIBE", CLIENT, REQUEST, "request", ("SUCCESS",), "topic"),
+    CommandType(5, "PRODUCER", CLIENT, REQUEST, "request", ("PRODUCER_SUCCESS",), "topic"),
+    CommandType(6, "SEND", CLIENT, REQUEST, "send", ("SEND_RECEIPT", "SEND_ERROR"), "producer"),
+    CommandType(7, "SEND_RECEIPT", SERVER, ANSWER, "send", (), "producer"),
+    CommandType(8, "SEND_ERROR", SERVER, ANSWER, "send", (), "producer"),
+    CommandType(9, "MESSAGE", SERVER, ONE_WAY, "", (), "consumer"),
+    CommandType(10, "ACK", CLIENT, REQUEST, "ack", ("ACK_RESPONSE",), "consumer"),
+    CommandType(11, "FLOW", CLIENT, ONE_WAY, "", (), "consumer"),
+    CommandType(12, "UNSUBSCRIBE", CLIENT, REQUEST, "request", ("SUCCESS",), "consumer"),
+    CommandType(13, "SUCCESS", SERVER, ANSWER, "request"),
+    CommandType(14, "ERROR", SERVER, ANSWER, "request"),
+    CommandType(15, "CLOSE_PRODUCER", EITHER, REQUEST, "request", ("SUCCESS",), "producer"),
+    CommandType(16, "CLOSE_CONSUMER", EITHER, REQUEST, "request", ("SUCCESS",), "consumer"),
+    CommandType(17, "PRODUCER_SUCCESS", SERVER, ANSWER, "request"),
+    CommandType(18, "PING", EITHER, REQUEST, "ping", ("PONG",)),
+    CommandType(19, "PONG", EITHER, ANSWER, "ping"),
+    CommandType(20, "REDELIVER_UNACKNOWLEDGED_MESSAGES", CLIENT, ONE_WAY, "", (), "consumer"),
+    CommandType(21, "PARTITIONED_METADATA", CLIENT, REQUEST, "request", ("PARTITIONED_METADATA_RESPONSE",), "topic"),
+    CommandType(22, "PARTITIONED_METADATA_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(23, "LOOKUP", CLIENT, REQUEST, "request", ("LOOKUP_RESPONSE",), "topic"),
+    CommandType(24, "LOOKUP_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(25, "CONSUMER_STATS", CLIENT, REQUEST, "request", ("CONSUMER_STATS_RESPONSE",), "consumer"),
+    CommandType(26, "CONSUMER_STATS_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(27, "REACHED_END_OF_TOPIC", SERVER, ONE_WAY, "", (), "consumer"),
+    CommandType(28, "SEEK", CLIENT, REQUEST, "request", ("SUCCESS",), "consumer"),
+    CommandType(29, "GET_LAST_MESSAGE_ID", CLIENT, REQUEST, "request", ("GET_LAST_MESSAGE_ID_RESPONSE",), "consumer"),
+    CommandType(30, "GET_LAST_MESSAGE_ID_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(31, "ACTIVE_CONSUMER_CHANGE", SERVER, ONE_WAY, "", (), "consumer"),
+    CommandType(32, "GET_TOPICS_OF_NAMESPACE", CLIENT, REQUEST, "request", ("GET_TOPICS_OF_NAMESPACE_RESPONSE",)),
+    CommandType(33, "GET_TOPICS_OF_NAMESPACE_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(34, "GET_SCHEMA", CLIENT, REQUEST, "request", ("GET_SCHEMA_RESPONSE",), "topic"),
+    CommandType(35, "GET_SCHEMA_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(36, "AUTH_CHALLENGE", SERVER, REQUEST, "challenge", ("AUTH_RESPONSE",)),
+    CommandType(37, "AUTH_RESPONSE", CLIENT, ANSWER, "challenge"),
+    CommandType(38, "ACK_RESPONSE", SERVER, ANSWER, "ack", (), "consumer"),
+    CommandType(39, "GET_OR_CREATE_SCHEMA", CLIENT, REQUEST, "request", ("GET_OR_CREATE_SCHEMA_RESPONSE",), "topic"),
+    CommandType(40, "GET_OR_CREATE_SCHEMA_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(50, "NEW_TXN", CLIENT, REQUEST, "request", ("NEW_TXN_RESPONSE",)),
+    CommandType(51, "NEW_TXN_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(
+        52, "ADD_PARTITION_TO_TXN", CLIENT, REQUEST, "request", ("ADD_PARTITION_TO_TXN_RESPONSE",), "partitions"
     ),
-    Command(55, "ADD_SUBSCRIPTION_TO_TXN_RESPONSE", SERVER, ANSWER, "request"),
-    Command(56, "END_TXN", CLIENT, ASK, "request", ("END_TXN_RESPONSE",)),
-    Command(57, "END_TXN_RESPONSE", SERVER, ANSWER, "request"),
-    Command(58, "END_TXN_ON_PARTITION", CLIENT, ASK, "request", ("END_TXN_ON_PARTITION_RESPONSE",), "topic"),
-    Command(59, "END_TXN_ON_PARTITION_RESPONSE", SERVER, ANSWER, "request"),
-    Command(
-        60, "END_TXN_ON_SUBSCRIPTION", CLIENT, ASK, "request", ("END_TXN_ON_SUBSCRIPTION_RESPONSE",), "subscription"
+    CommandType(53, "ADD_PARTITION_TO_TXN_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(
+        54,
+        "ADD_SUBSCRIPTION_TO_TXN",
+        CLIENT,
+        REQUEST,
+        "request",
+        ("ADD_SUBSCRIPTION_TO_TXN_RESPONSE",),
+        "subscriptions",
     ),
-    Command(61, "END_TXN_ON_SUBSCRIPTION_RESPONSE", SERVER, ANSWER, "request"),
-    Command(62, "TC_CLIENT_CONNECT_REQUEST", CLIENT, ASK, "request", ("TC_CLIENT_CONNECT_RESPONSE",)),
-    Command(63, "TC_CLIENT_CONNECT_RESPONSE", SERVER, ANSWER, "request"),
-    Command(64, "WATCH_TOPIC_LIST", CLIENT, ASK, "request", ("WATCH_TOPIC_LIST_SUCCESS",)),
-    Command(65, "WATCH_TOPIC_LIST_SUCCESS", SERVER, ANSWER, "request"),
-    Command(66, "WATCH_TOPIC_UPDATE", SERVER, TELL),
-    Command(67, "WATCH_TOPIC_LIST_CLOSE", CLIENT, ASK, "request", ("SUCCESS",)),
-    Command(68, "TOPIC_MIGRATED", SERVER, TELL, "", (), "resource"),
-    Command(70, "SCALABLE_TOPIC_LOOKUP", CLIENT, ASK, "layout", ("SCALABLE_TOPIC_UPDATE",), "topic"),
-    Command(71, "SCALABLE_TOPIC_UPDATE", SERVER, FIRST, "layout"),
-    Command(72, "SCALABLE_TOPIC_CLOSE", CLIENT, TELL),
-    Command(73, "SCALABLE_TOPIC_SUBSCRIBE", CLIENT, ASK, "request", ("SCALABLE_TOPIC_SUBSCRIBE_RESPONSE",), "topic"),
-    Command(74, "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE", SERVER, ANSWER, "request"),
-    Command(75, "SCALABLE_TOPIC_ASSIGNMENT_UPDATE", SERVER, TELL, "", (), "scalable"),
-    Command(76, "WATCH_SCALABLE_TOPICS", CLIENT, ASK, "topics", ("WATCH_SCALABLE_TOPICS_UPDATE",)),
-    Command(77, "WATCH_SCALABLE_TOPICS_UPDATE", SERVER, FIRST, "topics"),
-    Command(78, "WATCH_SCALABLE_TOPICS_CLOSE", CLIENT, TELL),
-    Command(79, "WATCH_TC_ASSIGNMENTS", CLIENT, ASK, "coordinators", ("WATCH_TC_ASSIGNMENTS_UPDATE",)),
-    Command(80, "WATCH_TC_ASSIGNMENTS_UPDATE", SERVER, FIRST, "coordinators"),
-    Command(81, "WATCH_TC_ASSIGNMENTS_CLOSE", CLIENT, TELL),
+    CommandType(55, "ADD_SUBSCRIPTION_TO_TXN_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(56, "END_TXN", CLIENT, REQUEST, "request", ("END_TXN_RESPONSE",)),
+    CommandType(57, "END_TXN_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(58, "END_TXN_ON_PARTITION", CLIENT, REQUEST, "request", ("END_TXN_ON_PARTITION_RESPONSE",), "topic"),
+    CommandType(59, "END_TXN_ON_PARTITION_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(
+        60, "END_TXN_ON_SUBSCRIPTION", CLIENT, REQUEST, "request", ("END_TXN_ON_SUBSCRIPTION_RESPONSE",), "subscription"
+    ),
+    CommandType(61, "END_TXN_ON_SUBSCRIPTION_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(62, "TC_CLIENT_CONNECT_REQUEST", CLIENT, REQUEST, "request", ("TC_CLIENT_CONNECT_RESPONSE",)),
+    CommandType(63, "TC_CLIENT_CONNECT_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(64, "WATCH_TOPIC_LIST", CLIENT, REQUEST, "request", ("WATCH_TOPIC_LIST_SUCCESS",)),
+    CommandType(65, "WATCH_TOPIC_LIST_SUCCESS", SERVER, ANSWER, "request"),
+    CommandType(66, "WATCH_TOPIC_UPDATE", SERVER, ONE_WAY),
+    CommandType(67, "WATCH_TOPIC_LIST_CLOSE", CLIENT, REQUEST, "request", ("SUCCESS",)),
+    CommandType(68, "TOPIC_MIGRATED", SERVER, ONE_WAY, "", (), "resource"),
+    CommandType(70, "SCALABLE_TOPIC_LOOKUP", CLIENT, REQUEST, "layout", ("SCALABLE_TOPIC_UPDATE",), "topic"),
+    CommandType(71, "SCALABLE_TOPIC_UPDATE", SERVER, INITIAL_RESPONSE, "layout"),
+    CommandType(72, "SCALABLE_TOPIC_CLOSE", CLIENT, ONE_WAY),
+    CommandType(
+        73, "SCALABLE_TOPIC_SUBSCRIBE", CLIENT, REQUEST, "request", ("SCALABLE_TOPIC_SUBSCRIBE_RESPONSE",), "topic"
+    ),
+    CommandType(74, "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE", SERVER, ANSWER, "request"),
+    CommandType(75, "SCALABLE_TOPIC_ASSIGNMENT_UPDATE", SERVER, ONE_WAY, "", (), "scalable"),
+    CommandType(76, "WATCH_SCALABLE_TOPICS", CLIENT, REQUEST, "topics", ("WATCH_SCALABLE_TOPICS_UPDATE",)),
+    CommandType(77, "WATCH_SCALABLE_TOPICS_UPDATE", SERVER, INITIAL_RESPONSE, "topics"),
+    CommandType(78, "WATCH_SCALABLE_TOPICS_CLOSE", CLIENT, ONE_WAY),
+    CommandType(79, "WATCH_TC_ASSIGNMENTS", CLIENT, REQUEST, "coordinators", ("WATCH_TC_ASSIGNMENTS_UPDATE",)),
+    CommandType(80, "WATCH_TC_ASSIGNMENTS_UPDATE", SERVER, INITIAL_RESPONSE, "coordinators"),
+    CommandType(81, "WATCH_TC_ASSIGNMENTS_CLOSE", CLIENT, ONE_WAY),
 )
 
-COMMANDS: dict[int, Command] = {command.code: command for command in _TABLE}
+COMMANDS: dict[int, CommandType] = {command.code: command for command in _TABLE}
 SPACES: dict[int, tuple[str, tuple[str, ...]]] = {
     command.code: (
-        (command.answers[0] if command.part is ASK else command.name) if command.by == "request" else command.by,
+        (command.answers[0] if command.part is REQUEST else command.name) if command.by == "request" else command.by,
         KEYS.get(command.by, ()),
     )
     for command in _TABLE
@@ -164,19 +176,33 @@ PARTITIONED_METADATA_RESPONSE, LOOKUP_RESPONSE = 22, 24
 
 FAILING: tuple[str, ...] = tuple(
     sorted(
-        {command.answers[0] for command in _TABLE if command.by == "request" and command.part is ASK},
+        {command.answers[0] for command in _TABLE if command.by == "request" and command.part is REQUEST},
         key=lambda answer: (answer.endswith("_RESPONSE"), answer),
     )
 )
-"""Where an ERROR looks for the request that failed: first among those whose own answer cannot tell an error."""
+"""Where an ERROR looks for the request that failed: first among those whose own answer cannot carry an error."""
 
-_ASKED_BY: dict[str, list[Command]] = {}
+_REQUESTS_OF: dict[str, list[CommandType]] = {}
 for _command in _TABLE:
     for _answer in _command.answers:
-        _ASKED_BY.setdefault(_answer, []).append(_command)
+        _REQUESTS_OF.setdefault(_answer, []).append(_command)
 
 
-def asked_by(answer: Command) -> Command | None:
-    """What an answer must have answered, where only one command has such an answer."""
-    asking = _ASKED_BY.get(answer.name, [])
-    return asking[0] if len(asking) == 1 else None
+def request_of(answer: CommandType) -> CommandType | None:
+    """The request that an answer must belong to, where only one command has such an answer."""
+    requests = _REQUESTS_OF.get(answer.name, [])
+    return requests[0] if len(requests) == 1 else None
+
+
+CLOSED_BY_BROKERS = frozenset((CLOSE_PRODUCER, CLOSE_CONSUMER))
+"""Requests of clients that brokers send too, without expecting an answer."""
+
+
+def part_of(command: CommandType, direction: int, body: Any) -> CommandRole:
+    """The part that a command takes, sent in a direction (0 by the client, 1 by the server) with these fields."""
+    if command.part is REQUEST and (
+        (command.code in CLOSED_BY_BROKERS and direction == 1)
+        or (command.code == ACK and not (body is not None and body.HasField("request_id")))
+    ):
+        return ONE_WAY
+    return command.part

@@ -1,45 +1,38 @@
 """Frame -> command, and command -> dict for `--full`, without its secrets.
 
-A command is decoded by the protobuf library; what is read from the bytes here is what it would not tell: the type of
-a command newer than the schema, and as much of a command as lies before a hole.
+A command is decoded by the protobuf library. Read from the bytes here is what the library does not give: the type of a
+command newer than the schema, and as much of a command as lies before a hole.
 """
 
 from __future__ import annotations
 
 import base64
-import re
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from dissectors.conversation import Frame
-from dissectors.pulsar import api
-from dissectors.pulsar.commands import COMMANDS, Command
-
-REDACTED = "<redacted>"
+from dissectors.frame import Frame
+from dissectors.pulsar import api, secrets
+from dissectors.pulsar.api import MESSAGES
+from dissectors.pulsar.commands import COMMANDS, CommandType
 
 _BASE = api.BaseCommand
 _FIELDS = {field.number: field.name for field in api.DESCRIPTOR.message_types_by_name["BaseCommand"].fields}
-_CLASSES = {
-    field.number: field.message_type.name
-    for field in api.DESCRIPTOR.message_types_by_name["BaseCommand"].fields
-    if field.message_type is not None
-}
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 
 
-class Decoded(NamedTuple):
+class DecodedCommand(NamedTuple):
     """A frame's command. `body` is None where it cannot be read; `defect` says why."""
 
     code: int
-    command: Command | None  # None for a type that is newer than the table
+    command: CommandType | None  # None for a type that is newer than the table
     body: Any
     after: int  # index in frame.data after the command
     defect: str | None = None
     cut: bool = False  # bytes of the command are missing: `body` holds the fields before the hole
 
 
-def decode(frame: Frame, limit: int) -> Decoded:
+def decode(frame: Frame, limit: int) -> DecodedCommand:
     """The command of a frame; of at most `limit` bytes."""
     data, start = frame.data, frame.start
     begin = start + 8
@@ -49,19 +42,19 @@ def decode(frame: Frame, limit: int) -> Decoded:
         code = _varint(data, start + 9, min(after, frame.known, frame.end))[0]
     command = COMMANDS.get(code)
     if after > frame.known:
-        return Decoded(code, command, _prefix(data, begin, frame.known, code), after, None, True)
+        return DecodedCommand(code, command, _prefix(data, begin, frame.known, code), after, None, True)
     if after - begin > limit:
-        return Decoded(code, command, None, after, f"A command of {after - begin} bytes is not decoded")
+        return DecodedCommand(code, command, None, after, f"A command of {after - begin} bytes is not decoded")
     try:
         base = _BASE.FromString(data[begin:after])
     except DecodeError:
-        return Decoded(code, command, None, after, "The command is no protobuf message")
+        return DecodedCommand(code, command, None, after, "The command is no protobuf message")
     if command is None:
-        return Decoded(code, None, None, after)
+        return DecodedCommand(code, None, None, after)
     name = _FIELDS[code]
     if not base.HasField(name):
-        return Decoded(code, command, None, after, f"{command.name} without its field {name}")
-    return Decoded(code, command, getattr(base, name), after)
+        return DecodedCommand(code, command, None, after, f"{command.name} without its field {name}")
+    return DecodedCommand(code, command, getattr(base, name), after)
 
 
 def first_number(frame: Frame, after: int) -> int | None:
@@ -82,7 +75,7 @@ def first_number(frame: Frame, after: int) -> int | None:
 
 def _prefix(data: bytes, begin: int, known: int, code: int) -> Any:
     """The command's field, from its bytes before `known`; None if not even one of its fields is whole."""
-    if code not in _CLASSES or known <= begin + 2:
+    if code not in MESSAGES or known <= begin + 2:
         return None
     at = _varint(data, begin + 1, known)[1]
     tag, at = _varint(data, at, known)
@@ -98,7 +91,7 @@ def _prefix(data: bytes, begin: int, known: int, code: int) -> Any:
     if whole == at:
         return None
     try:
-        return getattr(api, _CLASSES[code]).FromString(data[at:whole])
+        return getattr(api, MESSAGES[code]).FromString(data[at:whole])
     except DecodeError:
         return None
 
@@ -141,53 +134,34 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 # --- bodies ----------------------------------------------------------------------------------------------------------
 
-_SECRET_FIELDS = frozenset(
-    {
-        "CommandConnect.auth_data",
-        "CommandConnect.original_auth_data",
-        "CommandPartitionedTopicMetadata.original_auth_data",
-        "CommandLookupTopic.original_auth_data",
-        "AuthData.auth_data",
-        "EncryptionKeys.value",
-        "MessageMetadata.encryption_param",
-    }
-)
-_SENSITIVE = re.compile(r"passw|secret|token|credential|authorization|api.?key|private.?key", re.I)
-_TOKEN = re.compile(r"eyJ[\w-]{8,}(?:\.[\w-]*){1,2}|(?i:(?<=bearer )\S+)|(?i:(?<=password[=:])\S+)")
 
+def to_dict(message: Any, *, payloads: bool) -> dict[str, Any]:
+    """The fields that are set, by the schema's names: enums by name, bytes as base64, secrets redacted.
 
-def sensitive(key: str) -> bool:
-    """Whether a property of this name is likely to be a secret."""
-    return _SENSITIVE.search(key) is not None
-
-
-def scrubbed(text: str) -> str:
-    """A broker's text without the tokens that it may quote."""
-    return _TOKEN.sub(REDACTED, text)
-
-
-def to_dict(message: Any) -> dict[str, Any]:
-    """The fields that are set, by the schema's names: enums by name, bytes as base64, secrets redacted."""
+    payloads: with the data of applications.
+    """
     out: dict[str, Any] = {}
     name = message.DESCRIPTOR.name
     for field, value in message.ListFields():
-        if f"{name}.{field.name}" in _SECRET_FIELDS:
-            out[field.name] = REDACTED
+        if secrets.is_secret(name, field.name):
+            out[field.name] = secrets.REDACTED
+        elif not payloads and secrets.is_payload(name, field.name):
+            out[field.name] = secrets.PAYLOAD
         elif field.is_repeated:
-            out[field.name] = [_value(field, item) for item in value]
+            out[field.name] = [_value(field, item, payloads) for item in value]
         else:
-            out[field.name] = _value(field, value)
-    if name == "KeyValue" and sensitive(api.text(message.key)):
-        out["value"] = REDACTED
+            out[field.name] = _value(field, value, payloads)
+    if name == "KeyValue" and "value" in out:
+        out["value"] = secrets.property_value(api.text(message.key), api.text(message.value))
     return out
 
 
-def _value(field: Any, value: Any) -> Any:
+def _value(field: Any, value: Any, payloads: bool) -> Any:
     if field.message_type is not None:
-        return to_dict(value)
+        return to_dict(value, payloads=payloads)
     if field.enum_type is not None:
         named = field.enum_type.values_by_number.get(value)
         return value if named is None else named.name
     if field.type == field.TYPE_STRING:
-        return scrubbed(api.text(value))
+        return secrets.without_tokens(api.text(value))
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value

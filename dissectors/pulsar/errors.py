@@ -6,11 +6,16 @@ number that is newer than this table is found among a message's unknown fields.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from dissectors.exchange import ErrorCode
 from dissectors.pulsar import api
+from dissectors.pulsar.api import MESSAGES
+from dissectors.pulsar.commands import ERROR, SEND_ERROR
+from dissectors.pulsar.names import Topic
+from dissectors.pulsar.secrets import without_tokens
 
 NAMES = api.enum("ServerError")
 VALIDATION = api.enum("CommandAck.ValidationError")
@@ -43,19 +48,14 @@ RETRIABLE: dict[str, bool] = {
 }
 """Whether clients try again by themselves; what is not here depends on the client."""
 
-_FAILED = {"CommandLookupTopicResponse": 2, "CommandPartitionedTopicMetadataResponse": 1}  # `response`: LookupType
+FAILED_RESPONSES = {"CommandLookupTopicResponse": 2, "CommandPartitionedTopicMetadataResponse": 1}
+"""Message -> the value of its field `response` that says it failed."""
 
-
-class Fault(NamedTuple):
-    """An error in an answer."""
-
-    code: int | None  # None where the answer says that it failed, but not why
-    name: str | None
-    message: str | None
+ALWAYS_ERRORS = frozenset((ERROR, SEND_ERROR))
+"""Commands that are errors, whatever is known of their fields."""
 
 
 def _fields() -> dict[str, tuple[Any, Any]]:
-    """Message -> its error field and the field of the text that comes with it."""
     found = {}
     for message in api.DESCRIPTOR.message_types_by_name.values():
         for field in message.fields:
@@ -65,14 +65,10 @@ def _fields() -> dict[str, tuple[Any, Any]]:
     return found
 
 
-_FIELDS = _fields()
+ERROR_FIELDS = _fields()
+"""Message -> its error field and the field of the text that comes with it."""
 
-
-_MAY_FAIL = frozenset(
-    field.number
-    for field in api.DESCRIPTOR.message_types_by_name["BaseCommand"].fields
-    if field.message_type is not None and field.message_type.name in _FIELDS
-)
+_MAY_FAIL = frozenset(code for code, message in MESSAGES.items() if message in ERROR_FIELDS)
 
 
 def may_fail(code: int) -> bool:
@@ -80,20 +76,35 @@ def may_fail(code: int) -> bool:
     return code in _MAY_FAIL
 
 
-def fault(body: Any) -> Fault | None:
-    """The error that an answer carries, or None."""
+def error_in(body: Any, topic: Topic | None) -> ErrorCode | None:
+    """The error that an answer about a topic carries, or None."""
     name = body.DESCRIPTOR.name
-    if name not in _FIELDS:
+    if name not in ERROR_FIELDS:
         return None
-    error, words = _FIELDS[name]
+    error, words = ERROR_FIELDS[name]
     message = api.text(getattr(body, words.name)) if words is not None and body.HasField(words.name) else None
     code = getattr(body, error.name) if body.HasField(error.name) else unknown_number(body, error.number)
     if code is not None:
-        return Fault(code, NAMES.get(code), message)
-    failed = _FAILED.get(name)
+        return error_code(code, NAMES.get(code), topic, message=message)
+    failed = FAILED_RESPONSES.get(name)
     if error.is_required or (failed is not None and body.HasField("response") and body.response == failed):
-        return Fault(None, None, message)
+        return error_code(None, None, topic, message=message)
     return None
+
+
+def error_code(
+    code: int | None, name: str | None, topic: Topic | None, *, scope: str | None = None, message: str | None = None
+) -> ErrorCode:
+    """An error about a topic, or about the request. `code` is None where the answer does not say why it failed."""
+    return ErrorCode(
+        code,
+        name,
+        scope or ("request" if topic is None else "topic"),
+        RETRIABLE.get(name or ""),
+        None if topic is None else topic.name,
+        None if topic is None else topic.partition,
+        None if message is None else without_tokens(message),
+    )
 
 
 def unknown_number(body: Any, number: int) -> int | None:

@@ -20,22 +20,23 @@ import struct
 
 from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, PAYLOAD
+from dissectors.search import Judgement, SearchBudget, first_start
 
 PADDING = 10 * 1024
 """A frame may be this much larger than max_message_size (Commands.MESSAGE_SIZE_FRAME_PADDING)."""
 
 _SIZES = struct.Struct(">II").unpack_from
-_LEAST = 10  # two sizes, the type's tag and one byte of the type
+LEAST = 10  # two sizes, the type's tag and one byte of the type
 _SHORTEST = 12  # of frames that a search may find: sizes, type, tag, size 0
-_FIELD = 0x08  # tag of BaseCommand.type
+TYPE_TAG = 0x08  # tag of BaseCommand.type
 
 
 def measure(buf: bytes, pos: int, end: int, limit: int) -> int:
     """Size of the frame at `pos`, MORE or INVALID. Types that are not known are frames like any other."""
-    if end - pos < _LEAST:
+    if end - pos < LEAST:
         return MORE
     total, command = _SIZES(buf, pos)
-    if command + 4 <= total <= limit and command >= 2 and buf[pos + 8] == _FIELD:
+    if command + 4 <= total <= limit and command >= 2 and buf[pos + 8] == TYPE_TAG:
         return int(total) + 4
     return INVALID
 
@@ -47,11 +48,11 @@ def sender_bit(direction: int) -> int:
 def judge(buf: bytes, pos: int, end: int, limit: int, direction: int) -> int:
     """Size of the frame at `pos` if its header proves it, MORE where bytes are wanting, INVALID where it is none."""
     have = end - pos
-    if have < _LEAST:
+    if have < LEAST:
         return MORE
     total, command = _SIZES(buf, pos)
     known = COMMANDS.get(buf[pos + 9])
-    if known is None or not known.sender & sender_bit(direction) or buf[pos + 8] != _FIELD or total > limit:
+    if known is None or not known.sender & sender_bit(direction) or buf[pos + 8] != TYPE_TAG or total > limit:
         return INVALID
     if command + 8 > total if known.code in PAYLOAD else command + 4 != total:
         return INVALID
@@ -72,16 +73,17 @@ def judge(buf: bytes, pos: int, end: int, limit: int, direction: int) -> int:
     return MORE if shift < 35 else INVALID
 
 
-def search(buf: bytes, pos: int, end: int, limit: int, direction: int, final: bool) -> tuple[int, bool]:
+def search(
+    buf: bytes, pos: int, end: int, limit: int, direction: int, final: bool, budget: SearchBudget
+) -> tuple[int, bool]:
     """The first index in [pos, end) at which a frame of this sender is proven; see Conversation.resync."""
-    for match in _STARTS[direction].finditer(buf, pos + 8, end):
-        at = match.start() - 8
+    starts = (match.start() - 8 for match in _STARTS[direction].finditer(buf, pos + 8, end))
+
+    def verdict(at: int) -> Judgement:
         size = judge(buf, at, end, limit, direction)
-        if size > 0:
-            return at, True
-        if size == MORE and not final:
-            return at, False
-    return (end, False) if final else (max(pos, end - _SHORTEST + 1), False)
+        return Judgement.YES if size > 0 else Judgement.WAIT if size == MORE else Judgement.NO
+
+    return first_start(starts, verdict, budget, pos, end, _SHORTEST, final)
 
 
 def _tag(code: int) -> bytes:

@@ -44,7 +44,7 @@ def _topic(name: str) -> Topic:
     return Topic(match[1], int(match[2])) if match else Topic(name, None)
 
 
-class Party(NamedTuple):
+class Endpoint(NamedTuple):
     """A producer or a consumer."""
 
     topic: Topic
@@ -55,46 +55,51 @@ class Party(NamedTuple):
     fenced: bool = False  # another has taken the topic since: the broker refuses what this producer sends
 
 
-class Names:
+class PulsarNames:
     """Producers and consumers of one connection, the newest `limit` of each."""
 
     def __init__(self, limit: int) -> None:
-        self.producers: dict[int, Party] = {}
-        self.consumers: dict[int, Party] = {}
-        self.scalable: dict[int, Party] = {}  # consumers of whole scalable topics, which have ids of their own
+        self.producers: dict[int, Endpoint] = {}
+        self.consumers: dict[int, Endpoint] = {}
+        self.scalable: dict[int, Endpoint] = {}  # consumers of whole scalable topics, which have ids of their own
+        self.reads_compacted = False  # a consumer has read a compacted topic
         self._exclusive: dict[Topic, int] = {}  # the exclusive producer of a topic
         self._limit = limit
 
-    def produce(self, producer_id: int, party: Party) -> None:
-        self._put(self.producers, producer_id, party)
+    def add_producer(self, producer_id: int, producer: Endpoint) -> None:
+        """A client introduces a producer."""
+        self._put(self.producers, producer_id, producer)
 
-    def consume(self, consumer_id: int, party: Party) -> None:
-        self._put(self.consumers, consumer_id, party)
+    def add_consumer(self, consumer_id: int, consumer: Endpoint) -> None:
+        """A client introduces a consumer."""
+        self.reads_compacted |= consumer.compacted
+        self._put(self.consumers, consumer_id, consumer)
 
-    def follow(self, consumer_id: int, party: Party) -> None:
-        self._put(self.scalable, consumer_id, party)
+    def add_scalable_consumer(self, consumer_id: int, consumer: Endpoint) -> None:
+        """A client introduces a consumer of a scalable topic."""
+        self._put(self.scalable, consumer_id, consumer)
 
-    def accepted(self, producer_id: int, name: str, epoch: int | None) -> None:
+    def accept(self, producer_id: int, name: str, epoch: int | None) -> None:
         """The broker has let a producer in, and has chosen or confirmed its name.
 
         One with a higher topic epoch fences the exclusive producer that was there before.
         """
-        party = self.producers.get(producer_id)
-        if party is None:
+        producer = self.producers.get(producer_id)
+        if producer is None:
             return
-        self.producers[producer_id] = party._replace(name=name, epoch=epoch)
+        self.producers[producer_id] = producer._replace(name=name, epoch=epoch)
         if epoch is None:
             return
-        before = self._exclusive.get(party.topic)
+        before = self._exclusive.get(producer.topic)
         other = None if before is None else self.producers.get(before)
         if before is not None and other is not None and other.epoch is not None and other.epoch < epoch:
             self.producers[before] = other._replace(fenced=True)
-        self._exclusive[party.topic] = producer_id
+        self._exclusive[producer.topic] = producer_id
         if len(self._exclusive) > self._limit:
             self._exclusive.pop(next(iter(self._exclusive)))
 
-    def _put(self, parties: dict[int, Party], id_: int, party: Party) -> None:
-        parties.pop(id_, None)
-        parties[id_] = party
-        if len(parties) > self._limit:
-            parties.pop(next(iter(parties)))
+    def _put(self, endpoints: dict[int, Endpoint], id_: int, endpoint: Endpoint) -> None:
+        endpoints.pop(id_, None)
+        endpoints[id_] = endpoint
+        if len(endpoints) > self._limit:
+            endpoints.pop(next(iter(endpoints)))

@@ -1,6 +1,6 @@
 """A SUCCESS whose request was lost: which request was it?
 
-SUCCESS answers six kinds of request and tells nothing but the request id. Four of them are short and of a known size.
+SUCCESS answers six kinds of request and holds nothing but the request id. Four of them are short and of a known size.
 Where there is just one fresh hole in the client's bytes, it begins where a frame ended, and it is as long as one of the
 four would be with that id, and as none of the others, it held that one. Where two readings are left, nothing is said.
 
@@ -15,24 +15,26 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from dissectors.pulsar.commands import COMMANDS, Command
+from dissectors.pulsar.commands import COMMANDS, CommandType
 
 _FRESH = 32  # frames of both directions within which a lost request has its answer
 _IDS = 1000  # producers, consumers and watchers each
-_COMES = {
-    "PRODUCER": ("producer_id", "producers"),
-    "SUBSCRIBE": ("consumer_id", "consumers"),
-    "WATCH_TOPIC_LIST": ("watcher_id", "watchers"),
+ID_FIELDS = {
+    "PRODUCER": "producer_id",
+    "SUBSCRIBE": "consumer_id",
+    "WATCH_TOPIC_LIST": "watcher_id",
+    "CLOSE_PRODUCER": "producer_id",
+    "CLOSE_CONSUMER": "consumer_id",
+    "WATCH_TOPIC_LIST_CLOSE": "watcher_id",
 }
-_GOES = {
-    "CLOSE_PRODUCER": ("producer_id", "producers"),
-    "CLOSE_CONSUMER": ("consumer_id", "consumers"),
-    "WATCH_TOPIC_LIST_CLOSE": ("watcher_id", "watchers"),
-}
+"""Commands that open or close something, and the field with its id."""
+
+_OPENING = frozenset(("PRODUCER", "SUBSCRIBE", "WATCH_TOPIC_LIST"))
+_IDS_OF = {"producer_id": "producers", "consumer_id": "consumers", "watcher_id": "watchers"}
 _BY_NAME = {command.name: command for command in COMMANDS.values()}
 
 
-class Hole(NamedTuple):
+class LostBytes(NamedTuple):
     """Bytes of the client that were not captured; they begin where a frame ended."""
 
     order: int
@@ -40,31 +42,34 @@ class Hole(NamedTuple):
     length: int
 
 
-class Orphans:
+class LostRequests:
     """Fresh holes of the client's stream, and who may close."""
 
     def __init__(self) -> None:
-        self._holes: deque[Hole] = deque(maxlen=_FRESH)
+        self._holes: deque[LostBytes] = deque(maxlen=_FRESH)
         self.producers: set[int] = set()  # introduced and not closed
         self.consumers: set[int] = set()
         self.watchers: set[int] = set()
 
-    def lost(self, order: int, frames: int, length: int) -> None:
+    def add_hole(self, order: int, frames: int, length: int) -> None:
         """A whole frame of the client may have been in a hole; `frames` came before."""
-        self._holes.append(Hole(order, frames, length))
+        self._holes.append(LostBytes(order, frames, length))
 
-    def see(self, name: str, body: Any) -> None:
-        """Take what a client asks for: who comes, who goes."""
-        if name in _COMES:
-            field, of = _COMES[name]
-            ids: set[int] = getattr(self, of)
-            if len(ids) < _IDS:
-                ids.add(getattr(body, field))
-        elif name in _GOES:
-            field, of = _GOES[name]
-            getattr(self, of).discard(getattr(body, field))
+    def update(self, name: str, body: Any) -> None:
+        """Take a command that may open or close a producer, consumer or watcher."""
+        field = ID_FIELDS.get(name)
+        if field is not None:
+            self.update_id(name, getattr(body, field))
 
-    def explain(self, order: int, frames: int, request_id: int) -> Command | None:
+    def update_id(self, name: str, id_: int) -> None:
+        """The same, by the id of which the command speaks."""
+        ids: set[int] = getattr(self, _IDS_OF[ID_FIELDS[name]])
+        if name not in _OPENING:
+            ids.discard(id_)
+        elif len(ids) < _IDS:
+            ids.add(id_)
+
+    def explain(self, order: int, frames: int, request_id: int) -> CommandType | None:
         """What a SUCCESS that was delivered at `order` answers, if there is one reading."""
         fresh = [hole for hole in self._holes if hole.order < order and hole.frames + _FRESH >= frames]
         if len(fresh) != 1:

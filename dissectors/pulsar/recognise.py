@@ -6,29 +6,49 @@ either side, tells; it may lie behind a piece of a frame whose start was not cap
 
 from __future__ import annotations
 
+from functools import partial
+
 from dissectors.inbox import MORE
 from dissectors.pulsar.commands import CONNECT
 from dissectors.pulsar.frames import judge, search
+from dissectors.search import GrowingSearch, SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER
 
-CERTAIN, POSSIBLE, NO = 1.0, 0.3, 0.0
+CERTAIN, POSSIBLE, UNCLEAR, NO = 1.0, 0.3, 0.1, 0.0
 LIMIT = 256 * 1024 * 1024
 """No frame is larger here; the connection's own limit is not known yet."""
 
 
-def recognise(client: bytes, server: bytes, midstream: bool) -> float:
+class PulsarRecogniser:
+    """See search.Recogniser."""
+
+    def __init__(self) -> None:
+        self._searches = [(side, SearchBudget(), GrowingSearch()) for side in (CLIENT, SERVER)]
+
+    @property
+    def passed_over(self) -> int:
+        return sum(budget.passed_over for _, budget, _ in self._searches)
+
+    def see(self, client: bytes, server: bytes, final: bool) -> float:
+        for side, budget, growing in self._searches:
+            data = (client, server)[side]
+            if data and growing.over(data, final, partial(_find, side, budget)):
+                return CERTAIN
+        return UNCLEAR if client or server else NO
+
+
+def _find(side: int, budget: SearchBudget, data: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
+    return search(data, pos, end, LIMIT, side, final, budget)
+
+
+def recognise(client: bytes, server: bytes) -> float:
     """See Protocol.recognise."""
     verdict = judge(client, 0, len(client), LIMIT, CLIENT) if client else MORE
-    if verdict > 0 and (midstream or client[9] == CONNECT):
+    if verdict > 0 and client[9] == CONNECT:
         return CERTAIN
     if not client and judge(server, 0, len(server), LIMIT, SERVER) > 0:
         return CERTAIN  # CONNECT was lost
-    if not midstream:
-        return POSSIBLE if verdict == MORE and _fits(client) else NO
-    for direction, data in ((CLIENT, client), (SERVER, server)):
-        if data and search(data, 0, len(data), LIMIT, direction, False)[1]:
-            return CERTAIN
-    return POSSIBLE / 10 if client or server else NO
+    return POSSIBLE if verdict == MORE and _fits(client) else NO
 
 
 def _fits(client: bytes) -> bool:

@@ -1,6 +1,7 @@
-"""What one connection has told about itself, and which topic a command is about.
+"""What one connection knows: versions, the frame limit, what producer and consumer ids stand for.
 
-Small plain values only: versions, the frame limit, and what producer and consumer ids stand for.
+Small plain values only. CONNECT, CONNECTED, PRODUCER, PRODUCER_SUCCESS and SUBSCRIBE change them; any command may need
+them to say which topic it is about.
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 from dissectors.pulsar.api import text
-from dissectors.pulsar.commands import Command
-from dissectors.pulsar.match import Asked
-from dissectors.pulsar.names import Names, Party, Topic, short, topic
+from dissectors.pulsar.commands import CommandType
+from dissectors.pulsar.names import Endpoint, PulsarNames, Topic, short, topic
+from dissectors.pulsar.pending import PulsarRequest
 
 _TOPICS = 1000  # listed of one command
 _SOFTWARE = re.compile(r"^(.*?)[-_ ]*v?(\d+\.\d[\w.+-]*)$")
 
 
-class State:
-    """Told by CONNECT, CONNECTED, PRODUCER, PRODUCER_SUCCESS and SUBSCRIBE."""
+class PulsarState:
+    """What is known of one connection."""
 
     def __init__(self, limit: int) -> None:
-        self.names = Names(limit)
+        self.names = PulsarNames(limit)
         self.dialect: str | None = None
         self.client_software: str | None = None
         self.client_version: str | None = None
@@ -30,132 +31,144 @@ class State:
         self.max_message_size: int | None = None
         self.connected = False  # the login was accepted
 
-    def learn(self, name: str, body: Any, asked: Asked) -> None:
-        """Take what a command tells. `asked`: the request that it is, or answers."""
-        lesson = _LESSONS.get(name)
-        if lesson is not None:
-            lesson(self, body, asked)
+    def update(self, command: str, body: Any, request: PulsarRequest) -> None:
+        """Take what a command says. `request`: the request that it is, or answers."""
+        update = UPDATES.get(command)
+        if update is not None:
+            update(self, body, request)
 
-    def subject(self, asked: Asked, command: Command, body: Any) -> None:
-        """Note on `asked` which topics, producer or consumer a command is about."""
+    def set_subject(self, request: PulsarRequest, command: CommandType, body: Any) -> None:
+        """Note in `request` which topics, producer or consumer a command is about."""
         find = _SUBJECTS.get(command.about)
         if find is not None and body is not None:
-            find(self, asked, body)
+            find(self, request, body)
 
-    # --- lessons ---
+    def client_is(self, software: str) -> None:
+        """A client says what it is: `Pulsar-Java-v3.0.0`."""
+        name = short(software)
+        match = _SOFTWARE.match(name)
+        self.client_software = match[1] if match else name
+        self.client_version = match[2] if match else None
 
-    def _connect(self, body: Any, asked: Asked) -> None:
-        if body.HasField("client_version"):
-            told = short(text(body.client_version))
-            match = _SOFTWARE.match(told)
-            self.client_software = match[1] if match else told
-            self.client_version = match[2] if match else None
-
-    def _connected(self, body: Any, asked: Asked) -> None:
+    def accept_login(self, software: str | None, protocol_version: int | None, max_message_size: int) -> None:
+        """The broker lets a client in. max_message_size: bytes; 0 where it does not say."""
         self.connected = True
-        if body.HasField("server_version"):
-            told = short(text(body.server_version))
-            match = _SOFTWARE.match(told)
-            self.server_version = match[2] if match else told
-        if body.HasField("protocol_version"):
-            self.dialect = f"pulsar-v{body.protocol_version}"
-        if body.max_message_size > 0:
-            self.max_message_size = body.max_message_size
+        if software is not None:
+            name = short(software)
+            match = _SOFTWARE.match(name)
+            self.server_version = match[2] if match else name
+        if protocol_version is not None:
+            self.dialect = f"pulsar-v{protocol_version}"
+        if max_message_size > 0:
+            self.max_message_size = max_message_size
 
-    def _producer(self, body: Any, asked: Asked) -> None:
-        if asked.topic is not None and body.HasField("producer_id"):
+    # --- updates ---
+
+    def _connect(self, body: Any, request: PulsarRequest) -> None:
+        if body.HasField("client_version"):
+            self.client_is(text(body.client_version))
+
+    def _connected(self, body: Any, request: PulsarRequest) -> None:
+        self.accept_login(
+            text(body.server_version) if body.HasField("server_version") else None,
+            body.protocol_version if body.HasField("protocol_version") else None,
+            body.max_message_size,
+        )
+
+    def _producer(self, body: Any, request: PulsarRequest) -> None:
+        if request.topic is not None and body.HasField("producer_id"):
             name = short(text(body.producer_name)) if body.HasField("producer_name") else None
-            asked.party = Party(asked.topic, name)
-            asked.id = body.producer_id
-            self.names.produce(body.producer_id, asked.party)
+            producer = Endpoint(request.topic, name)
+            request.attach(producer)
+            request.endpoint_id = body.producer_id
+            self.names.add_producer(body.producer_id, producer)
 
-    def _producer_success(self, body: Any, asked: Asked) -> None:
-        if asked.id is not None and body.HasField("producer_name"):
+    def _producer_success(self, body: Any, request: PulsarRequest) -> None:
+        if request.endpoint_id is not None and body.HasField("producer_name"):
             epoch = body.topic_epoch if body.HasField("topic_epoch") and body.producer_ready else None
-            self.names.accepted(asked.id, short(text(body.producer_name)), epoch)
+            self.names.accept(request.endpoint_id, short(text(body.producer_name)), epoch)
 
-    def _partitions(self, body: Any, asked: Asked) -> None:
+    def _partitions(self, body: Any, request: PulsarRequest) -> None:
         if body.HasField("partitions"):
-            asked.partitions = body.partitions
+            request.partitions = body.partitions
 
-    def _subscribe(self, body: Any, asked: Asked) -> None:
-        if asked.topic is not None and body.HasField("consumer_id"):
+    def _subscribe(self, body: Any, request: PulsarRequest) -> None:
+        if request.topic is not None and body.HasField("consumer_id"):
             name = short(text(body.consumer_name)) if body.HasField("consumer_name") else None
             subscription = short(text(body.subscription)) if body.HasField("subscription") else None
-            asked.party = Party(asked.topic, name, subscription, body.read_compacted)
-            asked.id = body.consumer_id
-            self.names.consume(body.consumer_id, asked.party)
+            consumer = Endpoint(request.topic, name, subscription, body.read_compacted)
+            request.attach(consumer)
+            request.endpoint_id = body.consumer_id
+            self.names.add_consumer(body.consumer_id, consumer)
 
-    def _subscribe_scalable(self, body: Any, asked: Asked) -> None:
-        if asked.topic is not None and body.HasField("consumer_id"):
-            asked.party = Party(asked.topic, short(text(body.consumer_name)), short(text(body.subscription)))
-            self.names.follow(body.consumer_id, asked.party)
+    def _subscribe_scalable(self, body: Any, request: PulsarRequest) -> None:
+        if request.topic is not None and body.HasField("consumer_id"):
+            consumer = Endpoint(request.topic, short(text(body.consumer_name)), short(text(body.subscription)))
+            request.attach(consumer)
+            self.names.add_scalable_consumer(body.consumer_id, consumer)
 
     # --- subjects ---
 
-    def _about_topic(self, asked: Asked, body: Any) -> None:
+    def _about_topic(self, request: PulsarRequest, body: Any) -> None:
         if body.HasField("topic"):
-            self._about(asked, topic(text(body.topic)))
+            request.is_about(topic(text(body.topic)))
 
-    def _about_producer(self, asked: Asked, body: Any) -> None:
-        asked.id = body.producer_id
-        self._about_party(asked, self.names.producers.get(body.producer_id))
+    def _about_producer(self, request: PulsarRequest, body: Any) -> None:
+        request.endpoint_id = body.producer_id
+        self._about_endpoint(request, self.names.producers.get(body.producer_id))
 
-    def _about_consumer(self, asked: Asked, body: Any) -> None:
-        asked.id = body.consumer_id
-        self._about_party(asked, self.names.consumers.get(body.consumer_id))
+    def _about_consumer(self, request: PulsarRequest, body: Any) -> None:
+        request.endpoint_id = body.consumer_id
+        self._about_endpoint(request, self.names.consumers.get(body.consumer_id))
 
-    def _about_scalable(self, asked: Asked, body: Any) -> None:
-        self._about_party(asked, self.names.scalable.get(body.consumer_id))
+    def _about_scalable(self, request: PulsarRequest, body: Any) -> None:
+        self._about_endpoint(request, self.names.scalable.get(body.consumer_id))
 
-    def _about_resource(self, asked: Asked, body: Any) -> None:
-        parties = self.names.consumers if body.resource_type else self.names.producers
-        self._about_party(asked, parties.get(body.resource_id))
+    def _about_resource(self, request: PulsarRequest, body: Any) -> None:
+        endpoints = self.names.consumers if body.resource_type else self.names.producers
+        self._about_endpoint(request, endpoints.get(body.resource_id))
 
-    def _about_partitions(self, asked: Asked, body: Any) -> None:
-        self._about_several(asked, [topic(text(name)) for name in body.partitions[:_TOPICS]])
+    def _about_partitions(self, request: PulsarRequest, body: Any) -> None:
+        self._about_several(request, [topic(text(name)) for name in body.partitions[:_TOPICS]])
 
-    def _about_subscription(self, asked: Asked, body: Any) -> None:
+    def _about_subscription(self, request: PulsarRequest, body: Any) -> None:
         if body.subscription.topic:
-            self._about(asked, topic(text(body.subscription.topic)))
+            request.is_about(topic(text(body.subscription.topic)))
 
-    def _about_subscriptions(self, asked: Asked, body: Any) -> None:
-        self._about_several(asked, [topic(text(one.topic)) for one in body.subscription[:_TOPICS] if one.topic])
+    def _about_subscriptions(self, request: PulsarRequest, body: Any) -> None:
+        self._about_several(request, [topic(text(one.topic)) for one in body.subscription[:_TOPICS] if one.topic])
 
-    def _about_party(self, asked: Asked, party: Party | None) -> None:
-        if party is not None:
-            asked.party = party
-            self._about(asked, party.topic)
+    def _about_endpoint(self, request: PulsarRequest, endpoint: Endpoint | None) -> None:
+        if endpoint is not None:
+            request.attach(endpoint)
+            request.is_about(endpoint.topic)
 
-    def _about(self, asked: Asked, named: Topic) -> None:
-        asked.topic = named
-        asked.topics = (named.name,)
-        asked.partitions = None if named.partition is None else 1
-
-    def _about_several(self, asked: Asked, named: list[Topic]) -> None:
-        if len(named) == 1:
-            self._about(asked, named[0])
-        elif named:
-            asked.topics = tuple(dict.fromkeys(one.name for one in named))
-            asked.partitions = len({one for one in named if one.partition is not None}) or None
+    def _about_several(self, request: PulsarRequest, topics: list[Topic]) -> None:
+        if len(topics) == 1:
+            request.is_about(topics[0])
+        elif topics:
+            request.topics = tuple(dict.fromkeys(one.name for one in topics))
+            request.partitions = len({one for one in topics if one.partition is not None}) or None
 
 
-_LESSONS: dict[str, Callable[[State, Any, Asked], None]] = {
-    "CONNECT": State._connect,
-    "CONNECTED": State._connected,
-    "PRODUCER": State._producer,
-    "PRODUCER_SUCCESS": State._producer_success,
-    "PARTITIONED_METADATA_RESPONSE": State._partitions,
-    "SUBSCRIBE": State._subscribe,
-    "SCALABLE_TOPIC_SUBSCRIBE": State._subscribe_scalable,
+UPDATES: dict[str, Callable[[PulsarState, Any, PulsarRequest], None]] = {
+    "CONNECT": PulsarState._connect,
+    "CONNECTED": PulsarState._connected,
+    "PRODUCER": PulsarState._producer,
+    "PRODUCER_SUCCESS": PulsarState._producer_success,
+    "PARTITIONED_METADATA_RESPONSE": PulsarState._partitions,
+    "SUBSCRIBE": PulsarState._subscribe,
+    "SCALABLE_TOPIC_SUBSCRIBE": PulsarState._subscribe_scalable,
 }
-_SUBJECTS: dict[str, Callable[[State, Asked, Any], None]] = {
-    "topic": State._about_topic,
-    "producer": State._about_producer,
-    "consumer": State._about_consumer,
-    "scalable": State._about_scalable,
-    "resource": State._about_resource,
-    "partitions": State._about_partitions,
-    "subscription": State._about_subscription,
-    "subscriptions": State._about_subscriptions,
+"""Commands that change what is known."""
+
+_SUBJECTS: dict[str, Callable[[PulsarState, PulsarRequest, Any], None]] = {
+    "topic": PulsarState._about_topic,
+    "producer": PulsarState._about_producer,
+    "consumer": PulsarState._about_consumer,
+    "scalable": PulsarState._about_scalable,
+    "resource": PulsarState._about_resource,
+    "partitions": PulsarState._about_partitions,
+    "subscription": PulsarState._about_subscription,
+    "subscriptions": PulsarState._about_subscriptions,
 }

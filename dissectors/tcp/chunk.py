@@ -25,7 +25,7 @@ class Piece(NamedTuple):
     """A segment, or what was delivered of it."""
 
     start: int  # stream offset
-    place: int
+    packet_ref: int
     time: int
 
 
@@ -36,7 +36,7 @@ class Chunk(NamedTuple):
     data: bytes
     starts: list[int]  # stream offset of each piece, ascending; starts[0] == offset
     orders: list[int]  # delivery order of each piece, ascending
-    places: list[int]  # packet of each piece (records.Place)
+    packet_refs: list[int]  # packet of each piece (records.Place)
     times: list[int]  # ns since the epoch: first arrival of each piece
 
     @property
@@ -49,7 +49,7 @@ class Chunk(NamedTuple):
         if end <= self.offset or start >= self.offset + len(self.data):
             return []
         a, b = max(0, bisect_right(self.starts, start) - 1), bisect_left(self.starts, end)
-        return [Piece(*piece) for piece in zip(self.starts[a:b], self.places[a:b], self.times[a:b], strict=True)]
+        return [Piece(*piece) for piece in zip(self.starts[a:b], self.packet_refs[a:b], self.times[a:b], strict=True)]
 
 
 class Segments(NamedTuple):
@@ -57,7 +57,7 @@ class Segments(NamedTuple):
 
     at: Ints  # index of the first byte of each one in the bytes of all
     orders: Ints
-    places: Ints
+    packet_refs: Ints
     times: Ints
 
 
@@ -87,10 +87,10 @@ class Span(NamedTuple):
         """The pieces with bytes of [start, end)."""
         if end <= self.offset or start >= self.offset + len(self.data):
             return []
-        at, _, places, times = (column[self.first : self.last] for column in self.segments)
+        at, _, packet_refs, times = (column[self.first : self.last] for column in self.segments)
         shift = self.offset - int(at[0])
         a, b = max(0, int(at.searchsorted(start - shift, "right")) - 1), int(at.searchsorted(end - shift))
-        found = zip((at[a:b] + shift).tolist(), places[a:b].tolist(), times[a:b].tolist(), strict=True)
+        found = zip((at[a:b] + shift).tolist(), packet_refs[a:b].tolist(), times[a:b].tolist(), strict=True)
         return [Piece(*piece) for piece in found]
 
 
@@ -101,7 +101,7 @@ class Gap(NamedTuple):
     length: int
     reason: str  # "not captured", "snaplen" or "limit"
     order: int
-    place: int  # the packet at which the hole was noticed
+    packet_ref: int  # the packet at which the hole was noticed
     time: int
 
 

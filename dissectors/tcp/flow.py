@@ -10,14 +10,17 @@ re-order, so the acknowledgement may be captured before the bytes), when too muc
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Resent, Span
-from dissectors.tcp.half import MASK, Half, History, Segment
+from dissectors.tcp.half import COPY_NS, MASK, Half, HeldSegment, History
 
 Events = list[Chunk | Span | Gap]
+_offset = attrgetter("offset")
 ORDER_SHIFT = 16  # order = arrival << ORDER_SHIFT | delivery within that packet
 _FAR = 1 << 30  # an acknowledgement farther ahead than any window is not believed
 _REORDER_NS = 3_000_000  # a late segment within this time was re-ordered, not retransmitted (as Wireshark has it)
@@ -32,8 +35,8 @@ class Opening(NamedTuple):
     answer: int  # sequence number of the SYN with ACK
     time: int
     answered: int
-    place: int
-    last_place: int
+    packet_ref: int
+    last_packet_ref: int
     last_arrival: int
     via: int
     signature: int
@@ -51,7 +54,7 @@ class Flow:
         "packets",
         "first_time",
         "last_time",
-        "first_place",
+        "first_packet_ref",
         "via",
         "reset",
         "closed_at",
@@ -59,7 +62,7 @@ class Flow:
         "syn_ack_time",
         "ack_time",
         "last_arrival",
-        "last_place",
+        "last_packet_ref",
         "session",
         "touched",
         "_delivered",
@@ -75,8 +78,8 @@ class Flow:
         self.packets = 0
         self.first_time = 0
         self.last_time = 0
-        self.first_place = 0
-        self.last_place = 0
+        self.first_packet_ref = 0
+        self.last_packet_ref = 0
         self.last_arrival = 0
         self.via = 0
         self.reset = False
@@ -103,13 +106,13 @@ class Flow:
             return bool(flags & SYN) and not flags & ACK and self.closed_at is not None
         return (seq + 1) & MASK != half.base
 
-    def see(self, time: int, place: int, arrival: int) -> None:
+    def see(self, time: int, packet_ref: int, arrival: int) -> None:
         """Count a packet."""
         if not self.packets:
-            self.first_time, self.first_place = time, place
+            self.first_time, self.first_packet_ref = time, packet_ref
         self.packets += 1
         self.last_time = max(self.last_time, time)
-        self.last_place = place
+        self.last_packet_ref = packet_ref
         self.last_arrival = arrival
         self._delivered = 0
 
@@ -124,18 +127,20 @@ class Flow:
         data: bytes,
         signature: int,
         arrival: int,
-        place: int,
+        packet_ref: int,
         time: int,
         limits: Limits,
     ) -> None:
         """Take one packet. size: payload bytes on the wire; data: those captured."""
-        self.see(time, place, arrival)
+        self.see(time, packet_ref, arrival)
         half, other = self.halves[direction], self.halves[1 - direction]
         half.packets += 1
-        if half.signatures and (half.knows(signature) if size else signature == half.signatures[-1]):
+        if half.signatures and self._is_copy(half, signature, flags, size, time):
             half.duplicates += 1
-            self.release(limits, time, place, arrival)
+            self.release(limits, time, packet_ref, arrival)
             return
+        if flags & (SYN | FIN):
+            half.control_ns = time
         half.sign([signature])
         if flags & RST:
             self.reset = True
@@ -159,30 +164,37 @@ class Flow:
             if not size and not flags & (SYN | FIN) and half.next and offset == half.next - 1:
                 half.keep_alives += 1
             if size:
-                self._data(half, offset, size, data, acked, arrival, place, time)
+                self._data(half, offset, size, data, acked, arrival, packet_ref, time)
             if flags & FIN and half.fin >= 0 and not size:
                 half.retransmissions += 1
             elif flags & FIN and half.fin < 0 and offset + size >= half.next:
                 half.fin = offset + size
-        self.release(limits, time, place, arrival)
+        self.release(limits, time, packet_ref, arrival)
+
+    @staticmethod
+    def _is_copy(half: Half, signature: int, flags: int, size: int, time: int) -> bool:
+        """Whether a packet was captured before: with SYN, FIN or data lately, any other just now."""
+        if flags & (SYN | FIN) and not size:
+            return half.knows(signature) and time - half.control_ns <= COPY_NS
+        return half.knows(signature) if size else signature == half.signatures[-1]
 
     def open(self, opening: Opening) -> None:
         """Take SYN and its answer, as the first packets."""
-        (direction, seq, answer, self.syn_time, self.syn_ack_time, self.first_place, self.last_place, self.last_arrival,
-         self.via, signature, last_signature) = opening  # fmt: skip
+        (direction, seq, answer, self.syn_time, self.syn_ack_time, self.first_packet_ref, self.last_packet_ref,
+         self.last_arrival, self.via, signature, last_signature) = opening  # fmt: skip
         self.opener = direction
         self.packets = 2
         self.first_time = self.syn_time
         self.last_time = max(self.syn_time, self.syn_ack_time)
-        self.halves[direction].open(seq + 1, signature)
-        self.halves[1 - direction].open(answer + 1, last_signature)
+        self.halves[direction].open(seq + 1, signature, self.syn_time)
+        self.halves[1 - direction].open(answer + 1, last_signature, self.syn_ack_time)
 
-    def count(self, packets: int, time: int, place: int, arrival: int) -> None:
+    def count(self, packets: int, time: int, packet_ref: int, arrival: int) -> None:
         """Packets were taken by column; time, place and arrival are those of the last one."""
         self.packets += packets
         if time > self.last_time:
             self.last_time = time
-        self.last_place = place
+        self.last_packet_ref = packet_ref
         self.last_arrival = arrival
 
     def end(self, direction: int, time: int) -> None:
@@ -190,6 +202,7 @@ class Flow:
         half = self.halves[direction]
         half.fin = half.next
         half.finished = True
+        half.control_ns = time
         self._fin_time = max(self._fin_time, time)
         if self.finished:
             self.closed_at = self._fin_time
@@ -224,36 +237,37 @@ class Flow:
         return offset
 
     def _data(
-        self, half: Half, offset: int, size: int, data: bytes, ack: int, arrival: int, place: int, time: int
+        self, half: Half, offset: int, size: int, data: bytes, ack: int, arrival: int, packet_ref: int, time: int
     ) -> None:
         end = offset + size
         if size <= 1 and end == half.next and half.next:
             half.keep_alives += 1
             return
         if end <= half.next:
-            self._again(half, offset, end, data, arrival, place, time)
+            self._again(half, offset, end, data, arrival, packet_ref, time)
             return
         if offset < half.next:
             known = half.next - offset
-            self._again(half, offset, half.next, data[:known], arrival, place, time)
+            self._again(half, offset, half.next, data[:known], arrival, packet_ref, time)
             offset, size, data = half.next, size - known, data[known:]
         if offset < half.top:
             self._late(half, offset, end, time, arrival)
         half.top = max(half.top, end)
-        half.hold(Segment(offset, arrival, size, data, ack, place, time))
+        half.hold(HeldSegment(offset, arrival, size, data, ack, packet_ref, time))
 
-    def _again(self, half: Half, start: int, end: int, data: bytes, arrival: int, place: int, time: int) -> None:
+    def _again(self, half: Half, start: int, end: int, data: bytes, arrival: int, packet_ref: int, time: int) -> None:
         """Bytes that were delivered before."""
         half.retransmissions += 1
         half.retransmitted_bytes += end - start
         half.resent += (Resent(start, end, arrival << ORDER_SHIFT),)
         if data and end > 0:
-            half.compare(start, data, place, time)
+            half.compare(start, data, packet_ref, time)
 
     @staticmethod
     def _late(half: Half, offset: int, end: int, time: int, arrival: int) -> None:
         """Bytes that come after later ones: re-ordered on the way, or lost once and sent again."""
-        after = next((s for s in half.held if s.offset >= offset), None)
+        at = bisect_left(half.held, offset, key=_offset)
+        after = half.held[at] if at < len(half.held) else None
         if after is not None and time - after.time > _REORDER_NS:
             half.retransmissions += 1
             half.retransmitted_bytes += end - offset
@@ -263,13 +277,13 @@ class Flow:
 
     # --- delivery ---
 
-    def release(self, limits: Limits, time: int, place: int, arrival: int, force: bool = False) -> None:
+    def release(self, limits: Limits, time: int, packet_ref: int, arrival: int, force: bool = False) -> None:
         """Deliver what may be delivered."""
         moved = True
         while moved:
             moved = False
             for half, other in (self.halves, self.halves[::-1]):
-                while half.held and self._step(half, other, limits, time, place, arrival, False):
+                while half.held and self._step(half, other, limits, time, packet_ref, arrival, False):
                     moved = True
                 if 0 <= half.fin <= half.next and not half.finished:
                     half.finished = moved = True
@@ -277,57 +291,59 @@ class Flow:
                         self.closed_at = time
                 half.expect = (half.base + half.next + half.finished) & MASK
             if force and not moved:
-                moved = self._force(limits, time, place, arrival)
+                moved = self._force(limits, time, packet_ref, arrival)
 
-    def _force(self, limits: Limits, time: int, place: int, arrival: int) -> bool:
+    def _force(self, limits: Limits, time: int, packet_ref: int, arrival: int) -> bool:
         """Give up one thing, so that the rest keeps its order: a hole rather than a wait, else what came first."""
         waiting = [pair for pair in (self.halves, self.halves[::-1]) if pair[0].held]
         if not waiting:
             return False
         half, other = min(waiting, key=lambda p: (p[0].held[0].offset <= p[0].next, p[0].held[0].arrival))
-        return self._step(half, other, limits, time, place, arrival, True)
+        return self._step(half, other, limits, time, packet_ref, arrival, True)
 
     def _order(self, arrival: int) -> int:
         self._delivered = min(self._delivered + 1, (1 << ORDER_SHIFT) - 1)
         return arrival << ORDER_SHIFT | self._delivered
 
-    def _step(self, half: Half, other: Half, limits: Limits, time: int, place: int, arrival: int, force: bool) -> bool:
+    def _step(
+        self, half: Half, other: Half, limits: Limits, time: int, packet_ref: int, arrival: int, force: bool
+    ) -> bool:
         """Deliver or give up one thing at the head of a direction; False where it has to wait."""
         segment = half.held[0]
         if segment.offset > half.next:
             patience = 1 if half.acked > half.next else UNACKED_GRACE
             crowded = half.held_bytes > limits.reorder_bytes or len(half.held) > limits.reorder_packets
             if not force and not crowded:
-                half.blocked, over = self._outlasted(half.blocked, patience, limits, time)
+                half.hole_since, over = self._outlasted(half.hole_since, patience, limits, time)
                 if not over:
                     return False
             reason = "limit" if crowded else "not captured"
-            half.blocked = None
-            half.skip(segment.offset - half.next, reason, self._order(arrival), segment.place, segment.time)
+            half.hole_since = None
+            half.skip(segment.offset - half.next, reason, self._order(arrival), segment.packet_ref, segment.time)
             return True
-        if segment.ack > other.next and segment.ack > other.excused:
+        if segment.ack > other.next and segment.ack > other.ack_waived_to:
             if not force:
                 if other.held and other.held[0].offset > other.next:
                     return False  # a hole: it will be given up in its own time
-                other.barred, over = self._outlasted(other.barred, 1, limits, time)
+                other.ack_wait_since, over = self._outlasted(other.ack_wait_since, 1, limits, time)
                 if not over:
                     return False
-            other.excused = segment.ack
-        other.barred = None
-        half.blocked = None
+            other.ack_waived_to = segment.ack
+        other.ack_wait_since = None
+        half.hole_since = None
         half.held.pop(0)
         half.held_bytes -= len(segment.data)
         start = half.next - segment.offset
         if start:
-            half.compare(segment.offset, segment.data[:start], segment.place, segment.time)
+            half.compare(segment.offset, segment.data[:start], segment.packet_ref, segment.time)
         if start >= segment.size:
             return True  # wholly covered by one that came earlier
         data = segment.data[start:] if start else segment.data
         missing = segment.size - max(start, len(segment.data))
         if data:
-            half.deliver(data, self._order(arrival), segment.place, segment.time)
+            half.deliver(data, self._order(arrival), segment.packet_ref, segment.time)
         if missing:
-            half.skip(missing, "snaplen", self._order(arrival), segment.place, segment.time)
+            half.skip(missing, "snaplen", self._order(arrival), segment.packet_ref, segment.time)
         return True
 
     def _outlasted(
@@ -343,13 +359,13 @@ class Flow:
         """No packet will come: give up what is missing and deliver the rest."""
         if self.finished and not self.halves[0].held and not self.halves[1].held:
             return
-        self.release(limits, self.last_time, self.last_place, self.last_arrival + 1, force=True)
+        self.release(limits, self.last_time, self.last_packet_ref, self.last_arrival + 1, force=True)
         for half in self.halves:
             missing = max(half.fin, half.acked) - half.next
             if half.started and missing > 0:  # the last bytes: nothing came behind them but a FIN or acknowledgements
                 order = self._order(self.last_arrival + 1)
-                half.skip(missing, "not captured", order, self.last_place, self.last_time)
-        self.release(limits, self.last_time, self.last_place, self.last_arrival + 1)
+                half.skip(missing, "not captured", order, self.last_packet_ref, self.last_time)
+        self.release(limits, self.last_time, self.last_packet_ref, self.last_arrival + 1)
 
     @property
     def has_news(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from dissectors.tcp.chunk import Chunk, Gap, Resent, Segments, Span, whole
@@ -12,11 +13,14 @@ from dissectors.tcp.chunk import Chunk, Gap, Resent, Segments, Span, whole
 MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
 RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with: more than an initial window
+RECENT_NS = 3_000_000_000  # and how long: senders wait some hundred milliseconds, seconds at most
 RECENT_PACKETS = 16  # packets in which a copy of a packet is looked for
+COPY_NS = 100_000_000  # a SYN or FIN is sent again later than this, and captured twice sooner
+_offset = attrgetter("offset")
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 
 
-class Segment(NamedTuple):
+class HeldSegment(NamedTuple):
     """Bytes that wait for delivery. Sorted by offset, then by arrival."""
 
     offset: int  # stream offset of the first byte
@@ -24,7 +28,7 @@ class Segment(NamedTuple):
     size: int  # on the wire
     data: bytes  # captured: shorter than size where the capture cut the packet
     ack: int  # stream offset of the other direction that it acknowledges, -1 for none
-    place: int
+    packet_ref: int
     time: int
 
 
@@ -34,8 +38,8 @@ class Conflict(NamedTuple):
     offset: int
     length: int  # of the stretch from the first to the last differing byte
     differing: int
-    first_place: int
-    place: int
+    first_packet_ref: int
+    packet_ref: int
     time: int
 
 
@@ -52,11 +56,12 @@ class Half:
         "held",
         "held_bytes",
         "acked",
-        "excused",
+        "ack_waived_to",
         "fin",
         "finished",
-        "blocked",
-        "barred",
+        "hole_since",
+        "ack_wait_since",
+        "control_ns",
         "signatures",
         "recent",
         "out",
@@ -83,16 +88,19 @@ class Half:
         self.next = 0  # offset of the next byte to deliver
         self.expect = 0  # sequence number that the next packet carries when nothing is missing
         self.top = 0  # offset after the highest byte seen
-        self.held: list[Segment] = []
+        self.held: list[HeldSegment] = []
         self.held_bytes = 0
         self.acked = 0  # highest offset that the peer acknowledged
-        self.excused = 0  # acknowledgements up to here no longer hold back the peer's bytes
+        self.ack_waived_to = 0  # acknowledgements up to here no longer hold back the peer's bytes
         self.fin = -1  # offset of the FIN
         self.finished = False  # everything up to the FIN was delivered
-        self.blocked: tuple[int, int] | None = (
+        self.hole_since: tuple[int, int] | None = (
             None  # (packets of the connection, time) since when a hole is acknowledged
         )
-        self.barred: tuple[int, int] | None = None  # the same for bytes that the peer acknowledges and nobody saw
+        self.ack_wait_since: tuple[int, int] | None = (
+            None  # the same for bytes that the peer acknowledges and nobody saw
+        )
+        self.control_ns = 0  # when the last SYN or FIN came
         self.signatures: list[int] = []  # of the last packets; lists, for an empty deque takes ten times the room
         self.recent: list[Chunk | Span] = []
         self.out: list[Chunk | Span | Gap] = []
@@ -117,9 +125,10 @@ class Half:
         self.syn = syn
         self.base = self.expect = seq & MASK
 
-    def open(self, seq: int, signature: int) -> None:
+    def open(self, seq: int, signature: int, time: int) -> None:
         """Take the SYN, after which sequence numbers begin."""
         self.start(seq, syn=True)
+        self.control_ns = time
         self.packets = 1
         self.signatures = [signature]
 
@@ -144,13 +153,13 @@ class Half:
         """Whether one of the last packets was this one."""
         return signature in self.signatures[-RECENT_PACKETS:]
 
-    def hold(self, segment: Segment) -> None:
+    def hold(self, segment: HeldSegment) -> None:
         insort(self.held, segment)
         self.held_bytes += len(segment.data)
 
-    def deliver(self, data: bytes, order: int, place: int, time: int) -> None:
+    def deliver(self, data: bytes, order: int, packet_ref: int, time: int) -> None:
         """The next bytes of the stream."""
-        self._pieces.append((self.next, order, place, time, data))
+        self._pieces.append((self.next, order, packet_ref, time, data))
         self.next += len(data)
         self.bytes += len(data)
 
@@ -183,10 +192,10 @@ class Half:
             self.out = []
         return out
 
-    def skip(self, length: int, reason: str, order: int, place: int, time: int) -> None:
+    def skip(self, length: int, reason: str, order: int, packet_ref: int, time: int) -> None:
         """The next bytes of the stream will never come."""
         self.flush()
-        self.out.append(Gap(self.next, length, reason, order, place, time))
+        self.out.append(Gap(self.next, length, reason, order, packet_ref, time))
         self.next += length
         self.gaps += 1
         self.gap_bytes += length
@@ -194,9 +203,9 @@ class Half:
     def flush(self) -> None:
         """Make a chunk of what was delivered since the last one."""
         if self._pieces:
-            starts, orders, places, times, data = zip(*self._pieces, strict=True)
+            starts, orders, packet_refs, times, data = zip(*self._pieces, strict=True)
             whole = data[0] if len(data) == 1 else b"".join(data)
-            chunk = Chunk(starts[0], whole, list(starts), list(orders), list(places), list(times))
+            chunk = Chunk(starts[0], whole, list(starts), list(orders), list(packet_refs), list(times))
             self.out.append(chunk)
             self.remember(chunk if len(whole) <= 2 * RECENT_BYTES else _chunk_end(chunk), len(starts))
             self._pieces = []
@@ -211,46 +220,85 @@ class Half:
                 recent.pop(0)
         self._history.keep(self, run, len(run.data) + 160 * segments + 400)  # what Python's objects take, about
 
-    def compare(self, offset: int, data: bytes, place: int, time: int) -> None:
-        """Note where bytes sent again differ from those delivered before."""
+    def compare(self, offset: int, data: bytes, packet_ref: int, time: int) -> None:
+        """Note where bytes sent again differ from those delivered before.
+
+        Compared is with the last RECENT_BYTES of the direction that came within RECENT_NS: so the answer depends on
+        this connection and its own time only.
+        """
         self.flush()
-        for chunk in map(whole, self.recent):
-            start = max(offset, chunk.offset)
-            end = min(offset + len(data), chunk.offset + len(chunk.data))
-            if start >= end:
-                continue
-            old = chunk.data[start - chunk.offset : end - chunk.offset]
-            new = data[start - offset : end - offset]
-            if old == new:
-                continue
-            differ = [i for i, (x, y) in enumerate(zip(old, new, strict=True)) if x != y]
-            at = start + differ[0]
-            piece = next(i for i in reversed(range(len(chunk.starts))) if chunk.starts[i] <= at)
-            length = differ[-1] - differ[0] + 1
-            self.conflicts += (Conflict(at, length, len(differ), chunk.places[piece], place, time),)
+        first = max(0, bisect_right(self.recent, offset, key=_offset) - 1)
+        for i in range(first, len(self.recent)):
+            if self.recent[i].offset >= offset + len(data):
+                return
+            chunk = self.recent[i] = whole(self.recent[i])
+            known = chunk.offset + len(chunk.data)
+            for start, stop, then, ref in zip(
+                chunk.starts, [*chunk.starts[1:], known], chunk.times, chunk.packet_refs, strict=True
+            ):
+                begin = max(offset, start, self.next - RECENT_BYTES)
+                end = min(offset + len(data), stop)
+                if begin >= end or time - then > RECENT_NS:
+                    continue
+                old = chunk.data[begin - chunk.offset : end - chunk.offset]
+                new = data[begin - offset : end - offset]
+                if old != new:
+                    differ = [i for i, (x, y) in enumerate(zip(old, new, strict=True)) if x != y]
+                    length = differ[-1] - differ[0] + 1
+                    self.conflicts += (Conflict(begin + differ[0], length, len(differ), ref, packet_ref, time),)
+
+
+class Kept(NamedTuple):
+    """A run that a direction remembers."""
+
+    half: Half
+    run: Chunk | Span
+    cost: int
+    time: int  # of its last segment
 
 
 class History:
-    """Bytes delivered lately on all connections: of each direction the last ones, in all no more than a limit."""
+    """Bytes delivered lately on all connections: of each direction the last ones, while they may be compared with.
+
+    What is let go for its age could not be compared with any more; so only where all that is fresh is more than the
+    limit does one connection's traffic decide what is known of another's, and `forgotten` counts that.
+    """
 
     def __init__(self, limit: int) -> None:
+        self.forgotten = 0  # runs let go before their time
         self._limit = limit
         self._size = 0
-        self._ring: deque[tuple[Half, Chunk | Span, int]] = deque()
+        self._ring: deque[Kept] = deque()
+        self._touched: dict[Half, None] = {}
 
     def keep(self, half: Half, run: Chunk | Span, cost: int) -> None:
         """A direction remembers a run."""
-        self._ring.append((half, run, cost))
+        last = run.times[-1] if isinstance(run, Chunk) else int(run.segments.times[run.last - 1])
+        self._ring.append(_new(Kept, (half, run, cost, last)))
         self._size += cost
+        self._touched[half] = None
 
-    def trim(self) -> None:
-        """Let the oldest ones go, where there are too many."""
+    def trim(self, now: int) -> None:
+        """Let go what is too old at the capture's time `now` (captures re-order: what is twice as old as may be), and
+        the oldest where there is too much; what stays no longer needs its block."""
         ring = self._ring
-        while self._size > self._limit:
-            half, run, cost = ring.popleft()
+        while ring and (ring[0].time < now - 2 * RECENT_NS or self._size > self._limit):
+            half, run, cost, time = ring.popleft()
             self._size -= cost
-            if half.recent and half.recent[0] is run:
+            if half.recent and half.recent[0].offset == run.offset:
                 half.recent.pop(0)
+                self.forgotten += time >= now - RECENT_NS
+        for half in self._touched:
+            half.recent = [_alone(run) for run in half.recent]
+        self._touched = {}
+
+
+def _alone(run: Chunk | Span) -> Chunk | Span:
+    """A run without the columns of its block."""
+    if isinstance(run, Chunk) or (not run.first and run.last == len(run.segments.orders)):
+        return run
+    columns = Segments(*(column[run.first : run.last].copy() for column in run.segments))
+    return _new(Span, (run.offset, run.data, columns, 0, run.last - run.first))
 
 
 def _end_of(offset: int, data: memoryview, segments: Segments, first: int) -> tuple[int, memoryview, int]:

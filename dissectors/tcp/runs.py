@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dissectors.capture.block import ACK, FIN, RST, SYN, PacketBlock
 from dissectors.limits import Limits
-from dissectors.records import PLACE_SHIFT
+from dissectors.records import PACKET_SHIFT
 from dissectors.tcp.chunk import Ints, Segments
 from dissectors.tcp.flow import ORDER_SHIFT, Flow, Opening
 from dissectors.tcp.half import MASK, RECENT_PACKETS
@@ -47,12 +47,12 @@ class Sorted:
     """The packets of a block, sorted by connection: each one's stay in their order.
 
     Columns are over the sorted packets: `run_end` says where the run ends that a packet is in, or is the packet itself;
-    `runs` is the number of the run that begins with a packet, or -1. `openings` tells where connections begin with SYN
+    `runs` is the number of the run that begins with a packet, or -1. `openings` says where connections begin with SYN
     and its answer.
     """
 
     def __init__(self, block: PacketBlock, arrivals: int) -> None:
-        forward, key = _connections(block)
+        forward, key = connection_keys(block)
         order = np.argsort(key, kind="stable")
         ends = _ends(block, forward, order)
         new = np.ones(len(block), bool)
@@ -100,7 +100,7 @@ class Sorted:
             bytes(self._buffer[at : at + have]),
             self.signature[i],
             self.arrival[i],
-            self.place[i],
+            self.packet_ref[i],
             self.time[i],
             limits,
         )
@@ -129,23 +129,23 @@ class Sorted:
         good = expected & known & plain & ~copy & ~(over & (fin | (size > 0)))
         run_end = np.minimum(np.minimum.accumulate(np.where(good, n, at)[::-1])[::-1], stop_of)
         self._via, self._size = block.via[order], size
-        place = (block.file << PLACE_SHIFT | block.number)[order]
+        packet_ref = (block.file << PACKET_SHIFT | block.number)[order]
         arrival = arrivals + order
         self.direction = _view(direction)
         self.seq, self.ack, self.flags = _view(seq), _view(ack), _view(flags)
-        self.time, self.place, self.arrival = _view(time), _view(place), _view(arrival)
+        self.time, self.packet_ref, self.arrival = _view(time), _view(packet_ref), _view(arrival)
         self.signature, self.run_end = _view(signature), _view(run_end)
         self._follow, self._time = follow, time
         begin = np.flatnonzero(_handshakes(new, direction, seq, ack, flags, size))
         then = begin + 1
         via = self._via[begin] | self._via[then]
-        columns = (direction[begin], seq[begin], seq[then], time[begin], time[then], place[begin], place[then],
-                   arrival[then], via, signature[begin], signature[then])  # fmt: skip
+        columns = (direction[begin], seq[begin], seq[then], time[begin], time[then], packet_ref[begin],
+                   packet_ref[then], arrival[then], via, signature[begin], signature[then])  # fmt: skip
         rows = zip(*(column.tolist() for column in columns), strict=True)
         self.openings = dict(zip(begin.tolist(), (_new(Opening, row) for row in rows), strict=True))
         self._directions = [_Direction(direction == d, size, fin) for d in (0, 1)]
         self.signatures = [signature[d.packets].tolist() for d in self._directions]
-        self._segments(block, direction, block.have[order], place, arrival)
+        self._segments(block, direction, block.have[order], packet_ref, arrival)
         begins = good & (run_end - at >= _SHORT)
         begins[1:] &= ~good[:-1] | new[1:]
         begin = np.flatnonzero(begins)
@@ -154,7 +154,7 @@ class Sorted:
         self.runs = _view(row)
         self._sides = self._work_out(begin, run_end[begin])
 
-    def _segments(self, block: PacketBlock, direction: Ints, have: Ints, place: Ints, arrival: Ints) -> None:
+    def _segments(self, block: PacketBlock, direction: Ints, have: Ints, packet_ref: Ints, arrival: Ints) -> None:
         """Bring the data of each direction of each connection together."""
         data = np.flatnonzero(self._size > 0)
         data = data[np.argsort(self._group[data] << 1 | direction[data], kind="stable")]
@@ -163,7 +163,7 @@ class Sorted:
         buffer = self._buffer
         self.data = memoryview(b"".join([buffer[x:y] for x, y in ranges]))
         at = np.concatenate(([0], np.cumsum(have)))
-        self.segments = Segments(at, arrival[data] << ORDER_SHIFT, place[data], self._time[data])
+        self.segments = Segments(at, arrival[data] << ORDER_SHIFT, packet_ref[data], self._time[data])
         ours, theirs = (d.data_before for d in self._directions)
         self._others = theirs[self._starts], ours[self._stops]  # segments of the other direction that lie before
 
@@ -209,7 +209,7 @@ class _Direction:
         self.fins_and_none = np.append(np.flatnonzero(mine & fin), 0)
 
 
-def _connections(block: PacketBlock) -> tuple[Any, Words]:
+def connection_keys(block: PacketBlock) -> tuple[Any, Words]:
     """(whether each packet goes from the lower endpoint to the higher one, a hash of its connection)."""
     forward = (block.src_hi < block.dst_hi) | (
         (block.src_hi == block.dst_hi)
@@ -237,7 +237,8 @@ def _ends(block: PacketBlock, forward: Any, index: Any) -> npt.NDArray[np.uint64
 def _signatures(block: PacketBlock, arrivals: int) -> Ints:
     """What two captures of one packet have in common, and a retransmission has not: the IP id and the checksum.
 
-    A bare acknowledgement without an IP id could be sent twice just so: such packets are never taken for copies.
+    A bare acknowledgement without an IP id could be sent twice just so: such packets are never taken for copies. So
+    could a SYN or a FIN, but not soon (flow.py).
     """
     with np.errstate(over="ignore"):
         mixed = (
@@ -247,7 +248,7 @@ def _signatures(block: PacketBlock, arrivals: int) -> Ints:
             ^ block.size * np.int64(0x1B873593)
             ^ block.window << 48
         )
-    unique = (block.size == 0) & (block.ip_id == 0)
+    unique = (block.size == 0) & (block.ip_id == 0) & (block.flags & (SYN | FIN) == 0)
     return np.where(unique, -1 - arrivals - np.arange(len(block)), mixed & np.int64(0x7FFFFFFFFFFFFFFF))
 
 

@@ -32,11 +32,30 @@ class Tracker:
         self._arrivals = 0
         self._history = History(limits.recent_bytes)
 
-    def feed(self, block: PacketBlock) -> Iterator[tuple[Flow, bool]]:
+    @property
+    def forgotten(self) -> int:
+        """Pieces of streams let go before a retransmission could be compared with them."""
+        return self._history.forgotten
+
+    def feed(self, block: PacketBlock, clock: int | None = None) -> Iterator[tuple[Flow, bool]]:
         """Take a block; yields each flow that has something new, and whether it has ended.
 
-        What was delivered stands in the flow's halves until `Flow.take`.
+        clock: the time (ns) that the site's capture has come to; by default that of the last packet. What was delivered
+        stands in the flow's halves until `Flow.take`.
         """
+        if clock is None and len(block):
+            clock = int(block.clock[-1])
+        if len(block):
+            yield from self._packets(block)
+        if clock is not None:
+            yield from self._sweep(clock)
+
+    def finish(self) -> Iterator[tuple[Flow, bool]]:
+        """The capture has ended: every flow ends with it."""
+        for ends in list(self._flows):  # one at a time: what a flow holds is free before the next one ends
+            yield self._end(self._flows[ends]), True
+
+    def _packets(self, block: PacketBlock) -> Iterator[tuple[Flow, bool]]:
         columns = Sorted(block, self._arrivals)
         self._arrivals += len(block)
         for start, end, ends in columns.groups():
@@ -68,14 +87,7 @@ class Tracker:
                 self._closing.append(flow)
             if flow.has_news:
                 yield flow, False
-        self._history.trim()
-        if len(block):
-            yield from self._sweep(int(block.clock[-1]))
-
-    def finish(self) -> Iterator[tuple[Flow, bool]]:
-        """The capture has ended: every flow ends with it."""
-        for ends in list(self._flows):  # one at a time: what a flow holds is free before the next one ends
-            yield self._end(self._flows[ends]), True
+        self._history.trim(int(block.clock[-1]))
 
     def _flow(self, ends: tuple[int, int, int, int, int, int]) -> Flow:
         flow = self._flows.get(ends)
@@ -117,7 +129,7 @@ def _fitting(flow: Flow, c: Sorted, i: int) -> tuple[Side, Side] | None:
     if flow.closed_at is not None:
         return None
     for half in flow.halves:
-        if half.held or half.blocked is not None or half.barred is not None:
+        if half.held or half.hole_since is not None or half.ack_wait_since is not None:
             return None
     sides = c.sides_at(i) if begins else c.rest(i)
     for half, side in zip(flow.halves, sides, strict=True):
@@ -150,4 +162,4 @@ def _take(flow: Flow, c: Sorted, i: int, sides: tuple[Side, Side]) -> None:
             flow.end(direction, fin)
         if direction == flow.opener and flow.ack_time is None and flow.syn_ack_time is not None:
             flow.ack_time = c.time[first]
-    flow.count(end - i, c.time[end - 1], c.place[end - 1], c.arrival[end - 1])
+    flow.count(end - i, c.time[end - 1], c.packet_ref[end - 1], c.arrival[end - 1])

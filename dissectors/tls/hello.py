@@ -76,9 +76,13 @@ def client_hello(body: bytes) -> ClientHello:
     random, session_id = reader.take(32), reader.vector(1)
     reader.vector(2)
     reader.vector(1)
-    told = _extensions(reader)
+    extensions = _extensions(reader)
     return ClientHello(
-        random, session_id, told.get(SESSION_TICKET, b""), _server_name(told.get(SERVER_NAME)), EARLY_DATA in told
+        random,
+        session_id,
+        extensions.get(SESSION_TICKET, b""),
+        _server_name(extensions.get(SERVER_NAME)),
+        EARLY_DATA in extensions,
     )
 
 
@@ -87,17 +91,17 @@ def server_hello(body: bytes) -> ServerHello:
     reader = _Reader(body)
     version, random, session_id, suite = reader.number(2), reader.take(32), reader.vector(1), reader.number(2)
     reader.take(1)
-    told = _extensions(reader)
-    chosen = told.get(SUPPORTED_VERSIONS, b"")
+    extensions = _extensions(reader)
+    chosen = extensions.get(SUPPORTED_VERSIONS, b"")
     if len(chosen) == 2:
         version = int.from_bytes(chosen, "big")
-    return ServerHello(random, session_id, suite, version, _protocol(told.get(ALPN)))
+    return ServerHello(random, session_id, suite, version, _protocol(extensions.get(ALPN)))
 
 
 def encrypted_extensions(body: bytes) -> tuple[str | None, bool]:
     """ALPN protocol, and whether early data was accepted."""
-    told = _extensions(_Reader(body))
-    return _protocol(told.get(ALPN)), EARLY_DATA in told
+    extensions = _extensions(_Reader(body))
+    return _protocol(extensions.get(ALPN)), EARLY_DATA in extensions
 
 
 def session_ticket(body: bytes) -> bytes:
@@ -108,13 +112,13 @@ def session_ticket(body: bytes) -> bytes:
 
 
 def _extensions(reader: _Reader) -> dict[int, bytes]:
-    told: dict[int, bytes] = {}
+    extensions: dict[int, bytes] = {}
     if reader.left():
         inner = _Reader(reader.vector(2))
         while inner.left():
             kind = inner.number(2)
-            told[kind] = inner.vector(2)
-    return told
+            extensions[kind] = inner.vector(2)
+    return extensions
 
 
 def _server_name(body: bytes | None) -> str | None:

@@ -43,11 +43,11 @@ class KeyLog:
         return log
 
     def add(self, text: bytes) -> int:
-        """Merge more lines, as from a Decryption Secrets Block; returns how many secrets they told."""
-        told = _LINE.findall(text)
-        for label, random, secret in told:
+        """Merge more lines, as from a Decryption Secrets Block; returns how many secrets they hold."""
+        found = _LINE.findall(text)
+        for label, random, secret in found:
             self._secrets[label.decode(), bytes.fromhex(random.decode())] = bytes.fromhex(secret.decode())
-        return len(told)
+        return len(found)
 
     def get(self, label: str, client_random: bytes) -> bytes | None:
         """The secret of a session."""

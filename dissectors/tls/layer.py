@@ -38,8 +38,8 @@ from dissectors.tls.record import (
     MAX_FRAGMENT,
     MIN_PROTECTED,
     Pieces,
-    Reader,
     Record,
+    RecordReader,
 )
 from dissectors.tls.suites import SUITES, Suite
 
@@ -67,11 +67,11 @@ class Epoch(NamedTuple):
     secret: bytes = b""  # TLS 1.3: the traffic secret behind the keys
 
 
-class Side:
+class TlsSide:
     """One direction."""
 
     def __init__(self) -> None:
-        self.reader = Reader()
+        self.reader = RecordReader()
         self.epoch = Epoch(PLAIN)
         self.sequence = 0
         self.messages: bytearray | None = bytearray()  # handshake bytes not parsed; None once some were lost
@@ -114,7 +114,7 @@ class TlsLayer:
         """Why there is no plaintext, or not all of it; one sentence."""
 
         self._log = log
-        self._sides = (Side(), Side())
+        self._sides = (TlsSide(), TlsSide())
         self._hello: hello.ClientHello | None = None
         self._answer: hello.ServerHello | None = None
         self._suite: Suite | None = None
@@ -135,7 +135,7 @@ class TlsLayer:
         return self._collect()
 
     def note_resent(self, direction: int, resent: Resent) -> list[Event]:
-        """Bytes were sent again: tells it in plaintext offsets, now or when their records are opened."""
+        """Bytes were sent again: report it in plaintext offsets, now or when their records are opened."""
         side = self._sides[direction]
         for start, end, plain_start, plain_end in side.history:
             if resent.start < end and resent.end > start:
@@ -174,7 +174,7 @@ class TlsLayer:
                 while not side.dead and self._step(direction, side):
                     moved = True
 
-    def _step(self, direction: int, side: Side) -> bool:
+    def _step(self, direction: int, side: TlsSide) -> bool:
         item = side.reader.peek()
         if item is None:
             return False
@@ -214,7 +214,7 @@ class TlsLayer:
         return early and not handshake and not other.dead
 
     def _collect(self) -> list[Event]:
-        """What the directions have to tell; chunks that follow each other become one."""
+        """What the directions have to report; chunks that follow each other become one."""
         events: list[Event] = []
         for direction, side in enumerate(self._sides):
             run: list[Chunk] = []
@@ -237,14 +237,14 @@ class TlsLayer:
         for side in self._sides:
             self._kill(side)
 
-    def _kill(self, side: Side) -> None:
+    def _kill(self, side: TlsSide) -> None:
         side.dead = True
-        side.reader = Reader()
+        side.reader = RecordReader()
         side.resent.clear()
 
     # --- records ---
 
-    def _record(self, direction: int, side: Side, record: Record, pieces: Pieces) -> None:
+    def _record(self, direction: int, side: TlsSide, record: Record, pieces: Pieces) -> None:
         keys_ = side.epoch.keys
         tls13 = self._tls13()
         if record.type == CHANGE_CIPHER_SPEC:
@@ -264,7 +264,7 @@ class TlsLayer:
         side.sequence += 1
         self._content(direction, side, record, plain, pieces)
 
-    def _content(self, direction: int, side: Side, record: Record, plain: bytes, pieces: Pieces) -> None:
+    def _content(self, direction: int, side: TlsSide, record: Record, plain: bytes, pieces: Pieces) -> None:
         """An opened record."""
         side.failures = 0
         side.opened = self.decrypting = True
@@ -280,22 +280,22 @@ class TlsLayer:
             assert side.epoch.keys is not None
             self._emit(side, record, plain, pieces, side.epoch.keys.first_byte)
 
-    def _emit(self, side: Side, record: Record, plain: bytes, pieces: Pieces, first: int) -> None:
+    def _emit(self, side: TlsSide, record: Record, plain: bytes, pieces: Pieces, first: int) -> None:
         """Plaintext with the marks of its ciphertext."""
         begin, end = side.offset, side.offset + len(plain)
         shift = begin - (record.offset + first)
         order = pieces.orders[-1]
-        starts, places, times = [begin], [pieces.places[0]], [pieces.times[0]]
+        starts, packet_refs, times = [begin], [pieces.packet_refs[0]], [pieces.times[0]]
         last = end - 1
-        for start, place, time in zip(pieces.starts[1:], pieces.places[1:], pieces.times[1:], strict=True):
+        for start, packet_ref, time in zip(pieces.starts[1:], pieces.packet_refs[1:], pieces.times[1:], strict=True):
             at = min(max(start + shift, begin + 1), last)
             if at > starts[-1]:
                 starts.append(at)
-                places.append(place)
+                packet_refs.append(packet_ref)
                 times.append(time)
             elif at > begin:  # a second segment within the header, or within the tag
-                places[-1], times[-1] = place, time
-        side.out.append(Chunk(begin, plain, starts, [order] * len(starts), places, times))
+                packet_refs[-1], times[-1] = packet_ref, time
+        side.out.append(Chunk(begin, plain, starts, [order] * len(starts), packet_refs, times))
         side.offset = end
         side.plain += len(plain)
         side.history.append((record.offset, record.end, begin, end))
@@ -304,7 +304,7 @@ class TlsLayer:
                 side.out.append(Resent(begin, end, resent.order))
         side.resent = [resent for resent in side.resent if resent.end > record.end]
 
-    def _unopened(self, direction: int, side: Side, record: Record, pieces: Pieces) -> None:
+    def _unopened(self, direction: int, side: TlsSide, record: Record, pieces: Pieces) -> None:
         """A record that does not verify, or that is not all there."""
         if record.whole:
             refused = side.epoch.stage in (EARLY, HANDSHAKE_EPOCH) and side.sequence == 0
@@ -325,12 +325,12 @@ class TlsLayer:
         if side.epoch.stage == APPLICATION and record.type == APPLICATION_DATA:
             reason = BROKEN if record.whole else "not captured"
             lost = len(record.data) - side.epoch.keys.overhead
-            at = Gap(record.offset, 0, reason, pieces.orders[-1], pieces.places[0], pieces.times[0])
+            at = Gap(record.offset, 0, reason, pieces.orders[-1], pieces.packet_refs[0], pieces.times[0])
             self._hole(side, at, lost)
 
     # --- holes ---
 
-    def _lose(self, side: Side, item: Gap) -> None:
+    def _lose(self, side: TlsSide, item: Gap) -> None:
         """The record boundary is lost."""
         if self._hello is None or self._answer is None or not self._can_open():
             self._give_up("The TLS handshake was not captured whole")
@@ -342,7 +342,7 @@ class TlsLayer:
             side.gap = side.gap._replace(length=item.offset + item.length - side.lost_at)
         side.messages = None
 
-    def _candidate(self, direction: int, side: Side, record: Record) -> None:
+    def _candidate(self, direction: int, side: TlsSide, record: Record) -> None:
         """A place where the next record might start."""
         missing = record.offset - side.lost_at
         low = -(-missing // (MAX_FRAGMENT + 5))
@@ -353,7 +353,7 @@ class TlsLayer:
             return
         side.reader.found()
 
-    def _try(self, direction: int, side: Side, record: Record, pieces: Pieces, low: int, high: int) -> bool:
+    def _try(self, direction: int, side: TlsSide, record: Record, pieces: Pieces, low: int, high: int) -> bool:
         """Open a record under the keys and sequence numbers that it may have after `low` to `high` lost records."""
         for epoch, sequence in self._guesses(direction, side, record, low, high):
             if self._budget < 0:
@@ -376,7 +376,9 @@ class TlsLayer:
             return True
         return False
 
-    def _guesses(self, direction: int, side: Side, record: Record, low: int, high: int) -> Iterator[tuple[Epoch, int]]:
+    def _guesses(
+        self, direction: int, side: TlsSide, record: Record, low: int, high: int
+    ) -> Iterator[tuple[Epoch, int]]:
         """Keys and sequence numbers, the likeliest first."""
         if side.epoch.keys:
             for lost in range(low, high + 1):
@@ -387,15 +389,15 @@ class TlsLayer:
                 yield following, sequence
             following = self._following(direction, following) if following.stage != APPLICATION else None
 
-    def _hole(self, side: Side, gap: Gap, length: int) -> None:
+    def _hole(self, side: TlsSide, gap: Gap, length: int) -> None:
         """Plaintext that is missing."""
         if length > 0:
-            side.out.append(Gap(side.offset, length, gap.reason, gap.order, gap.place, gap.time))
+            side.out.append(Gap(side.offset, length, gap.reason, gap.order, gap.packet_ref, gap.time))
             side.offset += length
 
     # --- handshake ---
 
-    def _plain_handshake(self, direction: int, side: Side, record: Record) -> None:
+    def _plain_handshake(self, direction: int, side: TlsSide, record: Record) -> None:
         if record.whole:
             self._handshake(direction, side, record.data[5:])
         elif self._answer is None:
@@ -403,7 +405,7 @@ class TlsLayer:
         else:
             side.messages = None
 
-    def _handshake(self, direction: int, side: Side, fragment: bytes) -> None:
+    def _handshake(self, direction: int, side: TlsSide, fragment: bytes) -> None:
         """Handshake bytes: cut messages (type, 3 bytes of length, body) and act on them."""
         if side.messages is None:
             return
@@ -423,7 +425,7 @@ class TlsLayer:
                 self._give_up(f"Malformed TLS handshake: {error}")
                 return
 
-    def _message(self, direction: int, side: Side, kind: int, body: bytes) -> None:
+    def _message(self, direction: int, side: TlsSide, kind: int, body: bytes) -> None:
         from_client = direction == self.client
         if kind == CLIENT_HELLO and from_client:
             self._client_hello(hello.client_hello(body))
@@ -442,30 +444,30 @@ class TlsLayer:
         elif kind == KEY_UPDATE and side.epoch.stage == APPLICATION and self._tls13():
             self._enter(side, self._following(direction, side.epoch))
 
-    def _client_hello(self, said: hello.ClientHello) -> None:
+    def _client_hello(self, message: hello.ClientHello) -> None:
         if self._hello is None:
-            self.sni = said.sni
-        self._hello = said
+            self.sni = message.sni
+        self._hello = message
         if self._answer and not self._answer.retry:
             self._answer = None  # TLS 1.2 renegotiates, inside the old keys
 
-    def _server_hello(self, said: hello.ServerHello) -> None:
+    def _server_hello(self, message: hello.ServerHello) -> None:
         """Both hellos are known: find the secrets."""
-        self.version = hello.VERSIONS.get(said.version, f"0x{said.version:04x}")
-        if said.retry:
+        self.version = hello.VERSIONS.get(message.version, f"0x{message.version:04x}")
+        if message.retry:
             self._early_accepted = False
             return
-        self._answer = said
-        self._suite = SUITES.get(said.suite)
-        self.cipher = self._suite.name if self._suite else f"0x{said.suite:04x}"
-        self.alpn = said.alpn or self.alpn
+        self._answer = message
+        self._suite = SUITES.get(message.suite)
+        self.cipher = self._suite.name if self._suite else f"0x{message.suite:04x}"
+        self.alpn = message.alpn or self.alpn
         if self._log is None:
             self._give_up("No key log was given")
-        elif said.version not in (TLS12, TLS13):
+        elif message.version not in (TLS12, TLS13):
             self._give_up(f"{self.version} is not decrypted")
         elif self._suite is None:
             self._give_up(f"Cipher suite {self.cipher} is not decrypted: only AEAD suites are")
-        elif said.version == TLS13:
+        elif message.version == TLS13:
             self._begin13()
         else:
             self._begin12()
@@ -478,7 +480,7 @@ class TlsLayer:
     def _can_open(self) -> bool:
         return self._suite is not None and self._log is not None
 
-    def _enter(self, side: Side, epoch: Epoch | None) -> None:
+    def _enter(self, side: TlsSide, epoch: Epoch | None) -> None:
         """From the next record on, a direction has these keys."""
         if epoch is None or epoch.keys is None:
             self._give_up("The key log lacks a secret of this session")
@@ -550,10 +552,10 @@ def _joined(run: list[Chunk]) -> Chunk:
     if len(run) == 1:
         return run[0]
     first = run[0]
-    starts, orders, places, times = (list[int]() for _ in range(4))
+    starts, orders, packet_refs, times = (list[int]() for _ in range(4))
     for chunk in run:
         starts += chunk.starts
         orders += chunk.orders
-        places += chunk.places
+        packet_refs += chunk.packet_refs
         times += chunk.times
-    return Chunk(first.offset, b"".join(chunk.data for chunk in run), starts, orders, places, times)
+    return Chunk(first.offset, b"".join(chunk.data for chunk in run), starts, orders, packet_refs, times)

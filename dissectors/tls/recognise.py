@@ -19,7 +19,7 @@ CLIENT_HELLO, SERVER_HELLO = 1, 2
 
 
 def looks_like_tls(client: bytes, server: bytes) -> bool | None:
-    """True: TLS. False: certainly not. None: more bytes would tell. Either side may be empty."""
+    """True: TLS. False: certainly not. None: more bytes would decide. Either side may be empty."""
     answers = [_side(data) for data in (client, server) if data]
     if True in answers:
         return True

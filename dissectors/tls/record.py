@@ -43,7 +43,7 @@ class Pieces(NamedTuple):
 
     starts: list[int]
     orders: list[int]
-    places: list[int]
+    packet_refs: list[int]
     times: list[int]
 
 
@@ -57,7 +57,7 @@ def plausible_header(data: Sequence[int], at: int) -> bool:
     )
 
 
-class Reader:
+class RecordReader:
     """Cuts records. `peek` shows the next item, `pop` goes past it.
 
     Items: a Record; a Gap, at which the record boundary was lost: its offset and length cover the broken record as
@@ -127,8 +127,8 @@ class Reader:
         if len(buf) - pos < HEADER:
             return None
         if not plausible_header(buf, pos) and not _empty(buf, pos):
-            _, orders, places, times = self._pieces
-            return Gap(self._base + pos, 0, BROKEN, orders[self._mark], places[self._mark], times[self._mark])
+            _, orders, packet_refs, times = self._pieces
+            return Gap(self._base + pos, 0, BROKEN, orders[self._mark], packet_refs[self._mark], times[self._mark])
         end = pos + HEADER + (buf[pos + 3] << 8 | buf[pos + 4])
         if end > len(buf):
             return None
@@ -168,14 +168,14 @@ class Reader:
             if event.length <= record - have:
                 self._holes.append((event.offset, event.offset + event.length))
                 zeros = Chunk(
-                    event.offset, bytes(event.length), [event.offset], [event.order], [event.place], [event.time]
+                    event.offset, bytes(event.length), [event.offset], [event.order], [event.packet_ref], [event.time]
                 )
                 self.held += event.length
                 self._append(zeros)
                 return True
         offset = self._base + self._pos if have else event.offset
         self._item = Gap(
-            offset, event.offset + event.length - offset, event.reason, event.order, event.place, event.time
+            offset, event.offset + event.length - offset, event.reason, event.order, event.packet_ref, event.time
         )
         return True
 
@@ -192,7 +192,7 @@ class Reader:
                 del values[: self._mark]
             self._mark = 0
         self._buf += chunk.data
-        for mine, new in zip(self._pieces, (chunk.starts, chunk.orders, chunk.places, chunk.times), strict=True):
+        for mine, new in zip(self._pieces, (chunk.starts, chunk.orders, chunk.packet_refs, chunk.times), strict=True):
             mine.extend(new)
         if self._holes:
             self._holes = [hole for hole in self._holes if hole[1] > self._base]

@@ -5,7 +5,7 @@
     zstd    content: the low half of an XXH64, where the frame's flags say so (RFC 8878)
     snappy  of its framing format: a masked CRC32C of each chunk's content; of xerial's: none, but chunks must add up
 
-What does not decompress has no content to compare: such a checksum is `unverifiable`. Only the first MOST are told.
+What does not decompress has no content to compare: such a checksum is `unverifiable`. Only the first MOST are listed.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def counting() -> Iterator[Counter[tuple[str, str]]]:
 
     def count(codec: str, data: bytes | memoryview, limit: int, whole: bool) -> None:
         if whole:  # all that it carries are right
-            told = [(name, OK if there else ABSENT) for name, there in carried(codec, data).items()]
+            verdicts = [(name, OK if there else ABSENT) for name, there in carried(codec, data).items()]
         else:
-            told = [(one.name, one.verdict) for one in sums(codec, data, limit)]
-        counter.update(told)
+            verdicts = [(one.name, one.verdict) for one in sums(codec, data, limit)]
+        counter.update(verdicts)
 
     listeners.append(count)
     try:
@@ -129,25 +129,30 @@ def _lz4(data: bytes, limit: int) -> Iterator[Sum]:
         yield _compared("lz4 header", data[end], right[1] if data[end] == right[1] else right[0])
         at = end + 1
         largest = _LZ4_BLOCKS.get(sizes >> 4 & 7, 1 << 16)
-        content: bytearray | None = bytearray()
+        whole, size, tail = xxhash.xxh32(), 0, b""  # of the content: its sum, its size, and what a block may refer to
+        there = True
         while (word := struct.unpack_from("<I", data, at)[0]) != 0:
             block = data[at + 4 : at + 4 + (word & 0x7FFFFFFF)]
             at += 4 + len(block)
             if flags & 16:
                 yield _compared("lz4 block", struct.unpack_from("<I", data, at)[0], xxhash.xxh32_intdigest(block))
                 at += 4
-            if content is not None:
-                before = b"" if flags & 32 else bytes(content[-_LZ4_REACH:])
-                plain: bytes | None = block
-                if not word >> 31:
-                    try:
-                        plain = lz4.block.decompress(block, uncompressed_size=largest, dict=before)
-                    except lz4.block.LZ4BlockError:
-                        plain = None
-                content = None if plain is None or len(content) + len(plain) > limit else content + plain
+            if not there:
+                continue
+            plain: bytes | None = block
+            if not word >> 31:
+                try:
+                    plain = lz4.block.decompress(block, uncompressed_size=largest, dict=b"" if flags & 32 else tail)
+                except lz4.block.LZ4BlockError:
+                    plain = None
+            there = plain is not None and size + len(plain) <= limit
+            if plain is not None and there:
+                whole.update(plain)
+                size += len(plain)
+                tail = (tail + plain)[-_LZ4_REACH:]
         at += 4
         if flags & 4:
-            computed = None if content is None else xxhash.xxh32_intdigest(bytes(content))
+            computed = whole.intdigest() if there else None
             yield _compared("lz4 content", struct.unpack_from("<I", data, at)[0], computed)
             at += 4
 

@@ -3,7 +3,7 @@
     gzip       RFC 1952, one or more members
     zlib       RFC 1950, one stream; Pulsar's Java clients flush it, but never end it
     snappy     the raw format, the block framing of snappy-java ("xerial"), or snappy's own framing format, as Pulsar's
-               Rust client writes it; told apart by content
+               Rust client writes it; distinguished by content
     lz4        LZ4 frames, one or more; also with the wrong header checksum of Kafka's message format 0
     lz4-block  one bare LZ4 block; it does not know its size, so `size` must be given
     zstd       RFC 8878, one or more frames, with or without a content size
@@ -23,7 +23,7 @@ from typing import NoReturn
 _Data = bytes | memoryview
 
 listeners: list[Callable[[str, _Data, int, bool], None]] = []
-"""Who is told of everything decompressed: (codec, data, limit, whether it could be)."""
+"""Who hears of everything decompressed: (codec, data, limit, whether it could be)."""
 
 
 class CodecError(ValueError):
@@ -31,7 +31,7 @@ class CodecError(ValueError):
 
 
 def decompress(codec: str, data: _Data, *, limit: int, size: int | None = None) -> bytes:
-    """The decompressed bytes of `data`, at most `limit` of them; exactly `size`, where the protocol tells it."""
+    """The decompressed bytes of `data`, at most `limit` of them; exactly `size`, where the protocol gives it."""
     try:
         decoder = _DECODERS[codec]
     except KeyError:
@@ -50,11 +50,11 @@ def decompress(codec: str, data: _Data, *, limit: int, size: int | None = None) 
     try:
         out = decoder(data, limit if size is None else size)
     except CodecError:
-        for tell in listeners:
-            tell(codec, data, limit, False)
+        for listener in listeners:
+            listener(codec, data, limit, False)
         raise
-    for tell in listeners:
-        tell(codec, data, limit, True)
+    for listener in listeners:
+        listener(codec, data, limit, True)
     if size is not None and len(out) != size:
         raise CodecError(f"{codec}: {len(out)} bytes came out where {size} were announced")
     return out
@@ -265,13 +265,13 @@ def _lz4_frame(data: bytes, limit: int, parts: list[bytes]) -> tuple[int, bytes]
 
 
 def _lz4_header(data: bytes) -> tuple[bytes, int | None]:
-    """The frame with a right header checksum, and the content size where its header tells it.
+    """The frame with a right header checksum, and the content size where its header has it.
 
     0  4  magic
     4  1  flags       bit 3: content size follows, bit 0: dictionary id follows
     5  1  block size
-    6  8  content size, where told
-       4  dictionary id, where told
+    6  8  content size, where given
+       4  dictionary id, where given
        1  second byte of the XXH32 of flags to dictionary id; Kafka's format 0 took in the magic by mistake
     """
     import xxhash
@@ -328,7 +328,7 @@ def _zstd(data: _Data, limit: int) -> bytes:
 
 
 def zstd_extent(view: memoryview, at: int) -> tuple[int, int | None, int]:
-    """Where the frame at `at` ends, its content size where told, and what its blocks can at most hold.
+    """Where the frame at `at` ends, its content size where given, and what its blocks can at most hold.
 
         magic 4 | descriptor 1 | window 0-1 | dictionary id 0-4 | content size 0-8 | blocks | checksum 0 or 4
 

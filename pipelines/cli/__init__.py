@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from pipelines.cli import analyze, dissect, forensics, info, report
+from pipelines.cli import (
+    analyze,
+    annotate,
+    diff,
+    dissect,
+    exits,
+    follow,
+    forensics,
+    groups,
+    info,
+    report,
+    show,
+    sql,
+    summary,
+    top,
+)
 
 app = typer.Typer(
     name="brokerscope",
+    cls=exits.CommandGroup,
     help="What the brokers in packet captures did: Apache Pulsar, Apache Kafka and Apache Iggy.",
-    epilog="Exit codes: 0 done, 1 bad checksums found (forensics), 2 wrong usage, 3 an input could not be read "
-    "or the output not be written.",
-    add_completion=False,
+    epilog="Exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in exits.MEANINGS.items()) + ".",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-app.command()(analyze.analyze)
-app.command()(dissect.dissect)
-app.command()(forensics.forensics)
-app.command()(info.info)
-app.command()(report.report)
+COMMANDS = (
+    (summary.summary, "The verdict: what is wrong, and the worst rows."),
+    (info.info, "What is in these files."),
+    (top.top, "What costs most, by topic, client, server, api …"),
+    (dissect.dissect, "The records: exchanges, batches, errors …"),
+    (show.show, "One exchange with both bodies."),
+    (follow.follow, "One connection as a conversation."),
+    (groups.groups, "Consumer groups and their rebalances."),
+    (diff.diff, "Before and after."),
+    (sql.sql, "Any question, in SQL."),
+    (forensics.forensics, "Every checksum; who broke a bad one."),
+    (annotate.annotate, "The capture with comments for Wireshark."),
+    (analyze.analyze, "Records, tables and a page, here or on Spark."),
+    (report.report, "The page again."),
+)
+for command, short in COMMANDS:
+    app.command(short_help=short)(command)
 
 
 def _version(asked: bool) -> None:
@@ -44,21 +69,11 @@ def _root(
     pass
 
 
-def main() -> None:
+def main() -> NoReturn:
     """The command's entry point."""
     try:
-        app()
+        with exits.termination():
+            app()
     except SystemExit as end:
-        _leave(end)
-
-
-def _leave(end: SystemExit) -> None:
-    """End the process without taking its objects apart one by one, which would cost a tenth of a large run."""
-    if "pyspark" in sys.modules or not isinstance(end.code, int):
-        raise end  # Spark's Java process is ended by what runs at exit
-    try:
-        for stream in filter(None, (sys.stdout, sys.stderr)):  # None where it was closed from the start
-            stream.flush()
-    except (OSError, ValueError):
-        raise end from None
-    os._exit(end.code)
+        exits.leave(end)
+    raise SystemExit(exits.DONE)

@@ -1,32 +1,51 @@
-"""`brokerscope analyze`: records, tables and the page, on Spark."""
+"""`brokerscope analyze`: records, tables and the page, on Spark or in this process."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from dissectors.errors import BrokerscopeError
-from pipelines.cli import common
+from pipelines import outputs, report, storage
+from pipelines.cli import exits, progress
+from pipelines.cli.reading import Captures, Reading, reads_captures
+from pipelines.formats import units
 
 if TYPE_CHECKING:
-    from pipelines.analyze import Outcome
-
-_UNITS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+    from pipelines.analyze import AnalysisOutcome, EngineName
 
 
-@common.guarded
+@reads_captures
 def analyze(
-    captures: common.Captures,
+    captures: Captures,
+    reading: Reading,
     out: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Folder to write to.")],
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="spark|local",
+            help="Where to run: on Spark, or in this process. Fitted to --master and the size by default.",
+        ),
+    ] = None,
     master: Annotated[
         str | None, typer.Option("--master", metavar="MASTER", help="Spark master; local[*] by default.")
     ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's. May be repeated."),
+    ] = None,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Decode only files that OUT has not got yet. On Spark; same OUT each time."),
+    ] = False,
     bucket: Annotated[
         str | None,
         typer.Option("--bucket", metavar="10s", help="Width of a time bucket: ms, s, m, h or d. Fitted by default."),
@@ -35,60 +54,128 @@ def analyze(
         str | None,
         typer.Option("--by", metavar="topic,client…", help="More keys for the latency table (see docs/tables.md)."),
     ] = None,
-    decode_as: common.DecodeAs = None,
-    keylog: common.Keylog = None,
-    iggy_era: common.IggyEra = None,
-    site: common.Site = "folder",
-    limit: common.Limit = None,
-    quiet: common.Quiet = False,
 ) -> None:
-    """Records, tables and a report from captures, on Spark.
+    """Records, tables and a report from captures: on Spark, or in this process where captures are small.
 
     Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, OUT/forensics.jsonl (an object a bad checksum) and
     OUT/report.html; prints the tables.
     """
-    options = common.options(
-        site=site,
-        decode_as=decode_as,
-        keylog=keylog,
-        iggy_era=iggy_era,
-        limit=limit,
-    )
+    options = reading.options()
     if "-" in captures:
         raise typer.BadParameter("analyze reads files, not standard input", param_hint="CAPTURE")
     keys, width = _keys(by), None if bucket is None else _micros(bucket)
-    try:
-        from pipelines.analyze import analyze as run
-    except ImportError as error:
-        if (error.name or "").split(".")[0] != "pyspark":
-            raise
-        common.say("brokerscope: analyze needs Spark: pip install 'brokerscope[spark]'")
-        raise typer.Exit(common.WRONG_USAGE) from None
-    try:
-        Path(out).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise typer.BadParameter(f"cannot write {out}: {error.strerror}", param_hint="-o") from None
+    wanted = _engine(engine, master, update)
+    settings = _conf(conf)
+    from dissectors.capture import expand
+    from pipelines import analyze as job
+
+    files = expand(captures)
+    choice = job.choose(files, wanted, master)
+    if choice.engine == "spark" and find_spec("pyspark") is None:
+        exits.say("brokerscope: this needs Spark: pip install 'brokerscope[spark]'")
+        raise typer.Exit(exits.WRONG_USAGE)
+    bar = progress.Bar(quiet=reading.quiet)
+    bar.total = files
+    with (
+        _spark_errors(choice.engine, master),
+        bar,
+        _target(out, update, reading.inputs(files)) as (folder, store),
+    ):
+        if not reading.quiet:
+            exits.say(f"brokerscope: {'Spark' if choice.engine == 'spark' else 'the local engine'} ({choice.because})")
+        outcome = job.analyze(
+            files,
+            folder,
+            options,
+            choice.engine,
+            by=keys,
+            bucket_us=width,
+            on_spark=job.OnSpark(master, settings, store, update),
+            stage=bar.stage,
+            progress=bar.update,
+        )
+    if not reading.quiet:
+        for sites, count in outcome.shared.items():
+            exits.say(f"brokerscope: {_shared(sites, count)}")
+    _show(outcome, storage.join(out, report.PAGE), reading.quiet)
+    for kind, message in outcome.problems:
+        if kind == "unreadable_file" or not reading.quiet:
+            exits.say(f"brokerscope: {message}")
+    if any(kind == "unreadable_file" for kind, _ in outcome.problems):
+        raise typer.Exit(exits.UNREADABLE)
+
+
+@contextlib.contextmanager
+def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Path, str | None]]:
+    """(an empty folder whose content is OUT's once the block ends well, where records go if not into it)."""
+    from pipelines import lake
+    from pipelines.analyze import ENTRIES
+    from pipelines.report.load import ABOUT
+
+    local = storage.local_path(out)
+    if local is None:
+        with tempfile.TemporaryDirectory(prefix="brokerscope-") as folder:
+            yield Path(folder), out
+            storage.upload(Path(folder), out)
+    elif update:
+        outputs.refuse_inputs(local, inputs)
+        with lake.answers(local, ENTRIES) as answers:
+            yield answers, str(local)
+    else:
+        with outputs.folder(local, marker=ABOUT, entries=ENTRIES, inputs=inputs) as whole:
+            yield whole, None
+
+
+def _conf(pairs: Sequence[str] | None) -> dict[str, str]:
+    """`--conf`, as Spark's own commands have it."""
+    out = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise typer.BadParameter(f"{pair!r} is not spark.KEY=VALUE", param_hint="--conf")
+        out[key.strip()] = value.strip()
+    return out
+
+
+def _engine(name: str | None, master: str | None, update: bool) -> EngineName | None:
+    """`--engine`, if it means something."""
+    if name not in (None, "spark", "local"):
+        raise typer.BadParameter(f"{name!r} is none of spark, local", param_hint="--engine")
+    if update and name == "local":
+        raise typer.BadParameter("--update runs on Spark", param_hint="--engine")
+    if name == "local" and master is not None:
+        raise typer.BadParameter("--engine local has no master", param_hint="--master")
+    return "spark" if update else cast("EngineName | None", name)
+
+
+def _shared(sites: Sequence[str], count: int) -> str:
+    """What is said of connections that several capture points saw."""
+    return (
+        f"{', '.join(sites)} saw the same {count} connection{'s' if count != 1 else ''}: each counts once, as at "
+        f"{sites[0]}, nearest to the server; table hops compares the points"
+    )
+
+
+@contextlib.contextmanager
+def _spark_errors(engine: EngineName, master: str | None) -> Iterator[None]:
+    """What goes wrong in Spark, as one sentence."""
+    if engine != "spark":
+        yield
+        return
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
-        with _stages(quiet) as tell:
-            outcome = run(captures, Path(out), options, by=keys, bucket_us=width, master=master, tell=tell)
+        yield
     except (PySparkException, Py4JError) as error:
         raise BrokerscopeError(f"Spark failed ({master or 'local[*]'}): {_gist(error)}") from error
-    _show(outcome, quiet)
-    for kind, message in outcome.problems:
-        if kind == "unreadable_file" or not quiet:
-            common.say(f"brokerscope: {message}")
-    if any(kind == "unreadable_file" for kind, _ in outcome.problems):
-        raise typer.Exit(common.UNREADABLE)
 
 
 def _gist(error: Exception) -> str:
     """What went wrong, in a line: the last line of the innermost error that Spark reports."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    told = [line for line in lines if re.match(r"[:\s]*[\w.]*(Error|Exception)\b", line)]
-    return (told or lines or [type(error).__name__])[-1].lstrip(": ")[:300]
+    errors = [line for line in lines if re.match(r"[:\s]*[\w.]*(Error|Exception)\b", line)]
+    return (errors or lines or [type(error).__name__])[-1].lstrip(": ")[:300]
 
 
 def _keys(by: str | None) -> tuple[str, ...]:
@@ -104,8 +191,7 @@ def _keys(by: str | None) -> tuple[str, ...]:
 
 def _micros(width: str) -> int:
     """`10s`, `500ms`, `5m` -> µs."""
-    told = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)", width.strip())
-    micros = round(float(told[1]) * _UNITS[told[2]]) if told else 0
+    micros = (units.nanoseconds(width) or 0) // 1_000
     if micros < 1_000:
         raise typer.BadParameter(
             f"{width!r} is no time of 1 ms or more, like 500ms, 10s, 5m, 1h", param_hint="--bucket"
@@ -113,22 +199,10 @@ def _micros(width: str) -> int:
     return micros
 
 
-@contextlib.contextmanager
-def _stages(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Shows what is being done, on a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda stage: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("") as status:
-        yield lambda stage: status.update(stage)
-
-
-def _show(outcome: Outcome, quiet: bool) -> None:
+def _show(outcome: AnalysisOutcome, page: str, quiet: bool) -> None:
     """The tables, each with its first rows, and where the page is."""
     if not quiet:
-        from pipelines.show import show
+        from pipelines.print_tables import show
 
         show(outcome.tables)
-    print(outcome.page)
+    print(page)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import collections
 import json
-import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pipelines.cli import common, progress
+from pipelines import outputs
+from pipelines.cli import exits, progress
+from pipelines.cli.reading import Captures, Reading, reads_captures
 
 if TYPE_CHECKING:
     from dissectors.forensics import Case, Investigation
@@ -18,58 +20,64 @@ if TYPE_CHECKING:
 VERDICTS = ("ok", "bad", "unverifiable", "absent")
 
 
-@common.guarded
+@reads_captures
 def forensics(
-    captures: common.Captures,
-    format: Annotated[str, typer.Option("--format", "-f", metavar="text|json", help="How to write it.")] = "text",
+    captures: Captures,
+    reading: Reading,
+    format: Annotated[
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+    ] = "text",
     extract: Annotated[
         str | None,
         typer.Option(
             "--extract", metavar="DIR", help="Write each bad batch, as received and as corrected, and its packets."
         ),
     ] = None,
-    decode_as: common.DecodeAs = None,
-    keylog: common.Keylog = None,
-    iggy_era: common.IggyEra = None,
-    site: common.Site = "folder",
-    limit: common.Limit = None,
-    quiet: common.Quiet = False,
 ) -> None:
-    """Every checksum: the verdicts; of each bad one where it broke and who did it. Exit code 1 if one is bad."""
-    if format not in ("text", "json"):
-        raise typer.BadParameter(f"{format!r} is none of text, json", param_hint="--format")
-    options = common.options(
-        site=site,
-        decode_as=decode_as,
-        keylog=keylog,
-        iggy_era=iggy_era,
-        limit=limit,
-    )
+    """Every checksum: the verdicts; of each bad one where it broke and who did it. Exit code 1 if one is bad.
+
+    \b
+    Examples:
+      brokerscope forensics capture.pcap
+      brokerscope forensics captures/ --extract evidence/
+      brokerscope forensics capture.pcap -f json | jq .what
+    """
+    options = reading.options()
     from dissectors.forensics import Investigation, report
 
-    bar = progress.Bar(quiet=quiet)
+    bar = progress.Bar(quiet=reading.quiet)
     investigation = Investigation(captures, options, bar.update)
     bar.total = investigation.reader.files
     with bar:
         investigation.run()
     if format == "text":
-        print(_verdicts(investigation.verdicts, investigation.inner))
+        print(_verdicts(investigation.verdicts, investigation.inner), flush=True)
         if investigation.bad:
-            print(_parties(investigation))
-        sys.stdout.flush()
+            print(_parties(investigation), flush=True)
     cases: list[Case] = []
     for number, case in enumerate(investigation.cases(), 1):
         cases.append(case)
         print(json.dumps(report.as_json(case)) if format == "json" else f"\n{report.as_text(case, number)}")
         if extract is not None:
-            for path in report.extract(case, number, Path(extract)):
-                if not quiet:
-                    common.say(f"wrote {path}")
+            _write(Path(extract), report.extract(case, number), reading.inputs(investigation.reader.files))
+    if extract is not None and cases and not reading.quiet:
+        exits.say(f"wrote the evidence to {extract}")
     if format == "text":
         _tell_rest(investigation, cases)
-    common.tell_problems(investigation.reader, quiet)
+    reading.say_problems(investigation.reader)
     if investigation.bad:
-        raise typer.Exit(common.BAD_CHECKSUMS)
+        raise typer.Exit(exits.BAD_CHECKSUMS)
+
+
+def _write(folder: Path, evidence: Mapping[str, bytes], inputs: Sequence[str]) -> None:
+    """Write pieces of evidence into a folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise outputs.OutputError(f"cannot write {folder}: {outputs.reason(error)}") from error
+    for name, data in evidence.items():
+        with outputs.file(folder / name, inputs) as stream:
+            stream.write(data)
 
 
 def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:

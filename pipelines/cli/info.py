@@ -6,68 +6,64 @@ import collections
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pipelines.cli import common, progress
-from pipelines.cli.light import without_pandas
+from pipelines.cli.pandas_guard import without_pandas
+from pipelines.cli.reading import Captures, Reading, reads_captures
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dissectors.capture.reader import Reader
-    from dissectors.engine import Run
+    from dissectors.run import Run
 
 
 TCP = ("retransmissions", "duplicates", "out_of_order", "gaps", "gap_bytes", "zero_windows")
 """Columns of `connections` that are summed up."""
 
 
-@common.guarded
+@reads_captures
 def info(
-    captures: common.Captures,
-    format: Annotated[str, typer.Option("--format", "-f", metavar="text|json", help="How to write it.")] = "text",
-    decode_as: common.DecodeAs = None,
-    iggy_era: common.IggyEra = None,
-    keylog: common.Keylog = None,
-    site: common.Site = "folder",
-    limit: common.Limit = None,
-    quiet: common.Quiet = False,
+    captures: Captures,
+    reading: Reading,
+    format: Annotated[
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+    ] = "text",
 ) -> None:
-    """What is in these files: format, span, packets, connections, protocols."""
-    if format not in ("text", "json"):
-        raise typer.BadParameter(f"{format!r} is none of text, json", param_hint="--format")
-    without_pandas()
-    options = common.options(
-        tables=("connections", "findings"),
-        site=site,
-        decode_as=decode_as,
-        iggy_era=iggy_era,
-        keylog=keylog,
-        limit=limit,
-    )
-    from dissectors.engine import Run
+    """What is in these files: format, span, packets, connections, protocols, and what cannot be seen in them.
 
-    bar = progress.Bar(quiet=quiet)
-    run = Run(captures, options, bar.update)
-    bar.total = run.files
-    with bar:
+    \b
+    Examples:
+      brokerscope info capture.pcap
+      brokerscope info captures/ -f json
+    """
+    without_pandas()
+    options = reading.options(("connections", "findings"))
+    with reading.run(captures, options) as run:
         summary = gather(run)
-    if format == "json":
-        print(json.dumps(summary, ensure_ascii=False))
-    else:
-        for line in lines(summary):
-            print(line)
-    common.tell_problems(run, quiet)
+        if format == "json":
+            print(json.dumps(summary, ensure_ascii=True))
+        else:
+            for line in lines(summary):
+                print(line)
 
 
 def gather(run: Run) -> dict[str, Any]:
-    """Everything that `info` tells, as plain values: times ISO 8601, spans in ns, sizes in bytes."""
+    """Everything that `info` shows, as plain values: times ISO 8601, spans in ns, sizes in bytes."""
+    import pyarrow as pa
+
+    from pipelines import blind_spots
+
     protocols: dict[str, collections.Counter[str]] = {}
     software: dict[str, set[str]] = {}
     findings: collections.Counter[str] = collections.Counter()
     tcp: collections.Counter[str] = collections.Counter(dict.fromkeys(TCP, 0))
     round_trips: list[int] = []
+    seen: dict[str, list[pa.RecordBatch]] = {"connections": [], "findings": []}
     for table, batch in run.records():
+        seen[table].append(batch.select(list(blind_spots.LOOKED_AT[table])))
         if table == "findings":
             findings.update(f"{severity} {kind}" for severity, kind in _columns(batch, "severity", "kind"))
             continue
@@ -90,6 +86,11 @@ def gather(run: Run) -> dict[str, Any]:
         for protocol, name, version in _columns(batch, "protocol", "client_software", "client_version"):
             if name:
                 software.setdefault(protocol or "other", set()).add(f"{name} {version or ''}".strip())
+    whole = {table: pa.Table.from_batches(made) if made else None for table, made in seen.items()}
+    blind = []
+    if whole["connections"] is not None:
+        cut = sum(reader.census.cut for reader in run.readers)
+        blind = blind_spots.blind_spots(whole["connections"], whole["findings"], cut)
     import statistics  # with fractions and decimals: nothing that every command should load
 
     return {
@@ -97,6 +98,7 @@ def gather(run: Run) -> dict[str, Any]:
         "protocols": {name: {**protocols[name], "seen": sorted(software.get(name, ()))} for name in sorted(protocols)},
         "tcp": {**tcp, "rtt_ns": statistics.median_low(round_trips) if round_trips else None},
         "findings": dict(sorted(findings.items())),
+        "blind_spots": [spot._asdict() for spot in blind],
     }
 
 
@@ -132,7 +134,7 @@ def _iso(ns: int | None) -> str | None:
         return None
     try:
         second = datetime.fromtimestamp(ns // 1_000_000_000, UTC)
-    except (ValueError, OverflowError, OSError):  # a damaged file may tell any time
+    except (ValueError, OverflowError, OSError):  # a damaged file may hold any time
         return None
     return f"{second:%Y-%m-%dT%H:%M:%S}.{ns % 1_000_000_000 // 1000:06}Z"
 
@@ -143,7 +145,8 @@ def _iso(ns: int | None) -> str | None:
 def lines(summary: dict[str, Any]) -> list[str]:
     """The text form."""
     from pipelines.formats import units
-    from pipelines.formats.text import clean
+    from pipelines.formats.grid import terminal_width
+    from pipelines.formats.plain import clean, hanging
 
     out: list[str] = []
 
@@ -168,20 +171,21 @@ def lines(summary: dict[str, Any]) -> list[str]:
         if file["problem"]:
             fact("problem", clean(file["problem"]))
         out.append("")
-    for name, told in summary["protocols"].items():
-        whole = told["framed_bytes"] + told["skipped_bytes"] + told["pending_bytes"]  # of TLS: what was inside
-        coverage = units.share(told["framed_bytes"] / whole) if whole else ""
-        connections = f"{units.count(told['connections'])} connection{'s' if told['connections'] != 1 else ''}"
+    for name, counts in summary["protocols"].items():
+        known = counts["framed_bytes"] + counts["skipped_bytes"] + counts["pending_bytes"]  # of TLS: what was inside
+        whole = known + counts["lost_bytes"]
+        coverage = units.share(counts["framed_bytes"] / whole) if whole else ""
+        connections = f"{units.count(counts['connections'])} connection{'s' if counts['connections'] != 1 else ''}"
         if name == "other":
-            out.append(f"{name:<8} {connections}, {units.size(told['captured_bytes'])}")
+            out.append(f"{name:<8} {connections}, {units.size(counts['captured_bytes'])}")
             continue
         out.append(
-            f"{name:<8} {connections}, {units.size(told['captured_bytes'])}, {units.count(told['frames'])} frames"
+            f"{name:<8} {connections}, {units.size(counts['captured_bytes'])}, {units.count(counts['frames'])} frames"
             + (f", {coverage} understood" if coverage else "")
-            + (f", {units.size(told['lost_bytes'])} lost" if told["lost_bytes"] else "")
+            + (f", {units.size(counts['lost_bytes'])} lost" if counts["lost_bytes"] else "")
         )
-        if told["seen"]:
-            out.append(f"{'':<9}{clean(', '.join(told['seen']))}")
+        if counts["seen"]:
+            out.append(f"{'':<9}{clean(', '.join(counts['seen']))}")
     tcp = summary["tcp"]
     if summary["protocols"]:
         seen = [f"{units.count(tcp[name])} {name.replace('_', ' ')}" for name in TCP if name != "gap_bytes"]
@@ -189,6 +193,8 @@ def lines(summary: dict[str, Any]) -> list[str]:
         rtt = f", {units.duration(tcp['rtt_ns'])} round trip (median)" if tcp["rtt_ns"] is not None else ""
         out += ["", f"{'tcp':<8} {', '.join(seen[:4])}{lost}, {seen[4]}{rtt}"]
     if summary["findings"]:
-        told = ", ".join(f"{units.count(n)} {kind}" for kind, n in summary["findings"].items())
-        out += ["", f"findings {clean(told)}"]
-    return out
+        listed = ", ".join(f"{units.count(n)} {kind}" for kind, n in summary["findings"].items())
+        out += ["", f"findings {clean(listed)}"]
+    for spot in summary["blind_spots"]:
+        out += ["", f"! {spot['text']}: {spot['advice']}"]
+    return [line for long in out for line in hanging(long, terminal_width())]

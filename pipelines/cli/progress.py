@@ -13,7 +13,10 @@ _STEP = 0.2
 
 
 class Bar:
-    """Bytes read of the captures. `with bar:` shows it; `update` may be called at any time."""
+    """Bytes read of the captures, with the time that is left. `with bar:` shows it.
+
+    `update` and `stage` may be called at any time; after a stage in which nothing is read, the bar only moves.
+    """
 
     def __init__(self, *, quiet: bool, what: str = "reading") -> None:
         self.total: Sequence[str] = ()  # the files
@@ -27,9 +30,15 @@ class Bar:
         """Bytes read so far."""
         self._done = done
 
-    def __enter__(self) -> None:
+    def stage(self, what: str) -> None:
+        """What is being done from now on."""
+        self._what = what
+        self._done = 0
+
+    def __enter__(self) -> Bar:
         if self._wanted:
             self._watcher.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._finished.set()
@@ -43,15 +52,22 @@ class Bar:
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.progress import TransferSpeedColumn as SpeedColumn
 
-        columns = (TextColumn(self._what), BarColumn(), DownloadColumn(), SpeedColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), SpeedColumn(), TimeRemainingColumn(),
+        )  # fmt: skip
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task(self._what, total=_size(self.total))
+            shown, task = self._what, progress.add_task(self._what, total=None)
+            size = _size(self.total)
             while not self._finished.wait(_STEP):
-                progress.update(task, completed=self._done)
+                if shown != self._what:
+                    progress.remove_task(task)
+                    shown, task = self._what, progress.add_task(self._what, total=None)
+                if self._done:
+                    progress.update(task, completed=self._done, total=size)
 
 
 def _size(files: Sequence[str]) -> int | None:
-    """Bytes of all files; None where one does not tell."""
+    """Bytes of all files; None where one has no size."""
     total = 0
     for file in files:
         size = None

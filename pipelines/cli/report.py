@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli import common
 
-
-@common.guarded
 def report(
     out: Annotated[str, typer.Argument(metavar="OUT", help="The folder that `analyze` wrote.")],
-    quiet: common.Quiet = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the page's path.")] = False,
 ) -> None:
-    """The HTML page again, from the tables in OUT."""
+    """The HTML page again, from the tables in OUT.
+
+    \b
+    Example:
+      brokerscope report out
+    """
     from pipelines import report as pages
 
     page = pages.write(Path(out))

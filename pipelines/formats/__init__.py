@@ -1,5 +1,8 @@
 """Record batches as text, JSON lines, CSV or Parquet, written as they come: never the whole set in memory.
 
+Names in a capture are anybody's. Text, CSV and JSON hold no character that does something to a terminal; in CSV, text
+that a spreadsheet would take for a formula begins with an apostrophe. Parquet holds names as they are.
+
 A writer takes a schema and a binary stream; `write` takes one record batch, `close` ends the output and leaves the
 stream open.
 """
@@ -7,7 +10,8 @@ stream open.
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -19,6 +23,9 @@ class Writer(typing.Protocol):
     def write(self, batch: pa.RecordBatch) -> None: ...
 
     def close(self) -> None: ...
+
+    def abandon(self) -> None:
+        """The output failed: write nothing more."""
 
 
 def _text(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
@@ -53,3 +60,15 @@ FORMATS: dict[str, Callable[[str, pa.Schema, BinaryIO], Writer]] = {
     "parquet": _parquet,
 }
 BINARY_FORMATS = frozenset({"parquet"})  # not for a terminal
+
+
+@contextmanager
+def writing(format: str, table: str, schema: pa.Schema, stream: BinaryIO) -> Iterator[Writer]:
+    """A writer that is closed when the block ends well, and abandoned when it does not."""
+    writer = FORMATS[format](table, schema, stream)
+    try:
+        yield writer
+    except BaseException:
+        writer.abandon()
+        raise
+    writer.close()

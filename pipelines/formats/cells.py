@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipelines.formats import units
-from pipelines.tables.table import Column
+from pipelines.tables.table import TableColumn
 
 
 def _text(value: Any) -> str:
@@ -29,6 +29,18 @@ def _time(value: Any) -> str:
     return str(value.strftime("%Y-%m-%d %H:%M:%S.%f"))[:-3]
 
 
+def _date(value: Any) -> str:
+    return f"{value:%Y-%m-%d}"
+
+
+def _clock(value: Any) -> str:
+    return f"{value:%H:%M:%S.%f}"
+
+
+def _file(value: str) -> str:
+    return value.rsplit("/", 1)[-1]
+
+
 def _list(value: list[Any]) -> str:
     return ", ".join(str(v) for v in value)
 
@@ -43,12 +55,15 @@ SHOW: dict[str, Callable[[Any], str]] = {
     "ratio": _ratio,
     "count": units.count,
     "time": _time,
+    "date": _date,
+    "clock": _clock,
+    "file": _file,
     "list": _list,
 }
 NUMBERS = frozenset({"ns", "bytes", "bytes/s", "1/s", "share", "ratio", "count", "code"})  # to the right
 
 
-WHERE = Column("where", "the packet: name of the file, and its number there, from 1")
+WHERE = TableColumn("where", "the packet: name of the file, and its number there, from 1")
 
 
 def where(file: str | None, packet: int | None) -> str | None:

@@ -1,4 +1,8 @@
-"""CSV with a header. Times as in JSON, bytes in base64, lists joined with `;`, nothing for null."""
+"""CSV with a header. Times as in JSON, bytes in base64, lists joined with `;`, nothing for null.
+
+Text is made safe: control and direction characters are written as escapes (`\\x1b`, `\\n`), and text that a spreadsheet
+would take for a formula begins with an apostrophe.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ import pyarrow as pa
 import pyarrow.csv
 
 from pipelines.formats import columns
+from pipelines.formats.plain import clean
 
 LIST_SEPARATOR = ";"
+_FORMULA = ("=", "+", "-", "@")
 
 
 class CsvWriter:
@@ -25,11 +31,13 @@ class CsvWriter:
     def close(self) -> None:
         self._out.close()
 
+    def abandon(self) -> None:
+        pass
+
 
 def flat_type(kind: pa.DataType) -> pa.DataType:
     """The type of a column once it is flat."""
-    simple = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return kind if simple else pa.string()
+    return kind if columns.is_number(kind) or pa.types.is_boolean(kind) else pa.string()
 
 
 def flat(column: pa.Array) -> pa.Array:
@@ -39,6 +47,14 @@ def flat(column: pa.Array) -> pa.Array:
         return columns.timestamps(column)
     if pa.types.is_binary(kind):
         return columns.base64_text(column)
-    if pa.types.is_list(kind):
-        return columns.joined(column.cast(pa.list_(pa.string())), LIST_SEPARATOR)
-    return column
+    if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
+        return columns.mapped(columns.joined(column.cast(pa.list_(pa.string())), LIST_SEPARATOR), _harmless)
+    if pa.types.is_string(kind):
+        return columns.mapped(column, _harmless)
+    return column if flat_type(kind) == kind else columns.mapped(columns.plain_texts(column), _harmless)
+
+
+def _harmless(text: str) -> str:
+    """Text that does nothing to a terminal and is no formula."""
+    text = clean(text)
+    return f"'{text}" if text[:1] in _FORMULA else text

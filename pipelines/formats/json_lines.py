@@ -31,6 +31,9 @@ class JsonWriter:
     def close(self) -> None:
         self._stream.flush()
 
+    def abandon(self) -> None:
+        pass
+
 
 def _lines(batch: pa.RecordBatch) -> bytes:
     pieces: list[pa.Array | str] = []
@@ -45,18 +48,20 @@ def _fragments(name: str, column: pa.Array) -> pa.Array:
     """A column of JSON values as text; null where the value is null."""
     kind = column.type
     if name in JSON_COLUMNS:
-        return column
+        return _without_nan(column)
     if pa.types.is_string(kind):
         return columns.mapped(column, _quote)
     if pa.types.is_timestamp(kind):
         return pc.binary_join_element_wise('"', columns.timestamps(column), '"', "")
     if pa.types.is_binary(kind):
         return pc.binary_join_element_wise('"', columns.base64_text(column), '"', "")
-    if pa.types.is_list(kind):
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
         return _list_fragments(column)
     if pa.types.is_floating(kind):
         return pa.array([None if v is None else _number(v) for v in column.to_pylist()], pa.string())
-    return column.cast(pa.string())  # integers and booleans
+    if columns.is_number(kind) or pa.types.is_boolean(kind):
+        return column.cast(pa.string())
+    return columns.json_texts(column)
 
 
 def _list_fragments(column: pa.ListArray) -> pa.Array:
@@ -69,8 +74,19 @@ def _list_fragments(column: pa.ListArray) -> pa.Array:
     return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
 
 
+def _without_nan(column: pa.Array) -> pa.Array:
+    """JSON text as it is; where it holds a number that is none (NaN, Infinity), written again with null."""
+    suspect = pc.fill_null(pc.match_substring_regex(column, "NaN|Infinity"), False)
+    if not pc.any(suspect).as_py():
+        return column
+    texts = column.to_pylist()
+    for at in pc.indices_nonzero(suspect).to_pylist():
+        texts[at] = json.dumps(json.loads(texts[at], parse_constant=lambda name: None))
+    return pa.array(texts, column.type)
+
+
 def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def _number(value: float) -> str | None:

@@ -19,3 +19,6 @@ class ParquetWriter:
 
     def close(self) -> None:
         self._out.close()
+
+    def abandon(self) -> None:
+        self._out.is_open = False  # else its destructor writes the footer to a stream that is closed

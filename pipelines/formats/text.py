@@ -1,42 +1,52 @@
-"""Aligned columns for people: what matters most of each table, in a person's units.
+"""Aligned columns for people: what matters most of each table, in a person's units, as wide as the terminal.
 
-Widths are those of the first rows; a later cell that is longer is shown whole when the output is a file or a pipe, and
-cut with an ellipsis on a terminal. Nothing a capture holds can reach the terminal as a control sequence.
+Nothing a capture holds can reach the terminal as a control sequence.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import unicodedata
+import json
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.formats import cells, units
-
-_GAP = "  "
-_NO_CUT = 10_000
-_WIDEST = 64  # cells up to here make a column wide; longer ones push the rest of their line aside
+from pipelines.formats import units
+from pipelines.formats.columns import is_number, json_value
+from pipelines.formats.grid import Grid, GridColumn, terminal_width, wants_colour
+from pipelines.formats.plain import clean
 
 
 class Shown(NamedTuple):
-    """One column of the text: its head, the columns it is made of, how they become text."""
+    """One column of the text: where it stands, the record columns it is made of, how they become text."""
 
-    head: str
+    column: GridColumn
     columns: tuple[str, ...]
     show: Callable[..., str]
-    right: bool = False
 
 
 def _plain(value: Any) -> str:
     return "" if value is None else clean(str(value))
 
 
+def _payload(value: Any) -> str:
+    if isinstance(value, bytes):
+        return clean(value.decode("utf-8", "backslashreplace"))
+    if isinstance(value, (dict, list)):
+        return clean(json.dumps(json_value(value), ensure_ascii=False))
+    return _plain(value)
+
+
+def _date(value: Any) -> str:
+    return "" if value is None else f"{value:%Y-%m-%d}"
+
+
+def _clock(value: Any) -> str:
+    return "" if value is None else f"{value:%H:%M:%S.%f}"
+
+
 def _time(value: Any) -> str:
-    return "" if value is None else value.strftime("%Y-%m-%d %H:%M:%S.%f")
+    return "" if value is None else f"{value:%Y-%m-%d %H:%M:%S.%f}"
 
 
 def _names(values: list[str] | None) -> str:
@@ -51,8 +61,8 @@ def _api(api: str | None, version: int | None) -> str:
     return clean(api or "?") + ("" if version is None else f" v{version}")
 
 
-def _place(file: str | None, packet: int | None) -> str:
-    return clean(cells.where(file, packet) or "")
+def _file(file: str | None) -> str:
+    return clean((file or "").rsplit("/", 1)[-1])
 
 
 def _kind(kind: str | None, long_poll: bool | None) -> str:
@@ -72,97 +82,148 @@ def _coverage(framed: int | None, skipped: int | None, pending: int | None) -> s
     return units.share((framed or 0) / have) if have else ""
 
 
-TIME = Shown("time", ("time",), _time)
-PROTOCOL = Shown("protocol", ("protocol",), _plain)
-CONNECTION = Shown("connection", ("connection",), _plain)
-API = Shown("api", ("api", "version"), _api)
-TOPIC = Shown("topic", ("topic", "partition"), _partition)
-PLACE = Shown("packet", ("file", "packet"), _place)
+def _text(
+    head: str, *columns: str, show: Callable[..., str] = _plain, need: int = 0, once: bool = False, toned: bool = False
+) -> Shown:
+    return Shown(GridColumn(head, need, once=once, elastic=True, toned=toned), columns, show)
 
 
-def _number(head: str, column: str, show: Callable[..., str] = units.count) -> Shown:
-    return Shown(head, (column,), show, right=True)
+def _number(head: str, column: str, show: Callable[..., str] = units.count, need: int = 0) -> Shown:
+    return Shown(GridColumn(head, need, right=True), (column,), show)
 
 
+def _below(column: str) -> Shown:
+    return Shown(GridColumn(column, below=True), (column,), _payload)
+
+
+def _when(column: str = "time") -> tuple[Shown, Shown]:
+    """The date, stated once where all rows share it, and the time of day."""
+    return Shown(GridColumn("", once=True, lenient=True), (column,), _date), Shown(
+        GridColumn("time"), (column,), _clock
+    )
+
+
+def _packet(file: str = "file", packet: str = "packet") -> tuple[Shown, Shown]:
+    """The file, stated once where there is one, and the packet's number in it."""
+    return (
+        Shown(GridColumn("file", once=True, elastic=True, lenient=True), (file,), _file),
+        Shown(GridColumn("packet", right=True), (packet,), _plain),
+    )
+
+
+PROTOCOL = _text("protocol", "protocol", once=True, need=1)
+CONNECTION = _text("connection", "connection", once=True, need=8)
+API = _text("api", "api", "version", show=_api)
+TOPIC = _text("topic", "topic", "partition", show=_partition)
+
+# need: the order in which columns join where the terminal has room; 0 for those that are always there
 COLUMNS: dict[str, tuple[Shown, ...]] = {
     "exchanges": (
-        TIME,
-        PROTOCOL,
-        CONNECTION,
-        API,
-        Shown("kind", ("kind", "long_poll"), _kind),
+        *_when(),
         _number("total", "total_ns", units.duration),
-        _number("wait", "wait_ns", units.duration),
-        _number("request", "request_bytes", units.size),
-        _number("response", "response_bytes", units.size),
-        _number("records", "records"),
-        Shown("status", ("status", "error_name", "error_code"), _error),
-        Shown("topics", ("topics",), _names),
-        Shown("packet", ("request_file", "request_packet"), _place),
+        _number("wait", "wait_ns", units.duration, need=2),
+        _text("status", "status", "error_name", "error_code", show=_error, toned=True),
+        PROTOCOL,
+        _text("api", "api", "version", show=_api),
+        _text("topic", "topics", show=_names),
+        _text("kind", "kind", "long_poll", show=_kind, need=3),
+        _number("request", "request_bytes", units.size, need=5),
+        _number("response", "response_bytes", units.size, need=6),
+        _number("records", "records", need=7),
+        _text("group", "group", need=9),
+        CONNECTION,
+        *_packet("request_file", "request_packet"),
     ),
     "batches": (
-        TIME,
+        *_when(),
         PROTOCOL,
-        Shown("role", ("role",), _plain),
+        _text("role", "role"),
         TOPIC,
-        Shown("position", ("position",), _plain, right=True),
-        _number("records", "records"),
-        _number("stored", "stored_bytes", units.size),
-        Shown("codec", ("codec",), _plain),
-        Shown("checksum", ("checksum_kind",), _plain),
-        Shown("verdict", ("verdict",), _plain),
-        Shown("outcome", ("outcome",), _plain),
-        PLACE,
+        Shown(GridColumn("position", right=True), ("position",), _plain),
+        _number("records", "records", need=2),
+        _number("stored", "stored_bytes", units.size, need=3),
+        _text("codec", "codec", need=5),
+        _text("checksum", "checksum_kind", once=True, need=6),
+        _text("verdict", "verdict", toned=True),
+        _text("outcome", "outcome", need=4, toned=True),
+        CONNECTION,
+        *_packet(),
     ),
     "errors": (
-        TIME,
+        *_when(),
         PROTOCOL,
-        CONNECTION,
         API,
-        Shown("scope", ("scope",), _plain),
-        _number("code", "code", _plain),
-        Shown("name", ("name",), _plain),
+        _text("scope", "scope", need=3),
+        _number("code", "code", _plain, need=2),
+        _text("name", "name"),
         TOPIC,
-        PLACE,
-        Shown("message", ("message",), _plain),
+        CONNECTION,
+        *_packet(),
+        _below("message"),
     ),
     "connections": (
-        Shown("start", ("start_time",), _time),
+        *_when("start_time"),
         PROTOCOL,
-        CONNECTION,
-        Shown("client", ("client_software", "client_version"), _software),
+        _text("connection", "connection"),
+        _text("client", "client_software", "client_version", show=_software, need=8),
         _number("span", "duration_ns", units.duration),
-        _number("rtt", "rtt_ns", units.duration),
-        _number("from client", "client_bytes", units.size),
-        _number("from server", "server_bytes", units.size),
-        _number("frames", "frames"),
-        Shown("understood", ("framed_bytes", "skipped_bytes", "pending_bytes"), _coverage, right=True),
-        _number("resent", "retransmissions"),
-        _number("lost", "gap_bytes", units.size),
-        Shown("handshake", ("handshake",), _plain),
-        Shown("closed", ("closed",), _plain),
+        _number("rtt", "rtt_ns", units.duration, need=3),
+        _number("from client", "client_bytes", units.size, need=6),
+        _number("from server", "server_bytes", units.size, need=7),
+        _number("frames", "frames", need=2),
+        Shown(
+            GridColumn("understood", 4, right=True), ("framed_bytes", "skipped_bytes", "pending_bytes"), _coverage
+        ),
+        _number("resent", "retransmissions", need=5),
+        _number("lost", "gap_bytes", units.size, need=5),
+        _text("handshake", "handshake", need=10),
+        _text("closed", "closed", need=9),
+        *_packet(),
     ),
     "findings": (
-        TIME,
-        Shown("severity", ("severity",), _plain),
-        Shown("kind", ("kind",), _plain),
+        *_when(),
+        _text("severity", "severity", toned=True),
+        _text("kind", "kind"),
         CONNECTION,
-        PLACE,
-        Shown("message", ("message",), _plain),
+        *_packet(),
+        _below("message"),
     ),
     "messages": (
-        TIME,
+        *_when(),
         PROTOCOL,
-        Shown("role", ("role",), _plain),
+        _text("role", "role"),
         TOPIC,
-        Shown("position", ("position",), _plain, right=True),
-        Shown("timestamp", ("timestamp",), _time),
-        _number("key", "key_bytes", units.size),
+        Shown(GridColumn("position", right=True), ("position",), _plain),
+        _text("timestamp", "timestamp", show=_time, need=5),
+        _number("key", "key_bytes", units.size, need=2),
         _number("value", "value_bytes", units.size),
-        _number("headers", "header_count"),
-        PLACE,
+        _number("headers", "header_count", need=3),
+        CONNECTION,
+        *_packet(),
     ),
-}
+}  # fmt: skip
+ASKED_FOR = (
+    "request",
+    "response",
+    "key",
+    "value",
+    "headers",
+)  # columns that an option adds
+
+
+def of_field(field: pa.Field) -> Shown:
+    """How a column is shown that stands in no table above: by its type, and the unit that its name ends with."""
+    kind, name = field.type, field.name
+    if pa.types.is_timestamp(kind):
+        return _text(name, name, show=_time)
+    if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
+        return _text(name, name, show=_names)
+    if is_number(kind):
+        return _number(name.removesuffix("_ns"), name, next((u for end, u in UNITS if name.endswith(end)), _plain))
+    return _text(name, name, show=_payload)
+
+
+UNITS: tuple[tuple[str, Callable[..., str]], ...] = (("_ns", units.duration), ("_bytes", units.size))
 
 
 class TextWriter:
@@ -170,72 +231,33 @@ class TextWriter:
 
     def __init__(self, table: str, schema: pa.Schema, stream: BinaryIO) -> None:
         self._stream = stream
-        self._shown = [s for s in COLUMNS[table] if set(s.columns) <= set(schema.names)]
-        extra = {"full": ("request", "response"), "payloads": ("key", "value", "headers")}
-        for names in extra.values():  # asked for by name, so shown, whatever their width
-            for name in names:
-                if name in schema.names:
-                    self._shown.append(Shown(name, (name,), _payload))
-        self._widths: list[int] | None = None
-        self._cut = shutil.get_terminal_size().columns if _is_terminal(stream) else _NO_CUT
+        usual = COLUMNS.get(table, ())
+        if usual and {name for s in usual for name in s.columns} <= set(schema.names):
+            self._shown = [*usual, *(_below(field.name) for field in schema if field.name in ASKED_FOR)]
+        else:  # some columns, asked for by name
+            self._shown = [of_field(field) for field in schema]
+        self._grid = Grid([s.column for s in self._shown], terminal_width(), colour=wants_colour(stream))
+        self._begun = False
 
     def write(self, batch: pa.RecordBatch) -> None:
-        rows = list(self._rows(batch))
-        if self._widths is None:
-            heads = [s.head for s in self._shown]
-            widths = [[width(cell) for cell in cells] for cells in zip(heads, *rows, strict=True)]
-            self._widths = [max((w for w in some if w <= _WIDEST), default=_WIDEST) for some in widths]
-            self._line(heads)
-        for row in rows:
-            self._line(row)
+        self._lines(list(self._rows(batch)))
 
     def close(self) -> None:
-        if self._widths is None:
-            self._widths = [len(s.head) for s in self._shown]
-            self._line([s.head for s in self._shown])
+        if not self._begun:
+            self._lines([])
         self._stream.flush()
 
+    def abandon(self) -> None:
+        pass
+
     def _rows(self, batch: pa.RecordBatch) -> Iterator[list[str]]:
-        cells = []
+        made = []
         for shown in self._shown:
             values = [batch.column(name).to_pylist() for name in shown.columns]
-            cells.append([shown.show(*row) for row in zip(*values, strict=True)])
-        yield from (list(row) for row in zip(*cells, strict=True))
+            made.append([shown.show(*row) for row in zip(*values, strict=True)])
+        yield from (list(row) for row in zip(*made, strict=True))
 
-    def _line(self, cells: list[str]) -> None:
-        assert self._widths is not None
-        padded = []
-        for cell, wide, shown in zip(cells, self._widths, self._shown, strict=True):
-            blank = " " * max(0, wide - width(cell))
-            padded.append(blank + cell if shown.right else cell + blank)
-        line = _GAP.join(padded).rstrip()
-        if len(line) > self._cut:
-            line = line[: self._cut - 1] + "…"
-        self._stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
-
-
-def clean(text: str) -> str:
-    """Text that does nothing to a terminal: control and direction characters are shown as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def width(text: str) -> int:
-    """Cells that a text takes on a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def _payload(value: Any) -> str:
-    if isinstance(value, bytes):
-        return clean(value.decode("utf-8", "backslashreplace"))
-    return _plain(value)
-
-
-def _is_terminal(stream: BinaryIO) -> bool:
-    try:
-        return os.isatty(stream.fileno())
-    except (OSError, ValueError, AttributeError):
-        return stream is sys.stdout.buffer and sys.stdout.isatty()
+    def _lines(self, rows: list[list[str]]) -> None:
+        self._begun = True
+        for line in self._grid.lines(rows):
+            self._stream.write(line.encode("utf-8", "backslashreplace") + b"\n")

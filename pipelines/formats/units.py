@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _DURATIONS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))  # ns
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))  # bytes
 _COUNTS = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
@@ -29,6 +31,11 @@ def size(count: float | None) -> str:
 def count(number: float | None) -> str:
     """Thousands apart: `12,345`."""
     return "" if number is None else f"{number:,.0f}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 connection`, `12 connections`."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def short_count(number: float | None) -> str:
@@ -64,3 +71,28 @@ def _three(number: float) -> str:
     """Three digits that count."""
     digits = 2 if abs(number) < 10 else 1 if abs(number) < 100 else 0
     return f"{number:.{digits}f}"
+
+
+_TIMES = {
+    "ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "min": 60_000_000_000,
+    "h": 3_600_000_000_000, "d": 86_400_000_000_000,
+}  # fmt: skip
+_BYTES = {"b": 1, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_MEASURE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([a-zµ]+)")
+
+
+def nanoseconds(text: str) -> int | None:
+    """`5ms` -> 5000000; None for what is no duration with a unit."""
+    return _parsed(text, _TIMES)
+
+
+def parsed(text: str) -> int | None:
+    """A duration in ns or a size in bytes: `5ms`, `1MiB`; None for what is neither."""
+    return _parsed(text, {**_TIMES, **_BYTES})
+
+
+def _parsed(text: str, factors: dict[str, int]) -> int | None:
+    measure = _MEASURE.fullmatch(text.strip().lower())
+    if measure is None or measure[2] not in factors:
+        return None
+    return round(float(measure[1]) * factors[measure[2]])

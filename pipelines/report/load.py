@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dissectors.errors import InputError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from pipelines.database import sentence
+from pipelines.report.facts import Facts, facts
+from pipelines.report.records import FOLDER, Records, opened
+from pipelines.tables import TABLES
+from pipelines.tables.on_duckdb import WrittenTables
 
 Row = dict[str, Any]
-TABLE_FOLDER = "tables"
+RECORD_FOLDER, TABLE_FOLDER = FOLDER, "tables"
 ABOUT = "analysis.json"
 CASES_FILE = "forensics.jsonl"  # one object a bad checksum, as `brokerscope forensics --format json` writes them
-_ROWS = 200_000  # rows of a table that the page looks at
+_ROWS = 100_000  # rows of a table that the page looks at: the first ones in its order
 
 
 @dataclass
 class Analysis:
-    """The tables, as rows, and what is known about the run."""
+    """The tables, as rows, the records, and what is known about the run."""
 
     tables: dict[str, list[Row]]
     about: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)  # rows of each table, also those not loaded
     sums: dict[tuple[str, str], int] = field(default_factory=dict)  # (table, column) -> sum over all rows
     cases: list[Row] = field(default_factory=list)  # what forensics said of bad checksums
+    records: Records | None = None
 
     def sum(self, table: str, column: str) -> int:
         """Sum of an integer column over all rows of a table."""
@@ -37,43 +42,49 @@ class Analysis:
     def __getitem__(self, table: str) -> list[Row]:
         return self.tables.get(table, [])
 
+    @cached_property
+    def facts(self) -> Facts:
+        """Counts by whom they concern; none where there are no records."""
+        width = self.about.get("bucket_us")
+        return Facts() if self.records is None else facts(self.records, width if isinstance(width, int) else 1_000_000)
 
-def load(out: Path) -> Analysis:
-    """Read OUT. Raises InputError where there is nothing to read."""
-    import pyarrow.parquet as pq
 
-    found = sorted((out / TABLE_FOLDER).glob("*.parquet"))
-    if not found:
-        raise InputError(f"{out}: no tables here; `brokerscope analyze CAPTURE… -o {out}` makes them")
-    analysis = Analysis({})
-    for path in found:
-        try:
-            file = pq.ParquetFile(path)
-            names = [name for name in file.schema_arrow.names if not name.endswith("_sketch")]
-            batches = file.iter_batches(batch_size=_ROWS, columns=names)
-            first = next(batches, None)
-            analysis.tables[path.stem] = first.to_pylist() if first is not None else []
-            analysis.rows[path.stem] = file.metadata.num_rows
-            for batch in itertools.chain([first] if first is not None else [], batches):
-                _add(analysis.sums, path.stem, batch)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: cannot be read: {error}") from None
+@contextmanager
+def loaded(out: Path) -> Iterator[Analysis]:
+    """OUT, with its records open. Raises InputError where there is nothing to read."""
+    analysis = _tables(out)
     about, cases = out / ABOUT, out / CASES_FILE
     try:
         if about.is_file():
             analysis.about = json.loads(about.read_text(encoding="utf-8"))
         if cases.is_file():
-            analysis.cases = [json.loads(line) for line in cases.read_text(encoding="utf-8").splitlines()]
-    except ValueError as error:
+            with cases.open(encoding="utf-8") as lines:
+                analysis.cases = [json.loads(line) for line in lines]
+    except (OSError, ValueError) as error:
         raise InputError(f"{out}: cannot be read: {error}") from None
+    with opened(out) as analysis.records:
+        yield analysis
+
+
+def _tables(out: Path) -> Analysis:
+    import duckdb
+
+    analysis = Analysis({})
+    try:
+        with WrittenTables(out / TABLE_FOLDER) as written:
+            for name in written.names():
+                first = written.first(name, _ROWS)
+                analysis.tables[name], analysis.rows[name] = _whole(name, first.rows.to_pylist()), first.total
+                analysis.sums.update({(name, column): total for column, total in written.sums(name).items()})
+    except (OSError, ValueError, duckdb.Error) as error:
+        raise InputError(f"{out}: cannot be read: {sentence(error)}") from None
+    if not analysis.tables:
+        raise InputError(f"{out}: no tables here; `brokerscope analyze CAPTURE… -o {out}` makes them")
     return analysis
 
 
-def _add(sums: dict[tuple[str, str], int], table: str, batch: pa.RecordBatch) -> None:
-    """Add a batch's integer columns to the sums."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if pa.types.is_integer(column.type):
-            sums[table, name] = sums.get((table, name), 0) + (pc.sum(column).as_py() or 0)
+def _whole(name: str, rows: list[Row]) -> list[Row]:
+    """Rows with all columns of today: those that an older version did not write are null."""
+    known = [column.name for column in TABLES[name].columns] if name in TABLES else []
+    lacking = dict.fromkeys(column for column in known if rows and column not in rows[0])
+    return [{**row, **lacking} for row in rows] if lacking else rows

@@ -1,4 +1,12 @@
-"""The aggregate tables: records in, Spark DataFrames out. One module a subject; docs/tables.md is written from here."""
+"""The aggregate tables: one SQL query each, which DuckDB and Spark run. docs/tables.md is written from here.
+
+latency, errors, throughput, …   one module a subject
+table.py      what a table is
+dialect.py    what the two engines say differently
+points.py     what several capture points saw counts once
+compute.py    the tables of one run, by an engine
+read.py       the tables again, in order
+"""
 
 from __future__ import annotations
 
@@ -6,18 +14,23 @@ from pipelines.tables.clients import CLIENTS
 from pipelines.tables.delivery import DELIVERY
 from pipelines.tables.errors import ERRORS
 from pipelines.tables.findings import FINDINGS
-from pipelines.tables.health import HEALTH
+from pipelines.tables.health import HEALTH, TRAFFIC
+from pipelines.tables.hops import HOPS
 from pipelines.tables.integrity import CORRUPT, INTEGRITY
 from pipelines.tables.latency import ACTIVITY, DISTRIBUTION, LATENCY
-from pipelines.tables.table import BY, Ask, Column, Table
+from pipelines.tables.table import BY, Ask, Table, TableColumn
 from pipelines.tables.throughput import THROUGHPUT
 
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        LATENCY, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, CLIENTS, HEALTH, FINDINGS, ACTIVITY, DISTRIBUTION,
+        LATENCY, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, CLIENTS, TRAFFIC, HEALTH, FINDINGS, ACTIVITY,
+        DISTRIBUTION,
     )
 }  # fmt: skip
-PRINTED = ("latency", "errors", "throughput", "integrity", "corrupt", "delivery", "clients", "health", "findings")
+PRINTED = (
+    "latency", "errors", "throughput", "integrity", "corrupt", "delivery", "hops", "clients", "traffic", "health",
+    "findings",
+)  # fmt: skip
 
-__all__ = ["BY", "PRINTED", "TABLES", "Ask", "Column", "Table"]
+__all__ = ["BY", "PRINTED", "TABLES", "Ask", "TableColumn", "Table"]

@@ -1,101 +1,85 @@
-"""Who talks, with what software and which versions of the APIs."""
+"""Who uses the brokers, with what software and which versions of the APIs."""
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING
+from pipelines.tables.dialect import LISTED, Dialect
+from pipelines.tables.table import SERVER, Ask, Table, TableColumn, count_if
 
-from pipelines.tables.table import LISTED, Ask, Column, Records, Table, listed
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
-
-_KEYS = ["protocol", "client_ip", "client_id", "api"]
-_WHERE = ["site", "connection", "incarnation"]
+_WHERE = "site, connection, incarnation"
+_MINUTE_US = 60_000_000
 
 
-def _clients(records: Records, ask: Ask) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    software = records["connections"].select(
-        *_WHERE, F.concat_ws(" ", "client_software", "client_version").alias("software")
-    )
-    sent = records["exchanges"].where("kind in ('call', 'unanswered', 'oneway')")
-    opened = (
-        records["connections"]
-        .groupBy("protocol", "client_ip", F.window("start_time", "1 minute"))
-        .agg(F.count("*").alias("opened"))
-        .groupBy("protocol", "client_ip")
-        .agg(F.max("opened").alias("opened"))
-    )
-    known = sent.join(F.broadcast(software), _WHERE, "left").join(
-        F.broadcast(opened), ["protocol", "client_ip"], "left"
-    )
-    return (
-        known.groupBy(*_KEYS)
-        .agg(
-            F.slice(F.array_sort(F.array_remove(F.collect_set("software"), "")), 1, LISTED).alias("software"),
-            F.array_sort(F.collect_set("version")).alias("versions"),
-            F.array_sort(F.collect_set(F.when(_refused(), F.col("version")))).alias("removed"),
-            F.min("version").alias("version_min"),
-            F.max("version").alias("version_max"),
-            F.count("*").alias("requests"),
-            F.count_if(F.col("status") == "error").alias("errors"),
-            F.count_distinct(*_WHERE).alias("connections"),
-            F.max("opened").alias("connects_peak"),
-            F.min("time").alias("first_time"),
-            F.max("time").alias("last_time"),
-            listed(F.concat_ws(":", "server_ip", F.col("server_port").cast("string"))).alias("servers"),
+def _clients(d: Dialect, ask: Ask) -> str:
+    return f"""
+        with used as (
+            select protocol, client_ip, client_id, api, version, {_WHERE}, {SERVER} as server,
+                max(case when {_refused()} then version end) as removed, count(*) as requests,
+                {count_if("status = 'error'")} as errors, min(time) as first_time, max(time) as last_time
+            from exchanges where kind in ('call', 'unanswered', 'oneway')
+            group by protocol, client_ip, client_id, api, version, {_WHERE}, server_ip, server_port
+        ), software as (
+            select {_WHERE}, nullif(concat_ws(' ', client_software, client_version), '') as software
+            from all_connections where client_software is not null
+        ), minutes as (
+            select protocol, client_ip, count(*) as opened
+            from connections group by protocol, client_ip, floor({d.micros("start_time")} / {_MINUTE_US})
+        ), peaks as (
+            select protocol, client_ip, max(opened) as opened from minutes group by protocol, client_ip
+        ), known as (
+            select u.*, s.software, p.opened
+            from used u
+                left join software s on u.site = s.site and u.connection = s.connection
+                    and u.incarnation = s.incarnation
+                left join peaks p on u.protocol = p.protocol and u.client_ip = p.client_ip
         )
-        .select(
-            *_KEYS, "software", "versions", "removed", "version_min", "version_max", "requests", "errors",
-            "connections", "connects_peak", "first_time", "last_time", "servers",
-        )
-        .orderBy("protocol", "client_ip", "client_id", F.desc("requests"), "api")
-    )  # fmt: skip
+        select protocol, client_ip, client_id, api, {d.listed("software")} as software,
+            {d.numbers("version")} as versions, {d.numbers("removed")} as removed,
+            min(version) as version_min, max(version) as version_max,
+            {d.total("requests")} as requests, {d.total("errors")} as errors,
+            count(distinct {d.identity("site", "connection", "incarnation")}) as connections,
+            max(opened) as connects_peak, min(first_time) as first_time, max(last_time) as last_time,
+            {d.listed("server")} as servers
+        from known group by protocol, client_ip, client_id, api
+    """
 
 
-def _refused() -> Expression:
+def _refused() -> str:
     """Whether an exchange uses a version of an API that Kafka 4.0 removed."""
-    from pyspark.sql import functions as F
-
     from dissectors.kafka.schema import apis
 
     ranges = [
-        (F.col("api_code") == api.key) & F.col("version").between(first, last)
+        f"api_code = {api.key} and version between {first} and {last}"
         for api in apis().values()
         for first, last in api.removed.ranges
     ]
-    return (F.col("protocol") == "kafka") & reduce(or_, ranges)
+    return f"protocol = 'kafka' and ({' or '.join(ranges)})"
 
 
 CLIENTS = Table(
     "clients",
     f"Who uses which API, and in which versions: one row per client and API. Lists hold at most {LISTED} names.",
     (
-        Column("protocol", "kafka, pulsar or iggy"),
-        Column("client_ip", "its address"),
-        Column("client_id", "what it calls itself"),
-        Column("api", "API it uses"),
-        Column("software", "client libraries and versions that it told", "list"),
-        Column("versions", "versions of the API that it used", "list"),
-        Column("removed", "versions among them that Kafka brokers refuse since 4.0: update this client", "list"),
-        Column("version_min", "lowest version", "code"),
-        Column("version_max", "highest version", "code"),
-        Column("requests", "how often", "count"),
-        Column("errors", "answers that hold an error", "count"),
-        Column("connections", "over how many connections", "count"),
-        Column("connects_peak", "most connections that this address opened within a minute", "count"),
-        Column("first_time", "first request", "time"),
-        Column("last_time", "last request", "time"),
-        Column("servers", "brokers it talks to", "list"),
+        TableColumn("protocol", "kafka, pulsar or iggy"),
+        TableColumn("client_ip", "its address"),
+        TableColumn("client_id", "what it calls itself"),
+        TableColumn("api", "API it uses"),
+        TableColumn("software", "client libraries and versions that it gave", "list"),
+        TableColumn("versions", "versions of the API that it used", "list"),
+        TableColumn("removed", "versions among them that Kafka brokers refuse since 4.0: update this client", "list"),
+        TableColumn("version_min", "lowest version", "code"),
+        TableColumn("version_max", "highest version", "code"),
+        TableColumn("requests", "how often", "count"),
+        TableColumn("errors", "answers that hold an error", "count"),
+        TableColumn("connections", "over how many connections", "count"),
+        TableColumn("connects_peak", "most connections that this address opened within a minute", "count"),
+        TableColumn("first_time", "first request", "time"),
+        TableColumn("last_time", "last request", "time"),
+        TableColumn("servers", "brokers that it uses", "list"),
     ),
     _clients,
     headline=(
         "protocol", "client_ip", "client_id", "software", "api", "versions", "removed", "requests", "errors",
         "connections", "connects_peak",
     ),
-    rank="requests",
+    order=("requests desc", "protocol", "client_ip", "client_id", "api"),
 )  # fmt: skip

@@ -2,54 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pipelines.tables.dialect import Dialect
+from pipelines.tables.table import Ask, Table, TableColumn, count_if, quantile_columns, quantiles
 
-from pipelines.tables.table import Ask, Column, Records, Table, quantile_columns, quantiles, sketch
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_PLACE = ["site", "protocol", "topic", "partition", "position"]
+_PLACE = "site, protocol, topic, partition, position"
 
 
-def _delivery(records: Records, ask: Ask) -> DataFrame:
-    from pyspark.sql import functions as F
+def _delivery(d: Dialect, ask: Ask) -> str:
+    def sightings(relation: str, role: str, condition: str) -> str:
+        return f"""
+            select site, protocol, topic, partition, position, {d.micros("time")} as seen, checksum_stored,
+                {1 if role == "produce" else 0} as produced
+            from {relation}
+            where topic is not null and position is not null and role = '{role}' and {condition}
+        """
 
-    known = records["batches"].where("topic is not null and position is not null")
-    produced = known.where("role = 'produce' and coalesce(outcome, '') != 'error'").select(
-        *_PLACE, F.struct(F.col("time").alias("produced"), F.col("checksum_stored").alias("made")).alias("origin")
-    )
-    consumed = known.where("role = 'consume'").select(
-        *_PLACE, "connection", "incarnation", "stream_offset", "checksum_stored", F.col("time").alias("consumed")
-    )
-    # positions come again when a topic is made anew: the latest production before a consumption is its own
-    pairs = (
-        consumed.join(produced, [consumed[c].eqNullSafe(produced[c]) for c in _PLACE])
-        .where("origin.produced <= consumed")
-        .groupBy(
-            *(consumed[c] for c in _PLACE), "connection", "incarnation", "stream_offset", "checksum_stored", "consumed"
+    # Positions come again when a topic is made anew: the latest production before a consumption is its own.
+    return f"""
+        with sightings as (
+            {sightings("all_batches", "produce", "coalesce(outcome, '') <> 'error'")}
+            union all
+            {sightings("batches", "consume", "time is not null")}
+        ), rounds as (
+            select *, sum(produced) over (
+                partition by {_PLACE} order by seen, produced desc rows between unbounded preceding and current row
+            ) as round
+            from sightings
+        ), origins as (
+            select *, max(case when produced = 1 then seen end) over (partition by {_PLACE}, round) as origin,
+                max(case when produced = 1 then checksum_stored end) over (partition by {_PLACE}, round) as made
+            from rounds where round > 0
+        ), measured as (
+            select protocol, topic, count(*) as deliveries,
+                count(distinct {d.identity("site", "partition", "position")}) as batches,
+                {count_if("checksum_stored = made")} as same_checksum,
+                {count_if("checksum_stored <> made")} as other_checksum,
+                max((seen - origin) * 1000) as delay_max_ns,
+                {d.spread("(seen - origin) * 1000")} as delay_spread
+            from origins where produced = 0 group by protocol, topic
         )
-        .agg(F.max("origin").alias("origin"))
-        .withColumn("delay_ns", (F.unix_micros("consumed") - F.unix_micros("origin.produced")) * 1000)
-    )
-    groups = pairs.groupBy("protocol", "topic").agg(
-        F.count("*").alias("deliveries"),
-        F.count_distinct(F.struct("site", "partition", "position")).alias("batches"),
-        F.count_if(F.col("checksum_stored") == F.col("origin.made")).alias("same_checksum"),
-        F.count_if(F.col("checksum_stored") != F.col("origin.made")).alias("other_checksum"),
-        F.max("delay_ns").alias("delay_max_ns"),
-        sketch(F.col("delay_ns")).alias("delay_sketch"),
-    )
-    return groups.select(
-        "protocol",
-        "topic",
-        "deliveries",
-        "batches",
-        "same_checksum",
-        "other_checksum",
-        *quantiles("delay_sketch", "delay_"),
-        "delay_max_ns",
-    ).orderBy("protocol", "topic")
+        select protocol, topic, deliveries, batches, same_checksum, other_checksum,
+            {quantiles(d, "delay_spread", "delay_")}, delay_max_ns
+        from measured
+    """
 
 
 DELIVERY = Table(
@@ -58,19 +53,19 @@ DELIVERY = Table(
     "its way to a consumer, joined on topic, partition and position within one capture point. Where a protocol does "
     "not tell producers the position (Iggy), or the batch was produced before the capture, there is no row.",
     (
-        Column("protocol", "kafka, pulsar or iggy"),
-        Column("topic", "topic name"),
-        Column("deliveries", "batches seen on their way to a consumer; each consumer counts", "count"),
-        Column("batches", "different batches among them", "count"),
-        Column("same_checksum", "deliveries that carry the checksum with which the batch was produced", "count"),
-        Column("other_checksum", "deliveries that carry another one: the broker wrote the batch anew", "count"),
+        TableColumn("protocol", "kafka, pulsar or iggy"),
+        TableColumn("topic", "topic name"),
+        TableColumn("deliveries", "batches seen on their way to a consumer; each consumer counts", "count"),
+        TableColumn("batches", "different batches among them", "count"),
+        TableColumn("same_checksum", "deliveries that carry the checksum with which the batch was produced", "count"),
+        TableColumn("other_checksum", "deliveries that carry another one: the broker wrote the batch anew", "count"),
         *quantile_columns("delay_", "delay"),
-        Column("delay_max_ns", "delay, longest", "ns"),
+        TableColumn("delay_max_ns", "delay, longest", "ns"),
     ),
     _delivery,
     headline=(
         "protocol", "topic", "deliveries", "batches", "same_checksum", "other_checksum", "delay_p50_ns",
         "delay_p90_ns", "delay_p99_ns", "delay_max_ns",
     ),
-    rank="deliveries",
+    order=("deliveries desc", "protocol", "topic"),
 )  # fmt: skip

@@ -2,66 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pipelines.tables.dialect import LISTED, Dialect
+from pipelines.tables.table import CLIENT, Ask, Table, TableColumn, earliest
 
-from pipelines.tables.table import LISTED, Ask, Column, Records, Table, listed
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_KEYS = ["protocol", "api", "scope", "code", "name", "retriable"]
+_KEYS = "protocol, api, scope, code, name, retriable"
 
 
-def _errors(records: Records, ask: Ask) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    client = F.concat_ws(" ", "client_ip", "client_id")
-    return (
-        records["errors"]
-        .groupBy(*_KEYS)
-        .agg(
-            F.count("*").alias("count"),
-            F.min("time").alias("first_time"),
-            F.max("time").alias("last_time"),
-            listed("topic").alias("topics"),
-            listed(client).alias("clients"),
-            F.min_by(F.struct("message", "file", "packet"), "time").alias("first"),
-        )
-        .select(
-            *_KEYS,
-            "count",
-            "first_time",
-            "last_time",
-            "topics",
-            "clients",
-            "first.message",
-            "first.file",
-            "first.packet",
-        )
-        .orderBy(F.desc("count"), *_KEYS)
-    )
+def _errors(d: Dialect, ask: Ask) -> str:
+    return f"""
+        select {_KEYS}, coalesce(expected, false) as expected, count(*) as count,
+            min(time) as first_time, max(time) as last_time,
+            {d.listed("topic")} as topics, {d.listed("client")} as clients,
+            {earliest(d, "message")} as message, {earliest(d, "file")} as file, {earliest(d, "packet")} as packet
+        from (select *, {CLIENT} as client from errors)
+        group by {_KEYS}, coalesce(expected, false)
+    """
 
 
 ERRORS = Table(
     "errors",
-    f"Errors in answers: one row per API, code and scope. Lists hold at most {LISTED} names.",
+    "Errors in answers: one row per API, code and scope. What is part of normal work comes last. "
+    f"Lists hold at most {LISTED} names.",
     (
-        Column("protocol", "kafka, pulsar or iggy"),
-        Column("api", "the API that answered"),
-        Column("scope", "what failed: request, topic, partition, group …"),
-        Column("code", "number on the wire", "code"),
-        Column("name", "the protocol's name for it"),
-        Column("retriable", "whether the protocol calls it retriable"),
-        Column("count", "how often", "count"),
-        Column("first_time", "first seen", "time"),
-        Column("last_time", "last seen", "time"),
-        Column("topics", "topics it was about", "list"),
-        Column("clients", "clients that got it", "list"),
-        Column("message", "text that came with the first one"),
-        Column("file", "where the first one is"),
-        Column("packet", "its packet number in that file, from 1", "code"),
+        TableColumn("protocol", "kafka, pulsar or iggy"),
+        TableColumn("api", "the API that answered"),
+        TableColumn("scope", "what failed: request, topic, partition, group …"),
+        TableColumn("code", "number on the wire", "code"),
+        TableColumn("name", "the protocol's name for it"),
+        TableColumn("retriable", "whether the protocol calls it retriable"),
+        TableColumn("expected", "part of normal work, as MEMBER_ID_REQUIRED at a first join"),
+        TableColumn("count", "how often", "count"),
+        TableColumn("first_time", "first seen", "time"),
+        TableColumn("last_time", "last seen", "time"),
+        TableColumn("topics", "topics it was about", "list"),
+        TableColumn("clients", "clients that got it", "list"),
+        TableColumn("message", "text that came with the first one"),
+        TableColumn("file", "where the first one is"),
+        TableColumn("packet", "its packet number in that file, from 1", "code"),
     ),
     _errors,
-    headline=("protocol", "api", "name", "code", "scope", "retriable", "count", "topics", "clients", "file", "packet"),
-    rank="count",
-)
+    headline=(
+        "protocol", "api", "name", "code", "scope", "retriable", "expected", "count", "topics", "clients", "file",
+        "packet",
+    ),
+    order=("expected", "count desc", "protocol", "api", "scope", "code", "name", "retriable"),
+)  # fmt: skip

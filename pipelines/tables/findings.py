@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipelines.tables.table import Ask, Column, Records, Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_KEYS = ["severity", "kind", "protocol"]
+from pipelines.tables.dialect import Dialect
+from pipelines.tables.table import Ask, Table, TableColumn, earliest
 
 
-def _findings(records: Records, ask: Ask) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    rank = F.expr("case severity when 'error' then 0 when 'warning' then 1 else 2 end")
-    order = F.struct("time", "file", "packet")
-    return (
-        records["findings"]
-        .groupBy(*_KEYS)
-        .agg(
-            F.count("*").alias("count"),
-            F.count_distinct("site", "connection", "incarnation").alias("connections"),
-            F.sum("length").alias("bytes"),
-            F.min("time").alias("first_time"),
-            F.max("time").alias("last_time"),
-            F.min_by(F.struct("message", "connection", "file", "packet"), order).alias("f"),
-        )
-        .select(
-            *_KEYS, "count", "connections", "bytes", "first_time", "last_time", "f.message", "f.connection", "f.file",
-            "f.packet",
-        )
-        .orderBy(rank, F.desc("count"), *_KEYS)
-    )  # fmt: skip
+def _findings(d: Dialect, ask: Ask) -> str:
+    where = d.identity("site", "connection", "incarnation")
+    return f"""
+        select severity, kind, protocol, count(*) as count,
+            count(distinct case when connection is not null then {where} end) as connections,
+            {d.total("length")} as bytes, min(time) as first_time, max(time) as last_time,
+            {earliest(d, "message")} as message, {earliest(d, "connection")} as connection,
+            {earliest(d, "file")} as file, {earliest(d, "packet")} as packet
+        from findings group by severity, kind, protocol
+    """
 
 
 FINDINGS = Table(
     "findings",
     "What a person should look at: one row per kind of finding, with the first of each. The records hold them all.",
     (
-        Column("severity", "info, warning or error"),
-        Column("kind", "bad_checksum, malformed_frame, gap …"),
-        Column("protocol", "kafka, pulsar or iggy; null for a file"),
-        Column("count", "how often", "count"),
-        Column("connections", "on how many connections", "count"),
-        Column("bytes", "bytes concerned", "bytes"),
-        Column("first_time", "first seen", "time"),
-        Column("last_time", "last seen", "time"),
-        Column("message", "what the first one says"),
-        Column("connection", "its connection"),
-        Column("file", "its file"),
-        Column("packet", "its packet number in that file, from 1", "code"),
+        TableColumn("severity", "info, warning or error"),
+        TableColumn("kind", "bad_checksum, malformed_frame, gap …"),
+        TableColumn("protocol", "kafka, pulsar or iggy; null for a file"),
+        TableColumn("count", "how often", "count"),
+        TableColumn("connections", "on how many connections", "count"),
+        TableColumn("bytes", "bytes concerned", "bytes"),
+        TableColumn("first_time", "first seen", "time"),
+        TableColumn("last_time", "last seen", "time"),
+        TableColumn("message", "what the first one says"),
+        TableColumn("connection", "its connection"),
+        TableColumn("file", "its file"),
+        TableColumn("packet", "its packet number in that file, from 1", "code"),
     ),
     _findings,
     headline=("severity", "kind", "protocol", "count", "connections", "message", "file", "packet"),
-)
+    order=(
+        "case severity when 'error' then 0 when 'warning' then 1 else 2 end", "count desc", "kind", "protocol",
+    ),
+)  # fmt: skip

@@ -2,79 +2,75 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from pipelines.tables.table import Ask, Column, Records, Table, bucket
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from pipelines.tables.dialect import Dialect
+from pipelines.tables.table import CLIENT, Ask, Table, TableColumn, bucket, count_if
 
 LISTED = 10_000  # bad batches in their table
 VERDICTS = ("ok", "bad", "unverifiable", "absent")
 HOUR_US = 3_600_000_000
-_KEYS = ["protocol", "topic", "client", "hour", "role", "checksum_kind"]
 
 
-def _integrity(records: Records, ask: Ask) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    verdicts = [F.count_if(F.col("verdict") == verdict).alias(verdict) for verdict in VERDICTS]
-    verified = F.when(F.col("verdict").isin("ok", "bad"), F.col("stored_bytes"))
-    return (
-        records["batches"]
-        .withColumn("client", F.concat_ws(" ", "client_ip", "client_id"))
-        .withColumn("hour", bucket("time", Ask(bucket_us=HOUR_US)))
-        .groupBy(*_KEYS)
-        .agg(
-            F.count("*").alias("batches"),
-            *verdicts,
-            F.sum("stored_bytes").alias("stored_bytes"),
-            F.coalesce(F.sum(verified), F.lit(0)).alias("verified_bytes"),
-        )
-        .orderBy(F.desc("bad"), F.desc("unverifiable"), *_KEYS)
-    )
+def _integrity(d: Dialect, ask: Ask) -> str:
+    verdicts = ", ".join(count_if(f"verdict = '{verdict}'") + f" as {verdict}" for verdict in VERDICTS)
+    return f"""
+        select protocol, topic, client, hour, role, checksum_kind, count(*) as batches, {verdicts},
+            {d.total("stored_bytes")} as stored_bytes,
+            coalesce({d.total("case when verdict in ('ok', 'bad') then stored_bytes end")}, 0) as verified_bytes
+        from (select *, {CLIENT} as client, {bucket(d, "time", HOUR_US)} as hour from batches)
+        group by protocol, topic, client, hour, role, checksum_kind
+    """
 
 
 INTEGRITY = Table(
     "integrity",
     "Checksums, verified: one row per topic, client, hour, role and kind of checksum.",
     (
-        Column("protocol", "kafka, pulsar or iggy"),
-        Column("topic", "topic name"),
-        Column("client", "client address and the name it gives itself"),
-        Column("hour", "the hour (UTC) in which the batches passed", "time"),
-        Column("role", "produce, consume or replicate"),
-        Column("checksum_kind", "crc32, crc32c, xxh3-64 or none"),
-        Column("batches", "checksummed units", "count"),
-        Column("ok", "the checksum holds", "count"),
-        Column("bad", "every byte was captured, and the checksum does not hold", "count"),
-        Column("unverifiable", "bytes that it covers were not captured", "count"),
-        Column("absent", "none on the wire", "count"),
-        Column("stored_bytes", "size on the wire", "bytes"),
-        Column("verified_bytes", "size of those with a verdict ok or bad", "bytes"),
+        TableColumn("protocol", "kafka, pulsar or iggy"),
+        TableColumn("topic", "topic name"),
+        TableColumn("client", "client address and the name it gives itself"),
+        TableColumn("hour", "the hour (UTC) in which the batches passed", "time"),
+        TableColumn("role", "produce, consume or replicate"),
+        TableColumn("checksum_kind", "crc32, crc32c, xxh3-64 or none"),
+        TableColumn("batches", "checksummed units", "count"),
+        TableColumn("ok", "the checksum holds", "count"),
+        TableColumn("bad", "every byte was captured, and the checksum does not hold", "count"),
+        TableColumn("unverifiable", "bytes that it covers were not captured", "count"),
+        TableColumn("absent", "none on the wire", "count"),
+        TableColumn("stored_bytes", "size on the wire", "bytes"),
+        TableColumn("verified_bytes", "size of those with a verdict ok or bad", "bytes"),
     ),
     _integrity,
     headline=(
         "protocol", "topic", "client", "hour", "role", "checksum_kind", "batches", "ok", "bad", "unverifiable",
         "absent",
     ),
+    order=(
+        "bad desc", "unverifiable desc", "batches desc", "protocol", "topic", "client", "hour", "role", "checksum_kind",
+    ),
 )  # fmt: skip
 
 
 CASES = "cases"  # what forensics said of bad batches, beside the record tables
 CASE_COLUMNS = (
-    Column("pattern", "what broke: single_bit, burst, zeroed_run … (docs/forensics.md)"),
-    Column("proven", "the corrected bytes match the checksum"),
-    Column("broken", "the first broken bit or byte: packet, byte of the packet, bit"),
-    Column("field", "the field and the record that it falls into"),
-    Column("broke", "where: before_tcp, after_tcp, producer, broker or undecided"),
-    Column("certainty", "certain, likely or undecided"),
-    Column("because", "the reasons"),
+    TableColumn("pattern", "what broke: single_bit, burst, zeroed_run … (docs/forensics.md)"),
+    TableColumn("proven", "the corrected bytes match the checksum"),
+    TableColumn("broken", "the first broken bit or byte: packet, byte of the packet, bit"),
+    TableColumn("field", "the field and the record that it falls into"),
+    TableColumn("broke", "where: before_tcp, after_tcp, producer, broker or undecided"),
+    TableColumn("certainty", "certain, likely or undecided"),
+    TableColumn("because", "the reasons"),
 )
-CASE_KEYS = ("connection", "incarnation", "stream_offset", "role", "file", "packet")
-CASE_DDL = (
-    "connection string, incarnation int, stream_offset bigint, role string, file string, packet bigint, "
-    "pattern string, proven boolean, broken string, field string, broke string, certainty string, because string"
+CASE_KEYS = {
+    "connection": pa.string(), "incarnation": pa.int32(), "stream_offset": pa.int64(), "role": pa.string(),
+    "file": pa.string(), "packet": pa.int64(),
+}  # fmt: skip
+CASE_SCHEMA = pa.schema(
+    [*CASE_KEYS.items(), *((c.name, pa.bool_() if c.name == "proven" else pa.string()) for c in CASE_COLUMNS)]
 )
 _BAD = (
     "protocol", "time", "topic", "partition", "position", "role", "records", "stored_bytes", "checksum_kind",
@@ -82,22 +78,27 @@ _BAD = (
 )  # fmt: skip
 
 
-def _corrupt(records: Records, ask: Ask) -> DataFrame:
-    from pyspark.sql import functions as F
+def _corrupt(d: Dialect, ask: Ask) -> str:
+    batch = ", ".join(f"b.{name}" for name in _BAD)
+    same = " and ".join(f"b.{key} = c.{key}" for key in CASE_KEYS)
+    place = ("time", "file", "packet", "stream_offset", "position")
+    return f"""
+        select {batch}, {", ".join(column.name for column in CASE_COLUMNS)}
+        from batches b left join {CASES} c on {same}
+        where b.verdict = 'bad'
+        order by {", ".join(f"b.{name} nulls last" for name in place)} limit {LISTED}
+    """
 
-    bad = records["batches"].where(F.col("verdict") == "bad")
-    told = [column.name for column in CASE_COLUMNS]
-    if CASES in records:
-        bad = bad.join(F.broadcast(records[CASES]), list(CASE_KEYS), "left")
-    else:
-        bad = bad.withColumns(
-            {c.name: F.lit(None).cast("boolean" if c.name == "proven" else "string") for c in CASE_COLUMNS}
-        )
-    return bad.select(*_BAD, *told).orderBy("time", "file", "packet", "position").limit(LISTED)
+
+def case_table(cases: Sequence[dict[str, Any]]) -> pa.Table:
+    """The JSON objects of cases as a table; of a batch with several bad checksums the first."""
+    rows = {tuple(case[key] for key in CASE_KEYS): case_row(case) for case in reversed(cases)}
+    columns = list(zip(*rows.values(), strict=True)) or [()] * len(CASE_SCHEMA)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, CASE_SCHEMA, strict=True)], schema=CASE_SCHEMA)
 
 
 def case_row(case: dict[str, Any]) -> tuple[Any, ...]:
-    """The JSON object of a case as a row of CASE_DDL."""
+    """The JSON object of a case as a row of CASE_SCHEMA."""
     diagnosis, attribution = case["diagnosis"], case["attribution"]
     spot = next(iter(diagnosis["locations"]), None)
     return (
@@ -122,21 +123,21 @@ CORRUPT = Table(
     "corrupt",
     f"Batches whose checksum does not hold, and what forensics says of them: one row each, the first {LISTED}.",
     (
-        Column("protocol", "kafka, pulsar or iggy"),
-        Column("time", "first byte of the batch", "time"),
-        Column("topic", "topic name"),
-        Column("partition", "partition number", "code"),
-        Column("position", "offset, or ledger:entry"),
-        Column("role", "produce, consume or replicate"),
-        Column("records", "messages in it", "count"),
-        Column("stored_bytes", "size on the wire", "bytes"),
-        Column("checksum_kind", "crc32, crc32c or xxh3-64"),
-        Column("checksum_stored", "as on the wire"),
-        Column("checksum_computed", "over the bytes captured"),
-        Column("outcome", "what the answer said of a produced batch"),
-        Column("connection", "client ip:port>server ip:port"),
-        Column("file", "where its first byte is"),
-        Column("packet", "its packet number in that file, from 1", "code"),
+        TableColumn("protocol", "kafka, pulsar or iggy"),
+        TableColumn("time", "first byte of the batch", "time"),
+        TableColumn("topic", "topic name"),
+        TableColumn("partition", "partition number", "code"),
+        TableColumn("position", "offset, or ledger:entry"),
+        TableColumn("role", "produce, consume or replicate"),
+        TableColumn("records", "messages in it", "count"),
+        TableColumn("stored_bytes", "size on the wire", "bytes"),
+        TableColumn("checksum_kind", "crc32, crc32c or xxh3-64"),
+        TableColumn("checksum_stored", "as on the wire"),
+        TableColumn("checksum_computed", "over the bytes captured"),
+        TableColumn("outcome", "what the answer said of a produced batch"),
+        TableColumn("connection", "client ip:port>server ip:port"),
+        TableColumn("file", "where its first byte is"),
+        TableColumn("packet", "its packet number in that file, from 1", "code"),
         *CASE_COLUMNS,
     ),
     _corrupt,
@@ -144,4 +145,5 @@ CORRUPT = Table(
         "protocol", "topic", "position", "role", "stored_bytes", "checksum_kind", "pattern", "broken", "field", "broke",
         "certainty", "file", "packet",
     ),
+    order=("time", "file", "packet", "position"),
 )  # fmt: skip

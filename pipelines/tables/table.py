@@ -1,26 +1,26 @@
-"""What an aggregate table is: a name, documented columns, and a function from records to a Spark DataFrame."""
+"""What an aggregate table is: a name, documented columns, and one SQL query that two engines run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipelines.tables.dialect import QUANTILE_NAMES, Dialect
+
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
-QUANTILES = (0.5, 0.9, 0.99, 0.999)
-QUANTILE_NAMES = ("p50", "p90", "p99", "p999")
-SKETCH_K = 2000  # KLL: error of a rank about 0.05 %; sketches of fewer values are exact
-LISTED = 20  # names that a list in a table holds at most
+
+_WORD = re.compile(r"[a-z_][a-z0-9_]*")
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column: what it means and how people read it.
 
     unit: "ns", "bytes", "bytes/s", "1/s", "share" (0 to 1), "ratio", "count", "time", "code" (a number that is a name),
-    "list", "sketch" (binary; Parquet only) or "" for text.
+    "list", "sketch" (binary; Parquet only, by Spark only) or "" for text.
     """
 
     name: str
@@ -36,98 +36,102 @@ class Ask(NamedTuple):
 
 
 Records = Mapping[str, "DataFrame"]
+"""Record tables on Spark, by name."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """An aggregate table."""
+    """An aggregate table.
+
+    Its query reads the record tables by their names, and so each exchange, batch, error, finding and connection once,
+    even where several capture points saw it; `all_exchanges` and the like are what every point saw (see points.py).
+    """
 
     name: str
     doc: str
-    columns: tuple[Column, ...]
-    build: Callable[[Records, Ask], DataFrame]
+    columns: tuple[TableColumn, ...]
+    query: Callable[[Dialect, Ask], str]
+    """SELECT statement without an order."""
     headline: tuple[str, ...]
     """The columns that a person reads first: printed, and shown on the page."""
-    rank: str = ""
-    """Column by which rows are ranked, largest first, when only some can be shown."""
-    extra: Callable[[Ask], tuple[Column, ...]] = lambda ask: ()
+    order: tuple[str, ...]
+    """The order of rows when they are read: columns, `column desc` for the largest first. Nulls come last."""
+    extra: Callable[[Ask], tuple[TableColumn, ...]] = lambda ask: ()
     """Columns that come with the question: the keys of `--by`."""
+
+    @property
+    def ordering(self) -> str:
+        """`order` as SQL."""
+        return ", ".join(f"{term} nulls last" for term in self.order)
+
+    def ordered_by(self, columns: Collection[str]) -> str:
+        """`order` as SQL, by those of its columns that are there."""
+        known = {column.name for column in self.columns}
+        terms = [term for term in self.order if not known & set(_WORD.findall(term)) - set(columns)]
+        return ", ".join(f"{term} nulls last" for term in terms)
+
+    @property
+    def rank(self) -> str:
+        """The column whose largest values come first; "" where rows are in another order."""
+        return next((term.removesuffix(" desc") for term in self.order if term.endswith(" desc")), "")
 
 
 # --- what --by may name ----------------------------------------------------------------------------------------------
 
 BY = {
-    "version": Column("version", "version of the api", "code"),
-    "client": Column("client", "client address and the name it gives itself"),
-    "server": Column("server", "server address and port"),
-    "topic": Column("topic", "an exchange that names several topics counts in the row of each"),
-    "site": Column("site", "capture point"),
-    "dialect": Column("dialect", "wire dialect"),
-    "bucket": Column("bucket", "start of the time bucket", "time"),
+    "version": TableColumn("version", "version of the api", "code"),
+    "client": TableColumn("client", "client address and the name it gives itself"),
+    "server": TableColumn("server", "server address and port"),
+    "topic": TableColumn("topic", "an exchange that names several topics counts in the row of each"),
+    "site": TableColumn("site", "capture point"),
+    "dialect": TableColumn("dialect", "wire dialect"),
+    "bucket": TableColumn("bucket", "start of the time bucket", "time"),
 }
+CLIENT = "concat_ws(' ', client_ip, client_id)"
+_SERVER_IP = "case when server_ip like '%:%' then concat('[', server_ip, ']') else server_ip end"
+SERVER = f"concat_ws(':', {_SERVER_IP}, cast(server_port as string))"
 
 
-def by_columns(ask: Ask) -> tuple[Column, ...]:
+def by_columns(ask: Ask) -> tuple[TableColumn, ...]:
     """The columns that `--by` adds."""
     return tuple(BY[name] for name in ask.by)
 
 
-def with_keys(exchanges: DataFrame, ask: Ask) -> DataFrame:
-    """Exchanges with the columns that `--by` names."""
-    from pyspark.sql import functions as F
-
-    derived = {
-        "client": lambda: F.concat_ws(" ", "client_ip", "client_id"),
-        "server": lambda: F.concat_ws(":", "server_ip", F.col("server_port").cast("string")),
-        "topic": lambda: F.explode_outer("topics"),
-        "bucket": lambda: bucket("time", ask),
-    }
-    for name in ask.by:
-        if name in derived:
-            exchanges = exchanges.withColumn(name, derived[name]())
-    return exchanges
+def derived(d: Dialect, ask: Ask) -> str:
+    """The columns that `--by` names and exchanges lack, for a SELECT list."""
+    known = {"client": CLIENT, "server": SERVER, "topic": d.each("topics"), "bucket": bucket(d, "time", ask.bucket_us)}
+    return "".join(f", {known[name]} as {name}" for name in ask.by if name in known)
 
 
 # --- expressions that several tables use -----------------------------------------------------------------------------
 
 
-def bucket(time: str, ask: Ask) -> Expression:
+def bucket(d: Dialect, time: str, width_us: int) -> str:
     """Start of the bucket that a time falls into, counted from the epoch."""
-    from pyspark.sql import functions as F
-
-    width = ask.bucket_us
-    micros = F.unix_micros(F.col(time))
-    return F.timestamp_micros(micros - F.pmod(micros, F.lit(width)))
+    micros = d.micros(time)
+    return d.timestamp(f"{micros} - {micros} % {width_us}")
 
 
-def sketch(value: Expression) -> Expression:
-    """KLL sketch of a bigint expression; nulls do not count."""
-    from pyspark.sql import functions as F
-
-    return F.kll_sketch_agg_bigint(value, F.lit(SKETCH_K))
+def quantiles(d: Dialect, spread: str, prefix: str) -> str:
+    """p50 … p999 of a spread, for a SELECT list."""
+    return ", ".join(f"{d.quantile(spread, at)} as {prefix}{name}_ns" for at, name in enumerate(QUANTILE_NAMES))
 
 
-def quantiles(sketch_column: str, prefix: str, suffix: str = "_ns") -> list[Expression]:
-    """p50 … p999 of a sketch; null where it saw no value."""
-    from pyspark.sql import functions as F
-
-    have = F.kll_sketch_get_n_bigint(sketch_column) > 0
-    return [
-        F.when(have, F.kll_sketch_get_quantile_bigint(sketch_column, F.lit(q))).alias(f"{prefix}{name}{suffix}")
-        for q, name in zip(QUANTILES, QUANTILE_NAMES, strict=True)
-    ]
-
-
-def quantile_columns(prefix: str, what: str) -> tuple[Column, ...]:
+def quantile_columns(prefix: str, what: str) -> tuple[TableColumn, ...]:
     """Their documentation."""
     texts = ("median", "90 % are at most this", "99 % are at most this", "99.9 % are at most this")
     return tuple(
-        Column(f"{prefix}{name}_ns", f"{what}: {text}", "ns") for name, text in zip(QUANTILE_NAMES, texts, strict=True)
+        TableColumn(f"{prefix}{name}_ns", f"{what}: {text}", "ns")
+        for name, text in zip(QUANTILE_NAMES, texts, strict=True)
     )
 
 
-def listed(value: str | Expression) -> Expression:
-    """The distinct texts of a group, sorted, at most LISTED."""
-    from pyspark.sql import functions as F
+def earliest(d: Dialect, value: str) -> str:
+    """A value of the first row of a group, in order of time."""
+    time, file, packet = f"coalesce({d.micros('time')}, 0)", "coalesce(file, '')", "coalesce(packet, 0)"
+    return d.first(value, time, file, packet, f"coalesce(cast({value} as string), '')")
 
-    return F.slice(F.array_sort(F.collect_set(value)), 1, LISTED)
+
+def count_if(condition: str) -> str:
+    """Rows of a group for which a condition holds."""
+    return f"count(*) filter (where {condition})"

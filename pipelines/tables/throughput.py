@@ -2,81 +2,99 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pipelines.tables.dialect import LARGEST_DOUBLE, Dialect, double
+from pipelines.tables.table import Ask, Table, TableColumn, bucket
 
-from pipelines.tables.table import Ask, Column, Records, Table, bucket
+# The same batch of a producer, sent again, counts where it was sent first; a batch that was refused is none of these.
+_SENDS = "protocol, topic, partition, producer, producer_epoch, base_sequence, checksum_stored, stored_bytes, refused"
+# An answer may carry more than the application receives: its topics share what it does receive by what they carry.
+_RECEIVED = """
+    case when received < in_all then messages * cast(received as double) / in_all
+        else coalesce(cast(messages as double), 0e0) end"""
+_KNOWN = "role = 'produce' and producer is not null and base_sequence >= 0"
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame
 
-_KEYS = ["protocol", "topic", "role", "bucket"]
-
-
-def _throughput(records: Records, ask: Ask) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    seconds = ask.bucket_us / 1_000_000
-    refused = F.col("outcome") == "error"
-    data = ~F.coalesce("control", F.lit(False)) & ~F.coalesce(refused, F.lit(False))
-    sized = data & F.col("uncompressed_bytes").isNotNull()
-    carrier = F.struct(  # pushes have no correlation id, but each batch of theirs is a frame of its own
-        "site", "connection", "incarnation", "producer", F.coalesce("correlation_id", -1 - F.col("stream_offset"))
+def _throughput(d: Dialect, ask: Ask) -> str:
+    seconds = double(ask.bucket_us / 1_000_000)
+    # pushes have no correlation id, but each batch of theirs is a frame of its own
+    carrier = d.identity(
+        "site", "connection", "incarnation", "producer", "coalesce(correlation_id, -1 - stream_offset)"
     )
-    sums = (
-        records["batches"]
-        .withColumn("bucket", bucket("time", ask))
-        .groupBy(*_KEYS)
-        .agg(
-            F.count_distinct(carrier).alias("exchanges"),
-            F.count("*").alias("batches"),
-            _sum(F.when(data, F.col("records"))).alias("messages"),
-            _sum(F.when(refused, F.col("records"))).alias("refused"),
-            _sum(F.when(data, F.col("stored_bytes"))).alias("stored_bytes"),
-            F.sum(F.when(data, F.col("uncompressed_bytes"))).alias("uncompressed_bytes"),
-            F.sum(F.when(sized, F.col("stored_bytes"))).alias("_sized"),
+    sums = ("batches", "refused", "resent", "stored_bytes", "uncompressed_bytes", "sized_bytes")
+    received = f"cast(floor(least(sum({_RECEIVED}) + 0.5e0, {LARGEST_DOUBLE})) as bigint)"
+    return f"""
+        with marked as (
+            select *, coalesce(outcome = 'error', false) as refused,
+                {bucket(d, "time", ask.bucket_us)} as bucket,
+                coalesce(exchange_id, cast({carrier} as string)) as exchange
+            from batches
+        ), numbered as (
+            select *, row_number() over (
+                partition by {_SENDS} order by case outcome when 'ok' then 0 else 1 end, time, file, packet
+            ) as attempt
+            from marked where {_KNOWN}
+            union all
+            select *, 1 as attempt from marked where not coalesce({_KNOWN}, false)
+        ), data as (
+            select *, attempt = 1 and not refused and not coalesce(control, false) as fresh from numbered
+        ), carried as (
+            select site, protocol, topic, role, bucket, exchange, count(*) as batches,
+                {d.total("case when fresh then records end")} as messages,
+                {d.total("case when refused then records end")} as refused,
+                {d.total("case when attempt > 1 and not refused then records end")} as resent,
+                {d.total("case when fresh then stored_bytes end")} as stored_bytes,
+                {d.total("case when fresh then uncompressed_bytes end")} as uncompressed_bytes,
+                {d.total("case when fresh and uncompressed_bytes is not null then stored_bytes end")} as sized_bytes
+            from data group by site, protocol, topic, role, bucket, exchange
+        ), answers as (
+            select site, exchange_id, max(records) as received
+            from all_exchanges where kind = 'call' and payload_bytes > 0 and exchange_id is not null
+            group by site, exchange_id
+        ), known as (
+            select c.*, received, sum(cast(messages as double)) over (partition by c.site, exchange, role) as in_all
+            from carried c left join answers a
+                on c.role = 'consume' and c.site = a.site and c.exchange = a.exchange_id
+        ), sums as (
+            select protocol, topic, role, bucket, count(*) as exchanges, {received} as messages,
+                {", ".join(f"{d.total(name)} as {name}" for name in sums)}
+            from known group by protocol, topic, role, bucket
         )
-    )
-    return sums.select(
-        *_KEYS,
-        F.lit(seconds).alias("bucket_s"),
-        "exchanges", "batches", "messages", "refused", "stored_bytes", "uncompressed_bytes",
-        (F.col("messages") / seconds).alias("message_rate"),
-        (F.col("stored_bytes") / seconds).alias("byte_rate"),
-        (F.col("uncompressed_bytes") / F.when(F.col("_sized") > 0, F.col("_sized"))).alias("compression_ratio"),
-    ).orderBy(*_KEYS)  # fmt: skip
-
-
-def _sum(of: Expression) -> Expression:
-    from pyspark.sql import functions as F
-
-    return F.coalesce(F.sum(of), F.lit(0))
+        select protocol, topic, role, bucket, {seconds} as bucket_s, exchanges, batches, messages,
+            coalesce(refused, 0) as refused, coalesce(resent, 0) as resent, coalesce(stored_bytes, 0) as stored_bytes,
+            uncompressed_bytes, messages / {seconds} as message_rate,
+            coalesce(stored_bytes, 0) / {seconds} as byte_rate,
+            uncompressed_bytes / nullif(sized_bytes, 0) as compression_ratio
+        from sums
+    """
 
 
 THROUGHPUT = Table(
     "throughput",
-    "Message data on the move: one row per topic, role and time bucket. Control batches and what brokers refused are "
-    "not among `messages` and the bytes.",
+    "Message data on the move: one row per topic, role and time bucket. Control batches, what brokers refused and what "
+    "producers sent again are not among `messages` and the bytes. Of what is consumed, `messages` are those that the "
+    "application receives: not those of aborted transactions, nor those before the offset that it asked for; where one "
+    "answer carries several topics, they share what is left out.",
     (
-        Column("protocol", "kafka, pulsar or iggy"),
-        Column("topic", "topic name"),
-        Column("role", "produce, consume or replicate"),
-        Column("bucket", "start of the time bucket", "time"),
-        Column("bucket_s", "its width in seconds", "ratio"),
-        Column("exchanges", "exchanges that carried it", "count"),
-        Column("batches", "checksummed units", "count"),
-        Column("messages", "messages as the application counts them", "count"),
-        Column("refused", "messages that the broker did not take", "count"),
-        Column("stored_bytes", "size on the wire", "bytes"),
-        Column("uncompressed_bytes", "size once decompressed; null where nothing was decompressed", "bytes"),
-        Column("message_rate", "messages per second", "1/s"),
-        Column("byte_rate", "stored bytes per second", "bytes/s"),
-        Column("compression_ratio", "uncompressed to stored bytes", "ratio"),
+        TableColumn("protocol", "kafka, pulsar or iggy"),
+        TableColumn("topic", "topic name"),
+        TableColumn("role", "produce, consume or replicate"),
+        TableColumn("bucket", "start of the time bucket", "time"),
+        TableColumn("bucket_s", "its width in seconds", "ratio"),
+        TableColumn("exchanges", "exchanges that carried it", "count"),
+        TableColumn("batches", "checksummed units on the wire", "count"),
+        TableColumn("messages", "messages as the application counts them", "count"),
+        TableColumn("refused", "messages that the broker did not take", "count"),
+        TableColumn("resent", "messages that a producer sent again: same producer, epoch and sequence", "count"),
+        TableColumn("stored_bytes", "size on the wire", "bytes"),
+        TableColumn("uncompressed_bytes", "size once decompressed; null where nothing was decompressed", "bytes"),
+        TableColumn("message_rate", "messages per second", "1/s"),
+        TableColumn("byte_rate", "stored bytes per second", "bytes/s"),
+        TableColumn("compression_ratio", "uncompressed to stored bytes", "ratio"),
     ),
     _throughput,
     headline=(
-        "protocol", "topic", "role", "bucket", "exchanges", "messages", "stored_bytes", "message_rate", "byte_rate",
-        "compression_ratio",
+        "protocol", "topic", "role", "bucket", "exchanges", "messages", "resent", "stored_bytes", "message_rate",
+        "byte_rate", "compression_ratio",
     ),
-    rank="stored_bytes",
+    order=("stored_bytes desc", "protocol", "topic", "role", "bucket"),
 )  # fmt: skip

@@ -12,7 +12,7 @@ import crc32c
 CLIENT, SERVER, PORT = 0x0A000002, 0x0A000001, 9092
 START_S = 1_760_000_000
 SEGMENT = 1448  # payload bytes of a full TCP segment
-_FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
+FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1)
 _ETHERNET = bytes(12) + b"\x08\x00"
 ACK, PSH_ACK, SYN, SYN_ACK = 16, 24, 2, 18
 
@@ -20,16 +20,19 @@ ACK, PSH_ACK, SYN, SYN_ACK = 16, 24, 2, 18
 class Wire:
     """One TCP connection, written packet by packet to a pcap file."""
 
-    def __init__(self, file: BinaryIO, client_port: int) -> None:
+    def __init__(self, file: BinaryIO, client_port: int, port: int = PORT, *, handshake: bool = True) -> None:
+        """port: the server's. handshake: the connection begins here, not in mid-stream."""
         self._file = file
         self._port = client_port
+        self._server_port = port
         self._next = [1_000, 5_000]  # sequence numbers of client and server
         self.micros = 0
-        self._packet(0, SYN, b"")
-        self._next[0] += 1
-        self._packet(1, SYN_ACK, b"")
-        self._next[1] += 1
-        self._packet(0, ACK, b"")
+        if handshake:
+            self._packet(0, SYN, b"")
+            self._next[0] += 1
+            self._packet(1, SYN_ACK, b"")
+            self._next[1] += 1
+            self._packet(0, ACK, b"")
 
     def send(self, side: int, data: bytes) -> None:
         """Data of one side (0 client, 1 server) in segments; the other acknowledges every second one."""
@@ -39,10 +42,15 @@ class Wire:
             if number % 2:
                 self._packet(1 - side, ACK, b"")
 
+    def lose(self, side: int, size: int) -> None:
+        """Data of one side that the capture lacks: acknowledged, and not there."""
+        self._next[side] += size
+        self._packet(1 - side, ACK, b"")
+
     def _packet(self, side: int, flags: int, payload: bytes) -> None:
         self.micros += 7
         source, target = (CLIENT, SERVER) if side == 0 else (SERVER, CLIENT)
-        ports = (self._port, PORT) if side == 0 else (PORT, self._port)
+        ports = (self._port, self._server_port) if side == 0 else (self._server_port, self._port)
         size = 40 + len(payload)
         ip = struct.pack(">BBHHHBBHII", 0x45, 0, size, self.micros & 0xFFFF, 0x4000, 64, 6, 0, source, target)
         sequence, acknowledged = (self._next[i] & 0xFFFFFFFF for i in (side, 1 - side))
@@ -59,7 +67,7 @@ def produce(path: Path, size: int, *, records: int, value_bytes: int) -> None:
     topic = _text("orders")
     body = struct.pack(">hhii", -1, -1, 30_000, 1) + topic + struct.pack(">iii", 1, 0, len(data)) + data
     with path.open("wb") as file:
-        file.write(_FILE_HEADER)
+        file.write(FILE_HEADER)
         wires = [Wire(file, 40_000 + i) for i in range(20)]
         micros = number = 0
         while file.tell() < size:
@@ -81,7 +89,7 @@ def repeat(sources: list[Path], path: Path, size: int) -> None:
     first = min(p[0] for some in packets for p in some)
     span = max(p[0] for some in packets for p in some) - first + 1_000_000
     with path.open("wb") as file:
-        file.write(_FILE_HEADER)
+        file.write(FILE_HEADER)
         turn = 0
         while file.tell() < size:
             for some in packets:
@@ -98,7 +106,7 @@ def repeat(sources: list[Path], path: Path, size: int) -> None:
 def _packets(path: Path) -> Iterator[tuple[int, bytes]]:
     """(µs, frame) of each IPv4 packet of an Ethernet pcap file; nothing of any other file."""
     data = path.read_bytes()
-    if data[:4] != _FILE_HEADER[:4] or data[20:24] != _FILE_HEADER[20:]:
+    if data[:4] != FILE_HEADER[:4] or data[20:24] != FILE_HEADER[20:]:
         return
     at = 24
     while at + 16 <= len(data):

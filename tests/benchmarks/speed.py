@@ -54,15 +54,16 @@ def compare(name: str, path: Path, out: Path) -> str:
     return line
 
 
-def timed(command: list[str]) -> tuple[float, float]:
-    """(seconds, peak MB) of a command on one core."""
+def timed(command: list[str], *, cpu: bool = False) -> tuple[float, float]:
+    """(seconds, peak MB) of a command on one core; of CPU time, if asked for."""
     pinned = ["taskset", "-c", "0", *command] if shutil.which("taskset") else command
     begin = time.monotonic()
     process = subprocess.Popen(pinned, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
-    return time.monotonic() - begin, used.ru_maxrss / 1024
+    seconds = used.ru_utime + used.ru_stime if cpu else time.monotonic() - begin
+    return seconds, used.ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -10,10 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dissectors.checksum import CRC32, CRC32C, XXH3, compute
-from dissectors.checksum import locate as room
+from dissectors.checksum import bursts as bursts_module
+from dissectors.checksum import locate as locating
 from dissectors.checksum.diagnosis import Diagnosis, Flip
 from dissectors.checksum.linear import Crc
 from dissectors.checksum.locate import locate
+from dissectors.checksum.patterns import DamagePattern
 
 KINDS = st.sampled_from([CRC32, CRC32C])
 WORDS = ("willow", "kelp", "nettle", "ember", "jasper", "grove", "delta", "yarrow", "tulip", "raven", "maple", "zinnia")
@@ -132,8 +134,8 @@ def test_two_bits_are_located(kind: str, data: bytes, draw: st.DataObject) -> No
 @given(KINDS, st.binary(min_size=1, max_size=6), st.integers(0, 2**32 - 1))
 def test_pairs_are_all_found(kind: str, data: bytes, stored: int) -> None:
     assume(stored != compute(kind, data))
-    case = room.Case(kind, data, stored, compute(kind, data))
-    got = {tuple(sorted(8 * f.at + (f.bit or 0) for f in case.flips(pair))) for pair in room._pairs(case)}
+    case = DamagePattern(kind, data, stored, compute(kind, data))
+    got = {tuple(sorted(8 * f.at + (f.bit or 0) for f in case.flips(pair))) for pair in locating._pairs(case)}
     assert got == set(brute(kind, data, stored, 2))
 
 
@@ -180,8 +182,8 @@ def test_short_bursts_are_located(kind: str, size: int, length: int, draw: st.Da
 @given(KINDS, st.binary(min_size=1, max_size=6), st.integers(0, 2**32 - 1))
 def test_all_bursts_are_found(kind: str, data: bytes, stored: int) -> None:
     assume(stored != compute(kind, data))
-    case = room.Case(kind, data, stored, compute(kind, data))
-    found = room.bursts(case)
+    case = DamagePattern(kind, data, stored, compute(kind, data))
+    found = bursts_module.bursts(case)
     size = 8 * len(data)
     short = {
         flip_bits(data, [start + i for i in range(length) if change >> i & 1])
@@ -316,7 +318,7 @@ def test_xxh3_stops_at_its_budget_and_says_so() -> None:
     data = text(1000)
     calls = []
 
-    def hashed(data: bytes) -> int:
+    def hashed(data: bytes | memoryview) -> int:
         calls.append(1)
         return compute(XXH3, data)
 
@@ -329,7 +331,7 @@ def test_xxh3_stops_at_its_budget_and_says_so() -> None:
 def test_a_hash_of_parts_is_searched_as_it_is_computed() -> None:
     frames = text(900)
 
-    def of_frames(data: bytes) -> int:
+    def of_frames(data: bytes | memoryview) -> int:
         return compute(
             XXH3, b"".join(compute(XXH3, data[at : at + 100]).to_bytes(8, "little") for at in range(0, 900, 100))
         )

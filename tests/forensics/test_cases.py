@@ -76,7 +76,7 @@ def test_a_flipped_bit_is_found_to_the_byte_of_the_packet(
     unit = STORED if consumed else BATCH
     stream = b"".join(p.data[HEADERS:] for p in packets if (p.data[34:36] == b"\x23\x84") is consumed)
     target = stream.index(unit) + at
-    index, offset = place(packets, target, consumed)
+    index, offset = packet_ref(packets, target, consumed)
     packets[index] = broken(packets[index], {offset: 1 << bit}, repaired=repaired)
     case = only(investigate(tmp_path, packets))
     assert case.diagnosis.pattern == "single_bit"
@@ -91,7 +91,7 @@ def test_a_flipped_bit_is_found_to_the_byte_of_the_packet(
     assert (case.row["topic"], case.row["partition"]) == ("orders", 3)
 
 
-def place(packets: list, target: int, from_server: bool) -> tuple[int, int]:
+def packet_ref(packets: list, target: int, from_server: bool) -> tuple[int, int]:
     """(index, offset in the packet) of a byte of a direction's stream."""
     at = 0
     for index, packet in enumerate(packets):
@@ -148,7 +148,7 @@ def test_sums_that_are_all_wrong_decide_nothing(tmp_path: Path) -> None:
     packets[index] = broken(packets[index], {offset: 1}, repaired=False)
     case = only(investigate(tmp_path, packets))
     assert case.attribution.where == "undecided"
-    assert "tell nothing" in case.attribution.because[0]
+    assert "prove nothing" in case.attribution.because[0]
 
 
 @pytest.mark.parametrize("repaired", [True, False])
@@ -221,8 +221,8 @@ def test_a_burst_that_the_crc_leaves_open_is_found_with_the_tcp_sum(
     packets = list(kafka(mss).packets[: 5 if mss == 1460 else 10])
     stream = b"".join(p.data[HEADERS:] for p in packets if p.data[34:36] == b"\x9c\x40")
     target = stream.index(BATCH) + at
-    index, offset = place(packets, target, False)
-    assume(place(packets, target + 2, False)[0] == index)
+    index, offset = packet_ref(packets, target, False)
+    assume(packet_ref(packets, target + 2, False)[0] == index)
     changes = {offset + i: x for i, x in enumerate(change) if x}
     packets[index] = broken(packets[index], changes, repaired=False)
     case = only(investigate(tmp_path, packets))
@@ -355,11 +355,12 @@ def test_the_text_names_packet_byte_bit_and_blame(tmp_path: Path) -> None:
 
 
 def test_extracted_files_hold_the_batch_and_its_packets(tmp_path: Path) -> None:
-    case = a_case(tmp_path)
-    files = report.extract(case, 1, tmp_path / "out")
-    received, corrected, capture = files
-    assert corrected.read_bytes() == BATCH
-    assert sum(a != b for a, b in zip(received.read_bytes(), BATCH, strict=True)) == 1
+    files = report.extract(a_case(tmp_path), 1)
+    received, corrected, packets = (files[f"001-{name}"] for name in ("received.bin", "corrected.bin", "packets.pcap"))
+    assert corrected == BATCH
+    assert sum(a != b for a, b in zip(received, BATCH, strict=True)) == 1
+    capture = tmp_path / "packets.pcap"
+    capture.write_bytes(packets)
     (block,) = Reader(str(capture), 0, Limits()).blocks()
     assert block.time.tolist() == [WHOLE.packets[PRODUCED].time]
     assert repair(WHOLE.packets[PRODUCED]) == WHOLE.packets[PRODUCED]

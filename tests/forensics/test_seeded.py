@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.captures import captures
 from tests.wires import Packet, pcap
 
 from .scene import investigate_paths
 from .seeds import CHANGES, Capture, apply, load, sealed
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-CAPTURES = Path(__file__).parents[3] / "shared" / "captures"
+CAPTURES = captures("")
 EACH = 3  # errors of one kind in one capture
 
 

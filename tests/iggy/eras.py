@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 from tests.feeding import CLIENT, SERVER
 from tests.iggy import wire as w
@@ -10,16 +11,16 @@ from tests.iggy import wire as w
 PAYLOADS = [b"first", b"second message", b""]
 RESULT = struct.pack("<I", 0)
 
-Script = list[tuple[int, bytes]]
+Script = list[tuple[int, Any]]
 
 
-def talk(*pairs: tuple[bytes, bytes]) -> Script:
+def conversation(*pairs: tuple[bytes, bytes]) -> Script:
     """Request and answer, in lock-step."""
     return [step for ask, reply in pairs for step in ((CLIENT, ask), (SERVER, reply))]
 
 
 def legacy(login: bytes, root: int, send: bytes, poll: bytes, polled: bytes, code: int = 38) -> Script:
-    return talk(
+    return conversation(
         (w.request(code, login), w.answer(struct.pack("<I", root)) if code == 38 else w.OK),
         (w.request(101, send), w.OK),
         (w.request(100, poll), w.answer(polled)),
@@ -36,7 +37,7 @@ def vsr(minor: int) -> Script:
     routed = 7 if minor >= 12 else 0
     confirmed = struct.pack("<IIIIQ", 1, 0, 0, 0, 40)
     polled = w.polled(w.batch(PAYLOADS, part=0, base=40), len(PAYLOADS), part=0, more=more)
-    return talk(
+    return conversation(
         (w.vsr_request(1, w.register(minor), id=0), w.vsr_reply(1, RESULT + w.registered(), id=0)),
         (w.vsr_request(160, w.send_vsr(PAYLOADS), id=1), w.vsr_reply(160, confirmed, id=1)),
         (w.vsr_request(2, w.poll_06(), id=2, code=100, routed=routed), w.vsr_reply(2, polled, id=2)),

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL, batches
-from dissectors.iggy.kinds import MalformedError
+from dissectors.iggy.field_types import MalformedBodyError
 from tests.feeding import SERVER, feed
 from tests.iggy import wire as w
-from tests.iggy.eras import ERAS, PAYLOADS, Script, talk
+from tests.iggy.eras import ERAS, PAYLOADS, Script, conversation
 
 POLLED_AT = 5  # step of an era's script in which the server answers the poll
 KIND = {"iggy-2023": "crc32", "iggy-0.4": "crc32", "iggy-0.5": "crc32"}
@@ -35,15 +35,15 @@ def test_a_flipped_byte_of_a_payload_makes_one_bad_batch_and_the_finding_says_wh
     (bad,) = [b for b in sink.batches if b.verdict == "bad"]
     assert bad.checksum_kind == KIND.get(era.split()[0], "xxh3-64")
     assert bad.checksum_stored != bad.checksum_computed
-    (told,) = [f for f in sink.findings if f.kind == "bad_checksum"]
-    evidence = json.loads(told.evidence or "")
+    (finding,) = [f for f in sink.findings if f.kind == "bad_checksum"]
+    evidence = json.loads(finding.evidence or "")
     assert evidence["message_index"] == 1
     assert evidence["wrong"] == 1
     assert (evidence["stored"], evidence["computed"]) == (bad.checksum_stored, bad.checksum_computed)
     before = sum(len(data) for direction, data in script[:POLLED_AT] if direction == SERVER)
-    assert told.stream_offset is not None
-    assert told.length is not None
-    assert told.stream_offset <= before + at < told.stream_offset + told.length
+    assert finding.stream_offset is not None
+    assert finding.length is not None
+    assert finding.stream_offset <= before + at < finding.stream_offset + finding.length
     assert not [f for f in sink.findings if f.kind == "malformed_frame"]
 
 
@@ -77,17 +77,17 @@ def test_a_batch_whose_own_checksum_is_wrong_is_bad_though_its_messages_are_not(
     at = script[3 - 1][1].index(b"first") - 48 - 256 + 24  # origin_timestamp in the sent batch's header
     sink, _ = feed(PROTOCOL, flipped(script, 2, at))
     assert [(b.role, b.verdict) for b in sink.batches] == [("produce", "bad"), ("consume", "ok")]
-    (told,) = [f for f in sink.findings if f.kind == "bad_checksum"]
-    assert json.loads(told.evidence or "")["message_index"] is None
+    (finding,) = [f for f in sink.findings if f.kind == "bad_checksum"]
+    assert json.loads(finding.evidence or "")["message_index"] is None
 
 
-def test_an_index_section_that_does_not_fit_its_messages_is_told() -> None:
+def test_an_index_section_that_does_not_fit_its_messages_is_reported() -> None:
     script = ERAS["iggy-0.7"]
     data = script[2][1]
     index = data.index(struct.pack("<IIQ", 0, 64 + len(PAYLOADS[0]), 0)) + 4
     sink, _ = feed(PROTOCOL, flipped(script, 2, index))
-    (told,) = [f for f in sink.findings if f.kind == "batch_mismatch"]
-    assert "index entry 0" in told.message or ""
+    (finding,) = [f for f in sink.findings if f.kind == "batch_mismatch"]
+    assert "index entry 0" in (finding.message or "")
     assert sink.exchanges[1].records == 3
 
 
@@ -144,7 +144,7 @@ def test_user_headers_of_every_kind_are_read(era: str, kind: int) -> None:
         head = w.STREAM + w.TOPIC + w.BALANCED + struct.pack("<I", 1)
         body = struct.pack("<I", len(head)) + head + w.batch([b"x"], headers=header)
         ask, reply = w.vsr_request(160, body, id=9), w.vsr_reply(160, id=9)
-    sink, _ = feed(PROTOCOL, [*ERAS[era], *talk((ask, reply))])
+    sink, _ = feed(PROTOCOL, [*ERAS[era], *conversation((ask, reply))])
     (entry,) = json.loads(sink.messages[-1].headers or "")
     assert (entry["key"], entry["value"]) == ("key", value)
     assert (sink.messages[-1].header_count, sink.messages[-1].header_bytes) == (1, len(header))
@@ -155,6 +155,6 @@ def test_user_headers_of_every_kind_are_read(era: str, kind: int) -> None:
 def test_any_bytes_are_a_run_or_malformed(name: str, data: bytes, count: int) -> None:
     try:
         run = batches.read(name, data, 0, len(data), len(data), count)
-    except MalformedError:
+    except MalformedBodyError:
         return
     assert len(run.messages) <= len(data)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import dissectors
+from tests.captures import captures, needs_captures, truths
 
-CAPTURES = Path(__file__).parent.parent.parent.parent / "shared" / "captures" / "iggy"
-TRUTHS = sorted(CAPTURES.glob("*.json")) if CAPTURES.is_dir() else []
+CAPTURES = captures("iggy")
+TRUTHS = truths("iggy")
 DIALECTS = {
     "s04": "iggy-2023",
     "s0": "iggy-2023",
@@ -27,7 +28,7 @@ MISREAD = {
     "s0-dev-unauthsend",  # a send and a ping: every release to 0.4 reads them
 }
 
-pytestmark = pytest.mark.skipif(not TRUTHS, reason="no captures beside the project")
+pytestmark = needs_captures
 
 
 def truth(path: Path) -> dict[str, Any]:
@@ -80,15 +81,15 @@ def test_a_server_that_loses_the_pairing_is_paired_again() -> None:
     found = read(path, "exchanges", "findings")
     calls = [(e["api"], e["error_code"]) for e in found["exchanges"] if e["kind"] == "call"]
     assert calls == [("SEND_MESSAGES", 40), ("PING", None)] * 2
-    told = [json.loads(f["evidence"])["answers"] for f in found["findings"] if f["kind"] == "pairing_lost"]
-    assert told == [16, 36]
+    answers = [json.loads(f["evidence"])["answers"] for f in found["findings"] if f["kind"] == "pairing_lost"]
+    assert answers == [16, 36]
 
 
 def test_the_retries_of_a_failover_are_counted() -> None:
     path = CAPTURES / "c9-dev-cluster-failover.json"
     found = read(path, "batches", "findings")
-    (told,) = [json.loads(f["evidence"]) for f in found["findings"] if f["kind"] == "retries"]
-    assert told["by_code"] == {"58": 102}
+    (finding,) = [json.loads(f["evidence"]) for f in found["findings"] if f["kind"] == "retries"]
+    assert finding["by_code"] == {"58": 102}
     assert sum(b["records"] for b in found["batches"] if b["role"] == "produce" and b["outcome"] == "ok") == 18
     assert {b["verdict"] for b in found["batches"]} == {"ok"}
     assert {b["role"] for b in found["batches"]} == {"produce", "consume", "replicate"}

@@ -1,4 +1,4 @@
-"""Clients in several languages, each with a server of its time: what is decoded is what the client program was told.
+"""Clients in several languages, each with a server of its time: what is decoded is what the client program was given.
 
 captures/server-0.2.20-python   server 0.2.20, iggy-py 0.2.0: a topic of two partitions, sends, polls, two refusals
 captures/server-0.3.0-node      server 0.3.0, the Node SDK 1.0.6 of 0.4: its own test suite, which expects answers to
@@ -41,7 +41,7 @@ def test_a_client_of_another_language_is_read_in_the_era_of_its_server(name: str
     assert {b["verdict"] for b in rows["batches"]} <= {"ok", "absent"}
 
 
-def test_a_server_of_0_2_20_told_its_python_client_so() -> None:
+def test_a_server_of_0_2_20_reports_itself_to_its_python_client() -> None:
     rows = read("server-0.2.20-python")
     produced = Counter[int]()
     for batch in rows["batches"]:
@@ -57,7 +57,7 @@ def test_a_server_of_0_2_20_told_its_python_client_so() -> None:
     ]
 
 
-def test_a_client_of_0_10_was_told_so() -> None:
+def test_a_client_of_0_10_is_recognised() -> None:
     rows = read("client-0.10-python")
     confirmed = [b for b in rows["batches"] if b["role"] == "produce" and b["outcome"] == "ok"]
     assert [(b["partition"], b["base_offset"], b["last_offset"]) for b in confirmed] == [

@@ -8,12 +8,13 @@ import struct
 import pytest
 
 from dissectors.iggy import PROTOCOL
+from dissectors.late_names import Names, resolve
 from dissectors.options import Options
 from dissectors.records import TABLES
-from dissectors.sink import Names, Sink, resolve, to_batch
+from dissectors.sink import Sink, to_batch
 from tests.feeding import CLIENT, feed, feed_every_way
 from tests.iggy import wire as w
-from tests.iggy.eras import ERAS, PAYLOADS, dialect, talk
+from tests.iggy.eras import ERAS, PAYLOADS, conversation, dialect
 
 
 def shown(sink: Sink) -> set[str]:
@@ -23,7 +24,7 @@ def shown(sink: Sink) -> set[str]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_an_era_is_told_by_its_bytes_however_they_are_cut(era: str) -> None:
+def test_an_era_is_known_by_its_bytes_however_they_are_cut(era: str) -> None:
     sink = feed_every_way(PROTOCOL, ERAS[era])
     assert shown(sink) == {dialect(era)}
     assert {row.dialect for row in sink.batches} == {row.dialect for row in sink.exchanges}
@@ -31,7 +32,7 @@ def test_an_era_is_told_by_its_bytes_however_they_are_cut(era: str) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_every_era_tells_the_same_story(era: str) -> None:
+def test_every_era_shows_the_same_exchanges(era: str) -> None:
     sink, _ = feed(PROTOCOL, ERAS[era])
     story = [(e.kind, e.api, e.status, e.topics) for e in sink.exchanges]
     assert story == [
@@ -54,32 +55,34 @@ def test_every_era_tells_the_same_story(era: str) -> None:
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("other", [e for e in ERAS if " " not in e])
 def test_an_era_that_the_user_names_is_taken(era: str, other: str) -> None:
-    options = Options(tables=tuple(TABLES), iggy_era=other)
-    sink, talk = feed(PROTOCOL, ERAS[era], options=options)
+    options = Options(tables=tuple(TABLES), dialects={"iggy": other})
+    sink, fed = feed(PROTOCOL, ERAS[era], options=options)
     assert {row.dialect for row in sink.exchanges} <= {other}
-    assert talk.summary().dialect in (other, None)
+    assert fed.summary().dialect in (other, None)
 
 
 def test_one_release_is_shown_with_its_evidence() -> None:
     sink, _ = feed(PROTOCOL, ERAS["iggy-0.7"])
-    (told,) = [f for f in sink.findings if f.kind == "dialect"]
-    evidence = json.loads(told.evidence or "")
+    (finding,) = [f for f in sink.findings if f.kind == "dialect"]
+    evidence = json.loads(finding.evidence or "")
     assert evidence["dialect"] == "iggy-0.7"
     assert evidence["confidence"] == 1.0
     assert evidence["releases"] == ["0.7"]
     assert evidence["evidence"]
 
 
-def test_what_two_releases_read_alike_is_told_as_uncertain() -> None:
-    sink, _ = feed(PROTOCOL, talk((w.request(38, w.login(version="1.0")), w.answer(b"\0\0\0\0")), (w.request(1), w.OK)))
-    (told,) = [f for f in sink.findings if f.kind == "dialect_uncertain"]
-    evidence = json.loads(told.evidence or "")
+def test_what_two_releases_read_alike_is_reported_as_uncertain() -> None:
+    sink, _ = feed(
+        PROTOCOL, conversation((w.request(38, w.login(version="1.0")), w.answer(b"\0\0\0\0")), (w.request(1), w.OK))
+    )
+    (finding,) = [f for f in sink.findings if f.kind == "dialect_uncertain"]
+    evidence = json.loads(finding.evidence or "")
     assert evidence["releases"] == ["0.6", "0.7"]
     assert 0 < evidence["confidence"] < 1
 
 
 def test_what_a_release_does_later_revises_what_was_believed() -> None:
-    early = talk(*[(w.request(1), w.OK)] * 3)
+    early = conversation(*[(w.request(1), w.OK)] * 3)
     sink, _ = feed(PROTOCOL, early + ERAS["iggy-0.5"])
     assert {row.dialect for row in sink.exchanges} == {"iggy-0.5"}
 
@@ -87,22 +90,22 @@ def test_what_a_release_does_later_revises_what_was_believed() -> None:
 def test_repeated_evidence_against_an_era_overturns_it() -> None:
     mistaken = [(CLIENT, w.request(100, w.poll_2023()))]
     right = ERAS["iggy-0.7"][2:] * 3
-    _, conversation = feed(PROTOCOL, [*mistaken, *right])
-    assert conversation.summary().dialect == "iggy-0.7"
+    _, fed = feed(PROTOCOL, [*mistaken, *right])
+    assert fed.summary().dialect == "iggy-0.7"
 
 
-def test_a_connection_that_tells_too_little_shows_what_another_to_its_server_speaks() -> None:
-    vague, _ = feed(PROTOCOL, talk((w.request(1), w.OK)))
-    told, _ = feed(PROTOCOL, ERAS["iggy-0.5"])
+def test_a_connection_that_shows_too_little_takes_over_what_another_to_its_server_speaks() -> None:
+    vague, _ = feed(PROTOCOL, conversation((w.request(1), w.OK)))
+    settled, _ = feed(PROTOCOL, ERAS["iggy-0.5"])
     assert shown(vague) == {"iggy-0.7"}
-    vague.names += told.names
+    vague.names += settled.names
     assert shown(vague) == {"iggy-0.5"}
 
 
 def test_what_is_certain_elsewhere_goes_before_what_is_likely_elsewhere() -> None:
-    vague, _ = feed(PROTOCOL, talk((w.request(1), w.OK)))
+    vague, _ = feed(PROTOCOL, conversation((w.request(1), w.OK)))
     likely, _ = feed(
-        PROTOCOL, ERAS["iggy-0.4"][:2] + talk((w.request(38, w.login(version="0.6.3")), w.answer(b"\1\0\0\0")))
+        PROTOCOL, ERAS["iggy-0.4"][:2] + conversation((w.request(38, w.login(version="0.6.3")), w.answer(b"\1\0\0\0")))
     )
     certain, _ = feed(PROTOCOL, ERAS["iggy-0.5"])
     vague.names += likely.names
@@ -116,36 +119,36 @@ def test_a_creation_answered_with_nothing_is_older_than_one_answered_with_what_w
     create = w.request(202, b"\1\0\0\0" + w.str8("shop"))
     made = struct.pack("<IQIQQ", 1, w.T0, 0, 0, 0) + w.str8("shop")
     for answer, spoken in ((w.OK, "iggy-0.3"), (w.answer(made), "iggy-0.4")):
-        sink, _ = feed(PROTOCOL, [*login, *talk((create, answer))])
+        sink, _ = feed(PROTOCOL, [*login, *conversation((create, answer))])
         assert shown(sink) == {spoken}
 
 
-def test_the_version_that_a_server_tells_of_itself_settles_the_era() -> None:
+def test_the_version_that_a_server_gives_of_itself_settles_the_era() -> None:
     usage = struct.pack("<Iff", 1, 0, 0) + struct.pack("<8Q4IQ2I", *range(8), *range(4), 9, 1, 1)
     stats = usage + w.str32("host") + w.str32("linux") + w.str32("12") + w.str32("6.1")
-    script = talk((w.request(38, w.login(version="1.0")), w.answer(bytes(4))), (w.request(1), w.OK))
+    script = conversation((w.request(38, w.login(version="1.0")), w.answer(bytes(4))), (w.request(1), w.OK))
     for version, spoken in (("0.6.0", "iggy-0.6"), ("0.8.0", "iggy-0.7")):
         answer = w.answer(stats + w.str32(version) + bytes(8))
-        sink, conversation = feed(PROTOCOL, [*script, *talk((w.request(10), answer))])
+        sink, fed = feed(PROTOCOL, [*script, *conversation((w.request(10), answer))])
         assert shown(sink) == {spoken}
-        assert conversation.summary().server_version == version
+        assert fed.summary().server_version == version
 
 
 def test_what_was_not_found_says_nothing_of_the_era() -> None:
-    vague = talk((w.request(38, w.login(version="1.0")), w.answer(bytes(4))), (w.request(200, w.STREAM), w.OK))
+    vague = conversation((w.request(38, w.login(version="1.0")), w.answer(bytes(4))), (w.request(200, w.STREAM), w.OK))
     sink, _ = feed(PROTOCOL, vague)
-    (told,) = [f for f in sink.findings if f.kind == "dialect_uncertain"]
-    assert json.loads(told.evidence or "")["releases"] == ["0.6", "0.7"]
+    (finding,) = [f for f in sink.findings if f.kind == "dialect_uncertain"]
+    assert json.loads(finding.evidence or "")["releases"] == ["0.6", "0.7"]
 
 
-def test_whether_an_error_comes_with_a_text_tells_the_release() -> None:
-    login = talk((w.request(38, w.login(version="1.0")), w.answer(struct.pack("<I", 1))))
-    asked = w.request(203, w.number(9))
+def test_whether_an_error_comes_with_a_text_shows_the_release() -> None:
+    login = conversation((w.request(38, w.login(version="1.0")), w.answer(struct.pack("<I", 1))))
+    refused = w.request(203, w.number(9))
     made = (
         w.request(202, b"\1\0\0\0" + w.str8("shop")),
         w.answer(struct.pack("<IQIQQ", 1, w.T0, 0, 0, 0) + w.str8("shop")),
     )
     for reply, releases in ((w.refusal(1009, "was not found"), ["0.4"]), (w.answer(status=1009), ["0.4.90", "0.5"])):
-        sink, _ = feed(PROTOCOL, [*login, *talk(made, (asked, reply))])
-        (told,) = [f for f in sink.findings if f.kind.startswith("dialect")]
-        assert json.loads(told.evidence or "")["releases"] == releases
+        sink, _ = feed(PROTOCOL, [*login, *conversation(made, (refused, reply))])
+        (finding,) = [f for f in sink.findings if str(f.kind).startswith("dialect")]
+        assert json.loads(finding.evidence or "")["releases"] == releases

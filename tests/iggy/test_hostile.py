@@ -14,7 +14,7 @@ from dissectors.records import TABLES
 from dissectors.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.iggy import wire as w
-from tests.iggy.eras import ERAS, Script, talk
+from tests.iggy.eras import ERAS, Script, conversation
 
 MUTATIONS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=6)
 
@@ -39,8 +39,10 @@ def test_a_mutated_conversation_yields_the_same_rows_however_it_is_cut(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([CLIENT, SERVER]), st.binary(max_size=300)), max_size=8), st.booleans())
 def test_any_bytes_are_rows_and_findings(script: Script, midstream: bool) -> None:
-    _, talk = feed(PROTOCOL, script, midstream=midstream)
-    assert talk.framed_bytes + talk.skipped_bytes + talk.pending_bytes == sum(len(data) for _, data in script)
+    _, conversation = feed(PROTOCOL, script, midstream=midstream)
+    assert conversation.framed_bytes + conversation.skipped_bytes + conversation.pending_bytes == sum(
+        len(data) for _, data in script
+    )
 
 
 KEPT = st.lists(st.one_of(st.integers(0, 70), st.integers(0, 400), st.just(1000), st.just(-1)), min_size=1, max_size=40)
@@ -49,7 +51,7 @@ KEPT = st.lists(st.one_of(st.integers(0, 70), st.integers(0, 400), st.just(1000)
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(sorted(ERAS)), KEPT, st.booleans())
 def test_packets_cut_by_a_snap_length_or_lost_are_rows_and_findings(era: str, kept: list[int], pipelined: bool) -> None:
-    """Also where several requests are on their way, and too little of an answer is left to tell whose it is."""
+    """Also where several requests are on their way, and too little of an answer is left to know whose it is."""
     script: Any = 3 * ERAS[era]
     if pipelined:
         script = [*script[:4], *sorted(script[4:], key=lambda step: step[0])]
@@ -88,7 +90,7 @@ def test_a_count_is_checked_against_the_bytes_that_are_there(count: int) -> None
     head = w.STREAM + w.TOPIC + w.BALANCED + struct.pack("<I", count)
     send = w.request(101, struct.pack("<I", len(head)) + head + bytes(64))
     polled = w.answer(struct.pack("<IQI", 0, 0, count))
-    sink, _ = feed(PROTOCOL, [*ERAS["iggy-0.7"], *talk((send, w.OK), (w.request(100, w.poll_06()), polled))])
+    sink, _ = feed(PROTOCOL, [*ERAS["iggy-0.7"], *conversation((send, w.OK), (w.request(100, w.poll_06()), polled))])
     assert [e.kind for e in sink.exchanges[-2:]] == ["call", "call"]
 
 
@@ -110,9 +112,9 @@ def test_no_password_and_no_token_leaves_a_legacy_connection(era: str, cut: int)
         (38, w.login()),
         (32, w.login()),
     ]
-    asked = [(w.request(code, body[: len(body) - cut]), w.OK) for code, body in secret]
+    requests = [(w.request(code, body[: len(body) - cut]), w.OK) for code, body in secret]
     made = (w.request(42, w.str8("ci") + bytes(8)), w.answer(w.str8("t0ken-abcdef")))
-    sink, _ = feed(PROTOCOL, [*ERAS[era], *talk(*asked, made)])
+    sink, _ = feed(PROTOCOL, [*ERAS[era], *conversation(*requests, made)])
     assert not [secret for secret in SECRETS if secret in everything(sink)]
     assert "ann" in everything(sink)
 
@@ -121,7 +123,7 @@ def test_no_password_and_no_token_leaves_a_legacy_connection(era: str, cut: int)
 def test_no_password_and_no_token_leaves_a_vsr_connection(minor: int) -> None:
     era = f"iggy-vsr-0.{minor - 2}"
     pat = struct.pack("<I", minor << 10) + w.str8("go") + w.str8("1") + (b"B" * 32 if minor > 11 else b"")
-    script = talk(
+    script = conversation(
         (
             w.vsr_request(1, pat + w.str8("t0ken-abcdef") + w.str32(""), id=0),
             w.vsr_reply(1, bytes(4) + w.registered(), id=0),

@@ -12,7 +12,7 @@ from dissectors.iggy import PROTOCOL, layouts, tables
 from dissectors.wire.proto import proto
 from tests.feeding import feed
 from tests.iggy import wire as w
-from tests.iggy.eras import ERAS, Script, talk
+from tests.iggy.eras import ERAS, Script, conversation
 
 ALL = (1 << len(tables.releases())) - 1
 NAMES = {command.name for meanings in tables.commands().values() for command in meanings}
@@ -35,9 +35,9 @@ def test_the_versions_of_a_body_never_overlap(side: str) -> None:
     for name in NAMES:
         seen: dict[str, int] = {}
         for layout in layouts.versions(side, name):
-            told_apart = next((field for field in layout.fields if "=" in field), "")
-            assert not seen.get(told_apart, 0) & layout.releases, name
-            seen[told_apart] = seen.get(told_apart, 0) | layout.releases
+            discriminator = next((field for field in layout.fields if "=" in field), "")
+            assert not seen.get(discriminator, 0) & layout.releases, name
+            seen[discriminator] = seen.get(discriminator, 0) | layout.releases
 
 
 def test_every_command_of_the_compared_releases_has_a_request_layout() -> None:
@@ -147,7 +147,7 @@ REQUESTS: dict[str, tuple[str, int, bytes, dict[str, object]]] = {
 def test_a_request_is_read_as_it_was_written(case: str) -> None:
     era, code, body, values = REQUESTS[case]
     login: Script = ERAS[era][:2] if era in ERAS else []
-    sink, _ = feed(PROTOCOL, [*login, *talk((w.request(code, body), w.OK))])
+    sink, _ = feed(PROTOCOL, [*login, *conversation((w.request(code, body), w.OK))])
     assert json.loads(sink.exchanges[-1].request or "") == values
     assert not [f for f in sink.findings if f.kind in ("malformed_frame", "trailing_bytes")]
 
@@ -203,27 +203,27 @@ RESPONSES: dict[str, tuple[int, bytes, bytes, dict[str, object]]] = {
 @pytest.mark.parametrize("case", RESPONSES)
 def test_an_answer_is_read_as_it_was_written(case: str) -> None:
     code, ask, body, values = RESPONSES[case]
-    sink, _ = feed(PROTOCOL, [*ERAS["iggy-0.7"], *talk((w.request(code, ask), w.answer(body)))])
+    sink, _ = feed(PROTOCOL, [*ERAS["iggy-0.7"], *conversation((w.request(code, ask), w.answer(body)))])
     assert json.loads(sink.exchanges[-1].response or "") == {"status": 0, **values}
 
 
 def test_options_are_typed_entries() -> None:
     options = w.header_typed("compression_algorithm", 2, b"gzip") + w.header_typed("message_expiry", 12, U64(600))
     body = w.STREAM + U32(3) + w.str8("orders") + options
-    script = talk((w.vsr_request(132, body, id=4), w.vsr_reply(64, bytes(4), id=4)))
+    script = conversation((w.vsr_request(132, body, id=4), w.vsr_reply(64, bytes(4), id=4)))
     sink, _ = feed(PROTOCOL, [*ERAS["iggy-vsr-0.9"][:2], *script])
     shown = json.loads(sink.exchanges[-1].request or "")
     assert shown["options"] == {"compression_algorithm": "gzip", "message_expiry": 600}
 
 
-def test_an_unknown_command_is_framed_and_told_once() -> None:
-    sink, _ = feed(PROTOCOL, [*ERAS["iggy-0.7"], *talk(*[(w.request(9999, b"?"), w.answer(status=3))] * 2)])
+def test_an_unknown_command_is_framed_and_reported_once() -> None:
+    sink, _ = feed(PROTOCOL, [*ERAS["iggy-0.7"], *conversation(*[(w.request(9999, b"?"), w.answer(status=3))] * 2)])
     assert [(e.api, e.api_code) for e in sink.exchanges[-2:]] == [("COMMAND_9999", 9999)] * 2
     assert [f.kind for f in sink.findings].count("unknown_api") == 1
 
 
-def test_a_body_that_no_layout_reads_is_told_and_its_exchange_stays() -> None:
-    sink, _ = feed(PROTOCOL, [*ERAS["iggy-0.7"], *talk((w.request(302, b"\1\4\1\0"), w.answer(status=3)))])
-    (told,) = [f for f in sink.findings if f.kind == "malformed_frame"]
-    assert json.loads(told.evidence or "")["position"] == 10
+def test_a_body_that_no_layout_reads_is_reported_and_its_exchange_stays() -> None:
+    sink, _ = feed(PROTOCOL, [*ERAS["iggy-0.7"], *conversation((w.request(302, b"\1\4\1\0"), w.answer(status=3)))])
+    (finding,) = [f for f in sink.findings if f.kind == "malformed_frame"]
+    assert json.loads(finding.evidence or "")["position"] == 10
     assert (sink.exchanges[-1].api, sink.exchanges[-1].error_name) == ("CREATE_TOPIC", "InvalidCommand")

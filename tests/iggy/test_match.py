@@ -9,9 +9,9 @@ from dissectors.iggy import PROTOCOL
 from dissectors.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.iggy import wire as w
-from tests.iggy.eras import ERAS, PAYLOADS, talk
+from tests.iggy.eras import ERAS, PAYLOADS, conversation
 
-LOGIN = talk((w.request(38, w.login(version="0.8.0")), w.answer(b"\0\0\0\0")))
+LOGIN = conversation((w.request(38, w.login(version="0.8.0")), w.answer(b"\0\0\0\0")))
 SEND = w.request(101, w.send_b(PAYLOADS, size=64))
 POLL = w.request(100, w.poll_06())
 POLLED = w.answer(w.polled(w.poll_b(PAYLOADS, size=64, kind="xxh3"), 3))
@@ -35,14 +35,14 @@ def test_pipelined_requests_are_answered_in_order() -> None:
     assert [b.outcome for b in sink.batches] == ["ok", "ok", "error"]
 
 
-def test_a_request_without_an_answer_is_told_when_the_connection_ends() -> None:
+def test_a_request_without_an_answer_is_reported_when_the_connection_ends() -> None:
     sink = feed_every_way(PROTOCOL, [*LOGIN, (CLIENT, SEND)])
     assert story(sink)[-1] == ("unanswered", "SEND_MESSAGES", None)
     assert sink.batches[-1].outcome == "unknown"
 
 
 def test_the_servers_last_word_is_no_answer() -> None:
-    sink = feed_every_way(PROTOCOL, [*LOGIN, *talk((PING, w.OK)), (SERVER, w.answer(status=8))])
+    sink = feed_every_way(PROTOCOL, [*LOGIN, *conversation((PING, w.OK)), (SERVER, w.answer(status=8))])
     assert story(sink)[-1] == ("push", "DISCONNECTED", "Disconnected")
     assert not [f for f in sink.findings if f.kind == "pairing_lost"]
 
@@ -55,7 +55,7 @@ def test_a_server_that_answers_a_refused_body_as_frames_is_paired_again() -> Non
         (SERVER, w.answer(status=40)),
         (CLIENT, PING),
         (SERVER, stray + w.OK),
-        *talk((POLL, POLLED)),
+        *conversation((POLL, POLLED)),
     ]
     sink = feed_every_way(PROTOCOL, script)
     calls = [row for row in story(sink) if row[0] == "call"]
@@ -65,12 +65,14 @@ def test_a_server_that_answers_a_refused_body_as_frames_is_paired_again() -> Non
         ("call", "POLL_MESSAGES", None),
     ]
     assert sum(e.kind == "orphan" for e in sink.exchanges) == 9
-    (told,) = [f for f in sink.findings if f.kind == "pairing_lost"]
-    assert json.loads(told.evidence or "") == {"answers": 9}
+    (finding,) = [f for f in sink.findings if f.kind == "pairing_lost"]
+    assert json.loads(finding.evidence or "") == {"answers": 9}
 
 
 def test_a_malformed_request_after_a_refused_send_gets_its_own_refusal() -> None:
-    script = talk((w.request(101, bytes(7)), w.answer(status=6)), (w.request(100, b"\xff" * 12), w.answer(status=3)))
+    script = conversation(
+        (w.request(101, bytes(7)), w.answer(status=6)), (w.request(100, b"\xff" * 12), w.answer(status=3))
+    )
     sink = feed_every_way(PROTOCOL, [*LOGIN, *script])
     assert story(sink)[1:] == [
         ("call", "SEND_MESSAGES", "InvalidIdentifier"),
@@ -80,16 +82,16 @@ def test_a_malformed_request_after_a_refused_send_gets_its_own_refusal() -> None
 
 def test_an_error_that_comes_with_a_text_answers_its_request() -> None:
     """Servers 0.2.2 to 0.4.86 say what went wrong."""
-    login = talk((w.request(38, w.login(version="0.4.0")), w.answer(struct.pack("<I", 1))))
+    login = conversation((w.request(38, w.login(version="0.4.0")), w.answer(struct.pack("<I", 1))))
     refused = (w.request(203, w.number(9)), w.refusal(1009, "Stream with ID: 9 was not found."))
-    sink = feed_every_way(PROTOCOL, [*login, *talk(refused, (PING, w.OK))])
+    sink = feed_every_way(PROTOCOL, [*login, *conversation(refused, (PING, w.OK))])
     assert story(sink)[1:] == [("call", "DELETE_STREAM", "StreamIdNotFound"), ("call", "PING", None)]
     assert [e.message for e in sink.errors] == ["Stream with ID: 9 was not found."]
     assert json.loads(sink.exchanges[1].response or "")["message"] == "Stream with ID: 9 was not found."
 
 
 def test_a_long_wait_makes_no_long_poll_of_a_request_that_may_not_wait() -> None:
-    sink = feed_every_way(PROTOCOL, [*LOGIN, *talk((POLL, w.answer(w.polled(b"", 0))))])
+    sink = feed_every_way(PROTOCOL, [*LOGIN, *conversation((POLL, w.answer(w.polled(b"", 0))))])
     assert sink.exchanges[-1].long_poll is None
 
 
@@ -103,7 +105,7 @@ def test_in_lock_step_an_answer_after_a_hole_is_that_of_the_newest_request() -> 
         (SERVER, 8),
         (CLIENT, POLL),
         (SERVER, POLLED),
-        *talk((SEND, w.OK), (POLL, POLLED)),
+        *conversation((SEND, w.OK), (POLL, POLLED)),
     ]
     sink, _ = feed(PROTOCOL, script)
     assert story(sink)[1:] == [
@@ -115,14 +117,14 @@ def test_in_lock_step_an_answer_after_a_hole_is_that_of_the_newest_request() -> 
 
 
 def test_the_answer_to_a_request_in_a_hole_goes_to_no_other() -> None:
-    script = [*LOGIN, (CLIENT, len(SEND)), (SERVER, w.OK), *talk((POLL, POLLED), (SEND, w.OK), (POLL, POLLED))]
+    script = [*LOGIN, (CLIENT, len(SEND)), (SERVER, w.OK), *conversation((POLL, POLLED), (SEND, w.OK), (POLL, POLLED))]
     sink, _ = feed(PROTOCOL, script)
     assert [row for row in story(sink)[1:] if row[0] == "call"] == [
         ("call", "POLL_MESSAGES", None),
         ("call", "SEND_MESSAGES", None),
         ("call", "POLL_MESSAGES", None),
     ]
-    assert [f.kind for f in sink.findings if f.kind == "orphan_answer"] == ["orphan_answer"]
+    assert [f.kind for f in sink.findings if f.kind == "orphan"] == ["orphan"]
 
 
 def test_how_many_answers_of_a_pipeline_were_lost_follows_from_their_bytes() -> None:
@@ -138,8 +140,8 @@ def test_how_many_answers_of_a_pipeline_were_lost_follows_from_their_bytes() -> 
     ]
 
 
-def test_after_a_hole_that_tells_nothing_no_answer_is_paired_wrongly() -> None:
-    """Polls' answers have any size: which of five were lost cannot be told."""
+def test_after_a_hole_that_proves_nothing_no_answer_is_paired_wrongly() -> None:
+    """Polls' answers have any size: which of five were lost is not known."""
     burst = [(CLIENT, POLL * 2), (SERVER, POLLED * 2)]
     lost = [(CLIENT, POLL * 5), (SERVER, 2 * len(POLLED)), (SERVER, POLLED * 3)]
     sink, _ = feed(PROTOCOL, [*LOGIN, *burst, *lost])
@@ -148,7 +150,7 @@ def test_after_a_hole_that_tells_nothing_no_answer_is_paired_wrongly() -> None:
 
 
 def test_an_orphaned_poll_is_known_by_its_messages() -> None:
-    script = [*LOGIN, *talk((POLL, POLLED)), (CLIENT, len(POLL)), (SERVER, POLLED), *talk((SEND, w.OK))]
+    script = [*LOGIN, *conversation((POLL, POLLED)), (CLIENT, len(POLL)), (SERVER, POLLED), *conversation((SEND, w.OK))]
     sink, _ = feed(PROTOCOL, script)
     (row,) = [e for e in sink.exchanges if e.kind == "orphan"]
     assert (row.api, row.records, row.response_bytes) == ("POLL_MESSAGES", 3, len(POLLED))
@@ -170,7 +172,10 @@ def test_answers_out_of_order_are_matched_by_their_request_id() -> None:
 def test_a_long_poll_is_marked() -> None:
     body = w.poll_06() + struct.pack("<QIIQ", 500_000, 1, 1 << 20, 1_000_000)
     empty = w.polled(b"", 0, more=bytes(24))
-    script = [*ERAS["iggy-vsr-0.10"][:2], *talk((w.vsr_request(2, body, id=5, code=106), w.vsr_reply(2, empty, id=5)))]
+    script = [
+        *ERAS["iggy-vsr-0.10"][:2],
+        *conversation((w.vsr_request(2, body, id=5, code=106), w.vsr_reply(2, empty, id=5))),
+    ]
     sink = feed_every_way(PROTOCOL, script)
     assert (sink.exchanges[-1].api, sink.exchanges[-1].long_poll) == ("POLL_MESSAGES_DEFERRED", True)
     assert sink.exchanges[0].long_poll is None
@@ -186,18 +191,18 @@ def test_a_request_refused_for_now_and_sent_again_is_a_retry() -> None:
     send = w.vsr_request(160, w.send_vsr(PAYLOADS), id=3)
     refused, accepted = w.vsr_reply(160, id=3, status=58), w.vsr_reply(160, id=3)
     sink = feed_every_way(
-        PROTOCOL, [*ERAS["iggy-vsr-0.9"][:2], *talk((send, refused), (send, refused), (send, accepted))]
+        PROTOCOL, [*ERAS["iggy-vsr-0.9"][:2], *conversation((send, refused), (send, refused), (send, accepted))]
     )
     assert [e.name for e in sink.errors] == ["TransientNotAccepted"] * 2
     assert all(e.retriable for e in sink.errors)
     assert [b.outcome for b in sink.batches] == ["error", "error", "ok"]
-    (told,) = [f for f in sink.findings if f.kind == "retries"]
-    assert json.loads(told.evidence or "")["by_code"] == {"58": 2}
+    (finding,) = [f for f in sink.findings if f.kind == "retries"]
+    assert json.loads(finding.evidence or "")["by_code"] == {"58": 2}
 
 
 def test_the_internal_operation_of_an_answer_is_the_one_that_was_asked_for() -> None:
     body = w.STREAM + struct.pack("<I", 3) + w.str8("orders")
-    script = talk((w.vsr_request(132, body, id=4), w.vsr_reply(64, struct.pack("<I", 0), id=4)))
+    script = conversation((w.vsr_request(132, body, id=4), w.vsr_reply(64, struct.pack("<I", 0), id=4)))
     sink = feed_every_way(PROTOCOL, [*ERAS["iggy-vsr-0.9"][:2], *script])
     assert (sink.exchanges[-1].kind, sink.exchanges[-1].api, sink.exchanges[-1].api_code) == (
         "call",
@@ -208,13 +213,13 @@ def test_the_internal_operation_of_an_answer_is_the_one_that_was_asked_for() -> 
 
 def test_the_first_result_of_a_result_section_is_the_error() -> None:
     results = struct.pack("<IIIII", 2, 0, 1012, 1, 2013)
-    script = talk((w.vsr_request(128, w.str8("shop"), id=4), w.vsr_reply(128, results, id=4)))
+    script = conversation((w.vsr_request(128, w.str8("shop"), id=4), w.vsr_reply(128, results, id=4)))
     sink = feed_every_way(PROTOCOL, [*ERAS["iggy-vsr-0.9"][:2], *script])
     assert sink.exchanges[-1].error_name == "StreamNameAlreadyExists"
 
 
 def test_an_eviction_answers_what_was_asked() -> None:
-    sink = feed_every_way(PROTOCOL, talk((w.vsr_request(1, w.register(), id=0), w.eviction(9))))
+    sink = feed_every_way(PROTOCOL, conversation((w.vsr_request(1, w.register(), id=0), w.eviction(9))))
     assert story(sink) == [("call", "LOGIN_USER", "InvalidCredentials")]
     assert [(e.code, e.scope) for e in sink.errors] == [(42, "session")]
 

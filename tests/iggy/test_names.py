@@ -1,4 +1,4 @@
-"""Numbers get names wherever a name was told: in a creation, in an answer, on another connection."""
+"""Numbers get names wherever a name was learned: in a creation, in an answer, on another connection."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import struct
 import pytest
 
 from dissectors.iggy import PROTOCOL
+from dissectors.late_names import Names, resolve
 from dissectors.records import schema
-from dissectors.sink import Names, Sink, resolve, to_batch
+from dissectors.sink import Sink, to_batch
 from tests.feeding import feed, feed_every_way
 from tests.iggy import wire as w
-from tests.iggy.eras import PAYLOADS, Script, talk
+from tests.iggy.eras import PAYLOADS, Script, conversation
 
-LOGIN = talk((w.request(38, w.login(version="0.8.0")), w.answer(b"\0\0\0\0")))
+LOGIN = conversation((w.request(38, w.login(version="0.8.0")), w.answer(b"\0\0\0\0")))
 
 
 def stream(number: int, name: str, topics: bytes = b"", count: int = 0) -> bytes:
@@ -36,22 +37,22 @@ def shown(sink: Sink) -> list[str | None]:
     return resolve(rows, Names(sink.names)).column("topic").to_pylist()
 
 
-BY_NUMBER = talk((send(w.number(3), w.number(5)), w.OK))
+BY_NUMBER = conversation((send(w.number(3), w.number(5)), w.OK))
 
 TELLING: dict[str, Script] = {
-    "get stream": talk((w.request(200, w.name("shop")), w.answer(stream(3, "shop", topic(5, "orders"), 1)))),
-    "get streams, get topics": talk(
+    "get stream": conversation((w.request(200, w.name("shop")), w.answer(stream(3, "shop", topic(5, "orders"), 1)))),
+    "get streams, get topics": conversation(
         (w.request(201), w.answer(stream(3, "shop"))),
         (w.request(301, w.number(3)), w.answer(topic(5, "orders"))),
     ),
-    "create stream, create topic": talk(
+    "create stream, create topic": conversation(
         (w.request(202, w.str8("shop")), w.answer(stream(3, "shop"))),
         (
             w.request(302, w.name("shop") + struct.pack("<IBQQB", 1, 1, 0, 0, 1) + w.str8("orders")),
             w.answer(topic(5, "orders") + bytes(40)),
         ),
     ),
-    "get topic": talk(
+    "get topic": conversation(
         (w.request(201), w.answer(stream(3, "shop"))),
         (w.request(300, w.name("shop") + w.name("orders")), w.answer(topic(5, "orders") + bytes(40))),
     ),
@@ -60,7 +61,7 @@ TELLING: dict[str, Script] = {
 
 @pytest.mark.parametrize("how", TELLING)
 @pytest.mark.parametrize("late", [False, True])
-def test_a_number_shows_the_name_that_was_told_before_or_after(how: str, late: bool) -> None:
+def test_a_number_shows_the_name_that_was_learned_before_or_after(how: str, late: bool) -> None:
     script = [*LOGIN, *BY_NUMBER, *TELLING[how]] if late else [*LOGIN, *TELLING[how], *BY_NUMBER]
     assert shown(feed_every_way(PROTOCOL, script)) == ["shop/orders"]
 
@@ -71,30 +72,30 @@ def test_a_number_that_nobody_named_stays_a_number() -> None:
 
 
 def test_a_topic_number_under_a_named_stream_is_known_by_that_name() -> None:
-    told = talk((w.request(301, w.name("shop")), w.answer(topic(5, "orders"))))
-    sink, _ = feed(PROTOCOL, [*LOGIN, *told, *talk((send(w.name("shop"), w.number(5)), w.OK))])
+    created = conversation((w.request(301, w.name("shop")), w.answer(topic(5, "orders"))))
+    sink, _ = feed(PROTOCOL, [*LOGIN, *created, *conversation((send(w.name("shop"), w.number(5)), w.OK))])
     assert shown(sink) == ["shop/orders"]
 
 
 def test_a_renamed_stream_shows_its_new_name_from_then_on() -> None:
-    rename = talk((w.request(204, w.number(3) + w.str8("store")), w.OK))
+    rename = conversation((w.request(204, w.number(3) + w.str8("store")), w.OK))
     sink, _ = feed(PROTOCOL, [*LOGIN, *TELLING["get stream"], *BY_NUMBER, *rename, *BY_NUMBER])
     assert shown(sink) == ["shop/orders", "store/orders"]
 
 
 def test_before_0_4_the_name_is_in_the_request() -> None:
-    login = talk((w.request(38, w.login()), w.answer(struct.pack("<I", 1))))
-    created = talk(
+    login = conversation((w.request(38, w.login()), w.answer(struct.pack("<I", 1))))
+    created = conversation(
         (w.request(202, struct.pack("<I", 3) + w.str8("shop")), w.OK),
         (w.request(302, w.number(3) + struct.pack("<III", 5, 1, 0) + w.str8("orders")), w.OK),
     )
     body = w.number(3) + w.number(5) + w.partition(1) + w.send_a(PAYLOADS)
-    sink, _ = feed(PROTOCOL, [*login, *created, *talk((w.request(101, body), w.OK))])
+    sink, _ = feed(PROTOCOL, [*login, *created, *conversation((w.request(101, body), w.OK))])
     assert shown(sink) == ["shop/orders"]
 
 
-def test_a_refused_creation_tells_no_name() -> None:
-    refused = talk((w.request(202, w.str8("shop")), w.answer(status=1012)))
+def test_a_refused_creation_gives_no_name() -> None:
+    refused = conversation((w.request(202, w.str8("shop")), w.answer(status=1012)))
     sink, _ = feed(PROTOCOL, [*LOGIN, *refused])
     assert not [n for n in sink.names if not n.key.startswith("iggy-dialect")]
     assert schema("batches").get_field_index("topic") >= 0

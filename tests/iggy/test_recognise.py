@@ -15,6 +15,12 @@ from tests.iggy.eras import ERAS
 
 CERTAIN = 0.9
 
+
+def judged(client: bytes, server: bytes, midstream: bool, ended: bool = False) -> float:
+    """How sure the protocol is of these bytes."""
+    return PROTOCOL.recogniser().see(client, server, ended) if midstream else PROTOCOL.recognise(client, server)
+
+
 KAFKA = struct.pack(">IHHI", 0x2F, 18, 3, 1) + b"\0\x09librdkafka" + bytes(30)
 PULSAR = struct.pack(">II", 0x2F, 0x2B) + b"\x08\x02\x12\x0fPulsar-Java-v4.0"
 TLS = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(200))
@@ -29,20 +35,20 @@ def sides(era: str) -> tuple[bytes, bytes]:
 @pytest.mark.parametrize("era", ERAS)
 def test_every_era_is_certain_from_its_first_frames(era: str) -> None:
     client, server = sides(era)
-    assert PROTOCOL.recognise(client, server, False) >= CERTAIN
-    assert PROTOCOL.recognise(client, b"", False) >= CERTAIN
+    assert judged(client, server, False) >= CERTAIN
+    assert judged(client, b"", False) >= CERTAIN
 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_every_era_is_certain_from_its_middle(era: str) -> None:
     client, server = sides(era)
-    assert PROTOCOL.recognise(client[40:], server[3:], True) >= CERTAIN
+    assert judged(client[40:], server[3:], True) >= CERTAIN
 
 
 @pytest.mark.parametrize("stream", [KAFKA, PULSAR, TLS, HTTP, b"SSH-2.0-OpenSSH_9.2\r\n" * 8])
 def test_other_protocols_are_not_claimed(stream: bytes) -> None:
-    assert PROTOCOL.recognise(stream, b"", False) == 0
-    assert PROTOCOL.recognise(stream, stream, True) <= 0.3
+    assert judged(stream, b"", False) == 0
+    assert judged(stream, stream, True) <= 0.3
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -50,23 +56,23 @@ def test_what_is_certain_stays_certain_as_bytes_are_added(era: str) -> None:
     client, server = sides(era)
     certain = False
     for size in range(0, len(client), 3):
-        confidence = PROTOCOL.recognise(client[:size], server, False)
+        confidence = judged(client[:size], server, False)
         assert not certain or confidence >= CERTAIN, size
         certain = certain or confidence >= CERTAIN
     assert certain
 
 
 def test_a_ping_alone_may_be_iggy() -> None:
-    assert 0 < PROTOCOL.recognise(w.request(1), b"", False) < CERTAIN
-    assert PROTOCOL.recognise(w.request(1), w.OK, False) >= CERTAIN
+    assert 0 < judged(w.request(1), b"", False) < CERTAIN
+    assert judged(w.request(1), w.OK, False) >= CERTAIN
 
 
 def test_a_first_answer_that_refuses_is_no_reason_for_doubt() -> None:
     for refused in (w.answer(status=40), w.refusal(40, "Unauthenticated")):
-        assert PROTOCOL.recognise(w.request(10), refused, False) >= CERTAIN
+        assert judged(w.request(10), refused, False) >= CERTAIN
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=300), st.binary(max_size=300), st.booleans())
 def test_any_bytes_get_a_confidence(client: bytes, server: bytes, midstream: bool) -> None:
-    assert 0 <= PROTOCOL.recognise(client, server, midstream) <= 1
+    assert 0 <= judged(client, server, midstream) <= 1

@@ -1,4 +1,4 @@
-"""Frames between replicas: told by command, their checksums verified."""
+"""Frames between replicas: reported by command, their checksums verified."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PREPARE = prepare(w.batch(PAYLOADS, part=2, base=70))
 PREPARE_OK = w.vsr(7, {**CLUSTER, 160: ("Q", 9)}, seal=True)
 
 
-def test_replica_frames_are_told_by_command() -> None:
+def test_replica_frames_are_reported_by_command() -> None:
     sink = feed_every_way(PROTOCOL, [(CLIENT, COMMIT), (CLIENT, PREPARE), (SERVER, PREPARE_OK)])
     assert [(e.kind, e.api, e.correlation_id) for e in sink.exchanges] == [
         ("oneway", "COMMIT", None),
@@ -55,8 +55,8 @@ def test_a_flipped_byte_between_replicas_is_a_bad_checksum(frame: bytes, at: int
     broken = bytearray(frame)
     broken[at] ^= 1
     sink, _ = feed(PROTOCOL, [(CLIENT, bytes(broken))])
-    told = [json.loads(f.evidence or "").get("field") for f in sink.findings if f.kind == "bad_checksum"]
-    assert field in told
+    fields = [json.loads(f.evidence or "").get("field") for f in sink.findings if f.kind == "bad_checksum"]
+    assert field in fields
 
 
 def test_the_view_of_a_prepare_may_change_without_breaking_its_seal() -> None:
@@ -86,6 +86,6 @@ def test_the_request_checksum_of_0_9_is_the_bodys_where_it_is_not_zero(stored: i
 @pytest.mark.parametrize(("command", "name"), [(30, "CONSUMER_SESSION_HEARTBEAT"), (36, "PREPARE_PROGRESS")])
 def test_the_commands_that_0_10_added_are_known_and_found_after_a_hole(command: int, name: str) -> None:
     frame = w.vsr(command, CLUSTER, seal=True)
-    sink, talk = feed(PROTOCOL, [(CLIENT, frame[100:]), (CLIENT, frame), (CLIENT, frame)], midstream=True)
+    sink, conversation = feed(PROTOCOL, [(CLIENT, frame[100:]), (CLIENT, frame), (CLIENT, frame)], midstream=True)
     assert [e.api for e in sink.exchanges] == [name, name]
-    assert talk.skipped_bytes == 156
+    assert conversation.skipped_bytes == 156

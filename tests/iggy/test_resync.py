@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dissectors.iggy import PROTOCOL, tables
 from dissectors.iggy.frames import Clues, resync
 from dissectors.options import Options
+from dissectors.search import SearchBudget
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import Chunk, Gap
 from tests.feeding import CLIENT, SERVER, conn, feed
@@ -27,11 +28,11 @@ def middle(era: str) -> list[tuple[int, bytes]]:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_connection_that_began_before_the_capture_is_followed(era: str) -> None:
-    sink, talk = feed(PROTOCOL, middle(era), midstream=True)
+    sink, conversation = feed(PROTOCOL, middle(era), midstream=True)
     calls = [e for e in sink.exchanges if e.kind == "call"]
     assert len(calls) == 12
     assert {e.api for e in calls} == {"SEND_MESSAGES", "POLL_MESSAGES", "PING"}
-    assert talk.skipped_bytes == 0
+    assert conversation.skipped_bytes == 0
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -39,12 +40,12 @@ def test_a_connection_that_began_before_the_capture_is_followed(era: str) -> Non
 def test_a_capture_that_begins_inside_a_frame_finds_the_next_one(era: str, skipped: int) -> None:
     script = middle(era)
     script[0] = (CLIENT, script[0][1][skipped:])
-    sink, talk = feed(PROTOCOL, script, midstream=True)
+    sink, conversation = feed(PROTOCOL, script, midstream=True)
     calls = [e.api for e in sink.exchanges if e.kind == "call"]
     assert len(calls) >= 10
     assert set(calls) == {"SEND_MESSAGES", "POLL_MESSAGES", "PING"}
     assert len(sink.exchanges) <= 12
-    assert talk.frames + 1 <= 24
+    assert conversation.frames + 1 <= 24
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -53,14 +54,14 @@ def test_a_lost_write_costs_its_own_exchange_only(era: str, lost: int) -> None:
     script = ERAS[era][:2] + ERAS[era][2:] * 5
     broken = [(d, len(data)) if i == lost else (d, data) for i, (d, data) in enumerate(script)]
     whole, _ = feed(PROTOCOL, script)
-    sink, talk = feed(PROTOCOL, broken)
-    key = [(e.api, e.time, e.response_place) for e in whole.exchanges]
-    paired = [(e.api, e.time, e.response_place) for e in sink.exchanges if e.kind == "call"]
+    sink, conversation = feed(PROTOCOL, broken)
+    key = [(e.api, e.time, e.response_packet_ref) for e in whole.exchanges]
+    paired = [(e.api, e.time, e.response_packet_ref) for e in sink.exchanges if e.kind == "call"]
     assert set(paired) <= set(key)
     assert len(paired) == len(key) - 1
     assert len(sink.exchanges) <= len(key)
     captured = sum(len(data) for _, data in broken if isinstance(data, bytes))
-    assert talk.framed_bytes + talk.skipped_bytes + talk.pending_bytes == captured
+    assert conversation.framed_bytes + conversation.skipped_bytes + conversation.pending_bytes == captured
 
 
 @pytest.mark.parametrize("era", ["iggy-0.4", "iggy-0.5", "iggy-0.7"])
@@ -83,23 +84,23 @@ def test_the_answer_never_depends_on_where_the_bytes_were_cut(
 ) -> None:
     """What is certain of the first part stays; what is not yet a start is not before what was promised."""
     cut = min(cut, len(data))
-    early = resync(framing, direction, data[:cut], 0, cut, False, EVERYTHING)
-    late = resync(framing, direction, data, 0, len(data), False, EVERYTHING)
+    early = resync(framing, direction, data[:cut], 0, cut, False, EVERYTHING, SearchBudget())
+    late = resync(framing, direction, data, 0, len(data), False, EVERYTHING, SearchBudget())
     if early[1] and framing is not None:
         assert late == early
     else:
         assert late[0] >= early[0] or framing is None
 
 
-def test_a_header_cut_off_by_the_snap_length_still_tells_time_and_size() -> None:
+def test_a_header_cut_off_by_the_snap_length_still_shows_time_and_size() -> None:
     sink = Sink(("exchanges",))
-    talk = PROTOCOL.conversation(conn("iggy"), sink, Options(), midstream=False)
+    conversation = PROTOCOL.conversation(conn("iggy"), sink, Options(), midstream=False)
     for step, direction in enumerate((CLIENT, SERVER)):
         time = 1000 * (step + 1)
-        talk.receive(direction, Chunk(0, bytes(30), [0], [step * 2 + 1], [step + 1], [time]))
-        talk.receive(direction, Gap(30, 226, "snaplen", step * 2 + 2, step + 1, time))
-        talk.advance()
-    talk.close()
+        conversation.receive(direction, Chunk(0, bytes(30), [0], [step * 2 + 1], [step + 1], [time]))
+        conversation.receive(direction, Gap(30, 226, "snaplen", step * 2 + 2, step + 1, time))
+        conversation.advance()
+    conversation.close()
     (row,) = sink.exchanges
     assert (row.kind, row.api, row.status, row.request_bytes, row.complete) == ("call", None, "unknown", 256, False)
     assert row.wait_ns == 1000
@@ -115,12 +116,12 @@ def test_an_error_with_a_text_is_found_after_a_hole() -> None:
     login = [(CLIENT, w.request(38, w.login(version="0.4.0"))), (SERVER, w.answer(struct.pack("<I", 1)))]
     lost = [(CLIENT, w.request(1)), (SERVER, 8)]
     refused = [(CLIENT, w.request(203, w.number(9))), (SERVER, w.refusal(1009, "Stream with ID: 9 was not found."))]
-    sink, talk = feed(PROTOCOL, [*login, *lost, *refused])
+    sink, conversation = feed(PROTOCOL, [*login, *lost, *refused])
     assert [(e.kind, e.api, e.error_name) for e in sink.exchanges[1:]] == [
         ("unanswered", "PING", None),
         ("call", "DELETE_STREAM", "StreamIdNotFound"),
     ]
-    assert talk.skipped_bytes == 0
+    assert conversation.skipped_bytes == 0
 
 
 def test_the_rest_of_a_torn_answer_does_not_hide_the_next_one() -> None:

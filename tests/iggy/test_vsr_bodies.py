@@ -10,7 +10,7 @@ import pytest
 from dissectors.iggy import PROTOCOL
 from tests.feeding import CLIENT, feed
 from tests.iggy import wire as w
-from tests.iggy.eras import RESULT, Script, talk
+from tests.iggy.eras import RESULT, Script, conversation
 
 U32, U64 = struct.Struct("<I").pack, struct.Struct("<Q").pack
 IDS = w.STREAM + w.TOPIC
@@ -33,7 +33,7 @@ PROTOCOLS = {"0.9": (11, 0), "0.10": (12, 0), "0.10.1": (12, 1), "0.10.2": (12, 
 def login(release: str) -> Script:
     minor, patch = PROTOCOLS[release]
     ask = w.vsr_request(1, w.register(minor, patch=patch), id=0)
-    return talk((ask, w.vsr_reply(1, RESULT + w.registered(minor, patch), id=0)))
+    return conversation((ask, w.vsr_reply(1, RESULT + w.registered(minor, patch), id=0)))
 
 
 def read(code: int) -> dict[str, int]:
@@ -198,7 +198,7 @@ RESPONSES: dict[str, tuple[str, int, bytes, bytes, dict[str, object]]] = {
         {**STREAM_SHOWN, "options": {"message_expiry": 600}, "derived_options": {}, "topics": []},
     ),
     "topic": ("0.10.1", 300, IDS, TOPIC + PARTITION, {**TOPIC_SHOWN, "partitions": [PARTITION_SHOWN]}),
-    "topic that tells its nodes": (
+    "topic that names its nodes": (
         *("0.10.2", 300, IDS, TOPIC + PARTITION + b"\3\0\1\2\2\0\1"),
         {
             **TOPIC_SHOWN,
@@ -264,23 +264,23 @@ RESPONSES: dict[str, tuple[str, int, bytes, bytes, dict[str, object]]] = {
 @pytest.mark.parametrize("case", RESPONSES)
 def test_an_answer_of_vsr_is_read_as_it_was_written(case: str) -> None:
     release, code, ask, body, values = RESPONSES[case]
-    script = talk((w.vsr_request(2, ask, code=code, id=5), w.vsr_reply(2, body, id=5)))
+    script = conversation((w.vsr_request(2, ask, code=code, id=5), w.vsr_reply(2, body, id=5)))
     sink, _ = feed(PROTOCOL, [*login(release), *script])
     assert json.loads(sink.exchanges[-1].response or "") == {"status": 0, **values}
     assert not [f for f in sink.findings if f.severity != "info"]
 
 
 @pytest.mark.parametrize("release", PROTOCOLS)
-def test_the_version_in_a_login_tells_the_release(release: str) -> None:
+def test_the_version_in_a_login_shows_the_release(release: str) -> None:
     sink, _ = feed(PROTOCOL, login(release))
-    (told,) = [f for f in sink.findings if f.kind == "dialect"]
-    assert json.loads(told.evidence or "")["releases"] == [f"vsr-{release}"]
+    (finding,) = [f for f in sink.findings if f.kind == "dialect"]
+    assert json.loads(finding.evidence or "")["releases"] == [f"vsr-{release}"]
 
 
-def test_the_body_decides_where_an_unreleased_version_does_not_tell() -> None:
+def test_the_body_decides_where_an_unreleased_version_decides_nothing() -> None:
     ask = w.register(11, patch=1)
     reply = w.vsr_reply(1, RESULT + w.registered(11, 1), id=0)
-    sink, _ = feed(PROTOCOL, talk((w.vsr_request(1, ask, id=0), reply)))
+    sink, _ = feed(PROTOCOL, conversation((w.vsr_request(1, ask, id=0), reply)))
     assert {e.dialect for e in sink.exchanges} == {"iggy-vsr-0.9"}
 
 
@@ -292,7 +292,7 @@ def test_a_fetch_of_many_partitions_is_one_exchange_with_its_batches_and_errors(
     )
     ask = REQUESTS["fetch"][3]
     body = U32(3) + sections + b"".join(batches)
-    script = talk((w.vsr_request(2, ask, code=109, id=5), w.vsr_reply(2, body, id=5)))
+    script = conversation((w.vsr_request(2, ask, code=109, id=5), w.vsr_reply(2, body, id=5)))
     sink, _ = feed(PROTOCOL, [*login("0.10.2"), *script])
     row = sink.exchanges[-1]
     assert (row.api, row.records, row.partitions, row.error_name, row.error_count) == (
@@ -312,7 +312,8 @@ def test_the_checksum_of_a_batch_covers_the_producer_that_wrote_it() -> None:
     asks = [w.vsr_request(160, bytes(body), id=i) for i, body in enumerate((whole, broken), 5)]
     confirmed = struct.pack("<IIIIQ", 1, 0, 0, 0, 40)
     sink, _ = feed(
-        PROTOCOL, [*login("0.10.2"), *talk(*[(a, w.vsr_reply(160, confirmed, id=5 + i)) for i, a in enumerate(asks)])]
+        PROTOCOL,
+        [*login("0.10.2"), *conversation(*[(a, w.vsr_reply(160, confirmed, id=5 + i)) for i, a in enumerate(asks)])],
     )
     assert [(b.producer, b.producer_epoch, b.base_sequence, b.verdict) for b in sink.batches] == [
         ("77", 3, 1000, "ok"),
@@ -330,7 +331,9 @@ def test_the_key_of_an_encrypted_stream_is_never_shown() -> None:
 
 def test_renaming_by_options_teaches_the_new_name() -> None:
     rename = b"\1" + w.number(3) + w.number(5) + b"\0" + w.header_typed("name", 2, b"sales")
-    sink, _ = feed(PROTOCOL, [*login("0.10"), *talk((w.vsr_request(150, rename, id=5), w.vsr_reply(73, RESULT, id=5)))])
+    sink, _ = feed(
+        PROTOCOL, [*login("0.10"), *conversation((w.vsr_request(150, rename, id=5), w.vsr_reply(73, RESULT, id=5)))]
+    )
     assert (
         sink.exchanges[-1].kind,
         sink.exchanges[-1].api,
@@ -339,7 +342,7 @@ def test_renaming_by_options_teaches_the_new_name() -> None:
     assert "sales" in {name.name for name in sink.names}
 
 
-def test_in_mid_connection_the_kind_of_request_identifier_tells_the_release() -> None:
+def test_in_mid_connection_the_kind_of_request_identifier_shows_the_release() -> None:
     body = w.str8("shop")
     whole = w.vsr_request(128, body, id=5)
     stamped = bytearray(whole)

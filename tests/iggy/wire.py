@@ -125,12 +125,12 @@ def batch(
         frames += seal + rest
     head = struct.pack("<QQQQQ", part, base, T0 if base else 0, T0, 256 + len(frames))
     count = struct.pack("<I", len(payloads))
-    stamp, wrote = b"", bytes(20)
+    stamp, wrote = bytes(0), bytes(20)
     if producer:
         stamp = b"\1" + struct.pack("<QHI", *producer)
         wrote = struct.pack("<B3xQH2xI", 1, *producer)
-    seal = xxhash.xxh3_64_intdigest(head + count + stamp + seals)
-    return head + struct.pack("<Q", seal) + count + wrote + bytes(184) + frames
+    whole = xxhash.xxh3_64_intdigest(head + count + stamp + seals)
+    return head + struct.pack("<Q", whole) + count + wrote + bytes(184) + frames
 
 
 # --- what a client asks ----------------------------------------------------------------------------------------------

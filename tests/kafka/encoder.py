@@ -8,7 +8,7 @@ from base64 import b64encode
 from typing import Any
 
 from dissectors.kafka.full import uuid_text
-from dissectors.kafka.schema import Field, Message
+from dissectors.kafka.schema import MessageSchema, SchemaField
 
 _FIXED = {
     "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "float64": "d", "bool": "?",
@@ -26,7 +26,7 @@ def uvarint(value: int) -> bytes:
 class Encoder:
     """Random bodies of one message and version."""
 
-    def __init__(self, message: Message, version: int, rng: random.Random, unknown_tags: bool = True) -> None:
+    def __init__(self, message: MessageSchema, version: int, rng: random.Random, unknown_tags: bool = True) -> None:
         self.version = version
         self.flexible = version in message.flexible
         self.rng = rng
@@ -37,7 +37,7 @@ class Encoder:
         """The values, as a full decoder shows them, and their bytes."""
         return self.struct(self.message.fields)
 
-    def struct(self, fields: tuple[Field, ...]) -> tuple[dict[str, Any], bytes]:
+    def struct(self, fields: tuple[SchemaField, ...]) -> tuple[dict[str, Any], bytes]:
         values, out, tags = {}, b"", []
         for field in fields:
             if self.version not in field.versions:
@@ -57,7 +57,7 @@ class Encoder:
             out += uvarint(len(tags)) + b"".join(uvarint(tag) + uvarint(len(d)) + d for tag, d in tags)
         return values, out
 
-    def field(self, field: Field) -> tuple[Any, bytes]:
+    def field(self, field: SchemaField) -> tuple[Any, bytes]:
         null = self.version in field.nullable and self.rng.random() < 0.3
         if field.array:
             if null:
@@ -73,7 +73,7 @@ class Encoder:
             return None, self.length(-1, "h" if field.type == "string" else "i")
         return self.one(field)
 
-    def one(self, field: Field) -> tuple[Any, bytes]:
+    def one(self, field: SchemaField) -> tuple[Any, bytes]:
         rng = self.rng
         if field.struct:
             return self.struct(field.fields)

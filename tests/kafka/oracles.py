@@ -81,7 +81,7 @@ def _kio_value(type_: Any, kafka_type: str | None, rng: random.Random, tagged: b
             inner = next(t for t in get_args(inner) if t is not type(None))
         return tuple(_kio_value(inner, kafka_type, rng) for _ in range(rng.randrange(4)))
     if is_dataclass(type_):
-        return kio_instance(type_, rng)
+        return kio_instance(type_, rng)  # type: ignore[arg-type]
     bits = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}.get(kafka_type or "")
     if bits:
         return rng.randrange(-(1 << (bits - 1)), 1 << (bits - 1))

@@ -9,17 +9,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dissectors
+from tests.captures import captures as folder
+from tests.captures import needs_captures, truths
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "captures" / "kafka"
-TRUTHS = sorted(FOLDER.glob("*.json"))
+FOLDER = folder("kafka")
+TRUTHS = truths("kafka")
 NAMES = [path.stem for path in TRUTHS]
-pytestmark = pytest.mark.skipif(not TRUTHS, reason="the captures are not here")
+pytestmark = needs_captures
 
 
 @cache

@@ -118,8 +118,8 @@ def test_a_refused_api_versions_is_read_in_version_0() -> None:
         (0, "ok", None),
     ]
     assert not [f for f in sink.findings if f.kind == "malformed_frame"]
-    _, talk = feed(PROTOCOL, script)
-    assert (talk.summary().client_software, talk.summary().client_version) == ("librdk", "abc")
+    _, conversation = feed(PROTOCOL, script)
+    assert (conversation.summary().client_software, conversation.summary().client_version) == ("librdk", "abc")
 
 
 def test_an_unknown_api_is_framed_and_matched_and_told_once() -> None:
@@ -205,20 +205,41 @@ def test_a_follower_replicates() -> None:
     assert [b.role for b in feed_every_way(PROTOCOL, script).batches] == ["replicate"]
 
 
-def test_a_fetch_that_was_kept_waiting_is_a_long_poll_and_others_are_not() -> None:
-    old = batch([record(0, None, b"x")], latest=1_600_000_000_000)
-    fresh = batch([record(0, None, b"x")], latest=1_800_000_000_000)
+HEARTBEAT = text("group") + struct.pack(">i", 1) + text("me")
+
+
+def idle(milliseconds: int) -> list[tuple[int, bytes]]:
+    """Requests without an answer: each step of a script is a millisecond."""
+    return [(CLIENT, produce(900 + i, {("a", 0): ONE}, acks=0)) for i in range(milliseconds)]
+
+
+def test_a_fetch_that_the_broker_held_is_a_long_poll_and_others_are_not() -> None:
     script = [
-        (CLIENT, fetch(1, [("a", [0])], wait=5)),
+        (CLIENT, fetch(1, [("a", [0])], wait=500)),
+        *idle(10),
         (SERVER, fetched(1, {})),
         (CLIENT, fetch(2, [("a", [0])], wait=500)),
-        (SERVER, fetched(2, {("a", 0): old})),
-        (CLIENT, fetch(3, [("a", [0])], wait=500)),
-        (SERVER, fetched(3, {("a", 0): fresh})),
-        (CLIENT, fetch(4, [("a", [0])], wait=0)),
-        (SERVER, fetched(4, {})),
+        (SERVER, fetched(2, {("a", 0): ONE})),
+        (CLIENT, fetch(3, [("a", [0])], wait=0)),
+        *idle(10),
+        (SERVER, fetched(3, {})),
     ]
-    assert [e.long_poll for e in feed_every_way(PROTOCOL, script).exchanges] == [True, False, True, False]
+    calls = [e for e in feed_every_way(PROTOCOL, script).exchanges if e.kind == "call"]
+    assert [e.long_poll for e in calls] == [True, False, False]
+
+
+def test_requests_that_wait_behind_a_held_fetch_are_queued_and_that_is_a_finding() -> None:
+    script: list[tuple[int, bytes]] = []
+    for n in range(1, 12, 2):
+        script += [(CLIENT, fetch(n, [("a", [0])], wait=500)), (CLIENT, request(12, 0, n + 1, HEARTBEAT))]
+        script += [*idle(20), (SERVER, fetched(n, {})), (SERVER, response(12, 0, n + 1, b"\0\0"))]
+    sink = feed_every_way(PROTOCOL, script)
+    calls = [e for e in sink.exchanges if e.kind == "call"]
+    assert [e.queued_ns for e in calls[:2]] == [0, 21_000_000]
+    assert all((e.wait_ns or 0) - (e.queued_ns or 0) == 1_000_000 for e in calls if e.api == "Heartbeat")
+    assert [e.group for e in calls[:2]] == [None, "group"]
+    (found,) = [f for f in sink.findings if f.kind == "head_of_line"]
+    assert json.loads(found.evidence or "")["apis"] == {"Heartbeat": 6}
 
 
 def test_a_topic_id_gets_the_name_that_metadata_told() -> None:
@@ -237,7 +258,7 @@ def test_a_topic_id_gets_the_name_that_metadata_told() -> None:
     ]
     sink = feed_every_way(PROTOCOL, script)
     text_id = "AAECAwQFBgcICQoLDA0ODw"
-    assert [e.topics for e in sink.exchanges] == [[f"\0kafka/{text_id}\0{text_id}\0"], ["orders"], ["orders"]]
+    assert [e.topics for e in sink.exchanges] == [[f"\0kafka/{text_id}\0id:{text_id}\0"], ["orders"], ["orders"]]
     assert [(n.key, n.name) for n in sink.names] == [(f"kafka/{text_id}", "orders")]
 
 

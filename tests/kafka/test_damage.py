@@ -39,10 +39,10 @@ def same_however_cut(script: list[tuple[int, bytes | int]], midstream: bool = Fa
     """The same rows, in whatever order, and every byte counted once."""
     seen = []
     for way in WAYS:
-        sink, talk = feed(PROTOCOL, script, midstream=midstream, **way)
+        sink, conversation = feed(PROTOCOL, script, midstream=midstream, **way)
         seen.append({table: sorted(map(repr, found)) for table, found in rows(sink).items()})
         captured = sum(len(content) for _, content in script if isinstance(content, bytes))
-        assert talk.framed_bytes + talk.skipped_bytes + talk.pending_bytes == captured
+        assert conversation.framed_bytes + conversation.skipped_bytes + conversation.pending_bytes == captured
     assert seen[1:] == seen[:1] * 3
 
 

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.kafka import schema
+from dissectors.kafka.body_summary import summariser
 from dissectors.kafka.decode import full
 from dissectors.kafka.nested import DECODED, INNER, PRINCIPAL
-from dissectors.kafka.schema import Field, Message
+from dissectors.kafka.plan import PAIRED, VALUES
+from dissectors.kafka.schema import MessageSchema, SchemaField
 from dissectors.kafka.secrets import REDACTED
-from dissectors.kafka.skim import PAIRED, VALUES, skimmer
 from tests.kafka.encoder import Encoder
 
 ALL = schema.messages()
@@ -49,31 +50,31 @@ def test_every_version_of_every_message_is_read_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_what_is_skimmed_is_what_the_whole_body_says(name: str) -> None:
+def test_a_summary_is_what_the_whole_body_says(name: str) -> None:
     message = schema.message(name)
     for version in message.versions.each():
         for seed in range(3):
             sent, data = Encoder(message, version, random.Random(f"{name}{version}{seed}")).body()
-            skim = skimmer(name, version)(b"xx" + data + b"yy", 2, 2 + len(data))
-            assert skim.whole, version
+            summary = summariser(name, version)(b"xx" + data + b"yy", 2, 2 + len(data))
+            assert summary.whole, version
             walk = Walk(message, version)
             walk.struct(message.fields, sent, None, None)
-            assert sorted(f.code for f in skim.faults) == sorted(walk.codes), version
-            assert {(f.topic, f.partition) for f in skim.faults if f.scope == "partition"} == walk.failed, version
-            assert [(s.topic, s.partition, s.size) for s in skim.sets] == walk.sets, version
+            assert sorted(f.code for f in summary.faults) == sorted(walk.codes), version
+            assert {(f.topic, f.partition) for f in summary.faults if f.scope == "partition"} == walk.failed, version
+            assert [(s.topic, s.partition, s.size) for s in summary.sets] == walk.sets, version
             if name not in PAIRED:
-                assert sorted(map(repr, skim.topics)) == sorted(map(repr, walk.topics)), version
+                assert sorted(map(repr, summary.topics)) == sorted(map(repr, walk.topics)), version
             if "throttleTimeMs" in sent:
-                assert skim.throttle_ms == sent["throttleTimeMs"]
+                assert summary.throttle_ms == sent["throttleTimeMs"]
             for value in VALUES.get(name, ()):
                 if value in sent:
-                    assert skim.values[value] == sent[value], version
+                    assert summary.values[value] == sent[value], version
 
 
 class Walk:
-    """What a skimmer should find, the slow way: over the values that were sent."""
+    """What a summary should say, the slow way: over the values that were sent."""
 
-    def __init__(self, message: Message, version: int) -> None:
+    def __init__(self, message: MessageSchema, version: int) -> None:
         self.response = message.kind == "response"
         self.version = version
         self.codes: list[int] = []
@@ -81,7 +82,7 @@ class Walk:
         self.sets: list[tuple[Any, Any, int]] = []
         self.topics: list[Any] = []
 
-    def struct(self, fields: tuple[Field, ...], values: dict[str, Any], topic: Any, partition: Any) -> None:
+    def struct(self, fields: tuple[SchemaField, ...], values: dict[str, Any], topic: Any, partition: Any) -> None:
         here = {f.name: f for f in fields if f.name in values}
         name = next((values[n] for n, f in here.items() if is_name(f)), None) or None
         id_ = next((raw(values[n]) for n, f in here.items() if f.type == "uuid" and n == "topicId"), None)
@@ -110,7 +111,7 @@ class Walk:
 PARTITIONS = ("partition", "partitionIndex", "partitionId", "index")
 
 
-def is_name(field: Field) -> bool:
+def is_name(field: SchemaField) -> bool:
     return field.entity == "topicName" and field.type == "string" and not field.array
 
 
@@ -132,7 +133,7 @@ def test_no_bytes_make_a_decoder_fail_otherwise_than_it_should(data: st.DataObje
         noise[at] = data.draw(st.integers(0, 255))
     end = data.draw(st.integers(0, len(noise)))
     full(name, version, bytes(noise), 0, end)
-    skimmer(name, version)(bytes(noise), 0, end)
+    summariser(name, version)(bytes(noise), 0, end)
 
 
 def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_allocated() -> None:

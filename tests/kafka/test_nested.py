@@ -9,7 +9,7 @@ from typing import Any
 from dissectors.kafka import PROTOCOL, schema
 from dissectors.kafka.full import beside, full
 from dissectors.kafka.internal import OFFSETS, TRANSACTIONS, decoded, topic_names
-from dissectors.kafka.messages import Entry
+from dissectors.kafka.messages import KafkaRecord
 from dissectors.kafka.nested import SHOWN, VERSIONED
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from tests.feeding import CLIENT, SERVER, feed_every_way
@@ -17,8 +17,8 @@ from tests.kafka.encoder import uvarint
 from tests.kafka.wire import any_body, batch, fetch, fetched, record, request, response, text
 
 
-def entry(key: bytes | None, value: bytes | None) -> Entry:
-    return Entry(0, 0, 0, key, value, (), 0)
+def entry(key: bytes | None, value: bytes | None) -> KafkaRecord:
+    return KafkaRecord(0, 0, 0, key, value, (), 0)
 
 
 def field(data: bytes, number: int = 1) -> bytes:

@@ -56,7 +56,7 @@ def kafka_python_classes() -> dict[str, type]:
 
 def told(value: Any) -> Any:
     """A body without what need not be told: kafka-python leaves out tagged fields that have their default."""
-    defaults = (None, [], {}, 0, -1, uuid_text(bytes(16)))
+    defaults: tuple[Any, ...] = (None, [], {}, 0, -1, uuid_text(bytes(16)))
     if isinstance(value, dict):
         return {k: told(v) for k, v in value.items() if told(v) not in defaults}
     return [told(v) for v in value] if isinstance(value, list) else value

@@ -15,6 +15,13 @@ from tests.feeding import CLIENT, SERVER, feed
 from tests.kafka.wire import any_body, batch, fetch, fetched, produce, produced, record, request, response
 
 CERTAIN = 0.9
+
+
+def judged(client: bytes, server: bytes, midstream: bool, ended: bool = False) -> float:
+    """How sure the protocol is of these bytes."""
+    return PROTOCOL.recogniser().see(client, server, ended) if midstream else PROTOCOL.recognise(client, server)
+
+
 ONE = batch([record(0, None, b"value")])
 HELLO = request(18, 3, 0, b"\x05java\x063.7.0\0")
 VERSIONS = struct.pack(">hi", 0, 20) + b"".join(struct.pack(">hhh", key, 0, key % 5) for key in range(20))
@@ -27,28 +34,37 @@ def test_one_request_is_enough() -> None:
         fetch(7, [("a", [0])]),
         request(3, 0, 1, struct.pack(">i", 0), None),
     ):
-        assert PROTOCOL.recognise(data, b"", False) >= CERTAIN
+        assert judged(data, b"", False) >= CERTAIN
 
 
-def test_a_request_without_its_end_is_enough_where_it_has_a_client_id() -> None:
-    assert PROTOCOL.recognise(produce(1, {("a", 0): ONE})[:24], b"", False) >= CERTAIN
+def test_a_request_without_its_end_is_enough_once_it_is_answered() -> None:
+    start = produce(1, {("a", 0): ONE})[:24]
+    assert 0 < judged(start, b"", False) < CERTAIN
+    assert judged(start, produced(2, [("a", 0, 0, 1)]), False) < CERTAIN
+    assert judged(start, produced(1, [("a", 0, 0, 1)]), False) >= CERTAIN
+
+
+def test_of_a_large_request_the_first_kilobytes_are_enough() -> None:
+    large = produce(1, {("a", 0): batch([record(0, None, bytes(20_000))])})
+    assert judged(large[:8000], b"", False) >= CERTAIN
+    assert judged(large[:24] + bytes(8000), b"", False) < CERTAIN
 
 
 def test_fewer_bytes_than_a_header_are_not_enough_and_not_refused() -> None:
     for n in range(1, 14):
-        assert 0 < PROTOCOL.recognise(HELLO[:n], b"", False) < CERTAIN
+        assert 0 < judged(HELLO[:n], b"", False) < CERTAIN
 
 
 def test_a_request_is_found_in_the_middle_of_a_stream() -> None:
     data = random.Random(1).randbytes(500) + fetch(7, [("a", [0])])
-    assert PROTOCOL.recognise(data, b"", True) >= CERTAIN
-    assert PROTOCOL.recognise(data, b"", False) < CERTAIN
+    assert judged(data, b"", True) >= CERTAIN
+    assert judged(data, b"", False) < CERTAIN
 
 
 def test_lengths_and_ids_alone_are_never_certain_but_a_list_of_versions_is() -> None:
     answers = b"".join(produced(i, [("a", 0, 0, 1)]) for i in range(5))
-    assert 0 < PROTOCOL.recognise(b"", answers, True) < CERTAIN
-    assert PROTOCOL.recognise(b"", response(18, 0, 0, VERSIONS), True) >= CERTAIN
+    assert 0 < judged(b"", answers, True) < CERTAIN
+    assert judged(b"", response(18, 0, 0, VERSIONS), True) >= CERTAIN
 
 
 @pytest.mark.parametrize(
@@ -67,18 +83,18 @@ def test_lengths_and_ids_alone_are_never_certain_but_a_list_of_versions_is() -> 
 )
 def test_other_protocols_are_not_claimed(foreign: bytes) -> None:
     for midstream in (False, True):
-        assert PROTOCOL.recognise(foreign, b"", midstream) < CERTAIN
-        assert PROTOCOL.recognise(b"", foreign, midstream) < CERTAIN
+        assert judged(foreign, b"", midstream) < CERTAIN
+        assert judged(b"", foreign, midstream) < CERTAIN
 
 
 @given(st.binary(max_size=400), st.binary(max_size=400), st.booleans())
 def test_random_bytes_are_judged_without_an_error(client: bytes, server: bytes, midstream: bool) -> None:
-    assert 0 <= PROTOCOL.recognise(client, server, midstream) <= 1
+    assert 0 <= judged(client, server, midstream) <= 1
 
 
 def test_certainty_does_not_fall_as_bytes_come() -> None:
     data = HELLO + produce(1, {("a", 0): ONE}) + fetch(7, [("a", [0])])
-    seen = [PROTOCOL.recognise(data[:n], b"", False) for n in range(1, len(data))]
+    seen = [judged(data[:n], b"", False) for n in range(1, len(data))]
     assert seen == sorted(seen)
 
 
@@ -91,5 +107,5 @@ def test_a_conversation_can_be_carried_elsewhere_between_any_two_frames() -> Non
         (CLIENT, produce(2, {("a", 0): ONE})),
     ]
     for n in range(len(script) + 1):
-        _, talk = feed(PROTOCOL, script[:n])
-        assert pickle.loads(pickle.dumps(talk)).frames == talk.frames
+        _, conversation = feed(PROTOCOL, script[:n])
+        assert pickle.loads(pickle.dumps(conversation)).frames == conversation.frames

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +12,8 @@ from dissectors.kafka import schema
 from dissectors.kafka.errors import error
 from dissectors.kafka.full import full
 from dissectors.wire.proto import proto
+from tests.captures import facts, needs_facts
 from tests.kafka.wire import any_body
-
-FACTS = Path(__file__).resolve().parents[3] / "shared" / "facts"
-needs_facts = pytest.mark.skipif(not FACTS.is_dir(), reason="the sources of facts are not here")
 
 
 def table(name: str, body: dict[str, Any]) -> str:
@@ -38,15 +35,15 @@ def table(name: str, body: dict[str, Any]) -> str:
 
 @needs_facts
 def test_the_message_tables_are_current() -> None:
-    facts = json.loads((FACTS / "kafka_messages.json").read_text())
-    assert schema.messages() == sorted(facts)
-    for name, body in facts.items():
+    messages = json.loads(facts("kafka_messages.json").read_text())
+    assert schema.messages() == sorted(messages)
+    for name, body in messages.items():
         assert proto("kafka", "messages", f"{name}.txt").read_text() == table(name, body), name
 
 
 @needs_facts
 def test_the_error_codes_are_current() -> None:
-    with (FACTS / "kafka_errors.tsv").open() as file:
+    with facts("kafka_errors.tsv").open() as file:
         for row in csv.DictReader(file, delimiter="\t"):
             known = error(int(row["number"]))
             assert (known.name, known.retriable) == (row["name"], row["retriable"] == "true")
@@ -54,7 +51,7 @@ def test_the_error_codes_are_current() -> None:
 
 @needs_facts
 def test_the_api_keys_are_current() -> None:
-    with (FACTS / "kafka_apis.tsv").open() as file:
+    with facts("kafka_apis.tsv").open() as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert [int(row["key"]) for row in rows] == list(schema.apis())
     for row in rows:

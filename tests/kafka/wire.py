@@ -11,7 +11,7 @@ from typing import Any
 import crc32c
 
 from dissectors.kafka import schema
-from dissectors.kafka.decode import spoken
+from dissectors.kafka.decode import api_version
 from tests.kafka.encoder import Encoder, uvarint
 
 
@@ -25,15 +25,15 @@ def frame(body: bytes) -> bytes:
 
 
 def request(key: int, version: int, correlation_id: int, body: bytes, client: str | None = "tester") -> bytes:
-    said = spoken(key, version)
+    api = api_version(key, version)
     head = struct.pack(">hhi", key, version, correlation_id)
-    if said.has_client_id:
+    if api.has_client_id:
         head += text(client)
-    return frame(head + (b"\0" if said.request_tags else b"") + body)
+    return frame(head + (b"\0" if api.request_tags else b"") + body)
 
 
 def response(key: int, version: int, correlation_id: int, body: bytes) -> bytes:
-    return frame(struct.pack(">i", correlation_id) + (b"\0" if spoken(key, version).response_tags else b"") + body)
+    return frame(struct.pack(">i", correlation_id) + (b"\0" if api_version(key, version).response_tags else b"") + body)
 
 
 def any_body(name: str, version: int, seed: int = 0) -> bytes:

@@ -1,25 +1,61 @@
-"""Cuts a classic pcap file into several, as `tcpdump -C` would."""
+"""Cuts a classic pcap file into several, as `tcpdump -C` would; and its IPv4 packets into fragments."""
 
 from __future__ import annotations
 
+import random
 import struct
 from pathlib import Path
+
+_ETHERNET = 14
+_MORE = 0x2000  # more fragments follow
 
 
 def cut(path: Path, folder: Path, pieces: int) -> list[str]:
     """The same packets in `pieces` files of about equal packet counts; returns their names in order."""
+    head, packets = read(path)
+    size = -(-len(packets) // pieces)
+    return [
+        write(folder / f"{path.stem}-{piece:03}.pcap", head, packets[piece * size : (piece + 1) * size])
+        for piece in range(pieces)
+    ]
+
+
+def read(path: Path) -> tuple[bytes, list[bytes]]:
+    """(file header, packets with their headers)."""
     data = path.read_bytes()
-    order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    length = struct.Struct(_order(data) + "8xI").unpack_from
     packets = []
     at = 24
     while at + 16 <= len(data):
-        captured = struct.unpack_from(order + "I", data, at + 8)[0]
-        packets.append(data[at : at + 16 + captured])
-        at += 16 + captured
-    size = -(-len(packets) // pieces)
+        end = at + 16 + length(data, at)[0]
+        packets.append(data[at:end])
+        at = end
+    return data[:24], packets
+
+
+def write(path: Path, head: bytes, packets: list[bytes]) -> str:
+    path.write_bytes(head + b"".join(packets))
+    return str(path)
+
+
+def fragmented(head: bytes, packets: list[bytes], size: int, rng: random.Random) -> list[bytes]:
+    """The packets of an Ethernet capture, those of IPv4 in fragments of at most `size` bytes, a multiple of 8."""
     out = []
-    for piece in range(pieces):
-        file = folder / f"{path.stem}-{piece:03}.pcap"
-        file.write_bytes(data[:24] + b"".join(packets[piece * size : (piece + 1) * size]))
-        out.append(str(file))
+    for packet in packets:
+        ethernet, ip = packet[16 : 16 + _ETHERNET], packet[16 + _ETHERNET :]
+        header = (ip[0] & 15) * 4
+        body = ip[header : int.from_bytes(ip[2:4], "big")]
+        if ethernet[12:14] != b"\x08\x00" or len(body) <= size:
+            out.append(packet)
+            continue
+        ident = rng.getrandbits(16)
+        for at in range(0, len(body), size):
+            piece = body[at : at + size]
+            word = (_MORE if at + size < len(body) else 0) | at // 8
+            fragment = ethernet + ip[:2] + struct.pack(">HHH", header + len(piece), ident, word) + ip[8:header] + piece
+            out.append(packet[:8] + struct.pack(_order(head) + "II", len(fragment), len(fragment)) + fragment)
     return out
+
+
+def _order(head: bytes) -> str:
+    return "<" if head[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"

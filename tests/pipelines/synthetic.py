@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pyarrow as pa
 
 from dissectors import records
-from dissectors.records import PLACE_SHIFT, Batch, Conn, Connection, Error, Exchange, Finding, Message
+from dissectors.records import PACKET_SHIFT, Batch, Conn, Connection, Error, Exchange, Finding, Message
 from dissectors.sink import to_batch
 
 FILES = ["captures/client.pcap", "captures/broker <b>.pcap"]
@@ -15,21 +16,21 @@ START = 1_760_000_000_000_000_000  # ns
 MS = 1_000_000
 HOSTILE = "<script>alert(1)</script>\x1b[31m=cmd()"
 PORTS = {"kafka": 9092, "pulsar": 6650, "iggy": 8090}
-APIS = {
+APIS: dict[str, list[tuple[str, int, int | None]]] = {
     "kafka": [("Produce", 0, 9), ("Fetch", 1, 12), ("Metadata", 3, 9)],
     "pulsar": [("SEND", 6, None), ("PRODUCER", 5, None)],
     "iggy": [("SEND_MESSAGES", 101, None), ("POLL_MESSAGES", 100, None)],
 }
 
 
-def place(packet: int, file: int = 0) -> int:
-    return file << PLACE_SHIFT | packet
+def packet_ref(packet: int, file: int = 0) -> int:
+    return file << PACKET_SHIFT | packet
 
 
 def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa.Table]:
     """Tables of records, the same for the same arguments."""
     rng = random.Random(seed)
-    rows: dict[str, list[tuple]] = {name: [] for name in records.TABLES}
+    rows: dict[str, list[Any]] = {name: [] for name in records.TABLES}
     conns = {
         protocol: [Conn("site", f"10.0.0.{2 + i}", 40000 + i, "10.0.0.1", port, 0, protocol) for i in range(3)]
         for protocol, port in PORTS.items()
@@ -74,15 +75,16 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
                 long_poll=poll,
                 retransmitted=False,
                 complete=True,
-                request_place=place(n + 1),
-                response_place=place(n + 2),
+                queued_ns=None if unanswered or n % 3 else wait // 2,
+                request_packet_ref=packet_ref(n + 1),
+                response_packet_ref=packet_ref(n + 2),
             )
         )
         if fails:
             rows["errors"].append(
                 Error(
                     conn, api, version, "partition", topic, 0, 6, "NOT_LEADER_OR_FOLLOWER", True, None,
-                    f"client-{conn.client_port}", n, time + wait, place(n + 2),
+                    f"client-{conn.client_port}", n, time + wait, packet_ref(n + 2), n % 2 == 0,
                 )
             )  # fmt: skip
         for role, delay in (("produce", 0), ("consume", 5 * MS)):
@@ -92,27 +94,70 @@ def make(seed: int = 1, exchanges: int = 300, seconds: int = 30) -> dict[str, pa
                     conn, role, topic, 0, offset, offset + 9, str(offset), 10, "zstd", 400, 1000, "2",
                     checksum_kind="crc32c", checksum_stored="0x1", checksum_computed="0x2" if bad else "0x1",
                     verdict="bad" if bad else "ok", outcome="ok", correlation_id=n, api=api,
-                    time=time + delay, place=place(n + 1), stream_offset=n * 100,
+                    time=time + delay, packet_ref=packet_ref(n + 1), stream_offset=n * 100,
                 )
             )  # fmt: skip
         rows["messages"].append(
             Message(
                 conn, "produce", topic, 0, offset, str(offset), time, key_bytes=None, value_bytes=3,
-                key=None, value=b"\x00\xff\n", headers='{"a": 1}', time=time, place=place(n + 1),
+                key=None, value=b"\x00\xff\n", headers='{"a": 1}', time=time, packet_ref=packet_ref(n + 1),
             )
         )  # fmt: skip
         offset += 10
     rows["findings"] += [
         Finding(
-            conns["kafka"][0], "bad_checksum", "error", "server", f"Bad {HOSTILE}", START, place(9), 10, 20, '{"a": 1}',
+            conns["kafka"][0], "bad_checksum", "error", "server", f"Bad {HOSTILE}", START, packet_ref(9), 10, 20,
+            '{"a": 1}',
         ),
-        Finding(None, "truncated_file", "warning", None, "The file ends inside a packet", None, place(300, 1)),
+        Finding(None, "truncated_file", "warning", None, "The file ends inside a packet", None, packet_ref(300, 1)),
     ]  # fmt: skip
     return {
         name: pa.Table.from_batches(
             [to_batch(name, made, FILES, full=name == "exchanges", payloads=name == "messages")]
         )
         for name, made in rows.items()
+    }
+
+
+def resent() -> dict[str, pa.Table]:
+    """Two batches of one producer, one of them sent again, and a third that the broker refused."""
+    made = make()
+    conn = Conn("site", "10.0.0.2", 40000, "10.0.0.1", 9092, 0, "kafka")
+    sends = [(0, "unknown"), (0, "ok"), (10, "ok"), (20, "error")]
+    rows = [
+        Batch(
+            conn, "produce", "topic", 0, records=10, stored_bytes=400, producer="7", producer_epoch=0,
+            base_sequence=sequence, checksum_stored=f"0x{sequence:x}", verdict="ok", outcome=outcome, correlation_id=n,
+            time=START + n * MS, packet_ref=packet_ref(n + 1), stream_offset=n * 500,
+        )
+        for n, (sequence, outcome) in enumerate(sends)
+    ]  # fmt: skip
+    return {**made, "batches": pa.Table.from_batches([to_batch("batches", rows, FILES)])}
+
+
+def aborted() -> dict[str, pa.Table]:
+    """An answer that carries 20 messages of one topic and 20 of another, of which the application receives 30."""
+    made = make()
+    conn = Conn("site", "10.0.0.2", 40000, "10.0.0.1", 9092, 0, "kafka")
+    fetch = Exchange(conn, kind="call", api="Fetch", time=START, records=30, payload_bytes=800, exchange_id="f")
+    rows = [
+        Batch(
+            conn,
+            "consume",
+            topic,
+            0,
+            records=20,
+            stored_bytes=400,
+            time=START,
+            packet_ref=packet_ref(1),
+            exchange_id="f",
+        )
+        for topic in ("one", "two")
+    ]
+    return {
+        **made,
+        "exchanges": pa.Table.from_batches([to_batch("exchanges", [fetch], FILES)]),
+        "batches": pa.Table.from_batches([to_batch("batches", rows, FILES)]),
     }
 
 
@@ -145,5 +190,7 @@ def _connection(conn: Conn, rng: random.Random, seconds: int) -> Connection:
         framed_bytes=29_000,
         skipped_bytes=1_000,
         pending_bytes=0,
-        place=place(1),
+        packet_ref=packet_ref(1),
+        client_seq=conn.client_port * 50_000,
+        server_seq=conn.server_port * 50_000 + conn.client_port,
     )

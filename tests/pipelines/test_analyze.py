@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from dissectors.options import Options
+from pipelines.analyze import LOCAL_BYTES, analyze, choose
 from pipelines.cli import app
-from pipelines.tables import TABLES, Ask
+from pipelines.compare import differences
+from pipelines.tables.compute import compute
 from tests.pipelines import synthetic
 from tests.pipelines.conftest import Analysed
+from tests.pipelines.test_tables import spark_engine, written
 
 
 @pytest.mark.parametrize(("width", "micros"), [("500ms", 500_000), ("10s", 10_000_000), ("1.5 h", 5_400_000_000)])
@@ -32,8 +38,17 @@ def test_analyze_prints_tables_and_says_what_it_could_not_read(analysed: Analyse
     assert pq.read_table(out / "tables" / "latency.parquet").column_names[3] == "client"
 
 
-@pytest.mark.parametrize("wrong", [["--by", "weather"], ["--bucket", "soon"], ["--bucket", "0s"]])
-def test_wrong_usage_ends_before_spark_starts(samples: list[str], tmp_path: Path, wrong: list[str]) -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--by", "weather"],
+        ["--bucket", "soon"],
+        ["--bucket", "0s"],
+        ["--engine", "abacus"],
+        ["--engine", "local", "--master", "local[2]"],
+    ],
+)
+def test_wrong_usage_ends_before_anything_starts(samples: list[str], tmp_path: Path, wrong: list[str]) -> None:
     done = CliRunner().invoke(app, ["analyze", samples[0], "-o", str(tmp_path / "out"), *wrong])
     assert done.exit_code == 2
     assert not (tmp_path / "out").exists()
@@ -42,14 +57,76 @@ def test_wrong_usage_ends_before_spark_starts(samples: list[str], tmp_path: Path
 def test_sketches_of_parts_merge_to_the_percentile_of_the_whole(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as F
 
-    whole = synthetic.make(exchanges=600)["exchanges"]
+    whole = synthetic.make(exchanges=600)
     for part in range(3):
-        pq.write_table(whole.slice(part * 200, 200), tmp_path / f"hour-{part}.parquet")
-        hour = spark.read.parquet(str(tmp_path / f"hour-{part}.parquet"))
-        made = TABLES["latency"].build({"exchanges": hour}, Ask()).toArrow()
-        pq.write_table(made, tmp_path / f"latency-{part}.parquet")
-    hours = spark.read.parquet(str(tmp_path / "latency-*.parquet"))
+        hour = {**whole, "exchanges": whole["exchanges"].slice(part * 200, 200)}
+        with spark_engine(spark, written(hour, tmp_path / f"hour-{part}")) as engine:
+            compute(engine, tmp_path / f"tables-{part}")
+    hours = spark.read.parquet(*(str(tmp_path / f"tables-{part}" / "latency.parquet") for part in range(3)))
     day = hours.where("api = 'SEND'").agg(F.kll_merge_agg_bigint("total_sketch").alias("sketch"))
     p90 = day.select(F.kll_sketch_get_quantile_bigint("sketch", F.lit(0.9)).alias("p90")).first()["p90"]
-    totals = sorted(r["total_ns"] for r in whole.to_pylist() if r["api"] == "SEND" and r["total_ns"])
+    totals = sorted(r["total_ns"] for r in whole["exchanges"].to_pylist() if r["api"] == "SEND" and r["total_ns"])
     assert p90 == totals[math.ceil(0.9 * len(totals)) - 1]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "engine", "master", "chosen"),
+    [
+        ([1_000], None, None, "local"),
+        ([1_000], "spark", None, "spark"),
+        ([1_000], None, "local[2]", "spark"),
+        ([LOCAL_BYTES // 2, LOCAL_BYTES], None, None, "spark"),
+        ([LOCAL_BYTES // 2, LOCAL_BYTES], "local", None, "local"),
+    ],
+)
+def test_the_engine_fits_the_captures_unless_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: list[int], engine: Any, master: str | None, chosen: str
+) -> None:
+    monkeypatch.setattr("pipelines.analyze._session_runs", lambda: False)
+    files = [tmp_path / f"{n}.pcap" for n in range(len(sizes))]
+    for file, size in zip(files, sizes, strict=True):
+        with file.open("wb") as stream:
+            stream.truncate(size)
+    assert choose([str(file) for file in files], engine, master).engine == chosen
+
+
+def test_a_running_session_is_used(spark: Any, samples: list[str]) -> None:
+    assert choose(samples).engine == "spark"
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+
+
+def test_a_new_run_replaces_the_old_one_whole_and_a_failed_one_nothing(samples: list[str], tmp_path: Path) -> None:
+    def run(capture: str) -> int:
+        wanted = ["analyze", capture, "-o", str(tmp_path / "out"), "--engine", "local", "--quiet"]
+        return CliRunner().invoke(app, wanted).exit_code
+
+    (tmp_path / "foreign.pcap").write_bytes(b"nothing of the sort")
+    assert run(samples[0]) == 0
+    first = contents(tmp_path / "out")
+    assert run(str(tmp_path / "foreign.pcap")) == 3
+    assert contents(tmp_path / "out") == first
+    assert run(samples[-1]) == 0
+    about = json.loads((tmp_path / "out" / "analysis.json").read_text())
+    assert (about["files"], about["engine"]) == ([samples[-1]], "local")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_two_analyses_are_compared_row_by_row(samples: list[str], tmp_path: Path) -> None:
+    for name, capture in (("one", samples[0]), ("again", samples[0]), ("other", samples[-1])):
+        (tmp_path / name).mkdir()
+        analyze([capture], tmp_path / name, Options(), "local")
+    rows, different = differences(tmp_path / "one", tmp_path / "again")
+    assert rows > 10
+    assert different == []
+    assert "latency" in differences(tmp_path / "one", tmp_path / "other")[1]
+
+
+def test_one_connection_with_absurd_values_ends_no_job(tmp_path: Path) -> None:
+    folder = os.environ.get("BROKERSCOPE_CAPTURES")
+    if folder is None:
+        pytest.skip("needs captures of hostile traffic: set BROKERSCOPE_CAPTURES")
+    outcome = analyze([str(Path(folder, "hostile", "analyze-overflow.pcap"))], tmp_path, Options(), "local")
+    assert outcome.tables["latency"].total > 0

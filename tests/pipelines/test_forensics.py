@@ -11,6 +11,7 @@ import pytest
 
 from dissectors.forensics import Investigation, report
 from dissectors.options import Options
+from pipelines.analyze import EngineName, analyze
 from pipelines.tables.integrity import CASE_COLUMNS, place
 from tests.forensics import scene
 from tests.pipelines.conftest import Analysed
@@ -62,25 +63,28 @@ def broken_twice(tmp_path: Path) -> list[str]:
     return [str(path) for path in files]
 
 
-def test_cases_over_several_files_are_those_of_the_local_command(
-    spark: Any, broken_twice: list[str], tmp_path: Path
-) -> None:
-    from pipelines.analyze import analyze
+def analysed_into(out: Path, paths: list[str], engine: EngineName) -> list[dict[str, Any]]:
+    """What `analyze` says of the bad checksums in these captures."""
+    out.mkdir()
+    analyze(paths, out, Options(), engine)
+    return told(out)
 
-    analyze(broken_twice, tmp_path / "out", Options())
-    cases = told(tmp_path / "out")
+
+@pytest.mark.parametrize("engine", ["spark", "local"])
+def test_cases_over_several_files_are_those_of_the_local_command(
+    spark: Any, broken_twice: list[str], tmp_path: Path, engine: EngineName
+) -> None:
+    cases = analysed_into(tmp_path / "out", broken_twice, engine)
     assert [case["role"] for case in cases] == ["produce", "consume"]
     assert cases == local(broken_twice, Options())
 
 
 def test_where_all_is_well_nothing_is_read_again(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pipelines import forensics
-    from pipelines.analyze import analyze
 
     def never(*args: object) -> None:
         raise AssertionError("read again")
 
     monkeypatch.setattr(forensics, "_suspects", never)
     (tmp_path / "a.pcap").write_bytes(pcap(scene.kafka().packets, nano=True))
-    analyze([str(tmp_path / "a.pcap")], tmp_path / "out", Options())
-    assert told(tmp_path / "out") == []
+    assert analysed_into(tmp_path / "out", [str(tmp_path / "a.pcap")], "spark") == []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +18,8 @@ from hypothesis import strategies as st
 from dissectors import records
 from dissectors.records import Exchange
 from dissectors.sink import to_batch
-from pipelines.formats import FORMATS
+from pipelines.formats import FORMATS, writing
+from pipelines.formats.plain import width
 from tests.pipelines import synthetic
 
 TABLES = synthetic.make(exchanges=200)
@@ -77,6 +80,68 @@ def test_csv_joins_lists() -> None:
     assert next(csv.DictReader(io.StringIO(written("exchanges", table, "csv").decode())))["topics"] == "a;b"
 
 
+NAMES = (
+    "<script>alert(1)</script>", "\x1b[31mred\x1b[2J", "a\u202eb\u2066c", "nul\0", "line\nbreak\r", "\x9b31m",
+    "=cmd|' /C calc'!A0",
+    "+1", "-1", "@SUM(A1)", '"quoted",;', "x" * 65536, b"bad\xff".decode("utf-8", "backslashreplace"), "\udcff",
+)  # fmt: skip
+
+
+def named(name: str) -> pa.Table:
+    row = Exchange(None, api=name, client_id=name, topics=[name, "b"], error_name=name, status="error")  # type: ignore[arg-type]
+    return pa.Table.from_batches([to_batch("exchanges", [row], [name])])
+
+
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:20])
+@pytest.mark.parametrize("format", ["text", "json", "csv"])
+def test_a_hostile_name_does_nothing_where_it_is_printed(name: str, format: str) -> None:
+    text = written("exchanges", named(name), format).decode()
+    assert all(c == "\n" or c.isprintable() for c in text)
+    if format == "json":
+        (row,) = map(json.loads, text.splitlines())
+        assert row["topics"][1] == "b"
+        assert row["client_id"] == named(name)["client_id"][0].as_py()
+    if format == "csv":
+        (cells,) = csv.DictReader(io.StringIO(text, newline=""))
+        assert not [cell for cell in cells.values() if cell[:1] in ("=", "+", "-", "@")]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:20])
+def test_parquet_keeps_a_hostile_name(name: str) -> None:
+    table = named(name)
+    assert pq.read_table(io.BytesIO(written("exchanges", table, "parquet"))).equals(table)
+
+
+def test_json_has_no_nan() -> None:
+    row = Exchange(None, request='{"a": NaN, "b": [Infinity, -Infinity, "NaN"]}')  # type: ignore[arg-type]
+    table = pa.Table.from_batches([to_batch("exchanges", [row], [], full=True)])
+    (line,) = written("exchanges", table, "json").splitlines()
+    request = json.loads(line, parse_constant=lambda name: pytest.fail(name))["request"]
+    assert request == {"a": None, "b": [None, None, "NaN"]}
+
+
+@pytest.mark.parametrize("room", [-1, 3000])
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_output_that_fails_leaves_no_second_error(format: str, room: int, capfd: pytest.CaptureFixture[str]) -> None:
+    class Full(io.BytesIO):
+        def write(self, data: Any) -> int:
+            if self.tell() > room:
+                raise OSError(28, "No space left on device")
+            return super().write(data)
+
+    def fill() -> None:
+        with writing(format, "exchanges", TABLES["exchanges"].schema, stream) as writer:
+            for batch in TABLES["exchanges"].to_batches(max_chunksize=10):
+                writer.write(batch)
+
+    stream = Full()
+    with pytest.raises(OSError, match="No space"):
+        fill()
+    stream.close()
+    gc.collect()
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("name", records.TABLES)
 def test_parquet_gives_the_table_back(name: str) -> None:
     assert pq.read_table(io.BytesIO(written(name, TABLES[name], "parquet"))).equals(TABLES[name])
@@ -85,8 +150,10 @@ def test_parquet_gives_the_table_back(name: str) -> None:
 @pytest.mark.parametrize("name", records.TABLES)
 def test_text_holds_every_row_and_no_control_character(name: str) -> None:
     text = written(name, TABLES[name], "text").decode()
-    assert text.count("\n") == TABLES[name].num_rows + 1
     assert all(c == "\n" or c.isprintable() for c in text)
+    rows = [line for line in text.splitlines() if re.match(r"\d\d:\d\d:\d\d| {15}", line)]
+    assert len(rows) == TABLES[name].num_rows
+    assert max(map(width, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -2,55 +2,72 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
-import shutil
-import subprocess
+from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dissectors.errors import InputError
 from pipelines import report
-from pipelines.report.cases import card
-from pipelines.report.charts import Axis
-from pipelines.report.elements import table, tag, text
+from pipelines.report import facts as facts_module
+from pipelines.report.elements import Html, shown, tag, text
+from pipelines.report.facts import facts
+from pipelines.report.payload import CARRIED, ENOUGH, Payload
+from pipelines.report.records import opened
+from pipelines.report.sections import SECTIONS
+from pipelines.report.sections.forensics import card
 from pipelines.tables import TABLES
-from pipelines.tables.table import Column
-from tests.pipelines import synthetic
+from pipelines.tables.table import TableColumn
+from tests.pipelines import fabricate, synthetic
 from tests.pipelines.conftest import Analysed
+
+VOID = ("meta", "input", "br")
 
 
 class Outline(HTMLParser):
-    """Elements by id, scripts, and whatever would be fetched."""
+    """Elements by id, what stands in scripts and styles, and whatever would be fetched or run."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ids: set[str] = set()
-        self.scripts = 0
+        self.links: set[str] = set()
         self.fetched: list[str] = []
+        self.inline: list[str] = []
+        self.policy = ""
+        self.blocks: dict[str, str] = {}
         self.stack: list[str] = []
+        self._block = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
-        self.ids |= {told["id"] or ""} if "id" in told else set()
-        self.scripts += tag == "script"
-        self.fetched += [v or "" for k, v in attrs if k in ("src", "href", "srcset") and not (v or "").startswith("#")]
-        if tag not in ("meta", "input", "br"):
+        given = {key: value or "" for key, value in attrs}
+        self.ids |= {given["id"]} if "id" in given else set()
+        self.inline += [key for key in given if key == "style" or key.startswith("on")]
+        for key in {"src", "href", "srcset", "action", "data"} & set(given):
+            (self.links.add if given[key].startswith("#") else self.fetched.append)(given[key])
+        if given.get("http-equiv") == "Content-Security-Policy":
+            self.policy = given["content"]
+        self._block = given.get("type", tag) if tag in ("script", "style") else ""
+        if tag not in VOID:
             self.stack.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self._block:
+            self.blocks[self._block] = self.blocks.get(self._block, "") + data
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.stack.pop() == tag
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert not [k for k, _ in attrs if k.startswith("on")]
-
-
-@pytest.fixture
-def out(analysed: Analysed) -> Path:
-    return analysed.out
+        self._block = ""
 
 
 def outline(page: Path) -> Outline:
@@ -60,25 +77,272 @@ def outline(page: Path) -> Outline:
     return seen
 
 
-def test_the_page_of_the_samples_has_every_section_and_fetches_nothing(out: Path) -> None:
+def data(page: Path) -> dict[str, Any]:
+    """What the script of a page gets."""
+    made: dict[str, Any] = json.loads(outline(page).blocks["application/json"])
+    return made
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a small fabricated OUT."""
+    out = tmp_path_factory.mktemp("made") / "out"
+    records = {name: rows for name, rows in synthetic.make().items() if name != "messages"}
+    tables = {name: fabricate.rows(name, 30) for name in TABLES}
+    return report.write(fabricate.folder(out, records, tables))
+
+
+# --- what `analyze` leaves -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def out(analysed: Analysed) -> Path:
+    return analysed.out
+
+
+def test_the_page_of_the_samples_has_every_section(out: Path) -> None:
     seen = outline(out / report.PAGE)
-    wanted = {"cost", "latency", "time", "errors", "throughput", "integrity", "forensics", "health", "findings"}
-    assert wanted <= seen.ids
-    assert seen.fetched == []
-    assert seen.scripts == 1
-    assert not re.search(r"url\(|@import", (out / report.PAGE).read_text())
+    assert {section.name for section in SECTIONS} <= seen.ids
+    assert "wrong" in seen.ids
     assert (out / report.PAGE).stat().st_size < 1_000_000
 
 
-def test_a_bad_checksum_has_its_card(out: Path) -> None:
+def test_a_bad_checksum_has_its_card_and_leads_what_is_wrong(out: Path) -> None:
     page = (out / report.PAGE).read_text(encoding="utf-8")
-    card = page[page.index('<article class="case"') : page.index("</article>")]
-    plain = re.sub(r"<[^>]+>", "", card)
+    plain = re.sub(r"<[^>]+>", "", page[page.index('<article class="case"') : page.index("</article>")])
     assert "One bit flipped" in plain
-    assert "ne kelp bedar map" in plain
-    assert "ne kelp cedar map" in plain
+    assert re.search(r"captured(··)+62(··)+corrected(··)+63(··)+", plain)
+    assert "kelp" not in page  # what is around the broken byte is payload
     assert "Certain: broke before TCP" in plain
     assert "The answer was ChecksumError" in plain
+    assert sentences(out / report.PAGE)[0].startswith("1 checksum does not hold, of ")
+
+
+def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:
+    for name in TABLES:
+        assert (out / "tables" / f"{name}.parquet").exists()
+        head = (out / "tables" / f"{name}.csv").read_text().splitlines()[0]
+        assert "sketch" not in head
+    assert {p.name for p in (out / "records").iterdir()} == {
+        "exchanges",
+        "batches",
+        "errors",
+        "connections",
+        "findings",
+    }
+    assert json.loads((out / "analysis.json").read_text())["by"] == ["client"]
+
+
+def test_the_page_comes_again_from_the_folder(out: Path) -> None:
+    first = (out / report.PAGE).read_bytes()
+    (out / report.PAGE).unlink()
+    assert report.write(out).read_bytes() == first
+
+
+# --- what the browser may do -----------------------------------------------------------------------------------------
+
+
+def test_the_page_fetches_nothing_and_links_only_into_itself(made: Path) -> None:
+    seen = outline(made)
+    assert seen.fetched == []
+    assert {link[1:] for link in seen.links} <= seen.ids
+    assert not re.search(r"url\(|@import", seen.blocks["style"])
+
+
+def test_the_policy_allows_this_script_and_this_style_and_nothing_else(made: Path) -> None:
+    seen = outline(made)
+    rules = dict(rule.strip().split(" ", 1) for rule in seen.policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    for block, rule in (("script", "script-src"), ("style", "style-src")):
+        digest = base64.b64encode(hashlib.sha256(seen.blocks[block].encode()).digest()).decode()
+        assert rules[rule] == f"'sha256-{digest}'"
+    assert seen.inline == []
+
+
+# --- what is wrong ---------------------------------------------------------------------------------------------------
+
+
+def sentences(page: Path) -> list[str]:
+    html = page.read_text(encoding="utf-8")
+    box = html[html.index('id="wrong"') :]
+    box = box[: box.index("</section>")]
+    return [re.sub(r"<[^>]+>", "", one) for one in re.findall(r"<li.*?</li>", box)]
+
+
+def written(out: Path, **tables: list[dict[str, Any]]) -> list[str]:
+    """The box of an analysis with these tables."""
+    return sentences(report.write(fabricate.folder(out, {}, tables)))
+
+
+def quiet(table: str, /, **changed: Any) -> dict[str, Any]:
+    """A row of a table in which every number is zero but those given."""
+    row = fabricate.rows(table, 1)[0]
+    zeros = {c.name: 0 for c in TABLES[table].columns if c.unit in fabricate.NUMBERS}
+    lists: dict[str, list[Any]] = {c.name: [] for c in TABLES[table].columns if c.unit == "list"}
+    return {**row, **zeros, **lists, **changed}
+
+
+def test_the_box_has_three_to_seven_sentences_whatever_is_wrong(made: Path) -> None:
+    assert 3 <= len(sentences(made)) <= 7
+
+
+def test_the_box_says_what_the_captures_cannot_show(tmp_path: Path) -> None:
+    sealed = pa.table({"tls": [True], "server_port": pa.array([9093], pa.int32()), "connection": ["a>b"]})
+    records = {"exchanges": fabricate.exchanges(3, 1, 1), "connections": sealed}
+    box = sentences(report.write(fabricate.folder(tmp_path, records, {})))
+    assert any(one.startswith("1 of 1 connection TLS without keys") and "--keylog FILE" in one for one in box)
+
+
+def test_where_all_is_well_the_box_says_what_was_looked_at(tmp_path: Path) -> None:
+    box = written(
+        tmp_path,
+        integrity=[quiet("integrity", ok=40)],
+        activity=[quiet("activity", count=100)],
+        health=[quiet("health", captured_bytes=2048, framed_bytes=2048, coverage=1.0)],
+    )
+    assert box == [
+        "All 40 checksums hold that could be verified.",
+        "No errors in 100 answers but expected ones.",
+        "Nothing is missing from 2.00 KiB of streams.",
+    ]
+
+
+def test_lost_bytes_bad_checksums_and_errors_are_sentences_with_numbers(tmp_path: Path) -> None:
+    box = written(
+        tmp_path,
+        integrity=[quiet("integrity", ok=40, bad=2, topic="orders")],
+        activity=[quiet("activity", count=100, unanswered=5)],
+        errors=[quiet("errors", protocol="kafka", api="Produce", name="NOT_LEADER_OR_FOLLOWER", count=7)],
+        health=[quiet("health", captured_bytes=900, gap_bytes=100, gaps=1, packets=100, retransmissions=9)],
+    )
+    assert box[0].startswith("2 checksums do not hold, of 42 verified, topic orders")
+    assert box[1].startswith("100 B are missing from the capture, 10 % of the streams, on 1 connection")
+    assert box[2].startswith("NOT_LEADER_OR_FOLLOWER 7 times, in answers of kafka Produce")
+    assert any(one.startswith("9 retransmissions, 9 % of packets") for one in box)
+    assert any(one.startswith("5 requests have no answer in the capture, of 105") for one in box)
+
+
+def asked(**changed: Any) -> dict[str, Any]:
+    """A request that Kafka answered within a millisecond."""
+    request = {
+        "site": "s", "protocol": "kafka", "kind": "call", "api": "Produce", "client_ip": "10.0.0.9", "client_id": "c",
+        "server_ip": "10.0.0.1", "server_port": 9092, "time": fabricate.START, "wait_ns": 1_000_000,
+        "total_ns": 1_000_000, "queued_ns": None, "status": "ok", "long_poll": False, "throttle_ms": 0, "group": None,
+        "connection": "10.0.0.9:4000>10.0.0.1:9092", "request_file": "x.pcap", "request_packet": 1,
+    }  # fmt: skip
+    return {**request, **changed}
+
+
+def said_of(out: Path, requests: list[dict[str, Any]], **tables: list[dict[str, Any]]) -> list[str]:
+    """The box about these requests."""
+    return sentences(
+        report.write(fabricate.folder(out, {"exchanges": fabricate.records("exchanges", requests)}, tables))
+    )
+
+
+def test_the_slowest_request_is_named_with_what_it_waited_for(tmp_path: Path) -> None:
+    box = said_of(tmp_path, [asked(), asked(total_ns=4_000_000_000, wait_ns=3_000_000_000)])
+    assert "The slowest request took 4.00 s: a kafka Produce, 75 % of it waiting for 10.0.0.1:9092." in box
+
+
+def test_a_broker_slower_than_the_others_at_the_same_work_is_named(tmp_path: Path) -> None:
+    slow = asked(server_ip="10.0.0.2", wait_ns=5_000_000, total_ns=5_000_000)
+    box = said_of(tmp_path, [*[asked()] * 200, *[slow] * 200])
+    assert any(
+        one.startswith("Broker 10.0.0.2:9092 is 5.0 times slower than the others at kafka Produce") for one in box
+    )
+
+
+def test_a_broker_whose_requests_only_queue_behind_others_is_not_called_slow(tmp_path: Path) -> None:
+    queued = asked(server_ip="10.0.0.2", wait_ns=5_000_000, total_ns=5_000_000, queued_ns=4_000_000)
+    box = said_of(tmp_path, [*[asked()] * 200, *[queued] * 200])
+    assert not any("slower" in one for one in box)
+
+
+def test_rebalances_apart_are_counted_and_joins_together_are_one(tmp_path: Path) -> None:
+    def joins(second: float, *clients: str) -> list[dict[str, Any]]:
+        begin = fabricate.START + timedelta(seconds=second)
+        return [
+            asked(api=api, group="g", client_id=client, time=begin, total_ns=500_000_000)
+            for client in clients
+            for api in ("JoinGroup", "SyncGroup")
+        ]
+
+    page = report.write(
+        fabricate.folder(
+            tmp_path,
+            {
+                "exchanges": fabricate.records(
+                    "exchanges", [*joins(0, "a", "b"), *joins(0.2, "c"), *joins(60, "a", "c")]
+                )
+            },
+            {},
+        )
+    )
+    assert any(one.startswith("Group g rebalanced twice, 1.20 s in all") for one in sentences(page))
+    carried = data(page)["tables"]["rebalances"]
+    joined = [row[[c["name"] for c in carried["columns"]].index("joined")] for row in carried["rows"]]
+    assert joined == [3, 2]
+
+
+def test_throttled_requests_are_a_sentence(tmp_path: Path) -> None:
+    box = said_of(tmp_path, [asked(), asked(throttle_ms=250)])
+    assert "1 request was throttled by a quota of the broker, up to 250 ms." in box
+
+
+def test_versions_that_brokers_removed_are_a_sentence(tmp_path: Path) -> None:
+    box = written(
+        tmp_path, clients=[quiet("clients", client_ip="10.0.0.9", client_id="old", api="Fetch", removed=["2"])]
+    )
+    assert any(one.startswith("1 client uses versions that Kafka 4.0 removed, of Fetch") for one in box)
+
+
+def test_an_error_that_is_part_of_normal_work_is_not_wrong(tmp_path: Path) -> None:
+    error = quiet("errors", name="MEMBER_ID_REQUIRED", count=3, expected=True)
+    tables = {"errors": [error], "activity": [quiet("activity", count=9, errors=3)]}
+    page = report.write(fabricate.folder(tmp_path, {}, tables))
+    assert not any("MEMBER_ID_REQUIRED" in one for one in sentences(page))
+    carried = data(page)["tables"]["errors"]
+    assert carried["grey"] is not None
+    assert data(page)["strings"][carried["rows"][0][carried["grey"]]] == "yes"
+
+
+# --- names that a capture holds --------------------------------------------------------------------------------------
+
+HOSTILE = (
+    "<script>window.broken = 1; alert(1)</script>",
+    '"><img src=x onerror="window.broken = 1">',
+    "</script><script>window.broken = 1</script>",
+    "<!--<script>",
+    "]]>\x00\x1b[31m\r\nnewline",
+    "\u202egnp.exe\u2066\u2028\u2029",
+    "javascript:window.broken=1",
+    "=cmd|' /C calc'!A0",
+    "'; window.broken = 1; '",
+    "${window.broken = 1}`\\",
+    "x" * 65_536,
+)
+
+
+def test_no_text_becomes_markup_and_no_text_ends_the_data() -> None:
+    payload = Payload()
+    column = TableColumn("name", "a name")
+    payload.table("some", [column], [{"name": name} for name in HOSTILE])
+    written = payload.json()
+    assert not re.search(r"[<>&\u2028\u2029\x00-\x1f\u202e\u2066]", written)
+    carried = json.loads(written)
+    assert len({row[0] for row in carried["tables"]["some"]["rows"]}) == len(HOSTILE)
+    assert max(map(len, carried["strings"])) < 2_000
+    for name in HOSTILE:
+        assert "<script" not in tag("p", name, title=name)
+        assert "<img" not in tag("p", name, title=name)
+    assert tag("p", title='"><b>') == '<p title="&quot;&gt;&lt;b&gt;"></p>'
+    assert text("a & b") == "a &amp; b"
+
+
+def test_a_long_name_is_shown_with_its_length_and_both_ends() -> None:
+    assert shown("a" * 70_000 + "end").startswith("aaa")
+    assert shown("a" * 70_000 + "end").endswith("end (70,003 characters)")
 
 
 def test_nothing_that_a_capture_holds_becomes_markup_on_a_card() -> None:
@@ -93,80 +357,68 @@ def test_nothing_that_a_capture_holds_becomes_markup_on_a_card() -> None:
         "candidates": 0,
         "excerpt": excerpt,
     }
-    told = dict.fromkeys(
+    given = dict.fromkeys(
         ["protocol", "role", "topic", "position", "checksum_kind", "stored", "computed", "connection", "time", "file"],
         evil,
     )
     verdict = {"where": evil, "certainty": evil, "because": [evil]}
     related = [{"name": evil, "file": evil, "packet": 1, "why": evil}]
-    case = {**told, "partition": 1, "length": 9, "packet": 3, "diagnosis": diagnosis, "attribution": verdict}
-    assert "<script" not in card({**case, "related": related})
+    case = {**given, "partition": 1, "length": 9, "packet": 3, "diagnosis": diagnosis, "attribution": verdict}
+    assert "<script" not in card({**case, "related": related}, Html(""))
 
 
-def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:
-    for name in TABLES:
-        assert (out / "tables" / f"{name}.parquet").is_file()
-        head = (out / "tables" / f"{name}.csv").read_text().splitlines()[0]
-        assert "sketch" not in head
-    assert {p.name for p in (out / "records").iterdir()} == {
-        "exchanges",
-        "batches",
-        "errors",
-        "connections",
-        "findings",
-    }
-    assert json.loads((out / "analysis.json").read_text())["by"] == ["client"]
+# --- what is carried -------------------------------------------------------------------------------------------------
 
 
-def test_the_page_comes_again_from_the_tables(out: Path) -> None:
-    first = (out / report.PAGE).read_bytes()
-    (out / report.PAGE).unlink()
-    assert report.write(out).read_bytes() == first
+def test_a_percentile_with_too_few_requests_behind_it_is_blank() -> None:
+    payload = Payload()
+    columns = [TableColumn(f"total_{name}_ns", "", "ns") for name in ENOUGH]
+    for count in (1, *ENOUGH.values()):
+        row = {"count": count, **{c.name: 7 for c in columns}}
+        payload.table(str(count), columns, [row])
+    for count, made in json.loads(payload.json())["tables"].items():
+        assert made["rows"][0] == [7 if int(count) >= enough else None for enough in ENOUGH.values()]
 
 
-def test_a_browser_draws_it(out: Path, tmp_path: Path) -> None:
-    browser = shutil.which("chromium")
-    if browser is None:
-        pytest.skip("no chromium here")
-    shot = tmp_path / "page.png"
-    command = [
-        browser,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--screenshot={shot}",
-        f"file://{out}/report.html",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert shot.stat().st_size > 20_000, done.stderr
-    assert "Uncaught" not in done.stderr
+def test_a_table_says_how_many_rows_there_are_beyond_those_that_the_page_carries() -> None:
+    payload = Payload()
+    payload.table("many", [TableColumn("n", "", "count")], [{"n": n} for n in range(CARRIED + 9)], total=20_000)
+    carried = json.loads(payload.json())["tables"]["many"]
+    assert len(carried["rows"]) == CARRIED
+    assert carried["total"] == 20_000
 
 
-def test_hostile_names_stay_text() -> None:
-    column = Column("name", "a name")
-    made = table([column], [{"name": synthetic.HOSTILE}, {"name": '"><img src=x onerror=alert(1)>'}])
-    assert "<script" not in made
-    assert "<img" not in made
-    assert "\x1b" not in made
-    assert tag("p", title='"><b>') == '<p title="&quot;&gt;&lt;b&gt;"></p>'
-    assert text("a & b") == "a &amp; b"
+def test_facts_add_up_to_all_requests_whatever_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts_module, "NAMES", 7)
+    monkeypatch.setattr(facts_module, "COMBINATIONS", 5)
+    monkeypatch.setattr(facts_module, "CELLS", 100)
+    exchanges = fabricate.exchanges(5_000, 40, 60)
+    with opened(fabricate.folder(tmp_path, {"exchanges": exchanges}, {})) as records:
+        assert records is not None
+        made = facts(records, 1_000_000)
+    answered = sum(1 for kind, poll in zip(exchanges["kind"].to_pylist(), exchanges["long_poll"].to_pylist())
+                   if kind == "call" and not poll)  # fmt: skip
+    for name in ("api", "requests", "topic_requests", "requests_time", "topic_requests_time"):
+        rows = made.tables[name].rows
+        assert sum(row["n"] for row in rows) == answered, name
+        assert all(sum(row["counts"] or ()) == row["n"] for row in rows)
+    assert made.totals["topic"] == 40
+    assert len(made.names["topic"]) == 7
+    assert len(made.tables["requests"].rows) <= 5 + 3 * 4  # and what has no name, by protocol and API
 
 
-def test_tables_without_rows_make_a_page_that_says_so(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    (tmp_path / "tables").mkdir()
-    for name, told in TABLES.items():
-        empty = pa.table({c.name: pa.array([], pa.int64()) for c in told.columns})
-        pq.write_table(empty, tmp_path / "tables" / f"{name}.parquet")
-    page = report.write(tmp_path).read_text()
-    assert page.count("Nothing of this in these captures") == len(report_sections())
+def test_records_of_an_older_version_are_read_with_nulls_for_what_they_lack(tmp_path: Path) -> None:
+    out = fabricate.folder(tmp_path, {"exchanges": fabricate.exchanges(10, 2, 2)}, {})
+    with opened(out) as records:
+        assert records is not None
+        row = records.one('select count(*) as n, count("group") as groups, count(queued_ns) as queued from exchanges')
+    assert row == {"n": 10, "groups": 0, "queued": 0}
+    assert "slowest" in data(report.write(out))["tables"]
 
 
-def report_sections() -> tuple[object, ...]:
-    from pipelines.report.sections import SECTIONS
-
-    return SECTIONS
+def test_tables_without_rows_make_a_page_of_folded_sections(tmp_path: Path) -> None:
+    page = report.write(fabricate.folder(tmp_path, {}, {})).read_text()
+    assert page.count('class="folded"') == len(SECTIONS)
 
 
 def test_a_folder_without_tables_is_a_clear_error(tmp_path: Path) -> None:
@@ -174,13 +426,20 @@ def test_a_folder_without_tables_is_a_clear_error(tmp_path: Path) -> None:
         report.write(tmp_path)
 
 
-def test_a_time_axis_leaves_idle_stretches_out_and_merges_what_is_too_fine() -> None:
-    from datetime import UTC, datetime, timedelta
+def test_tables_of_an_older_version_that_lack_columns_make_a_page(tmp_path: Path) -> None:
+    out = fabricate.folder(
+        tmp_path, {"exchanges": fabricate.exchanges(50, 2, 2)}, {n: fabricate.rows(n, 2) for n in TABLES}
+    )
+    for name, lacking in (("errors", "expected"), ("latency", "service_sum_ns"), ("health", "coverage")):
+        path = out / "tables" / f"{name}.parquet"
+        pq.write_table(pq.read_table(path).drop_columns([lacking]), path)
+    for name in ("traffic", "hops"):
+        (out / "tables" / f"{name}.parquet").unlink()
+    assert "latency" in data(report.write(out))["tables"]
 
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    axis = Axis([start, start + timedelta(seconds=1), start + timedelta(days=2)], 1.0)
-    assert [len(s) for s in axis.stretches] == [2, 1]
-    assert axis.columns < 10
-    many = Axis([start + timedelta(seconds=n) for n in range(1000)], 1.0)
-    assert many.columns <= 180
-    assert many.column(start + timedelta(seconds=999)) == many.columns - 1
+
+def test_damaged_records_are_a_clear_error(tmp_path: Path) -> None:
+    out = fabricate.folder(tmp_path, {"exchanges": fabricate.exchanges(3, 1, 1)}, {})
+    (out / "records" / "exchanges" / "part-0.parquet").write_bytes(b"PAR1 nothing of the sort PAR1")
+    with pytest.raises(InputError, match="cannot be read"):
+        report.write(out)

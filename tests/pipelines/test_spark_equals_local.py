@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dissectors
 from dissectors import records
 from dissectors.options import Options
-from pipelines import decode
-from pipelines.analyze import tls_secrets
+from pipelines.spark_job import decode_to_records
+from pipelines.tasks import settings
+from tests.pipelines import cutting
 from tests.pipelines.cutting import cut
 
 TABLES = tuple(records.TABLES)
@@ -30,13 +34,17 @@ def local(paths: list[str]) -> dict[str, list[str]]:
     return {name: rows(table, name) for name, table in made.items()}
 
 
-def on_spark(spark: Any, paths: list[str], partitions: int, **options: Any) -> dict[str, list[str]]:
-    packets = spark.read.format("pcap").options(**options).load(paths)
-    made = decode.decode(packets, OPTIONS, partitions, tls_secrets(spark, paths, OPTIONS)).cache()
-    told = decode.names(made)
-    out = {name: rows(decode.table(made, name, OPTIONS, told).toArrow(), name) for name in TABLES}
-    made.unpersist()
-    return out
+def on_spark(
+    spark: Any, paths: list[str], out: Path, partitions: int, split_bytes: int = 1 << 30
+) -> dict[str, list[str]]:
+    wanted = {"spark.sql.shuffle.partitions": str(partitions), "spark.brokerscope.splitBytes": str(split_bytes)}
+    with settings(spark, wanted):
+        decode_to_records(spark, paths, str(out), OPTIONS)
+    return {name: rows(read(out / "records" / name), name) for name in TABLES}
+
+
+def read(folder: Path) -> pa.Table:
+    return pa.concat_tables(pq.ParquetFile(path).read() for path in sorted(folder.rglob("*.parquet")))
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +56,11 @@ def test_the_samples_fill_every_table(expected: dict[str, list[str]]) -> None:
     assert {name: bool(made) for name, made in expected.items()} == dict.fromkeys(TABLES, True)
 
 
-@pytest.mark.parametrize(("partitions", "split_bytes"), [(1, 1 << 30), (5, 20_000)])
+@pytest.mark.parametrize(("partitions", "split_bytes"), [(1, 1 << 30), (5, 20_000), (64, 200_000)])
 def test_partitions_and_splits_change_nothing(
-    spark: Any, samples: list[str], expected: dict[str, list[str]], partitions: int, split_bytes: int
+    spark: Any, samples: list[str], expected: dict[str, list[str]], tmp_path: Path, partitions: int, split_bytes: int
 ) -> None:
-    got = on_spark(spark, samples, partitions, splitBytes=split_bytes)
+    got = on_spark(spark, samples, tmp_path, partitions, split_bytes)
     for name in TABLES:
         assert got[name] == expected[name], name
 
@@ -64,11 +72,41 @@ def test_a_capture_cut_into_files_gives_the_same_rows(spark: Any, tmp_path: Path
     torn.write_bytes(whole[0].read_bytes()[:-7])
     shutil.copy(__file__, tmp_path / "not-a-capture.pcap")
     files += [str(torn), str(tmp_path / "not-a-capture.pcap")]
-    want, got = local(files), on_spark(spark, files, 3)
+    want, got = local(files), on_spark(spark, files, tmp_path / "out", 3)
     for name in TABLES:
         assert got[name] == want[name], name
     kinds = {kind for kind in ("truncated_file", "unreadable_file") if any(kind in row for row in got["findings"])}
     assert kinds == {"truncated_file", "unreadable_file"}
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_fragments_on_both_sides_of_a_border_are_put_together(
+    spark: Any, samples: list[str], tmp_path: Path, partitions: int
+) -> None:
+    head, packets = max(
+        (cutting.read(Path(p)) for p in samples if p.endswith(".pcap")), key=lambda c: sum(map(len, c[1]))
+    )
+    rng = random.Random(5)
+    pieces = cutting.fragmented(head, packets, 400, rng)
+    assert len(pieces) > len(packets)
+    borders = [0, *sorted(rng.sample(range(len(pieces)), 7)), len(pieces)]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    files = [cutting.write(folder / f"{n}.pcap", head, pieces[a:b]) for n, (a, b) in enumerate(pairwise(borders))]
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    want = dissectors.dissect([cutting.write(whole / "all.pcap", head, packets)])["exchanges"]
+    want_rows, got_rows = (
+        sorted(map(repr, meaning(t).to_pylist())) for t in (want, dissectors.dissect(files)["exchanges"])
+    )
+    assert got_rows == want_rows
+    got = on_spark(spark, files, tmp_path / "out", partitions)
+    assert got == local(files)
+
+
+def meaning(exchanges: pa.Table) -> pa.Table:
+    """Without where they lie."""
+    return exchanges.select(["connection", "kind", "api", "correlation_id", "time", "total_ns", "status", "records"])
 
 
 def test_the_format_is_found_by_its_name_and_tells_packets(spark: Any, samples: list[str]) -> None:
@@ -78,3 +116,13 @@ def test_the_format_is_found_by_its_name_and_tells_packets(spark: Any, samples: 
     assert first["note"] is None
     assert first["time_ns"] // 1000 == packets.selectExpr("min(unix_micros(time))").first()[0]
     assert packets.rdd.getNumPartitions() == 1
+
+
+def test_records_may_go_to_any_file_system(spark: Any, samples: list[str], tmp_path: Path) -> None:
+    options = Options()
+    out = f"local://{tmp_path}/out"  # fsspec's: Spark has none of this name
+    decoded = decode_to_records(spark, samples[:3], out, options)
+    for name, table in dissectors.dissect(samples[:3]).items():
+        found = decoded.records[name].toArrow().cast(table.schema)
+        assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, table.to_pylist())), name
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["records"]

@@ -1,57 +1,103 @@
-"""Aggregate tables add up to the records they were made from."""
+"""Aggregate tables add up to the records they were made from, and two engines make the same."""
 
 from __future__ import annotations
 
 import collections
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.analyze import choose_bucket
+import dissectors
+from dissectors import records as record_tables
 from pipelines.tables import BY, PRINTED, TABLES, Ask
+from pipelines.tables.compute import TableEngine, bound, choose_bucket, compute, relations
+from pipelines.tables.integrity import CASES, case_table
+from pipelines.tables.on_duckdb import LocalEngine, WrittenTables
+from pipelines.tables.on_spark import SparkEngine
 from tests.pipelines import synthetic
 
 RECORDS = synthetic.make(exchanges=400, seconds=40)
 ASK = Ask(bucket_us=10_000_000)
+Rows = list[dict[str, Any]]
+
+
+def written(records: dict[str, pa.Table], folder: Path) -> Path:
+    """Records as `analyze` leaves them."""
+    for name in record_tables.DEFAULT_TABLES:
+        (folder / name).mkdir(parents=True)
+        pq.write_table(records[name], folder / name / "part-0.parquet")
+    return folder
+
+
+def local_engine(records: Path) -> LocalEngine:
+    engine = LocalEngine(records, record_tables.DEFAULT_TABLES, records / "scratch")
+    engine.add(CASES, case_table([]))
+    return engine
+
+
+def spark_engine(spark: Any, records: Path, shares_disk: bool | None = None) -> SparkEngine:
+    frames = {name: spark.read.parquet(str(records / name)) for name in record_tables.DEFAULT_TABLES}
+    engine = SparkEngine(spark, frames, shares_disk=shares_disk)
+    engine.add(CASES, case_table([]))
+    return engine
 
 
 @pytest.fixture(scope="module")
-def records(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder: Path = tmp_path_factory.mktemp("records")
-    frames = {}
-    for name, table in RECORDS.items():
-        pq.write_table(table, folder / f"{name}.parquet")
-        frames[name] = spark.read.parquet(str(folder / f"{name}.parquet"))
-    return frames
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(RECORDS, tmp_path_factory.mktemp("records"))
 
 
-def built(name: str, records: dict[str, Any], ask: Ask = ASK) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = TABLES[name].build(records, ask).toArrow().to_pylist()
-    return rows
+@pytest.fixture(scope="module")
+def engine(made_up: Path) -> Iterator[LocalEngine]:
+    with local_engine(made_up) as running:
+        yield running
+
+
+def built(name: str, engine: TableEngine, ask: Ask = ASK) -> pa.Table:
+    known, _ = relations(engine)
+    return engine.fetch(bound(TABLES[name].query(engine.dialect, ask), known) + f" order by {TABLES[name].ordering}")
+
+
+def rows(name: str, engine: TableEngine, ask: Ask = ASK) -> Rows:
+    made: Rows = built(name, engine, ask).to_pylist()
+    return made
+
+
+def computed(engine: TableEngine, folder: Path, **ask: Any) -> dict[str, pa.Table]:
+    """Every table, as it is read back from where it was written."""
+    compute(engine, folder, **ask)
+    with WrittenTables(folder) as tables:
+        return {name: tables.first(name, 1_000_000).rows for name in tables.names()}
+
+
+# --- what a table says -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_has_the_columns_that_it_documents(records: dict[str, Any], name: str) -> None:
-    told = TABLES[name]
-    assert TABLES[name].build(records, ASK).columns == [c.name for c in told.columns]
-    assert set(told.headline) <= {c.name for c in told.columns}
-    assert told.rank in {"", *(c.name for c in told.columns)}
+def test_a_table_has_the_columns_that_it_documents(engine: LocalEngine, name: str) -> None:
+    table = TABLES[name]
+    documented = [c.name for c in table.columns]
+    assert built(name, engine).column_names == [c for c in documented if not c.endswith("_sketch")]
+    assert set(table.headline) <= set(documented)
+    assert table.rank in {"", *documented}
 
 
 def test_what_is_printed_exists() -> None:
     assert set(PRINTED) <= set(TABLES)
 
 
-def test_latency_counts_each_call_once_and_its_percentiles_are_exact_for_few_calls(records: dict[str, Any]) -> None:
+def test_latency_counts_each_call_once_and_its_percentiles_are_exact(engine: LocalEngine) -> None:
     calls = [r for r in RECORDS["exchanges"].to_pylist() if r["kind"] in ("call", "unanswered")]
     groups = collections.defaultdict(list)
     for row in calls:
         groups[row["protocol"], row["api"], row["long_poll"]].append(row)
-    latency = built("latency", records)
+    latency = rows("latency", engine)
     assert len(latency) == len(groups)
     for row in latency:
         mine = groups[row["protocol"], row["api"], row["long_poll"]]
@@ -65,63 +111,157 @@ def test_latency_counts_each_call_once_and_its_percentiles_are_exact_for_few_cal
             assert row[column] == totals[math.ceil(quantile * len(totals)) - 1]
 
 
+def test_service_is_what_the_broker_needed_once_it_came_to_the_request(engine: LocalEngine) -> None:
+    calls = [r for r in RECORDS["exchanges"].to_pylist() if r["kind"] == "call"]
+    latency = rows("latency", engine)
+    for row in latency:
+        mine = [
+            r
+            for r in calls
+            if (r["protocol"], r["api"], r["long_poll"]) == (row["protocol"], row["api"], row["long_poll"])
+        ]
+        service = sorted(r["wait_ns"] - (r["queued_ns"] or 0) for r in mine)
+        assert row["service_sum_ns"] == sum(service)
+        assert row["service_max_ns"] == service[-1]
+        assert row["service_p50_ns"] == service[math.ceil(0.5 * len(service)) - 1]
+        assert (row["queued_sum_ns"] or 0) == sum(r["queued_ns"] for r in mine if r["queued_ns"] is not None)
+    short = [r["service_sum_ns"] for r in latency if not r["long_poll"]]
+    assert short == sorted(short, reverse=True)
+
+
 @pytest.mark.parametrize("keys", [("client",), ("topic", "version"), ("server", "site", "dialect", "bucket")])
-def test_latency_by_more_keys_splits_the_same_calls(records: dict[str, Any], keys: tuple[str, ...]) -> None:
-    rows = built("latency", records, ASK._replace(by=keys))
-    assert list(rows[0])[3 : 3 + len(keys)] == list(keys)
-    whole = sum(r["count"] for r in built("latency", records))
-    assert sum(r["count"] for r in rows) == whole  # each made-up exchange names one topic
+def test_latency_by_more_keys_splits_the_same_calls(engine: LocalEngine, keys: tuple[str, ...]) -> None:
+    made = rows("latency", engine, ASK._replace(by=keys))
+    assert list(made[0])[3 : 3 + len(keys)] == list(keys)
+    whole = sum(r["count"] for r in rows("latency", engine))
+    assert sum(r["count"] for r in made) == whole  # each made-up exchange names one topic
     assert set(keys) <= set(BY)
 
 
-def test_errors_and_throughput_and_verdicts_add_up(records: dict[str, Any]) -> None:
+def test_errors_and_throughput_and_verdicts_add_up(engine: LocalEngine) -> None:
     batches = RECORDS["batches"]
-    assert sum(r["count"] for r in built("errors", records)) == RECORDS["errors"].num_rows
-    throughput = built("throughput", records)
+    assert sum(r["count"] for r in rows("errors", engine)) == RECORDS["errors"].num_rows
+    throughput = rows("throughput", engine)
     assert sum(r["stored_bytes"] for r in throughput) == pc.sum(batches["stored_bytes"]).as_py()
     assert sum(r["messages"] for r in throughput) == pc.sum(batches["records"]).as_py()
     assert {r["compression_ratio"] for r in throughput} == {2.5}
     assert {r["bucket"].second % 10 for r in throughput} == {0}
-    integrity = built("integrity", records)
+    integrity = rows("integrity", engine)
     assert sum(r["batches"] for r in integrity) == batches.num_rows
     assert sum(r["bad"] for r in integrity) == 1
     assert integrity[0]["bad"] == 1
 
 
-def test_delivery_finds_each_consumed_batch_and_its_delay(records: dict[str, Any]) -> None:
-    rows = built("delivery", records)
-    assert sum(r["deliveries"] for r in rows) == sum(r["batches"] for r in rows) == 400
-    assert {r["delay_max_ns"] for r in rows} == {5_000_000}
-    assert sum(r["same_checksum"] for r in rows) == 400
-    assert sum(r["other_checksum"] for r in rows) == 0
+def test_errors_that_are_part_of_normal_work_come_last(engine: LocalEngine) -> None:
+    expected = [r["expected"] for r in rows("errors", engine)]
+    assert set(expected) == {False, True}
+    assert expected == sorted(expected)
 
 
-def test_clients_tell_how_many_connections_an_address_opened_within_a_minute(records: dict[str, Any]) -> None:
+def test_delivery_finds_each_consumed_batch_and_its_delay(engine: LocalEngine) -> None:
+    made = rows("delivery", engine)
+    assert sum(r["deliveries"] for r in made) == sum(r["batches"] for r in made) == 400
+    assert {r["delay_max_ns"] for r in made} == {5_000_000}
+    assert sum(r["same_checksum"] for r in made) == 400
+    assert sum(r["other_checksum"] for r in made) == 0
+
+
+def test_clients_tell_how_many_connections_an_address_opened_within_a_minute(engine: LocalEngine) -> None:
     opened = RECORDS["connections"].to_pylist()
-    for row in built("clients", records):
+    for row in rows("clients", engine):
         mine = [c for c in opened if (c["protocol"], c["client_ip"]) == (row["protocol"], row["client_ip"])]
         assert 1 <= row["connects_peak"] <= len(mine)
 
 
-def test_health_puts_connections_with_findings_first(records: dict[str, Any]) -> None:
-    rows = built("health", records)
-    assert len(rows) == RECORDS["connections"].num_rows
-    assert rows[0]["error_findings"] == 1
-    assert rows[0]["coverage"] == pytest.approx(29 / 30)
+def test_health_puts_connections_with_findings_first(engine: LocalEngine) -> None:
+    made = rows("health", engine)
+    assert len(made) == RECORDS["connections"].num_rows
+    assert made[0]["error_findings"] == 1
+    assert made[0]["coverage"] == pytest.approx(29 / 30)
 
 
-def test_activity_and_distribution_hold_every_timed_call(records: dict[str, Any]) -> None:
+def test_traffic_is_health_added_up(engine: LocalEngine) -> None:
+    health = rows("health", engine)
+    for row in rows("traffic", engine):
+        mine = [r for r in health if r["protocol"] == row["protocol"]]
+        assert row["connections"] == len(mine)
+        for column in ("packets", "captured_bytes", "retransmissions", "framed_bytes", "skipped_bytes"):
+            assert row[column] == sum(r[column] for r in mine)
+
+
+def test_activity_and_distribution_hold_every_timed_call(engine: LocalEngine) -> None:
     calls = pc.sum(pc.equal(RECORDS["exchanges"]["kind"], "call")).as_py()
-    assert sum(r["count"] for r in built("activity", records)) == calls
-    assert sum(r["count"] for r in built("distribution", records)) == calls
+    assert sum(r["count"] for r in rows("activity", engine)) == calls
+    assert sum(r["count"] for r in rows("distribution", engine)) == calls
 
 
-def test_a_bucket_is_chosen_that_fits_the_span(records: dict[str, Any]) -> None:
-    assert choose_bucket(records["exchanges"]) == 1_000_000
+def test_a_bucket_is_chosen_that_fits_the_span(engine: LocalEngine) -> None:
+    assert choose_bucket(engine) == 1_000_000
 
 
-def test_tables_of_nothing_are_empty(records: dict[str, Any]) -> None:
-    nothing = {name: frame.limit(0) for name, frame in records.items()}
-    assert {name: built(name, nothing) for name in ("latency", "throughput", "health")} == {
-        "latency": [], "throughput": [], "health": [],
-    }  # fmt: skip
+def test_tables_of_nothing_are_empty(tmp_path: Path) -> None:
+    nothing = {name: table.slice(0, 0) for name, table in RECORDS.items()}
+    with local_engine(written(nothing, tmp_path / "records")) as engine:
+        made = computed(engine, tmp_path / "tables")
+    assert {name: table.num_rows for name, table in made.items()} == dict.fromkeys(TABLES, 0)
+
+
+def test_a_batch_that_was_sent_again_counts_once_where_it_was_taken(tmp_path: Path) -> None:
+    made = synthetic.resent()
+    with local_engine(written(made, tmp_path / "records")) as engine:
+        (row,) = rows("throughput", engine, Ask(bucket_us=3_600_000_000))
+    assert (row["batches"], row["messages"], row["resent"], row["refused"]) == (4, 20, 10, 10)
+    assert row["stored_bytes"] == 800
+
+
+def test_consumed_is_what_the_application_receives(tmp_path: Path) -> None:
+    with local_engine(written(synthetic.aborted(), tmp_path / "records")) as engine:
+        made = rows("throughput", engine)
+    assert {(row["topic"], row["messages"], row["stored_bytes"]) for row in made} == {
+        ("one", 15, 400),
+        ("two", 15, 400),
+    }
+
+
+def test_absurd_numbers_saturate_and_end_no_job(tmp_path: Path) -> None:
+    absurd = dict(RECORDS)
+    largest = (1 << 63) - 1
+    for name, column in (("exchanges", "total_ns"), ("exchanges", "request_bytes"), ("connections", "client_bytes")):
+        at = absurd[name].schema.get_field_index(column)
+        values = pa.array([largest] * absurd[name].num_rows, pa.int64())
+        absurd[name] = absurd[name].set_column(at, absurd[name].schema.field(at), values)
+    with local_engine(written(absurd, tmp_path / "records")) as engine:
+        made = computed(engine, tmp_path / "tables")
+    assert set(made["latency"].column("total_sum_ns").to_pylist()) == {largest}
+    assert set(made["traffic"].column("captured_bytes").to_pylist()) == {largest}
+
+
+# --- two engines -----------------------------------------------------------------------------------------------------
+
+
+def same(one: dict[str, pa.Table], other: dict[str, pa.Table]) -> None:
+    assert set(one) == set(other) == set(TABLES)
+    for name in TABLES:
+        assert one[name].schema == other[name].schema, name
+        assert one[name].to_pylist() == other[name].to_pylist(), name
+
+
+@pytest.mark.parametrize("by", [(), ("client", "topic", "bucket")])
+def test_both_engines_make_the_same_tables_of_made_up_records(
+    spark: Any, made_up: Path, tmp_path: Path, by: tuple[str, ...]
+) -> None:
+    with local_engine(made_up) as local, spark_engine(spark, made_up) as remote:
+        same(computed(local, tmp_path / "local", by=by), computed(remote, tmp_path / "spark", by=by))
+
+
+def test_both_engines_make_the_same_tables_of_the_samples(spark: Any, samples: list[str], tmp_path: Path) -> None:
+    records = written(dissectors.dissect(samples), tmp_path / "records")
+    with local_engine(records) as local, spark_engine(spark, records) as remote:
+        same(computed(local, tmp_path / "local"), computed(remote, tmp_path / "spark"))
+
+
+def test_both_engines_make_the_same_tables_where_workers_share_no_disk(
+    spark: Any, made_up: Path, tmp_path: Path
+) -> None:
+    with local_engine(made_up) as local, spark_engine(spark, made_up, shares_disk=False) as remote:
+        same(computed(local, tmp_path / "local"), computed(remote, tmp_path / "spark"))

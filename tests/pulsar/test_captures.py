@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import dissectors
+from tests.captures import captures, needs_captures, truths
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "captures" / "pulsar"
-TRUTHS = sorted(FOLDER.glob("*.json")) if FOLDER.is_dir() else []
+FOLDER = captures("pulsar")
+TRUTHS = truths("pulsar")
 COMPACTED = [path for path in TRUTHS if '"compacted_read"' in path.read_text()]
-pytestmark = pytest.mark.skipif(not TRUTHS, reason="the captures are not beside this checkout")
+pytestmark = needs_captures
 
 
 def dissected(truth: dict[str, Any], **more: Any) -> dict[str, list[dict[str, Any]]]:
@@ -27,10 +28,10 @@ def dissected(truth: dict[str, Any], **more: Any) -> dict[str, list[dict[str, An
     return {name: table.to_pylist() for name, table in found.items()}
 
 
-def same(seen: str | None, wanted: str) -> bool:
+def same(found: str | None, wanted: str) -> bool:
     """Segments of a scalable topic count as the topic."""
-    segment = re.match(r"segment://(.+)/[0-9a-f]{4}-[0-9a-f]{4}-\d+$", seen or "")
-    return (segment[1] if segment else seen or "").split("://")[-1] == wanted.split("://")[-1]
+    segment = re.match(r"segment://(.+)/[0-9a-f]{4}-[0-9a-f]{4}-\d+$", found or "")
+    return (segment[1] if segment else found or "").split("://")[-1] == wanted.split("://")[-1]
 
 
 @pytest.mark.parametrize("path", TRUTHS, ids=lambda path: path.stem)
@@ -51,11 +52,11 @@ def test_what_the_client_program_knows_is_in_the_rows(path: Path) -> None:
         if batch["role"] == "produce" and batch["outcome"] != "error" and not batch["control"]:
             produced[batch["topic"]] += batch["records"]
     for topic, want in truth["topics"].items():
-        count = sum(n for seen, n in produced.items() if same(seen, topic))
+        count = sum(n for found, n in produced.items() if same(found, topic))
         if want.get("produced") is not None and not truth.get("resends"):
             assert count == want["produced"], topic
         delivered = [m for m in found["messages"] if m["role"] == "consume" and same(m["topic"], topic)]
-        if want.get("consumed") and not any(same(seen, topic) for seen in opaque):
+        if want.get("consumed") and not any(same(found, topic) for found in opaque):
             assert len(delivered) >= want["consumed"], topic
     values = {message["value"] for message in found["messages"]}
     sample = [m["value"].encode() for m in truth.get("messages_sample", []) if isinstance(m.get("value"), str)]
@@ -78,9 +79,9 @@ def test_send_and_message_of_one_entry_carry_one_checksum(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", COMPACTED, ids=lambda path: path.stem)
-def test_what_compaction_left_is_read_at_its_places(path: Path) -> None:
+def test_what_compaction_left_is_read_with_its_batch_indices(path: Path) -> None:
     truth = json.loads(path.read_text())
     read = collections.Counter(m["position"] for m in dissected(truth)["messages"] if m["role"] == "consume")
     for message in truth["compacted_read"]:
-        place = [message[name] for name in ("ledger", "entry", "batch_index") if message[name] >= 0]
-        assert read[":".join(map(str, place))], message
+        packet_ref = [message[name] for name in ("ledger", "entry", "batch_index") if message[name] >= 0]
+        assert read[":".join(map(str, packet_ref))], message

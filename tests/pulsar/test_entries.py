@@ -53,7 +53,7 @@ def kinds(sink: Sink) -> list[str | None]:
 # --- one message -----------------------------------------------------------------------------------------------------
 
 
-def test_a_produced_entry_has_the_place_that_its_receipt_tells() -> None:
+def test_a_produced_entry_has_the_position_in_its_receipt() -> None:
     meta = wire.metadata(5, (4, [(1, "colour"), (2, "red")]), (6, "key"), (12, 99_000))
     script = [*HELLO, (CLIENT, wire.send(5, wire.entry(meta, TEXT))), (SERVER, wire.receipt(5, 7, 3))]
     sink = feed_every_way(PROTOCOL, script)
@@ -74,7 +74,7 @@ def test_a_produced_entry_has_the_place_that_its_receipt_tells() -> None:
 def test_a_consumed_entry_names_its_subscription() -> None:
     sink = received(wire.entry(wire.metadata(5), TEXT))
     batch = the_batch(sink)
-    assert (batch.role, batch.topic, batch.subscription) == ("consume", "persistent://a/b/orders", "sub")
+    assert (batch.role, batch.topic, batch.group) == ("consume", "persistent://a/b/orders", "sub")
     assert (batch.position, batch.outcome, batch.client_id) == ("7:3", "ok", "c-1")
     assert values(sink) == [TEXT]
 
@@ -84,7 +84,7 @@ def test_send_and_message_of_one_entry_carry_the_same_checksum() -> None:
     assert the_batch(sent(entry)).checksum_stored == the_batch(received(entry)).checksum_stored
 
 
-def test_a_refused_entry_has_no_place() -> None:
+def test_a_refused_entry_has_no_position() -> None:
     script = [*HELLO, (CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT))), (SERVER, wire.refusal(0))]
     sink = feed_every_way(PROTOCOL, script)
     assert (the_batch(sink).outcome, the_batch(sink).position) == ("error", None)
@@ -105,9 +105,9 @@ def test_an_entry_without_a_receipt_has_an_unknown_outcome() -> None:
     assert [m.position for m in sink.messages] == [None]
 
 
-def test_a_duplicate_that_the_broker_dropped_has_no_place() -> None:
+def test_a_duplicate_that_the_broker_dropped_has_no_position() -> None:
     script = [*HELLO, (CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT)))]
-    script.append((SERVER, wire.receipt(0, wire.NOBODY, wire.NOBODY)))
+    script.append((SERVER, wire.receipt(0, wire.ALL_ONES, wire.ALL_ONES)))
     sink = feed_every_way(PROTOCOL, script)
     assert (the_batch(sink).outcome, the_batch(sink).position) == ("ok", None)
     assert kinds(sink) == ["deduplicated"]
@@ -142,7 +142,7 @@ def test_a_producer_that_was_not_introduced_has_no_topic() -> None:
 # --- checksums -------------------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_checksum_is_bad_and_told_with_both_values() -> None:
+def test_a_wrong_checksum_is_bad_and_a_finding_has_both_values() -> None:
     sink = sent(wire.entry(wire.metadata(), TEXT, crc=0xDEADBEEF))
     batch = the_batch(sink)
     assert (batch.verdict, batch.checksum_stored) == ("bad", "0xdeadbeef")
@@ -154,14 +154,14 @@ def test_a_wrong_checksum_is_bad_and_told_with_both_values() -> None:
     assert finding.stream_offset == batch.stream_offset
 
 
-def test_a_wrong_checksum_is_kept_for_forensics_where_asked() -> None:
+def test_an_entry_with_a_wrong_checksum_is_kept_for_forensics_where_wanted() -> None:
     entry = wire.entry(wire.metadata(), TEXT, crc=0xDEADBEEF, broker=b"\x08\x05")
     sink = Sink(("batches",))
     sink.suspects = []
-    talk = PROTOCOL.conversation(conn("pulsar"), sink, Options(tables=("batches",)), midstream=False)
+    conversation = PROTOCOL.conversation(conn("pulsar"), sink, Options(tables=("batches",)), midstream=False)
     frame = wire.delivery(entry)
-    talk.receive(SERVER, Chunk(0, frame, [0], [1], [1], [1]))
-    talk.advance()
+    conversation.receive(SERVER, Chunk(0, frame, [0], [1], [1], [1]))
+    conversation.advance()
     (suspect,) = sink.suspects
     assert (suspect.format, suspect.stored, suspect.unit) == ("entry", 0xDEADBEEF, entry[8:])
     (start, end), at = suspect.covered[0], suspect.checksum_at
@@ -195,8 +195,8 @@ def test_entry_metadata_of_the_broker_stands_before_what_is_covered(magic: bool)
     batch = the_batch(sink)
     assert batch.verdict == ("ok" if magic else "absent")
     assert batch.stored_bytes == len(entry) - 6 - len(broker)
-    told = json.loads(sink.exchanges[-1].response or "")
-    assert told["broker_entry_metadata"] == {"broker_timestamp": 1_700_000_000_123, "index": 42}
+    shown = json.loads(sink.exchanges[-1].response or "")
+    assert shown["broker_entry_metadata"] == {"broker_timestamp": 1_700_000_000_123, "index": 42}
 
 
 @given(st.integers(0, 400))
@@ -207,11 +207,11 @@ def test_missing_bytes_are_never_a_bad_checksum(lost: int) -> None:
     if len(frame) - cut:
         script.append((SERVER, len(frame) - cut))
     script.append((SERVER, wire.delivery(wire.entry(wire.metadata(), TEXT), 7, 4)))
-    sink, talk = feed(PROTOCOL, script)
+    sink, conversation = feed(PROTOCOL, script)
     assert "bad" not in {b.verdict for b in sink.batches}
     assert [b.position for b in sink.batches if b.verdict == "ok"][-1] == "7:4"
     assert [r.complete for r in sink.exchanges if r.kind == "push"] == [cut == len(frame), True]
-    assert talk.pending_bytes == 0
+    assert conversation.pending_bytes == 0
 
 
 # --- batches and codecs ----------------------------------------------------------------------------------------------
@@ -235,12 +235,12 @@ def test_a_batch_is_split_behind_every_codec(codec: str, role: str) -> None:
     sink = sent(entry, (3, 3)) if role == "produce" else received(entry)
     batch = the_batch(sink)
     assert (batch.records, batch.codec, batch.uncompressed_bytes) == (3, codec, len(plain))
-    place = "7:0" if role == "produce" else "7:3"
+    packet_ref = "7:0" if role == "produce" else "7:3"
     shown = [(m.position, m.sequence, m.key, m.value, m.value_bytes, m.event_time) for m in sink.messages]
     assert shown == [
-        (f"{place}:0", 50, b"k", b"one", 3, None),
-        (f"{place}:1", 51, None, None, None, None),
-        (f"{place}:2", 70, None, b"three", 5, 12_000_000),
+        (f"{packet_ref}:0", 50, b"k", b"one", 3, None),
+        (f"{packet_ref}:1", 51, None, None, None, None),
+        (f"{packet_ref}:2", 70, None, b"three", 5, 12_000_000),
     ]
     assert kinds(sink) == []
 
@@ -263,7 +263,7 @@ def test_a_payload_that_says_it_is_enormous_is_not_unpacked() -> None:
     assert kinds(sink) == ["decompress_failed"]
 
 
-def test_a_codec_newer_than_the_schema_is_told_by_its_number() -> None:
+def test_a_codec_newer_than_the_schema_is_shown_as_its_number() -> None:
     sink = received(wire.entry(wire.metadata(0, (8, 9), (9, 1000)), TEXT))
     assert the_batch(sink).codec == "9"
     assert kinds(sink) == ["decompress_failed"]
@@ -280,16 +280,16 @@ def test_a_codec_newer_than_the_schema_is_told_by_its_number() -> None:
         wire.single(b"one") + wire.u32(2) + b"\x1a\x7f",
     ],
 )
-def test_a_batch_that_is_shorter_than_it_says_is_told_and_what_is_there_is_kept(payload: bytes) -> None:
+def test_a_batch_shorter_than_it_says_is_a_finding_and_its_messages_are_kept(payload: bytes) -> None:
     sink = received(wire.entry(wire.metadata(0, (11, 2)), payload))
     assert values(sink) == [b"one"][: len(payload)]
     assert kinds(sink) == ["malformed_frame"]
     assert the_batch(sink).verdict == "ok"
 
 
-def test_an_ack_set_tells_which_messages_are_still_delivered() -> None:
+def test_an_ack_set_says_which_messages_are_still_delivered() -> None:
     payload = b"".join(wire.single(bytes([65 + i])) for i in range(5))
-    words = wire.NOBODY & ~0b00110  # set bits are still to come
+    words = wire.ALL_ONES & ~0b00110  # set bits are still to come
     sink = received(wire.entry(wire.metadata(0, (11, 5)), payload), (4, words))
     assert values(sink) == [b"A", b"D", b"E"]
     assert the_batch(sink).records == 3
@@ -351,7 +351,7 @@ def test_an_encrypted_payload_is_opaque_but_its_checksum_holds() -> None:
     assert sink.messages == []
 
 
-def test_compaction_leaves_the_survivors_with_their_places() -> None:
+def test_compaction_leaves_the_survivors_with_their_batch_indices() -> None:
     payload = wire.single(b"b") + wire.single(b"d")
     sink = received(wire.entry(wire.metadata(0, (11, 4), (31, 1), (31, 3)), payload))
     assert the_batch(sink).records == 2
@@ -391,7 +391,7 @@ def test_a_marker_is_no_message() -> None:
     assert (the_batch(sink).control, the_batch(sink).records, sink.messages) == (True, 0, [])
 
 
-def test_what_a_replicator_sends_is_replicated() -> None:
+def test_what_a_replicator_sends_has_the_role_replicate() -> None:
     assert the_batch(sent(wire.entry(wire.metadata(0, (5, "us-west")), TEXT))).role == "replicate"
     assert the_batch(sent(wire.entry(wire.metadata(0, (5, "")), TEXT))).role == "produce"
 
@@ -400,18 +400,18 @@ def test_what_is_sent_in_a_transaction_is_marked() -> None:
     assert the_batch(sent(wire.entry(wire.metadata(0, (22, 0), (23, 1)), TEXT))).transactional is True
 
 
-def test_metadata_that_is_no_protobuf_message_is_told_and_the_checksum_still_judged() -> None:
+def test_metadata_that_is_no_protobuf_message_is_a_finding_and_the_checksum_is_verified() -> None:
     sink = received(wire.entry(b"\xff\xff\xff", TEXT))
     assert kinds(sink) == ["malformed_frame"]
     assert (the_batch(sink).verdict, the_batch(sink).records) == ("ok", None)
 
 
-def test_metadata_that_goes_beyond_the_frame_is_told() -> None:
+def test_metadata_that_goes_beyond_the_frame_is_a_finding() -> None:
     sink = received(wire.u32(5000) + b"abc")
     assert kinds(sink) == ["malformed_frame"]
 
 
-# --- only what is asked for ------------------------------------------------------------------------------------------
+# --- only what is wanted --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tables", [("exchanges",), ("batches",), ("messages",), ("findings",), tuple(TABLES)])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, EITHER
 from dissectors.pulsar.frames import judge, measure, search
+from dissectors.search import SearchBudget
 from tests.feeding import CLIENT, SERVER
 from tests.pulsar import wire
 
@@ -61,7 +62,7 @@ noise = st.binary(max_size=200)
 @given(noise, commands)
 def test_a_search_finds_the_frame_behind_noise(before: bytes, frame: bytes) -> None:
     data = before + frame
-    at, found = search(data, 0, len(data), LIMIT, CLIENT, True)
+    at, found = search(data, 0, len(data), LIMIT, CLIENT, True, SearchBudget())
     assert found
     assert at == len(before) or judge(data, at, len(data), LIMIT, CLIENT) > 0
 
@@ -69,10 +70,10 @@ def test_a_search_finds_the_frame_behind_noise(before: bytes, frame: bytes) -> N
 @given(noise, commands, st.lists(st.integers(0, 300), max_size=5))
 def test_a_search_does_not_depend_on_how_the_bytes_were_cut(before: bytes, frame: bytes, cuts: list[int]) -> None:
     data = before + frame
-    want = search(data, 0, len(data), LIMIT, CLIENT, True)
+    want = search(data, 0, len(data), LIMIT, CLIENT, True, SearchBudget())
     at, found = 0, False
     for end in sorted({min(cut, len(data)) for cut in cuts} | {len(data)}):
-        at, found = search(data, at, end, LIMIT, CLIENT, end == len(data))
+        at, found = search(data, at, end, LIMIT, CLIENT, end == len(data), SearchBudget())
         if found:
             break
     assert (at, found) == want
@@ -81,6 +82,6 @@ def test_a_search_does_not_depend_on_how_the_bytes_were_cut(before: bytes, frame
 @given(st.binary(max_size=400))
 def test_a_search_never_goes_past_its_end(data: bytes) -> None:
     for final in (False, True):
-        at, found = search(data, 0, len(data), LIMIT, SERVER, final)
+        at, found = search(data, 0, len(data), LIMIT, SERVER, final, SearchBudget())
         assert 0 <= at <= len(data)
         assert found or not final or at == len(data)

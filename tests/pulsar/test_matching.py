@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.pulsar import PROTOCOL, api
-from dissectors.pulsar.commands import ANSWER, ASK, COMMANDS, FIRST, KEYS, TELL, asked_by
+from dissectors.pulsar.commands import ANSWER, COMMANDS, INITIAL_RESPONSE, KEYS, ONE_WAY, REQUEST, request_of
 from dissectors.records import Exchange
 from dissectors.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
@@ -29,9 +29,9 @@ def shown(sink: Sink) -> list[tuple[str | None, str | None, int | None]]:
 
 
 PAIRS = [
-    (asking.code, next(c.code for c in COMMANDS.values() if c.name == answer))
-    for asking in COMMANDS.values()
-    for answer in asking.answers
+    (command.code, next(c.code for c in COMMANDS.values() if c.name == answer))
+    for command in COMMANDS.values()
+    for answer in command.answers
 ]
 
 
@@ -52,39 +52,39 @@ def test_every_key_is_made_of_fields_that_the_command_has() -> None:
 
 def test_every_answer_is_expected_by_some_request() -> None:
     expected = {name for command in COMMANDS.values() for name in command.answers}
-    answers = {c.name for c in COMMANDS.values() if c.part in (ANSWER, FIRST)}
+    answers = {c.name for c in COMMANDS.values() if c.part in (ANSWER, INITIAL_RESPONSE)}
     assert answers - expected == {"ERROR"}
 
 
-@pytest.mark.parametrize(("asking", "answer"), PAIRS)
-def test_a_request_and_its_answer_are_a_call(asking: int, answer: int) -> None:
-    ids = {name: 40 + i for i, name in enumerate(KEYS[COMMANDS[asking].by])}
-    a, b = sides(asking)
-    sink = feed_every_way(PROTOCOL, [(a, frame(asking, **ids)), (b, frame(answer, **ids))])
+@pytest.mark.parametrize(("request_code", "answer"), PAIRS)
+def test_a_request_and_its_answer_are_a_call(request_code: int, answer: int) -> None:
+    ids = {name: 40 + i for i, name in enumerate(KEYS[COMMANDS[request_code].by])}
+    a, b = sides(request_code)
+    sink = feed_every_way(PROTOCOL, [(a, frame(request_code, **ids)), (b, frame(answer, **ids))])
     (row,) = sink.exchanges
-    assert (row.kind, row.api, row.api_code) == ("call", COMMANDS[asking].name, asking)
+    assert (row.kind, row.api, row.api_code) == ("call", COMMANDS[request_code].name, request_code)
     assert row.correlation_id == (list(ids.values())[-1] if ids else None)
     assert (row.request_ns, row.wait_ns, row.response_ns, row.total_ns) == (0, 1_000_000, 0, 1_000_000)
     assert row.status == ("error" if answer == wire.SEND_ERROR else "ok")
 
 
-@pytest.mark.parametrize(("asking", "answer"), PAIRS)
-def test_an_answer_with_another_id_answers_something_else(asking: int, answer: int) -> None:
-    names = KEYS[COMMANDS[asking].by]
+@pytest.mark.parametrize(("request_code", "answer"), PAIRS)
+def test_an_answer_with_another_id_answers_something_else(request_code: int, answer: int) -> None:
+    names = KEYS[COMMANDS[request_code].by]
     if not names:
         pytest.skip("it has no id")
-    a, b = sides(asking)
+    a, b = sides(request_code)
     sink, _ = feed(
         PROTOCOL,
         [
-            (a, frame(asking, **dict.fromkeys(names, 1))),
+            (a, frame(request_code, **dict.fromkeys(names, 1))),
             (b, frame(answer, **{**dict.fromkeys(names, 1), names[-1]: 2})),
         ],
     )
-    only = asked_by(COMMANDS[answer])
-    kind = "push" if COMMANDS[answer].part is FIRST else "orphan"
+    only = request_of(COMMANDS[answer])
+    kind = "push" if COMMANDS[answer].part is INITIAL_RESPONSE else "orphan"
     name = only.name if only is not None and kind == "orphan" else COMMANDS[answer].name
-    unanswered = ("unanswered", COMMANDS[asking].name, 1)
+    unanswered = ("unanswered", COMMANDS[request_code].name, 1)
     if kind == "orphan" and only is None:  # several requests have this answer: no row can say which
         assert shown(sink) == [unanswered]
         assert "orphan" in [finding.kind for finding in sink.findings]
@@ -92,21 +92,21 @@ def test_an_answer_with_another_id_answers_something_else(asking: int, answer: i
         assert shown(sink) == [(kind, name, 2), unanswered]
 
 
-@pytest.mark.parametrize("code", [c.code for c in COMMANDS.values() if c.part is TELL])
-def test_what_is_told_is_oneway_from_a_client_and_a_push_from_a_broker(code: int) -> None:
+@pytest.mark.parametrize("code", [c.code for c in COMMANDS.values() if c.part is ONE_WAY])
+def test_a_command_without_an_answer_is_oneway_from_a_client_and_a_push_from_a_broker(code: int) -> None:
     side, _ = sides(code)
     sink = feed_every_way(PROTOCOL, [(side, frame(code))])
     assert shown(sink) == [("oneway" if side == CLIENT else "push", COMMANDS[code].name, None)]
 
 
-@pytest.mark.parametrize("code", [c.code for c in COMMANDS.values() if c.part is ASK and c.by == "request"])
+@pytest.mark.parametrize("code", [c.code for c in COMMANDS.values() if c.part is REQUEST and c.by == "request"])
 def test_an_error_answers_every_request_with_a_request_id(code: int) -> None:
     sink = feed_every_way(PROTOCOL, [(CLIENT, frame(code, request_id=9)), (SERVER, wire.error(9, 6, "later"))])
     (row,) = sink.exchanges
     assert (row.kind, row.api, row.status) == ("call", COMMANDS[code].name, "error")
     assert (row.error_code, row.error_name, row.error_count) == (6, "ServiceNotReady", 1)
-    (told,) = sink.errors
-    assert (told.api, told.code, told.name, told.retriable, told.message) == (
+    (found,) = sink.errors
+    assert (found.api, found.code, found.name, found.retriable, found.message) == (
         COMMANDS[code].name,
         6,
         "ServiceNotReady",
@@ -116,8 +116,8 @@ def test_an_error_answers_every_request_with_a_request_id(code: int) -> None:
 
 
 def test_a_refused_login_is_the_answer_to_connect_whatever_its_id() -> None:
-    for filler in (wire.NOBODY, 0, 1):
-        sink = feed_every_way(PROTOCOL, [(CLIENT, wire.connect()), (SERVER, wire.error(filler, 3, "who are you"))])
+    for id_ in (wire.ALL_ONES, 0, 1):
+        sink = feed_every_way(PROTOCOL, [(CLIENT, wire.connect()), (SERVER, wire.error(id_, 3, "who are you"))])
         (row,) = sink.exchanges
         assert (row.kind, row.api, row.error_name) == ("call", "CONNECT", "AuthenticationError")
 
@@ -211,12 +211,12 @@ def test_an_error_is_for_the_request_that_has_no_other_way_to_fail() -> None:
     assert shown(sink) == [("call", "PRODUCER", 26), ("unanswered", "LOOKUP", 26)]
 
 
-def test_a_broker_that_closes_asks_for_nothing() -> None:
-    sink = feed_every_way(PROTOCOL, [(SERVER, wire.simple(wire.CLOSE_CONSUMER, (1, 3), (2, wire.NOBODY)))])
+def test_a_close_by_the_broker_expects_no_answer() -> None:
+    sink = feed_every_way(PROTOCOL, [(SERVER, wire.simple(wire.CLOSE_CONSUMER, (1, 3), (2, wire.ALL_ONES)))])
     assert shown(sink) == [("push", "CLOSE_CONSUMER", -1)]
 
 
-def test_an_ack_asks_only_if_it_carries_a_request_id() -> None:
+def test_an_ack_expects_an_answer_only_if_it_carries_a_request_id() -> None:
     script = [
         (CLIENT, wire.simple(wire.ACK, (1, 1), (2, 0), (3, [(1, 7), (2, 0)]))),
         (CLIENT, wire.simple(wire.ACK, (1, 1), (2, 0), (3, [(1, 7), (2, 1)]), (8, 30))),
@@ -233,7 +233,7 @@ def test_the_first_layout_answers_the_lookup_and_later_ones_are_pushes() -> None
     assert shown(sink) == [("call", "SCALABLE_TOPIC_LOOKUP", 8)] + [("push", "SCALABLE_TOPIC_UPDATE", 8)] * 2
 
 
-def test_a_command_newer_than_the_table_is_matched_by_its_request_id_and_told_once() -> None:
+def test_a_command_newer_than_the_table_is_matched_by_its_request_id_and_is_one_finding() -> None:
     script = [
         (CLIENT, wire.simple(120, (1, 6), (2, "what is this"))),
         (SERVER, wire.simple(121, (1, 6))),
@@ -249,8 +249,8 @@ def test_a_command_newer_than_the_table_is_matched_by_its_request_id_and_told_on
         ("oneway", "122", None),
         ("push", "300", 99),
     ]
-    told = [f for f in sink.findings if f.kind == "unknown_api"]
-    assert [f.message for f in told] == [f"Command type {n} is not known" for n in (120, 121, 122, 300)]
+    found = [f for f in sink.findings if f.kind == "unknown_api"]
+    assert [f.message for f in found] == [f"Command type {n} is not known" for n in (120, 121, 122, 300)]
 
 
 def test_ids_beyond_63_bits_are_shown_signed() -> None:
@@ -268,17 +268,15 @@ requests = st.lists(
 
 @settings(max_examples=60)
 @given(requests, st.data())
-def test_every_request_meets_its_own_answer_in_whatever_order(
-    asked: list[tuple[int, int]], data: st.DataObject
-) -> None:
-    answers = data.draw(st.permutations(asked))
-    script = [(CLIENT, wire.simple(code, (1, "t"), (2, id_))) for code, id_ in asked]
+def test_every_request_has_its_own_answer_in_whatever_order(sent: list[tuple[int, int]], data: st.DataObject) -> None:
+    answers = data.draw(st.permutations(sent))
+    script = [(CLIENT, wire.simple(code, (1, "t"), (2, id_))) for code, id_ in sent]
     for code, id_ in answers:
         number = 4 if code == wire.LOOKUP else 2
         script.append((SERVER, wire.simple(code + 1, (3, 0), (number, id_))))
     sink = feed_every_way(PROTOCOL, script)
     rows: list[Exchange] = sink.exchanges
-    assert [row.kind for row in rows] == ["call"] * len(asked)
+    assert [row.kind for row in rows] == ["call"] * len(sent)
     assert [(row.api_code, row.correlation_id) for row in rows] == [
         (code, id_ if id_ < 1 << 63 else id_ - (1 << 64)) for code, id_ in answers
     ]
@@ -297,7 +295,7 @@ def test_the_one_request_whose_id_was_not_captured_has_the_one_answer_of_its_kin
     assert (row.kind, row.api, row.correlation_id, row.complete) == ("call", "LOOKUP", 7, False)
 
 
-def test_of_two_requests_whose_ids_were_not_captured_none_is_chosen() -> None:
+def test_of_two_requests_whose_ids_were_not_captured_neither_is_chosen() -> None:
     lookup = wire.simple(wire.LOOKUP, (1, "persistent://tenant/namespace/topic"), (2, 7))
     answer = (SERVER, wire.simple(wire.LOOKUP_RESPONSE, (3, 1), (4, 7)))
     sink, _ = feed(PROTOCOL, [*cut_off(lookup, 30), *cut_off(lookup, 30), answer])

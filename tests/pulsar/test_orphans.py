@@ -28,17 +28,17 @@ def named(lost: bytes, *before: tuple[int, bytes | int]) -> list[tuple[str | Non
         (wire.flow(1), None),
     ],
 )
-def test_a_hole_that_only_one_request_fits_held_it(lost: bytes, api: str | None) -> None:
+def test_a_hole_of_the_size_of_one_request_held_that_request(lost: bytes, api: str | None) -> None:
     assert named(lost) == ([(api, ID)] if api else [])
 
 
-def test_who_has_left_does_not_close_again() -> None:
+def test_a_closed_producer_does_not_explain_a_hole() -> None:
     gone = [(CLIENT, wire.simple(wire.CLOSE_CONSUMER, (1, 1), (2, 5))), (SERVER, wire.success(5))]
     assert named(wire.simple(wire.CLOSE_PRODUCER, (1, 1), (2, ID)), *gone) == [("CLOSE_PRODUCER", ID)]
     assert named(wire.simple(wire.CLOSE_CONSUMER, (1, 1), (2, ID)), *gone) == []
 
 
-def test_of_two_fresh_holes_none_is_chosen() -> None:
+def test_with_two_fresh_holes_neither_explains_an_answer() -> None:
     lost = wire.simple(wire.CLOSE_CONSUMER, (1, 1), (2, ID))
     assert named(lost, (CLIENT, 40), (CLIENT, wire.flow(1))) == []
 

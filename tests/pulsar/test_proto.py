@@ -8,8 +8,9 @@ import pytest
 
 from dissectors.pulsar import api
 from dissectors.wire.proto import proto
+from tests.captures import facts, needs_facts
 
-TABLE = Path(__file__).resolve().parents[3] / "shared" / "facts" / "pulsar_messages.tsv"
+TABLE = facts("pulsar_messages.tsv")
 LABELS = {1: "optional", 2: "required", 3: "repeated"}
 TYPES = {1: "double", 3: "int64", 4: "uint64", 5: "int32", 8: "bool", 9: "string", 12: "bytes", 13: "uint32"}
 
@@ -39,7 +40,7 @@ def fields() -> set[tuple[str, int, str, str, str]]:
     return found
 
 
-@pytest.mark.skipif(not TABLE.exists(), reason="the table of facts is not beside this checkout")
+@needs_facts
 def test_every_field_is_the_protocols() -> None:
     want = set()
     for line in TABLE.read_text().splitlines()[1:]:
@@ -49,7 +50,7 @@ def test_every_field_is_the_protocols() -> None:
     assert fields() == want
 
 
-@pytest.mark.skipif(not TABLE.exists(), reason="the table of facts is not beside this checkout")
+@needs_facts
 def test_every_default_is_the_protocols() -> None:
     for line in TABLE.read_text().splitlines()[1:]:
         message, _, _, rest = line.split("\t")

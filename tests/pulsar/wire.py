@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import crc32c
 
 Field = tuple[int, "int | bytes | str | bool | list[Field]"]
-NOBODY = (1 << 64) - 1
+ALL_ONES = (1 << 64) - 1
 
 # type numbers, as in the specification
 CONNECT, CONNECTED, SUBSCRIBE, PRODUCER, SEND, SEND_RECEIPT, SEND_ERROR, MESSAGE, ACK, FLOW = range(2, 12)
@@ -18,7 +18,7 @@ CHECKSUM_ERROR = 9
 
 
 def varint(value: int) -> bytes:
-    value &= NOBODY
+    value &= ALL_ONES
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -63,8 +63,8 @@ def entry(
 ) -> bytes:
     covered = u32(len(meta)) + meta + payload
     stored = crc32c.crc32c(covered) if crc is None else crc
-    told = b"" if broker is None else b"\x0e\x02" + u32(len(broker)) + broker
-    return told + (b"\x0e\x01" + u32(stored) if magic else b"") + covered
+    before = b"" if broker is None else b"\x0e\x02" + u32(len(broker)) + broker
+    return before + (b"\x0e\x01" + u32(stored) if magic else b"") + covered
 
 
 def carrying(type_: int, fields: Sequence[Field], entry: bytes) -> bytes:

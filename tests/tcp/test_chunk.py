@@ -30,7 +30,7 @@ def test_a_span_and_its_chunk_are_the_same_bytes(
     assert whole(chunk) is chunk
     assert (chunk.offset, chunk.data) == (offset, bytes(one.data))
     assert chunk.starts == [offset + sum(sizes[:i]) for i in range(len(sizes))]
-    assert chunk.places == list(range(len(before), len(before) + len(sizes)))
+    assert chunk.packet_refs == list(range(len(before), len(before) + len(sizes)))
     assert one.head == chunk.head == chunk.data[: sizes[0]]
     assert one.pieces(start, start + size) == chunk.pieces(start, start + size)
 

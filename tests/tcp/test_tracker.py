@@ -13,13 +13,13 @@ from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Span
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.tracker import Tracker
-from tests.wires import CLIENT, SERVER, T0, Packet, blocks, pcap, segment
+from tests.wires import CLIENT, SERVER, T0, Packet, Side, blocks, pcap, segment
 
 ISN, SERVER_ISN = 1000, 9000
 MS = 1_000_000
 
 
-class Talk:
+class ConversationT:
     """Writes the packets of one connection, in order; tests then do to them what networks do."""
 
     def __init__(self, isn: int = ISN, *, handshake: bool = True) -> None:
@@ -31,7 +31,7 @@ class Talk:
             self.send(SERVER, b"", SYN | ACK)
             self.send(CLIENT, b"", ACK)
 
-    def send(self, source: object, payload: bytes = b"", flags: int = ACK, **more: int) -> Talk:
+    def send(self, source: object, payload: bytes = b"", flags: int = ACK, **more: int) -> ConversationT:
         other = SERVER if source is CLIENT else CLIENT
         self.ip_id += 1
         packet = segment(
@@ -49,7 +49,7 @@ class Talk:
         self.next[source] += len(payload) + bool(flags & (SYN | FIN))  # type: ignore[index]
         return self
 
-    def again(self, index: int, *, late: int = 0, payload: bytes | None = None) -> Talk:
+    def again(self, index: int, *, late: int = 0, payload: bytes | None = None) -> ConversationT:
         """Send a packet once more, with an IP id of its own."""
         old = self.packets[index]
         self.ip_id += 1
@@ -101,88 +101,90 @@ def the_stream(tmp_path: Path, packets: list[Packet]) -> tuple[bytes, list[tuple
 
 
 def test_bytes_in_order_are_delivered_as_they_came(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abc").send(SERVER, b"12").send(CLIENT, b"def")
-    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"abc").send(SERVER, b"12").send(CLIENT, b"def")
+    data, gaps, flow = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdef", [])
     assert flow.packets == 6
     assert flow.opener == client_half(flow)
 
 
 def test_a_segment_that_comes_late_is_put_in_its_place(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abc").send(CLIENT, b"def").send(SERVER, b"", ACK)
-    talk.packets[3], talk.packets[4] = talk.packets[4], talk.packets[3]
-    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"def").send(SERVER, b"", ACK)
+    conversation.packets[3], conversation.packets[4] = conversation.packets[4], conversation.packets[3]
+    data, gaps, flow = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdef", [])
     assert flow.halves[client_half(flow)].out_of_order == 1
 
 
 def test_a_retransmission_is_delivered_once_and_counted(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abc").again(3).send(CLIENT, b"def")
-    data, _, flow = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"abc").again(3).send(CLIENT, b"def")
+    data, _, flow = the_stream(tmp_path, conversation.packets)
     half = flow.halves[client_half(flow)]
     assert data == b"abcdef"
     assert (half.retransmissions, half.retransmitted_bytes, half.duplicates) == (1, 3, 0)
 
 
 def test_a_retransmission_that_fills_a_hole_is_counted(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abc").send(CLIENT, b"def").again(3)
-    talk.again(3, late=200 * MS)
-    del talk.packets[3], talk.packets[4]  # the network lost the first one before the capture point
-    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"def").again(3)
+    conversation.again(3, late=200 * MS)
+    del conversation.packets[3], conversation.packets[4]  # the network lost the first one before the capture point
+    data, gaps, flow = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdef", [])
     assert flow.halves[client_half(flow)].retransmissions == 1
 
 
 def test_a_packet_captured_twice_is_a_duplicate_not_a_retransmission(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abc").send(CLIENT, b"def")
-    talk.packets.insert(4, talk.packets[3])
-    data, _, flow = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"def")
+    conversation.packets.insert(4, conversation.packets[3])
+    data, _, flow = the_stream(tmp_path, conversation.packets)
     half = flow.halves[client_half(flow)]
     assert data == b"abcdef"
     assert (half.retransmissions, half.duplicates) == (0, 1)
 
 
 def test_retransmission_with_different_bytes_is_a_conflict_and_the_first_version_stands(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abcdef").again(3, payload=b"abXdYf")
-    data, _, flow = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"abcdef").again(3, payload=b"abXdYf")
+    data, _, flow = the_stream(tmp_path, conversation.packets)
     (conflict,) = flow.halves[client_half(flow)].conflicts
     assert data == b"abcdef"
     assert (conflict.offset, conflict.length, conflict.differing) == (2, 3, 2)
-    assert (conflict.first_place, conflict.place) == (4, 5)
+    assert (conflict.first_packet_ref, conflict.packet_ref) == (4, 5)
 
 
 def test_overlapping_segments_deliver_each_byte_once(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abcd")
-    talk.next[CLIENT] -= 2
-    talk.send(CLIENT, b"cdef")
-    data, gaps, _ = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"abcd")
+    conversation.next[CLIENT] -= 2
+    conversation.send(CLIENT, b"cdef")
+    data, gaps, _ = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdef", [])
 
 
 def test_sequence_numbers_wrap(tmp_path: Path) -> None:
-    talk = Talk(isn=2**32 - 3)
+    conversation = ConversationT(isn=2**32 - 3)
     for piece in (b"abc", b"def", b"ghi"):
-        talk.send(CLIENT, piece)
-    data, gaps, _ = the_stream(tmp_path, talk.packets)
+        conversation.send(CLIENT, piece)
+    data, gaps, _ = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdefghi", [])
 
 
 def test_acknowledged_bytes_that_were_never_captured_are_a_gap(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abc").send(CLIENT, b"LOST").send(CLIENT, b"xyz").send(SERVER, b"", ACK)
-    del talk.packets[4]
-    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    conversation = (
+        ConversationT().send(CLIENT, b"abc").send(CLIENT, b"LOST").send(CLIENT, b"xyz").send(SERVER, b"", ACK)
+    )
+    del conversation.packets[4]
+    data, gaps, flow = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcxyz", [(3, 4)])
     assert flow.halves[client_half(flow)].gap_bytes == 4
 
 
 def test_a_gap_is_declared_while_the_connection_goes_on(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abc").send(CLIENT, b"LOST")
+    conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"LOST")
     for _ in range(200):
-        talk.send(CLIENT, b"x").send(SERVER, b"", ACK)
-    del talk.packets[4]
+        conversation.send(CLIENT, b"x").send(SERVER, b"", ACK)
+    del conversation.packets[4]
     tracker = Tracker(Limits())
     found = None
-    for block in blocks(tmp_path / "t.pcap", pcap(talk.packets, nano=True)):
+    for block in blocks(tmp_path / "t.pcap", pcap(conversation.packets, nano=True)):
         for flow, _ in tracker.feed(block):
             found = flow.take()[client_half(flow)]
     assert found is not None
@@ -190,9 +192,9 @@ def test_a_gap_is_declared_while_the_connection_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_request_captured_after_its_answer_is_delivered_before_it(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"ping").send(SERVER, b"pong").send(CLIENT, b"", ACK)
-    talk.packets[3], talk.packets[4] = talk.packets[4], talk.packets[3]
-    (flow,) = track(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"ping").send(SERVER, b"pong").send(CLIENT, b"", ACK)
+    conversation.packets[3], conversation.packets[4] = conversation.packets[4], conversation.packets[3]
+    (flow,) = track(tmp_path, conversation.packets)
     client = client_half(flow)
     (request,), (answer,) = flow.session[client], flow.session[1 - client]
     assert request.data == b"ping"
@@ -201,33 +203,33 @@ def test_a_request_captured_after_its_answer_is_delivered_before_it(tmp_path: Pa
 
 @pytest.mark.parametrize("block_bytes", [300, 700, 1 << 20])
 def test_the_same_holds_where_a_block_begins_in_between(tmp_path: Path, block_bytes: int) -> None:
-    talk = Talk(handshake=False)
+    conversation = ConversationT(handshake=False)
     for _ in range(7):
-        talk.send(CLIENT)
-    talk.send(SERVER).send(CLIENT).send(SERVER, b"question").send(CLIENT, b"answer").send(SERVER)
-    talk.packets[9], talk.packets[10] = talk.packets[10], talk.packets[9]
-    (flow,) = track(tmp_path, talk.packets, block_bytes=block_bytes)
+        conversation.send(CLIENT)
+    conversation.send(SERVER).send(CLIENT).send(SERVER, b"question").send(CLIENT, b"answer").send(SERVER)
+    conversation.packets[9], conversation.packets[10] = conversation.packets[10], conversation.packets[9]
+    (flow,) = track(tmp_path, conversation.packets, block_bytes=block_bytes)
     client = client_half(flow)
     (answer,), (question,) = flow.session[client], flow.session[1 - client]
     assert question.orders[0] < answer.orders[0]
 
 
 def test_a_packet_cut_by_the_snaplen_leaves_a_gap_of_its_rest(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abcdef", keep=54 + 2).send(CLIENT, b"ghi")
-    data, gaps, _ = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"abcdef", keep=54 + 2).send(CLIENT, b"ghi")
+    data, gaps, _ = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abghi", [(2, 4)])
 
 
 def test_a_capture_that_begins_in_mid_stream_starts_at_the_first_byte_seen(tmp_path: Path) -> None:
-    talk = Talk(handshake=False).send(CLIENT, b"abc").send(SERVER, b"1").send(CLIENT, b"def")
-    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT(handshake=False).send(CLIENT, b"abc").send(SERVER, b"1").send(CLIENT, b"def")
+    data, gaps, flow = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"abcdef", [])
     assert flow.opener is None
 
 
 def test_used_again_the_same_ports_are_another_incarnation(tmp_path: Path) -> None:
-    first = Talk().send(CLIENT, b"one").send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN)
-    second = Talk(isn=500_000).send(CLIENT, b"two")
+    first = ConversationT().send(CLIENT, b"one").send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN)
+    second = ConversationT(isn=500_000).send(CLIENT, b"two")
     flows = track(tmp_path, first.packets + second.packets)
     assert [f.incarnation for f in flows] == [0, 1]
     assert [stream(f, client_half(f))[0] for f in flows] == [b"one", b"two"]
@@ -235,48 +237,50 @@ def test_used_again_the_same_ports_are_another_incarnation(tmp_path: Path) -> No
 
 
 def test_a_fin_sent_again_is_a_retransmission(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"one").send(CLIENT, b"", ACK | FIN)
-    talk.next[CLIENT] -= 1
-    talk.send(CLIENT, b"", ACK | FIN)
-    _, _, flow = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"one").send(CLIENT, b"", ACK | FIN)
+    conversation.next[CLIENT] -= 1
+    conversation.send(CLIENT, b"", ACK | FIN)
+    _, _, flow = the_stream(tmp_path, conversation.packets)
     half = flow.halves[client_half(flow)]
     assert (half.retransmissions, half.retransmitted_bytes) == (1, 0)
 
 
 def test_the_last_bytes_before_a_fin_that_were_not_captured_are_a_hole(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"one").send(CLIENT, b"lost").send(SERVER, b"", ACK).send(CLIENT, b"", ACK | FIN)
-    talk.send(SERVER, b"", ACK | FIN).send(CLIENT, b"", ACK)
-    del talk.packets[4]
-    data, gaps, flow = the_stream(tmp_path, talk.packets)
+    conversation = (
+        ConversationT().send(CLIENT, b"one").send(CLIENT, b"lost").send(SERVER, b"", ACK).send(CLIENT, b"", ACK | FIN)
+    )
+    conversation.send(SERVER, b"", ACK | FIN).send(CLIENT, b"", ACK)
+    del conversation.packets[4]
+    data, gaps, flow = the_stream(tmp_path, conversation.packets)
     assert (data, gaps) == (b"one", [(3, 4)])
     assert flow.finished
 
 
 def test_data_after_a_reset_is_still_delivered(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abc").send(SERVER, b"", RST | ACK).send(CLIENT, b"def")
-    data, _, flow = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"abc").send(SERVER, b"", RST | ACK).send(CLIENT, b"def")
+    data, _, flow = the_stream(tmp_path, conversation.packets)
     assert data == b"abcdef"
     assert flow.reset
 
 
 def test_keep_alives_are_not_retransmissions(tmp_path: Path) -> None:
-    talk = Talk().send(CLIENT, b"abc")
-    talk.next[CLIENT] -= 1
-    talk.send(CLIENT, b"\0").send(SERVER, b"", ACK)
-    _, _, flow = the_stream(tmp_path, talk.packets)
+    conversation = ConversationT().send(CLIENT, b"abc")
+    conversation.next[CLIENT] -= 1
+    conversation.send(CLIENT, b"\0").send(SERVER, b"", ACK)
+    _, _, flow = the_stream(tmp_path, conversation.packets)
     half = flow.halves[client_half(flow)]
     assert (half.keep_alives, half.retransmissions) == (1, 0)
 
 
 def test_each_piece_knows_its_packet_and_its_time(tmp_path: Path) -> None:
-    talk = Talk()
+    conversation = ConversationT()
     for piece in (b"a" * 10, b"b" * 20, b"c" * 30, b"d" * 5, b"e"):
-        talk.send(CLIENT, piece)
-    (flow,) = track(tmp_path, talk.packets)
+        conversation.send(CLIENT, piece)
+    (flow,) = track(tmp_path, conversation.packets)
     pieces = [
-        (start, place, time)
+        (start, packet_ref, time)
         for e in flow.session[client_half(flow)]
-        for start, place, time in zip(e.starts, e.places, e.times, strict=True)
+        for start, packet_ref, time in zip(e.starts, e.packet_refs, e.times, strict=True)
     ]
     assert pieces == [(0, 4, T0 + 4 * MS), (10, 5, T0 + 5 * MS), (30, 6, T0 + 6 * MS), (60, 7, T0 + 7 * MS),
                       (65, 8, T0 + 8 * MS)]  # fmt: skip
@@ -289,18 +293,18 @@ def test_each_piece_knows_its_packet_and_its_time(tmp_path: Path) -> None:
 def mistreated(draw: st.DrawFn) -> tuple[list[Packet], bytes, bytes, bool]:
     """A conversation whose packets were lost, doubled, sent again and shuffled on their way to the capture."""
     handshake = draw(st.booleans())
-    talk = Talk(handshake=handshake)
+    conversation = ConversationT(handshake=handshake)
     sent = {CLIENT: b"", SERVER: b""}
     for i in range(draw(st.integers(1, 30))):
         source = draw(st.sampled_from([CLIENT, SERVER]))
         payload = bytes([i + 1]) * draw(st.integers(0, 12))
-        talk.send(source, payload)
+        conversation.send(source, payload)
         sent[source] += payload
         if draw(st.integers(0, 9)) == 0:
-            talk.again(draw(st.integers(0, len(talk.packets) - 1)))
+            conversation.again(draw(st.integers(0, len(conversation.packets) - 1)))
     if draw(st.booleans()):
-        talk.send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN)
-    packets = talk.packets
+        conversation.send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN)
+    packets = conversation.packets
     for _ in range(draw(st.integers(0, 6))):
         i = draw(st.integers(0, len(packets) - 1))
         what = draw(st.sampled_from(["lose", "double", "swap"]))
@@ -322,13 +326,13 @@ def told(flow: Flow) -> tuple[object, ...]:
         pieces: list[object] = []
         for e in events:
             if isinstance(e, Gap):
-                pieces.append(("gap", e.offset, e.length, e.reason, e.place, e.time))
+                pieces.append(("gap", e.offset, e.length, e.reason, e.packet_ref, e.time))
                 orders.append((e.order, direction, e.offset))
                 continue
             bounds = [*e.starts, e.offset + len(e.data)]
             for i, start in enumerate(e.starts):
                 data = e.data[start - e.offset : bounds[i + 1] - e.offset]
-                pieces.append((start, data, e.places[i], e.times[i]))
+                pieces.append((start, data, e.packet_refs[i], e.times[i]))
                 orders.append((e.orders[i], direction, start))
         half = flow.halves[direction]
         counts = [getattr(half, n) for n in ("packets", "bytes", "retransmissions", "duplicates", "out_of_order",
@@ -338,10 +342,10 @@ def told(flow: Flow) -> tuple[object, ...]:
 
 
 def test_an_acknowledgement_captured_twice_is_a_duplicate_wherever_the_capture_is_cut(tmp_path: Path) -> None:
-    talk = Talk(handshake=False)
+    conversation = ConversationT(handshake=False)
     for _ in range(6):
-        talk.send(CLIENT, b"", ACK)
-    packets = [*talk.packets[:3], *talk.packets[2:]]
+        conversation.send(CLIENT, b"", ACK)
+    packets = [*conversation.packets[:3], *conversation.packets[2:]]
     for block_bytes in (10_000, 245):
         (flow,) = track(tmp_path, packets, block_bytes=block_bytes)
         assert flow.halves[client_half(flow)].duplicates == 1
@@ -384,12 +388,51 @@ def test_every_captured_byte_is_delivered_once_and_every_hole_is_told(
 
 @pytest.mark.parametrize("late", [1, 2, 5])
 def test_a_shuffled_capture_has_no_gaps(tmp_path: Path, late: int) -> None:
-    talk = Talk()
+    conversation = ConversationT()
     for i in range(60):
-        talk.send(CLIENT, bytes([i]) * 7).send(SERVER, bytes([i]) * 3)
-    shuffled = sorted(range(len(talk.packets)), key=lambda i: i + (i * 7919 % 11) / 11 * late)
-    packets = [Packet(T0 + n * MS, talk.packets[i].data, talk.packets[i].wire) for n, i in enumerate(shuffled)]
+        conversation.send(CLIENT, bytes([i]) * 7).send(SERVER, bytes([i]) * 3)
+    shuffled = sorted(range(len(conversation.packets)), key=lambda i: i + (i * 7919 % 11) / 11 * late)
+    packets = [
+        Packet(T0 + n * MS, conversation.packets[i].data, conversation.packets[i].wire) for n, i in enumerate(shuffled)
+    ]
     (flow,) = track(tmp_path, packets)
     assert not flow.halves[0].gaps
     assert not flow.halves[1].gaps
     assert stream(flow, client_half(flow))[0] == b"".join(bytes([i]) * 7 for i in range(60))
+
+
+def test_syn_fin_and_their_answers_captured_twice_are_duplicates(tmp_path: Path) -> None:
+    conversation = ConversationT().send(CLIENT, b"abc").send(SERVER, b"de").send(CLIENT, b"", FIN | ACK)
+    conversation.send(SERVER, b"", FIN | ACK).send(CLIENT, b"", ACK)
+    sent = [  # as hosts send them that do not number their packets
+        packet._replace(data=packet.data[:18] + bytes(2) + packet.data[20:]) if len(packet.data) == 54 else packet
+        for packet in conversation.packets
+    ]
+    packets = [copy for packet in sent for copy in (packet, packet._replace(time=packet.time + 1000))]
+    for shuffled in (packets, [*packets[0:1], packets[2], packets[1], *packets[3:]]):
+        (flow,) = track(tmp_path, shuffled)
+        assert sum(half.retransmissions for half in flow.halves) == 0
+        assert sum(half.duplicates for half in flow.halves) >= 6
+    (flow,) = track(tmp_path, [sent[0], sent[0]._replace(time=sent[0].time + 1500 * MS)])
+    assert sum(half.retransmissions for half in flow.halves) == 1
+
+
+def other_traffic(count: int) -> list[Packet]:
+    """Connections of others, each with some kilobytes, all within a second."""
+    return [
+        segment(Side("10.9.9.9", 1024 + i), SERVER, 1, 1, bytes([i & 0xFF]) * 60_000, ACK, time=T0 + 4 * MS + i * 1000)
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("others", [0, 200])
+@pytest.mark.parametrize("block_bytes", [None, 200_000])
+@pytest.mark.parametrize("late", [0, 2000 * MS])
+def test_whether_a_conflict_is_seen_depends_on_its_connection_only(
+    tmp_path: Path, others: int, block_bytes: int | None, late: int
+) -> None:
+    conversation = ConversationT().send(CLIENT, b"abcdef")
+    conversation.again(3, late=2000 * MS + late, payload=b"abXdef")
+    packets = [*conversation.packets[:-1], *other_traffic(others), conversation.packets[-1]]
+    conflicts = [half.conflicts for flow in track(tmp_path, packets, block_bytes=block_bytes) for half in flow.halves]
+    assert sum(map(len, conflicts)) == (late == 0)

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -81,7 +82,7 @@ class Ends:
         self.keys = self.folder / "keys.log"
         self.client.keylog_filename = str(self.keys)
 
-    def talk(
+    def conversation(
         self, plain: Sequence[tuple[int, bytes]], session: ssl.SSLSession | None = None
     ) -> tuple[Script, ssl.SSLObject]:
         """Shake hands, then say `plain`; what went over the wire, and the client's end."""
@@ -151,7 +152,7 @@ class Sealer:
         header = b"\x17\x03\x03" + size.to_bytes(2, "big")
         nonce = (int.from_bytes(self.iv, "big") ^ self.sequence).to_bytes(12, "big")
         self.sequence += 1
-        return header + self.cipher.encrypt(nonce, inner, header)
+        return header + self.cipher.encrypt(nonce, inner, header)  # type: ignore[attr-defined]
 
     def updated(self) -> Sealer:
         return Sealer(self.suite, self.expand(b"traffic upd", len(self.secret)))
@@ -252,7 +253,7 @@ class Heard:
                 assert event.starts[0] == event.offset
                 assert event.starts == sorted(set(event.starts))
                 assert event.orders == sorted(event.orders)
-                assert len(event.starts) == len(event.orders) == len(event.places) == len(event.times)
+                assert len(event.starts) == len(event.orders) == len(event.packet_refs) == len(event.times)
         return out
 
 
@@ -276,7 +277,7 @@ WAYS: dict[str, Callable[[bytes], list[bytes]]] = {"whole": whole, "halves": hal
 
 
 def listen(
-    script: Sequence[tuple[int, bytes | int]],
+    script: Sequence[tuple[int, Any]],
     log: KeyLog | None,
     cut: Callable[[bytes], list[bytes]] = whole,
     server_first: bool = False,
@@ -298,10 +299,10 @@ def listen(
     if server_first:
         steps.sort(key=lambda step: -step[0])
     heard = Heard(TlsLayer(log), ([], []), ([], []))
-    told = [event for direction, event in steps for event in heard.layer.receive(direction, event)]
-    for direction, event in told + heard.layer.close():
-        if isinstance(event, Resent):
-            heard.resent[direction].append(event)
+    events = [plain for direction, event in steps for plain in heard.layer.receive(direction, event)]
+    for direction, plain in events + heard.layer.close():
+        if isinstance(plain, Resent):
+            heard.resent[direction].append(plain)
         else:
-            heard.events[direction].append(event)
+            heard.events[direction].append(plain)
     return heard

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import dpkt
 import pytest
@@ -12,10 +13,11 @@ import pytest
 from dissectors import dissect
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 from dissectors.tls import KeyLog, looks_like_tls
+from tests.captures import captures
 
 from .sessions import Script, listen
 
-CAPTURES = Path(__file__).parents[3] / "shared" / "captures"
+CAPTURES = captures("")
 SAMPLES = Path(__file__).parents[2] / "samples"
 BIG, IGGY_REQUEST, IGGY_RESPONSE = (">i", 4), ("<i", 4), ("<4xi", 8)  # how a frame tells its length; what precedes
 CASES = {
@@ -30,7 +32,7 @@ CASES = {
 
 def streams(path: Path) -> list[Script]:
     """The TCP streams of a capture without loss: segments in order of sequence, each byte once."""
-    found: dict[frozenset[object], list[object]] = defaultdict(list)
+    found: dict[frozenset[object], list[Any]] = defaultdict(list)
     with path.open("rb") as file:
         for _, data in dpkt.pcap.Reader(file):
             ip = dpkt.ethernet.Ethernet(data).data

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dissectors.tcp.chunk import CLIENT, SERVER
+from dissectors.tcp.chunk import CLIENT, SERVER, Chunk
 from dissectors.tls import KeyLog, hello
 
 from .sessions import WAYS, Ends, listen
@@ -39,7 +39,7 @@ TLS12_SUITES = [
 @pytest.mark.parametrize(("ciphers", "kind"), TLS12_SUITES)
 def test_tls_1_2_is_decrypted_however_it_is_cut(tmp_path: Path, ciphers: str, kind: str, way: str) -> None:
     ends = Ends(tmp_path, ssl.TLSVersion.TLSv1_2, ciphers, kind)
-    script, client = ends.talk(TALK)
+    script, client = ends.conversation(TALK)
     heard = listen(script, KeyLog.load(ends.keys), WAYS[way])
     assert [heard.text(CLIENT), heard.text(SERVER)] == SAID
     assert (heard.layer.version, heard.layer.sni, heard.layer.alpn) == ("TLS 1.2", "broker.test", "kafka")
@@ -52,7 +52,7 @@ def test_tls_1_2_is_decrypted_however_it_is_cut(tmp_path: Path, ciphers: str, ki
 @pytest.mark.parametrize("curve", [None, "secp384r1"], ids=["", "hello-retry"])
 def test_tls_1_3_is_decrypted_however_it_is_cut(tmp_path: Path, curve: str | None, way: str) -> None:
     ends = Ends(tmp_path, ssl.TLSVersion.TLSv1_3, curve=curve)
-    script, client = ends.talk(TALK)
+    script, client = ends.conversation(TALK)
     heard = listen(script, KeyLog.load(ends.keys), WAYS[way])
     assert [heard.text(CLIENT), heard.text(SERVER)] == SAID
     assert (heard.layer.version, heard.layer.sni, heard.layer.alpn) == ("TLS 1.3", "broker.test", "kafka")
@@ -67,8 +67,8 @@ def test_tls_1_3_is_decrypted_however_it_is_cut(tmp_path: Path, curve: str | Non
 @pytest.mark.parametrize("tickets", [True, False], ids=["ticket", "id"])
 def test_a_resumed_session_is_decrypted(tmp_path: Path, version: ssl.TLSVersion, tickets: bool) -> None:
     ends = Ends(tmp_path, version, tickets=tickets)
-    _, client = ends.talk(TALK)
-    script, again = ends.talk(TALK, client.session)
+    _, client = ends.conversation(TALK)
+    script, again = ends.conversation(TALK, client.session)
     assert again.session_reused
     heard = listen(script, KeyLog.load(ends.keys))
     assert [heard.text(CLIENT), heard.text(SERVER)] == SAID
@@ -77,9 +77,9 @@ def test_a_resumed_session_is_decrypted(tmp_path: Path, version: ssl.TLSVersion,
 @pytest.mark.parametrize("tickets", [True, False], ids=["ticket", "id"])
 def test_a_resumed_session_needs_only_the_master_secret_of_the_first(tmp_path: Path, tickets: bool) -> None:
     ends = Ends(tmp_path, ssl.TLSVersion.TLSv1_2, tickets=tickets)
-    first, client = ends.talk(TALK)
+    first, client = ends.conversation(TALK)
     log = KeyLog.load(ends.keys)
-    second, again = ends.talk(TALK, client.session)
+    second, again = ends.conversation(TALK, client.session)
     assert again.session_reused
     assert listen(second, log).layer.problem == "The key log lacks the master secret of this session"
     assert listen(first, log).text(CLIENT) == SAID[CLIENT]
@@ -89,7 +89,7 @@ def test_a_resumed_session_needs_only_the_master_secret_of_the_first(tmp_path: P
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_the_interleaving_of_the_directions_does_not_matter(tmp_path: Path, version: ssl.TLSVersion) -> None:
     ends = Ends(tmp_path, version)
-    script, _ = ends.talk(TALK)
+    script, _ = ends.conversation(TALK)
     heard = listen(script, KeyLog.load(ends.keys), server_first=True)
     assert [heard.text(CLIENT), heard.text(SERVER)] == SAID
 
@@ -97,7 +97,7 @@ def test_the_interleaving_of_the_directions_does_not_matter(tmp_path: Path, vers
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_the_client_is_who_says_hello(tmp_path: Path, version: ssl.TLSVersion) -> None:
     ends = Ends(tmp_path, version)
-    script, _ = ends.talk(TALK)
+    script, _ = ends.conversation(TALK)
     turned = [(1 - direction, data) for direction, data in script]
     heard = listen(turned, KeyLog.load(ends.keys))
     assert [heard.text(SERVER), heard.text(CLIENT)] == SAID
@@ -109,7 +109,7 @@ def test_the_client_is_who_says_hello(tmp_path: Path, version: ssl.TLSVersion) -
 def test_without_keys_version_and_server_name_are_told(
     tmp_path: Path, version: ssl.TLSVersion, log: KeyLog | None
 ) -> None:
-    script, _ = Ends(tmp_path, version).talk(TALK)
+    script, _ = Ends(tmp_path, version).conversation(TALK)
     heard = listen(script, log)
     assert (heard.text(CLIENT), heard.text(SERVER)) == (b"", b"")
     assert heard.layer.version == ("TLS 1.2" if version == ssl.TLSVersion.TLSv1_2 else "TLS 1.3")
@@ -120,7 +120,7 @@ def test_without_keys_version_and_server_name_are_told(
 
 def test_a_wrong_master_secret_is_told_and_yields_nothing(tmp_path: Path) -> None:
     ends = Ends(tmp_path, ssl.TLSVersion.TLSv1_2)
-    script, _ = ends.talk(TALK * 20)
+    script, _ = ends.conversation(TALK * 20)
     lines = ends.keys.read_text().splitlines()
     wrong = "\n".join(" ".join([*line.split()[:2], "00" * 48]) for line in lines if line.startswith("CLIENT_RANDOM"))
     heard = listen(script, KeyLog.load(wrong.encode()))
@@ -131,13 +131,14 @@ def test_a_wrong_master_secret_is_told_and_yields_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_marks_lead_from_plaintext_to_the_packets_of_its_record(tmp_path: Path, version: ssl.TLSVersion) -> None:
     ends = Ends(tmp_path, version)
-    script, _ = ends.talk([(CLIENT, b"a" * 50), (CLIENT, b"b" * 50)])
+    script, _ = ends.conversation([(CLIENT, b"a" * 50), (CLIENT, b"b" * 50)])
     record = script[-1][1]
     cut_at = [0, 10, 13, len(record) - 4, len(record)]
     split = [(CLIENT, record[a:b]) for a, b in itertools.pairwise(cut_at)]
     heard = listen(script[:-1] + split, KeyLog.load(ends.keys))
     assert heard.text(CLIENT) == b"a" * 50 + b"b" * 50
     chunk = heard.events[CLIENT][-1]
+    assert isinstance(chunk, Chunk)
     assert chunk.offset == 50
     order = len(script) - 1  # of the record's first segment, less one
     assert chunk.orders == [order + 4] * len(chunk.starts), "the record became complete with its last segment"

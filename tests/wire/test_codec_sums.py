@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+from collections.abc import Callable
 
 import cramjam
 import lz4.frame
@@ -35,7 +36,12 @@ def xerial(data: bytes) -> bytes:
     return head + b"".join(struct.pack(">I", len(chunk)) + chunk for chunk in chunks)
 
 
-MAKERS = {"gzip": gzip.compress, "lz4": lz4_frame, "zstd": zstd_frame, "snappy": xerial}
+MAKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "lz4": lz4_frame,
+    "zstd": zstd_frame,
+    "snappy": xerial,
+}
 NAMES = {
     "gzip": ["gzip crc32", "gzip size"],
     "lz4": ["lz4 header", "lz4 block", "lz4 content"],

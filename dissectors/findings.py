@@ -1,0 +1,271 @@
+"""Every kind of finding: how severe it is, what it means, and what to do about it.
+
+A finding that is not in KINDS cannot be reported. docs/findings.md, the lists of findings that forensics looks into,
+and the advice on the report page are derived from this table.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from dissectors.records import Conn, Finding
+
+INFO, WARNING, ERROR = "info", "warning", "error"
+
+
+class FindingKind(NamedTuple):
+    """One kind of finding."""
+
+    severity: str
+    meaning: str  # one sentence: what was seen
+    advice: str  # one sentence: what to do
+    suspicious: bool = False  # bytes may be broken, or were not looked at: forensics lists it
+
+
+KINDS: dict[str, FindingKind] = {
+    # --- checksums and bytes ---
+    "bad_checksum": FindingKind(
+        ERROR,
+        "A stored checksum differs from the one that the captured bytes give.",
+        "Run `brokerscope forensics`: it says which bytes broke, and on which side of the capture point.",
+    ),
+    "malformed_frame": FindingKind(
+        ERROR,
+        "Bytes are not what the protocol's length, header or schema says.",
+        "Look at the packet with `brokerscope show FILE:PACKET`; if many follow each other, the client may be newer "
+        "than this release.",
+        suspicious=True,
+    ),
+    "decompress_failed": FindingKind(
+        ERROR,
+        "Compressed records cannot be decompressed.",
+        "If the checksum is right, the sender wrote them so; if not, see the bad checksum of the same batch.",
+        suspicious=True,
+    ),
+    "discarded": FindingKind(
+        ERROR,
+        "A consumer reports that it dropped a damaged message.",
+        "Compare the verdict of the same message in `batches`: if it is ok here, it broke behind the capture point.",
+    ),
+    "batch_mismatch": FindingKind(
+        WARNING,
+        "The counts or lengths in a batch header differ from what the batch holds.",
+        "Check the version of the client that wrote it.",
+    ),
+    "trailing_bytes": FindingKind(
+        INFO,
+        "Bytes follow the end of a body; brokers ignore them.",
+        "Nothing, if the client is known to append them; else check its version.",
+        suspicious=True,
+    ),
+    "oversized_frame": FindingKind(
+        WARNING,
+        "A frame is larger than the limit that the broker announced.",
+        "The broker will close the connection: lower the client's batch size or raise the broker's limit.",
+    ),
+    "encrypted": FindingKind(
+        INFO,
+        "Payloads are encrypted by the client: sizes and checksums are all that can be read.",
+        "Nothing.",
+    ),
+    # --- capture and TCP ---
+    "gap": FindingKind(
+        WARNING,
+        "Bytes were sent that the capture does not hold.",
+        "Capture with a larger buffer (`tcpdump -B`) and without a snap length (`-s 0`).",
+    ),
+    "resync": FindingKind(
+        INFO,
+        "After a loss, the start of a frame was found again.",
+        "Nothing: what lies between is counted as skipped.",
+    ),
+    "limit": FindingKind(
+        WARNING,
+        "A limit of this program was reached, and something was given up.",
+        "Raise the limit that the message names with `--limit`, if the memory is there.",
+        suspicious=True,
+    ),
+    "search_abandoned": FindingKind(
+        WARNING,
+        "The search for a frame start gave up: the bytes look like frames at too many places.",
+        "Nothing, if the stream is not a broker's; else name its protocol with `--decode-as`.",
+        suspicious=True,
+    ),
+    "not_recognised": FindingKind(
+        INFO,
+        "A stream began like one of the protocols and held no frame of it: it is reported as unknown.",
+        "If you know better, name its protocol with `--decode-as PORT=PROTOCOL`.",
+    ),
+    "retransmission_conflict": FindingKind(
+        WARNING,
+        "Bytes were sent again with other values.",
+        "Someone on the way changes segments, or the sender is faulty: compare both packets.",
+        suspicious=True,
+    ),
+    "fragment_overlap": FindingKind(
+        WARNING,
+        "IP fragments overlap and disagree.",
+        "Someone on the way changes fragments, or tries to evade inspection.",
+        suspicious=True,
+    ),
+    "capture_drops": FindingKind(
+        WARNING,
+        "The capturing program says that it lost packets.",
+        "Capture with a larger buffer (`tcpdump -B`), or on a machine that keeps up.",
+        suspicious=True,
+    ),
+    "truncated_file": FindingKind(
+        WARNING,
+        "A file ends inside a packet, or is damaged from some point on; what came before it was read.",
+        "Copy the file again, or let the capture finish before it is read.",
+        suspicious=True,
+    ),
+    "unreadable_file": FindingKind(
+        ERROR,
+        "A file could not be read at all.",
+        "Check the path, its permissions, and that it is a capture.",
+        suspicious=True,
+    ),
+    "not_decrypted": FindingKind(
+        INFO,
+        "A TLS connection could not be decrypted with the key log.",
+        "Give the key log of the same run (`--keylog FILE`), and capture from the handshake on.",
+    ),
+    # --- requests and answers ---
+    "orphan": FindingKind(
+        INFO,
+        "An answer came whose request was not captured, and nothing says which request it was.",
+        "Nothing, at the start of a capture; else look for gaps on the same connection.",
+    ),
+    "pairing_lost": FindingKind(
+        WARNING,
+        "Answers came that belong to no request.",
+        "Expected after a refused SEND_MESSAGES on servers that do not read its body; else look for gaps.",
+    ),
+    "unknown_api": FindingKind(
+        WARNING,
+        "A request type or version that the tables do not know: it is matched, not decoded.",
+        "Update brokerscope; if it is up to date, report the client's version.",
+    ),
+    "unknown_error": FindingKind(
+        INFO,
+        "An answer carries an error code that the tables do not know.",
+        "Update brokerscope.",
+    ),
+    "head_of_line": FindingKind(
+        WARNING,
+        "Requests waited on their connection behind a request that the broker held back.",
+        "Use a connection of its own for fetching, so that other requests do not wait behind long polls.",
+    ),
+    # --- Kafka clients ---
+    "removed_in_4_0": FindingKind(
+        WARNING,
+        "A client uses an API version that brokers refuse since Kafka 4.0.",
+        "Update the client before the brokers.",
+    ),
+    "old_message_format": FindingKind(
+        WARNING,
+        "Messages have format 0 or 1, which brokers must convert.",
+        "Update the client, or set the topic's message format.",
+    ),
+    "not_idempotent": FindingKind(
+        INFO,
+        "Batches were produced without idempotence: a retry may write them twice.",
+        "Set enable.idempotence=true.",
+    ),
+    "unbatched": FindingKind(
+        INFO,
+        "Nearly every batch holds one message.",
+        "Raise linger.ms: fewer, larger batches cost less everywhere.",
+    ),
+    "useless_compression": FindingKind(
+        INFO,
+        "Compressed batches are as large as what is in them.",
+        "Turn compression off for this topic, or batch more.",
+    ),
+    "duplicate_sequence": FindingKind(
+        WARNING,
+        "A batch was sent again with the sequence number of the one before, and no refusal was seen.",
+        "Look at request timeouts: the client did not wait for the answer.",
+    ),
+    "rebalance_storm": FindingKind(
+        WARNING,
+        "The members of a group join again and again.",
+        "Look at session.timeout.ms and max.poll.interval.ms, and at members that come and go.",
+    ),
+    "frequent_commits": FindingKind(
+        INFO,
+        "A group commits offsets many times a second.",
+        "Commit less often: every few seconds, or after many records.",
+    ),
+    # --- Pulsar clients ---
+    "consumption": FindingKind(
+        INFO,
+        "What a consumer was delivered, acknowledged, and left open.",
+        "Nothing.",
+    ),
+    "slow_consumer": FindingKind(
+        WARNING,
+        "A consumer left the broker without permits for a second or more: it is slower than its topic.",
+        "Add consumers, raise the receiver queue, or look at what the application does with a message.",
+    ),
+    "lookup_redirect": FindingKind(INFO, "Lookups were sent on to another broker.", "Nothing."),
+    "deduplicated": FindingKind(
+        INFO,
+        "The broker dropped entries that it already had.",
+        "Nothing: deduplication works; look at timeouts if there are many.",
+    ),
+    "closed_by_broker": FindingKind(
+        INFO,
+        "The broker closed a producer or consumer.",
+        "Expected when a topic is unloaded or moved.",
+    ),
+    "proxy": FindingKind(INFO, "The connection goes through a Pulsar proxy.", "Nothing."),
+    # --- Iggy ---
+    "dialect": FindingKind(INFO, "Which release of the protocol the connection uses.", "Nothing."),
+    "dialect_uncertain": FindingKind(
+        INFO,
+        "Several releases of the protocol fit the bytes; the likeliest is used.",
+        "Name it with `--dialect iggy=NAME`, if bodies look wrong.",
+    ),
+    "retries": FindingKind(
+        INFO,
+        "Requests were refused for now and sent again.",
+        "Nothing, if few: the cluster could not commit for a moment.",
+    ),
+}
+
+SUSPICIOUS = tuple(name for name, kind in KINDS.items() if kind.suspicious)
+"""Kinds that speak of bytes which may be broken, or were not looked at."""
+
+
+def finding(
+    conn: Conn | None,
+    kind: str,
+    message: str,
+    *,
+    direction: str | None = None,
+    time: int | None = None,
+    packet_ref: int | None = None,
+    offset: int | None = None,
+    length: int | None = None,
+    **evidence: Any,
+) -> Finding:
+    """A row of `findings`. Raises KeyError for a kind that is not in KINDS.
+
+    message: one sentence; direction: "client" or "server"; time: ns; offset, length: bytes of the stream. Evidence must
+    hold no payload and no secret.
+    """
+    return Finding(
+        conn,
+        kind,
+        KINDS[kind].severity,
+        direction,
+        message,
+        time,
+        packet_ref,
+        offset,
+        length,
+        json.dumps(evidence, default=str) if evidence else None,
+    )

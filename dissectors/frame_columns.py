@@ -1,0 +1,347 @@
+"""Whole frames of many conversations at once: the common case, in which nothing is missing, by column.
+
+`Conversation.advance` cuts the frames of one connection. Where a block brings bytes for thousands of them, a few numpy
+operations over all their bytes are cheaper than thousands of calls: the bytes of all directions (lanes) are put one
+after the other, one step measures the next frame of every lane, and the tables of their pieces say for all frames
+together when and in which packet they came.
+
+Only conversations that are `plain` take part: no byte of them is missing, and none fits no frame. The others are left
+to `advance`, which keeps the order of frames also then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dissectors.conversation import Conversation
+from dissectors.frame import Frame, FrameFacts
+from dissectors.inbox import INVALID, MORE
+from dissectors.limits import KIB
+from dissectors.tcp.chunk import CLIENT, SERVER, Segments, Span
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Octets = npt.NDArray[np.uint8]
+ConversationT = TypeVar("ConversationT", bound=Conversation)
+Measure = Callable[[Bools, Octets, Ints, Ints], Ints]
+"""(whether it is the client's, bytes, where a frame starts, where its lane ends) -> sizes, MORE or INVALID, as
+Conversation.measure for each."""
+
+PADDING = 64  # zero bytes behind the last lane: a field may be read where a frame is too short for it
+_FEW = 40  # so many lanes are walked one by one
+MANY, MUCH = 8, 64 * KIB  # fewer conversations, or bytes of them, are decoded one by one
+_new = tuple.__new__
+
+
+def integers(octets: Octets, at: Ints, size: int) -> Ints:
+    """The signed big-endian integers of 1, 2, 4 or 8 bytes at each index."""
+    every: npt.NDArray[Any] = np.ndarray((len(octets) - size + 1,), f">i{size}", octets, 0, (1,))
+    return every[at].astype(np.int64)
+
+
+class _Lane(NamedTuple):
+    """One direction of a conversation."""
+
+    conversation: int
+    direction: int
+    at: int  # index in the common buffer
+    offset: int  # the stream offset of the same byte
+
+
+class _Part(NamedTuple):
+    """Segments of a lane that stand side by side in some columns."""
+
+    at: int  # index of their first byte in the common buffer
+    source: int  # number of the columns
+    first: int  # index of the first one there
+    segments: int
+    origin: int  # where, in the column `at`, that byte is
+
+
+class Frames(Generic[ConversationT]):
+    """Whole frames, by conversation and within it in the order in which they were complete."""
+
+    def __init__(
+        self, conversations: Sequence[ConversationT], lanes: _Lanes, columns: dict[str, Ints], taken: list[int]
+    ) -> None:
+        self.conversations = conversations
+        self.buf = lanes.buf
+        self.octets = lanes.octets
+        self.conversation = columns["conversation"]  # index in talks
+        self.client = columns["direction"] == 0
+        self.start = columns["start"]  # index in buf
+        self.end = columns["end"]
+        self.order = columns["order"]
+        self.first_ns = columns["first_ns"]
+        self.last_ns = columns["last_ns"]
+        self.packet_ref = columns["packet_ref"]
+        self.resent = columns["resent"] != 0
+        self._offset = columns["offset"]  # in the stream
+        self._segments = lanes.starts, lanes.times, lanes.packet_refs
+        self._lanes = lanes.each
+        self._taken = taken  # bytes, by lane
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def facts(self, which: Ints) -> FrameFacts:
+        """The facts of some of them, as columns. Every byte of them was captured."""
+        start, end = self.start[which], self.end[which]
+        return FrameFacts(
+            np.where(self.client[which], CLIENT, SERVER),
+            self._offset[which],
+            end - start,
+            self.first_ns[which],
+            self.last_ns[which],
+            self.packet_ref[which],
+            self.resent[which],
+            np.ones(len(which), bool),
+        )
+
+    def fact(self, i: int) -> FrameFacts:
+        """The facts of one of them."""
+        return FrameFacts(
+            CLIENT if self.client[i] else SERVER,
+            int(self._offset[i]),
+            int(self.end[i] - self.start[i]),
+            int(self.first_ns[i]),
+            int(self.last_ns[i]),
+            int(self.packet_ref[i]),
+            bool(self.resent[i]),
+            True,
+        )
+
+    def locate(self, at: Ints) -> tuple[Ints, Ints]:
+        """Time and packet of the bytes at some indices of the buffer."""
+        starts, times, packet_refs = self._segments
+        segment = np.searchsorted(starts, at, "right") - 1
+        return times[segment], packet_refs[segment]
+
+    def offset_of(self, which: Ints, at: Ints) -> Ints:
+        """The stream offset of the byte at an index of the buffer, which lies in one of the frames."""
+        return self._offset[which] + at - self.start[which]
+
+    def each(self, which: Ints) -> Iterator[Frame]:
+        """Some of them one by one, each over bytes of its own."""
+        buf = self.buf
+        columns = (self.client, self.start, self.end, self._offset, self.order, self.first_ns, self.last_ns,
+                   self.packet_ref, self.resent)  # fmt: skip
+        for client, start, end, offset, order, first_ns, last_ns, packet_ref, resent in zip(
+            *(column[which].tolist() for column in columns), strict=True
+        ):
+            size = end - start
+            values = (CLIENT if client else SERVER, buf[start:end], 0, size, size, size, offset, order, first_ns,
+                      last_ns, packet_ref, resent)  # fmt: skip
+            yield _new(Frame, values)
+
+    def release(self) -> None:
+        """The frames were dealt with: let go of their bytes."""
+        for (conversation, direction, _, _), size in zip(self._lanes, self._taken, strict=True):
+            if size == INVALID:
+                continue
+            of = self.conversations[conversation]
+            of.inboxes[direction].drop(size, of.measure)
+
+
+class _Lanes:
+    """What is at hand in all directions of some conversations, and where it came from."""
+
+    def __init__(self, conversations: Sequence[Conversation]) -> None:
+        self.each: list[_Lane] = []
+        self.repeated: list[int] = []  # lanes in which bytes were sent again
+        self._own: tuple[list[int], ...] = ([], [], [], [])  # segments that have lists, not columns
+        self._sources: dict[int, tuple[int, Segments]] = {}
+        self._parts: list[_Part] = []
+        bufs: list[bytes | memoryview] = []
+        at = 0
+        for i, conversation in enumerate(conversations):
+            for direction, inbox in enumerate(conversation.inboxes):
+                runs = inbox.runs()
+                if not runs:
+                    continue
+                if inbox.was_repeated:
+                    self.repeated.append(len(self.each))
+                self.each.append(_new(_Lane, (i, direction, at, runs[0].offset)))
+                for run in runs:
+                    if isinstance(run, Span):
+                        _, data, segments, first, last = run
+                        source, _ = self._sources.setdefault(id(segments), (len(self._sources) + 1, segments))
+                        self._parts.append(_new(_Part, (at, source, first, last - first, segments.at[first])))
+                    else:
+                        offset, data, *lists = run
+                        self._add(at, offset, *lists)
+                    bufs.append(data)
+                    at += len(data)
+        self.size = at
+        self.buf = b"".join([*bufs, bytes(PADDING)])
+        self.octets = np.frombuffer(self.buf, np.uint8)
+        self.head = np.array(self.each, np.int64).reshape(-1, len(_Lane._fields))
+        self._gather()
+
+    def _add(self, at: int, offset: int, *lists: list[int]) -> None:
+        self._parts.append(_new(_Part, (at, 0, len(self._own[0]), len(lists[0]), offset)))
+        for column, values in zip(self._own, lists, strict=True):
+            column += values
+
+    def _gather(self) -> None:
+        """The segments of all lanes by column; `starts` are indices in the common buffer."""
+        mine = Segments(*(np.array(column, np.int64) for column in self._own))
+        sources = [mine, *(segments for _, segments in self._sources.values())]
+        begin = np.cumsum([0, *(len(source.orders) for source in sources)])
+        parts = np.array(self._parts, np.int64).reshape(-1, len(_Part._fields))
+        at, source, first, count, origin = parts.T
+        begins = np.cumsum(count) - count
+        index = np.arange(count.sum()) + np.repeat(begin[source] + first - begins, count)
+        where = np.concatenate([each.at[: len(each.orders)] for each in sources])
+        self.starts = where[index] + np.repeat(at - origin, count)
+        self.starts[begins] = at  # a lane may begin inside its first segment
+        columns = list(zip(*(each[1:] for each in sources), strict=True))
+        self.orders, self.packet_refs, self.times = (np.concatenate(column)[index] for column in columns)
+
+
+def cut(
+    conversations: Sequence[ConversationT], measure: Measure, announced: Measure | None = None
+) -> tuple[Frames[ConversationT], list[ConversationT]]:
+    """The whole frames at hand, and the conversations in which something fits no frame: of those nothing is taken.
+
+    announced: measures by the length alone, which is cheaper to walk by; `measure` then checks all frames together.
+    After the frames are dealt with, they must be released.
+    """
+    lanes = _Lanes(conversations)
+    head = lanes.head
+    lane, start, end = _walk(conversations, head, lanes, measure, announced)
+    invalid = np.zeros(len(conversations), bool)
+    invalid[head[lane[end == INVALID], 0]] = True
+    keep = ~invalid[head[lane, 0]]
+    lane, start, end = lane[keep], start[keep], end[keep]
+    opening = np.searchsorted(lanes.starts, start, "right") - 1
+    closing = np.searchsorted(lanes.starts, end - 1, "right") - 1
+    columns = {
+        "lane": lane,
+        "conversation": head[lane, 0],
+        "direction": head[lane, 1],
+        "start": start,
+        "end": end,
+        "offset": start + (head[:, 3] - head[:, 2])[lane],
+        "order": lanes.orders[closing],
+        "first_ns": lanes.times[opening],
+        "last_ns": lanes.times[closing],
+        "packet_ref": lanes.packet_refs[opening],
+    }
+    columns["resent"] = _resent(conversations, lanes, columns)
+    taken = _take(conversations, lanes, invalid, lane, end)
+    turn = np.lexsort((columns["order"], columns["conversation"]))
+    frames = Frames(conversations, lanes, {name: values[turn] for name, values in columns.items()}, taken)
+    return frames, [conversation for conversation, out in zip(conversations, invalid.tolist(), strict=True) if out]
+
+
+def decode_together(
+    conversations: Sequence[ConversationT],
+    decode: Callable[[Frames[ConversationT]], None],
+    measure: Callable[[int], Measure],
+    announced: Callable[[int], Measure] | None = None,
+) -> None:
+    """As Conversation.advance of each: whole frames of plain conversations by `decode`, all else one by one.
+
+    measure, announced: as for `cut`, by the limit of a frame's bytes. Few conversations are as quick one by one, and
+    bodies for `--full` are made one by one only.
+    """
+    careful = list(conversations)
+    many = len(careful) >= MANY or sum(conversation.held for conversation in careful) >= MUCH
+    if careful and many and not careful[0].sink.full:
+        plain = [conversation for conversation in conversations if conversation.plain]
+        careful = [conversation for conversation in conversations if not conversation.plain]
+        if plain:
+            limit = plain[0].options.limits.frame_bytes
+            frames, odd = cut(plain, measure(limit), None if announced is None else announced(limit))
+            if len(frames):
+                decode(frames)
+            frames.release()
+            careful += odd
+    for conversation in careful:
+        conversation.advance()
+
+
+def _walk(
+    conversations: Sequence[Conversation], head: Ints, lanes: _Lanes, measure: Measure, announced: Measure | None
+) -> tuple[Ints, Ints, Ints]:
+    """(lane, start, end) of each whole frame, by lane; the end is INVALID where something is no frame."""
+    buf, octets = lanes.buf, lanes.octets
+    pos = head[:, 2].copy()
+    stop = np.append(pos[1:], lanes.size)[: len(pos)]
+    client = head[:, 1] == 0
+    found: list[tuple[Ints, Ints, Ints]] = []
+    active = np.arange(len(head))
+    while len(active) >= _FEW:
+        start = pos[active]
+        sizes = (announced or measure)(client[active], octets, start, stop[active])
+        end = np.where(sizes == INVALID, INVALID, start + sizes)
+        out = (sizes != MORE) & (end <= stop[active])
+        active, end = active[out], end[out]
+        found.append((active, start[out], end))
+        pos[active] = end
+        active = active[(end != INVALID) & (end < stop[active])]
+    if announced is not None and found:
+        found = _checked(found, measure, client, octets, pos, stop)
+    alone: list[tuple[int, int, int]] = []
+    for one in active.tolist():
+        conversation, direction = conversations[head[one, 0]], int(head[one, 1])
+        at, last = int(pos[one]), int(stop[one])
+        while at < last:
+            length = conversation.measure(direction, buf, at, last)
+            if length == MORE or at + length > last:
+                break
+            alone.append((one, at, INVALID if length == INVALID else at + length))
+            if length == INVALID:
+                break
+            at += length
+    if alone:
+        rest = np.array(alone, np.int64)
+        found.append((rest[:, 0], rest[:, 1], rest[:, 2]))
+    if not found:
+        none = np.zeros(0, np.int64)
+        return none, none, none
+    lane, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
+    turn = np.argsort(start, kind="stable")
+    return lane[turn], start[turn], end[turn]
+
+
+def _checked(
+    found: list[tuple[Ints, Ints, Ints]], measure: Measure, client: Bools, octets: Octets, pos: Ints, stop: Ints
+) -> list[tuple[Ints, Ints, Ints]]:
+    """Frames that were found by their lengths, now measured; and what stands behind them, at `pos`, if it is none."""
+    lane, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
+    end[measure(client[lane], octets, start, stop[lane]) == INVALID] = INVALID
+    rest = np.flatnonzero((pos != INVALID) & (pos < stop))
+    rest = rest[measure(client[rest], octets, pos[rest], stop[rest]) == INVALID]
+    return [(lane, start, end), (rest, pos[rest], np.full(len(rest), INVALID))]
+
+
+def _resent(conversations: Sequence[Conversation], lanes: _Lanes, columns: dict[str, Ints]) -> Ints:
+    """Whether a byte of each frame was sent more than once by the time the frame was whole."""
+    resent = np.zeros(len(columns["lane"]), np.int64)
+    for i in lanes.repeated:
+        inbox = conversations[lanes.each[i].conversation].inboxes[lanes.each[i].direction]
+        for k in range(*columns["lane"].searchsorted((i, i + 1)).tolist()):
+            start, order = int(columns["offset"][k]), int(columns["order"][k])
+            resent[k] = inbox.was_resent(start, start + int(columns["end"][k] - columns["start"][k]), order)
+    return resent
+
+
+def _take(conversations: Sequence[Conversation], lanes: _Lanes, invalid: Bools, lane: Ints, end: Ints) -> list[int]:
+    """Count the frames; how many bytes they are of each lane, or INVALID where its frames were not cut."""
+    last = np.flatnonzero(np.append(lane[1:] != lane[:-1], True)[: len(lane)])
+    which = lane[last]
+    size = np.zeros(len(lanes.each), np.int64)
+    size[which] = end[last] - lanes.head[which, 2]
+    columns = (lanes.head[which, 0], np.diff(last, prepend=-1), size[which])
+    for i, frames, bytes_ in zip(*(column.tolist() for column in columns), strict=True):
+        conversation = conversations[i]
+        conversation.frames += frames
+        conversation.framed_bytes += bytes_
+    taken: list[int] = np.where(invalid[lanes.head[:, 0]], INVALID, size).tolist()
+    return taken

@@ -1,0 +1,349 @@
+"""The field types of Iggy's bodies that are more than a number: one small reader each.
+
+A reader takes `(buf, pos, end)` and gives `(value, position after it)`. It raises MalformedError rather than read past
+`end`.
+Secrets become REDACTED here, so that no later code ever holds them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+REDACTED = "<redacted>"
+
+Reader = Callable[[bytes, int, int], tuple[Any, int]]
+
+_U32 = Struct("<I")
+_U64 = Struct("<Q")
+
+
+class MalformedBodyError(ValueError):
+    """A body that its layout does not read: what was expected, and the index in the buffer."""
+
+    def __init__(self, what: str, at: int) -> None:
+        super().__init__(what)
+        self.what = what
+        self.at = at
+
+
+class ShortError(MalformedBodyError):
+    """A field that reaches past the end."""
+
+
+def need(pos: int, size: int, end: int, what: str) -> int:
+    """The position after `size` bytes, if they are there."""
+    if size > end - pos:
+        raise ShortError(f"{what} of {size} bytes with {end - pos} left", pos)
+    return pos + size
+
+
+def text(raw: bytes, at: int) -> str:
+    """UTF-8 without NUL, which no Iggy name holds."""
+    try:
+        value = raw.decode()
+    except UnicodeDecodeError:
+        raise MalformedBodyError("text that is not UTF-8", at) from None
+    if "\0" in value:
+        raise MalformedBodyError("text with a NUL", at)
+    return value
+
+
+def u32(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    """Four bytes, little-endian."""
+    after = need(pos, 4, end, "u32")
+    return _U32.unpack_from(buf, pos)[0], after
+
+
+def _sized8(buf: bytes, pos: int, end: int, what: str) -> tuple[int, int]:
+    start = need(pos, 1, end, what)
+    return start, need(start, buf[pos], end, what)
+
+
+def _sized32(buf: bytes, pos: int, end: int, what: str) -> tuple[int, int]:
+    size, start = u32(buf, pos, end)
+    return start, need(start, size, end, what)
+
+
+def str8(buf: bytes, pos: int, end: int) -> tuple[str, int]:
+    """u8 length | UTF-8."""
+    start, after = _sized8(buf, pos, end, "string")
+    return text(buf[start:after], start), after
+
+
+def str32(buf: bytes, pos: int, end: int) -> tuple[str, int]:
+    """u32 length | UTF-8."""
+    start, after = _sized32(buf, pos, end, "string")
+    return text(buf[start:after], start), after
+
+
+def bytes32(buf: bytes, pos: int, end: int) -> tuple[str, int]:
+    """u32 length | bytes, shown as base64."""
+    start, after = _sized32(buf, pos, end, "bytes")
+    return base64.b64encode(buf[start:after]).decode(), after
+
+
+def opaque(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    """Everything that is left; shown is its length."""
+    return end - pos, end
+
+
+def opaque16(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    """u16 length | bytes; shown is the length."""
+    start = need(pos, 2, end, "length")
+    size = buf[pos] | buf[pos + 1] << 8
+    return size, need(start, size, end, "bytes")
+
+
+def opaque32(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    """u32 length | bytes; shown is the length."""
+    start, after = _sized32(buf, pos, end, "bytes")
+    return after - start, after
+
+
+def u128(buf: bytes, pos: int, end: int) -> tuple[str, int]:
+    """Sixteen bytes, little-endian, shown as decimal text."""
+    after = need(pos, 16, end, "u128")
+    return str(int.from_bytes(buf[pos:after], "little")), after
+
+
+def secret8(buf: bytes, pos: int, end: int) -> tuple[str, int]:
+    """u8 length | a password or token."""
+    _, after = _sized8(buf, pos, end, "secret")
+    return REDACTED, after
+
+
+def secret(size: int) -> Reader:
+    """A secret of fixed size."""
+
+    def read(buf: bytes, pos: int, end: int) -> tuple[str, int]:
+        return REDACTED, need(pos, size, end, "secret")
+
+    return read
+
+
+def flagged32(buf: bytes, pos: int, end: int) -> tuple[int | None, int]:
+    """u8 flag | u32, which is there even if the flag means none."""
+    after = need(pos, 5, end, "optional u32")
+    if buf[pos] > 1:
+        raise MalformedBodyError(f"flag {buf[pos]}, neither 0 nor 1", pos)
+    return (_U32.unpack_from(buf, pos + 1)[0] if buf[pos] else None), after
+
+
+def packed(buf: bytes, pos: int, end: int) -> tuple[str, int]:
+    """A version in one u32: major << 20 | minor << 10 | patch."""
+    value, after = u32(buf, pos, end)
+    return f"{value >> 20}.{value >> 10 & 1023}.{value & 1023}", after
+
+
+# --- who and where ---------------------------------------------------------------------------------------------------
+
+_CONSUMERS = {1: "consumer", 2: "consumer_group", 3: "external_group"}  # the third from 0.10 on
+_STRATEGIES = {1: "offset", 2: "timestamp", 3: "first", 4: "last", 5: "next"}
+
+
+def _kind(names: dict[int, str], buf: bytes, pos: int, end: int, what: str) -> str:
+    need(pos, 1, end, what)
+    name = names.get(buf[pos])
+    if name is None:
+        raise MalformedBodyError(f"{what} of kind {buf[pos]}", pos)
+    return name
+
+
+def identifier(buf: bytes, pos: int, end: int) -> tuple[int | str, int]:
+    """u8 kind (1 number, 2 name) | u8 length | value: an int or a str."""
+    start = need(pos, 2, end, "identifier")
+    kind, size = buf[pos], buf[pos + 1]
+    after = need(start, size, end, "identifier")
+    if kind == 2 and size:
+        return text(buf[start:after], start), after
+    if kind == 1 and size == 4:
+        return _U32.unpack_from(buf, start)[0], after
+    raise MalformedBodyError(f"identifier of kind {kind}, length {size}", pos)
+
+
+def consumer(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+    """u8 kind | identifier."""
+    kind = _kind(_CONSUMERS, buf, pos, end, "consumer")
+    value, after = identifier(buf, pos + 1, end)
+    return {"kind": kind, "id": value}, after
+
+
+def consumer_id(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+    """u8 kind | u32 id, up to 0.0.32."""
+    kind = _kind(_CONSUMERS, buf, pos, end, "consumer")
+    value, after = u32(buf, pos + 1, end)
+    return {"kind": kind, "id": value}, after
+
+
+def partitioning(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+    """u8 kind (1 balanced, 2 partition id, 3 key) | u8 length | value."""
+    start = need(pos, 2, end, "partitioning")
+    kind, size = buf[pos], buf[pos + 1]
+    after = need(start, size, end, "partitioning")
+    if kind == 1 and size == 0:
+        return {"kind": "balanced"}, after
+    if kind == 2 and size == 4:
+        return {"kind": "partition_id", "value": _U32.unpack_from(buf, start)[0]}, after
+    if kind == 3 and size:
+        return {"kind": "messages_key", "value": base64.b64encode(buf[start:after]).decode()}, after
+    raise MalformedBodyError(f"partitioning of kind {kind}, length {size}", pos)
+
+
+def strategy(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+    """u8 kind | u64 value."""
+    kind = _kind(_STRATEGIES, buf, pos, end, "polling strategy")
+    after = need(pos, 9, end, "polling strategy")
+    return {"kind": kind, "value": _U64.unpack_from(buf, pos + 1)[0]}, after
+
+
+# --- permissions -----------------------------------------------------------------------------------------------------
+
+_MESSAGES = ("poll_messages", "send_messages")
+_OF_TOPIC = ("manage_topic", "read_topic", *_MESSAGES)
+_OF_STREAM = ("manage_stream", "read_stream", "manage_topics", "read_topics", *_MESSAGES)
+_GLOBAL = (
+    *("manage_servers", "read_servers", "manage_users", "read_users"),
+    *("manage_streams", "read_streams", "manage_topics", "read_topics"),
+    *_MESSAGES,
+)
+
+
+def _flags(names: tuple[str, ...], buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+    after = need(pos, len(names), end, "permissions")
+    return {name: bool(flag) for name, flag in zip(names, buf[pos:after], strict=True)}, after
+
+
+def _chain(
+    read: Callable[[bytes, int, int], tuple[dict[str, Any], int]], buf: bytes, pos: int, end: int
+) -> tuple[dict[str, Any], int]:
+    """u8 1 | u32 id | entry, again while a 1 follows; a 0 ends it."""
+    found: dict[str, Any] = {}
+    while True:
+        after = need(pos, 1, end, "permissions")
+        if not buf[pos]:
+            return found, after
+        key, after = u32(buf, after, end)
+        found[str(key)], pos = read(buf, after, end)
+
+
+def _topic_permissions(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+    return _flags(_OF_TOPIC, buf, pos, end)
+
+
+def _stream_permissions(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+    flags, pos = _flags(_OF_STREAM, buf, pos, end)
+    flags["topics"], pos = _chain(_topic_permissions, buf, pos, end)
+    return flags, pos
+
+
+def permissions32(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+    """u32 length | ten flags | streams | their topics."""
+    start, after = _sized32(buf, pos, end, "permissions")
+    flags, pos = _flags(_GLOBAL, buf, start, after)
+    streams, pos = _chain(_stream_permissions, buf, pos, after)
+    if pos != after:
+        raise MalformedBodyError("bytes after permissions", pos)
+    return {"global": flags, "streams": streams}, after
+
+
+def permissions_or_zero(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any] | None, int]:
+    """u8 1 | permissions32, or four zero bytes."""
+    after = need(pos, 1, end, "permissions")
+    if buf[pos]:
+        return permissions32(buf, after, end)
+    return None, need(pos, 4, end, "no permissions")
+
+
+# --- key-value entries: user headers, options -------------------------------------------------------------------------
+
+_NUMBERS = {3: "?", 4: "b", 5: "<h", 6: "<i", 7: "<q", 9: "B", 10: "<H", 11: "<I", 12: "<Q", 14: "<f", 15: "<d"}
+_STRUCTS = {kind: Struct(code) for kind, code in _NUMBERS.items()}
+_KINDS = (
+    *("raw", "string", "bool", "int8", "int16", "int32", "int64", "int128"),
+    *("uint8", "uint16", "uint32", "uint64", "uint128", "float32", "float64"),
+)
+
+
+def typed(kind: int, raw: bytes) -> Any:
+    """A header's value by its kind; base64 where the bytes are not of that kind. 128 bits are decimal text."""
+    if kind == 2:
+        return raw.decode("utf-8", "backslashreplace")
+    if kind in (8, 13) and len(raw) == 16:
+        return str(int.from_bytes(raw, "little", signed=kind == 8))
+    struct = _STRUCTS.get(kind)
+    if struct and struct.size == len(raw):
+        value = struct.unpack(raw)[0]
+        return value if value == value and value not in (float("inf"), float("-inf")) else str(value)
+    return base64.b64encode(raw).decode()
+
+
+def _entry(key: Any, kind: int, raw: bytes) -> dict[str, Any]:
+    name = _KINDS[kind - 1] if 1 <= kind <= len(_KINDS) else str(kind)
+    return {"key": key, "kind": name, "value": typed(kind, raw)}
+
+
+def plain_headers(buf: bytes, pos: int, end: int) -> list[dict[str, Any]]:
+    """u32 key length | key | u8 kind | u32 value length | value, up to 0.6."""
+    found = []
+    while pos < end:
+        start, pos = _sized32(buf, pos, end, "header key")
+        key = buf[start:pos].decode("utf-8", "backslashreplace")
+        after = need(pos, 1, end, "header kind")
+        start, after = _sized32(buf, after, end, "header value")
+        found.append(_entry(key, buf[pos], buf[start:after]))
+        pos = after
+    return found
+
+
+def typed_headers(buf: bytes, pos: int, end: int) -> list[dict[str, Any]]:
+    """u8 key kind | u32 length | key | u8 value kind | u32 length | value, from 0.7 on."""
+    found = []
+    while pos < end:
+        start, after = _sized32(buf, need(pos, 1, end, "header kind"), end, "header key")
+        key = typed(buf[pos], buf[start:after])
+        pos = after
+        start, after = _sized32(buf, need(pos, 1, end, "header kind"), end, "header value")
+        found.append(_entry(key, buf[pos], buf[start:after]))
+        pos = after
+    return found
+
+
+_SECRET_OPTIONS = frozenset({"encryption_key", "encryption_key_wrapped"})  # a stream's key, 0.10
+
+
+def options(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+    """Typed entries to the end: settings of a stream, topic or user."""
+    entries = ((str(entry["key"]), entry["value"]) for entry in typed_headers(buf, pos, end))
+    return {key: REDACTED if key in _SECRET_OPTIONS else value for key, value in entries}, end
+
+
+def options32(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
+    """u32 length | options."""
+    start, after = _sized32(buf, pos, end, "options")
+    return options(buf, start, after)
+
+
+READERS: dict[str, Reader] = {
+    "bytes32": bytes32,
+    "consumer": consumer,
+    "consumer_id": consumer_id,
+    "flagged32": flagged32,
+    "identifier": identifier,
+    "opaque": opaque,
+    "opaque16": opaque16,
+    "opaque32": opaque32,
+    "options": options,
+    "options32": options32,
+    "packed": packed,
+    "partitioning": partitioning,
+    "permissions32": permissions32,
+    "permissions_or_zero": permissions_or_zero,
+    "secret8": secret8,
+    "str32": str32,
+    "str8": str8,
+    "strategy": strategy,
+    "u128": u128,
+}

@@ -1,0 +1,92 @@
+"""What of an answered fetch reaches the application: fewer records than the answer carries.
+
+    before the fetch offset   a broker sends whole batches; the client drops what lies before the offset it asked for
+    control records           markers of transactions are for clients, not for applications
+    aborted transactions      with isolation level read_committed; the answer lists them: from `first_offset` on, the
+                              batches of that producer id are aborted, up to its next abort marker
+
+Sources: KIP-98; KIP-227 for offsets that a fetch session remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dissectors.kafka import batches
+from dissectors.kafka.batches import BatchError, RecordBatch
+from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.full import uuid_text
+from dissectors.kafka.messages import RecordError, entries
+from dissectors.wire.codecs import CodecError
+
+READ_COMMITTED = 1
+
+Aborted = Sequence[tuple[int, int]]
+"""(producer id, first offset) of the aborted transactions in a partition's answer."""
+
+
+def delivered(data: bytes, units: Iterable[RecordBatch], fetch_offset: int | None, aborted: Aborted, limit: int) -> int:
+    """Records of a partition's batches that the application gets. fetch_offset: None where it is not known."""
+    total = 0
+    pending = sorted(aborted, key=lambda transaction: -transaction[1])
+    aborting: set[int] = set()
+    for unit in units:
+        while pending and pending[-1][1] <= unit.last_offset:
+            aborting.add(pending.pop()[0])
+        if unit.control:
+            aborting.discard(unit.producer_id)  # a commit marker cannot stand in an aborted transaction
+        elif not (unit.transactional and unit.producer_id in aborting):
+            total += _from(data, unit, fetch_offset, limit)
+    return total
+
+
+def _from(data: bytes, unit: RecordBatch, fetch_offset: int | None, limit: int) -> int:
+    """Records of a batch from the fetch offset on."""
+    count = unit.records or 0
+    if fetch_offset is None or fetch_offset <= unit.base_offset:
+        return count
+    if fetch_offset > unit.last_offset:
+        return 0
+    if unit.last_offset - unit.base_offset + 1 == count:
+        return unit.last_offset + 1 - fetch_offset
+    if not unit.whole or unit.magic < 2:
+        return count
+    try:
+        records = entries(unit, batches.records_of(data, unit, limit))
+        return sum(unit.base_offset + record.delta >= fetch_offset for record in records)
+    except (RecordError, CodecError):
+        return count  # reported where the batches are
+
+
+def delivered_of_set(
+    data: bytes, start: int, size: int, known: int, limit: int, fetch_offset: int | None, aborted: Aborted
+) -> int:
+    """The same for the record set data[start:start+size], of which everything before `known` was captured."""
+    first = int.from_bytes(data[start : min(start + 8, known)], "big", signed=True)
+    if not aborted and (fetch_offset is None or first >= fetch_offset):
+        return batches.count(data, start, size, known, limit)
+    try:
+        found = list(batches.units(data, start, size, known, limit, lenient=True))
+    except BatchError:
+        return batches.count(data, start, size, known, limit)
+    return delivered(data, found, fetch_offset, aborted, limit)
+
+
+def aborted_transactions(answer: Mapping[str, Any]) -> dict[tuple[str, int], Aborted]:
+    """The aborted transactions in a decoded Fetch response, by topic (name, or id as text) and partition."""
+    found: dict[tuple[str, int], Aborted] = {}
+    for topic in answer.get("responses", ()):
+        for partition in topic.get("partitions", ()):
+            listed = partition.get("abortedTransactions")
+            if listed:
+                key = topic.get("topic") or topic.get("topicId")
+                found[key, partition["partitionIndex"]] = [(one["producerId"], one["firstOffset"]) for one in listed]
+    return found
+
+
+def of_partition(aborted: Mapping[tuple[str, int], Aborted], topic: Topic, partition: int) -> Aborted:
+    """Those of one partition."""
+    if not aborted:
+        return ()
+    return aborted.get((topic if isinstance(topic, str) else uuid_text(topic), partition), ())

@@ -1,0 +1,259 @@
+"""What an operator should know of a client, and only a capture shows: findings at the end of a connection.
+
+    removed_in_4_0       APIs and versions that brokers refuse since Kafka 4.0
+    old_message_format   messages of magic 0 or 1, which brokers must convert
+    not_idempotent       batches without a producer id: a retry may write them twice
+    unbatched            nearly every batch holds one message
+    useless_compression  compressed batches are as large as what is in them
+    duplicate_sequence   a batch that was not refused was sent again with the same sequence number
+    rebalance_storm      a group's members join again and again
+    frequent_commits     offsets are committed many times a second
+    head_of_line         requests waited behind others of their own connection, mostly behind a fetch that was held
+
+Severity is info where it is a matter of taste, warning where it costs or loses something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from dissectors.exchange import PRODUCE
+from dissectors.frame import Frame, FrameFacts
+from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.decode import OFFSET_COMMIT, ApiVersion
+
+if TYPE_CHECKING:
+    from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
+
+_MANY = 20  # batches or commits below which nothing is said of a habit
+_MOSTLY = 0.9  # share of batches with one message that makes a producer unbatched
+_USELESS = 0.98  # stored size against uncompressed size
+_COMMITS_A_SECOND = 5
+_JOINS, _JOINS_NS = 8, 60_000_000_000  # so many in so much time are a storm; a Connect worker starts with some five
+QUEUED_NS = 10_000_000  # a request that waited so long behind others …
+_QUEUED = 5  # … so many times, is worth a finding
+_SEQUENCES = 1 << 16  # sequence numbers remembered on one connection
+_GROUPS = 1000  # groups counted on one connection
+_SECOND = 1_000_000_000
+_Key = TypeVar("_Key")
+ProducerKey = tuple[int, int, Topic | None, int]
+"""Producer id, its epoch, topic, partition."""
+
+
+class Where(NamedTuple):
+    """Where something was first seen; a frame would pin its bytes."""
+
+    direction: int
+    time: int
+    packet_ref: int
+    offset: int
+
+
+_NOWHERE = Where(0, 1 << 63, 0, 0)  # nothing was seen yet
+
+
+class Advice(NamedTuple):
+    """One finding."""
+
+    kind: str
+    message: str
+    first: Where
+    evidence: dict[str, Any]
+
+
+class Tally:
+    """How often something was seen, and where first."""
+
+    __slots__ = ("count", "first", "last_ns", "more")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first = _NOWHERE
+        self.last_ns = 0
+        self.more: dict[str, Any] = {}
+
+    def add(self, frame: Frame | FrameFacts, times: int = 1) -> None:
+        """It was seen so often, in this frame first."""
+        self.count += times
+        if (frame.first_ns, frame.packet_ref) < (self.first.time, self.first.packet_ref):
+            self.first = Where(frame.direction, frame.first_ns, frame.packet_ref, frame.offset)
+
+    def sum(self, name: str, value: int) -> None:
+        """Add to a number that goes with it."""
+        self.more[name] = self.more.get(name, 0) + value
+
+
+class KafkaDiagnostics:
+    """Keeps count on one connection; of one frame, or of many at once, of which the first is given."""
+
+    def __init__(self) -> None:
+        self._removed: dict[tuple[str, int], Tally] = {}
+        self._old: dict[tuple[str, int], Tally] = {}
+        self._plain, self._produced, self._packed, self._repeated = Tally(), Tally(), Tally(), Tally()
+        self._queued = Tally()
+        self._joins: dict[str, list[int]] = {}
+        self._joined: dict[str, Tally] = {}
+        self._commits: dict[str, Tally] = {}
+        self._sequences: dict[ProducerKey, int] = {}
+
+    # --- what is seen ---
+
+    def request(self, frame: Frame, call: KafkaRequest) -> None:
+        """A request of any API."""
+        api = call.api_version
+        assert api is not None
+        if api.removed:
+            self.removed(api, frame)
+        if api.key == OFFSET_COMMIT:
+            self.committed(str(call.values.get("groupId")), frame, frame.first_ns)
+
+    def removed(self, api: ApiVersion, first: Frame | FrameFacts, times: int = 1) -> None:
+        """Requests that brokers refuse since Kafka 4.0."""
+        _tally(self._removed, (api.name, api.version)).add(first, times)
+
+    def committed(self, group: str, first: Frame | FrameFacts, last_ns: int, times: int = 1) -> None:
+        """Offsets of a group were committed, the last time at last_ns."""
+        if group in self._commits or len(self._commits) < _GROUPS:
+            tally = _tally(self._commits, group)
+            tally.add(first, times)
+            tally.last_ns = max(tally.last_ns, last_ns)
+
+    def joined(self, frame: Frame, group: str, generation: int | None) -> None:
+        """A member has joined its group."""
+        if len(self._joined) >= _GROUPS:
+            return
+        tally = _tally(self._joined, group)
+        tally.add(frame)
+        tally.more.setdefault("first_generation", generation)
+        tally.more["last_generation"] = generation
+        times = self._joins.setdefault(group, [])
+        times.append(frame.first_ns)
+        if times[-1] - times[0] > _JOINS_NS or len(times) > _MANY:
+            times.pop(0)
+        tally.more["most"] = max(tally.more.get("most", 0), len(times))
+
+    def batches(self, frame: Frame, role: str, topic: Topic, partition: int, seen: Sequence[VerifiedBatch]) -> None:
+        """Batches of a partition, sent or received."""
+        for batch in seen:
+            unit = batch.unit
+            if unit.magic < 2:
+                _tally(self._old, (role, unit.magic)).add(frame)
+            if unit.codec != "none" and batch.uncompressed:
+                self.packed(frame, 1, unit.end - unit.body, batch.uncompressed)
+            if role == PRODUCE:
+                self.sent(frame, 1, int(unit.records == 1))
+                if unit.magic == 2 and unit.producer_id < 0:
+                    self.not_idempotent(frame, 1)
+                if unit.base_sequence >= 0 and unit.producer_id >= 0:
+                    key = (unit.producer_id, unit.producer_epoch, topic, partition)
+                    self.sequences(key, unit.base_sequence, unit.base_sequence, frame, ())
+
+    def packed(self, first: Frame | FrameFacts, times: int, stored: int, uncompressed: int) -> None:
+        """Compressed batches, and their bytes."""
+        self._packed.add(first, times)
+        self._packed.sum("stored", stored)
+        self._packed.sum("uncompressed", uncompressed)
+
+    def sent(self, first: Frame | FrameFacts, times: int, single: int) -> None:
+        """Batches produced, and how many of them hold one message."""
+        self._produced.add(first, times)
+        self._produced.sum("single", single)
+
+    def not_idempotent(self, first: Frame | FrameFacts, times: int) -> None:
+        """Batches produced without a producer id."""
+        self._plain.add(first, times)
+
+    def sequences(
+        self,
+        key: ProducerKey,
+        first: int,
+        last: int,
+        frame: Frame | FrameFacts,
+        repeats: Sequence[Frame | FrameFacts],
+    ) -> None:
+        """Sequence numbers of a producer's batches to a partition: the first, in `frame`, to the last.
+
+        repeats: the frames in which one was that of the batch before.
+        """
+        known = self._sequences.get(key)
+        if known is None and len(self._sequences) >= _SEQUENCES:
+            return
+        for again in (frame, *repeats) if known == first else repeats:
+            self._repeated.add(again)
+        self._sequences[key] = last
+
+    def refused(self, topic: Topic, partition: int, seen: Sequence[VerifiedBatch]) -> None:
+        """The broker refused batches: the client must send them again, with the same sequence numbers."""
+        for batch in seen:
+            unit = batch.unit
+            key = (unit.producer_id, unit.producer_epoch, topic, partition)
+            if self._sequences.get(key) == unit.base_sequence:
+                del self._sequences[key]
+
+    def queued(self, request: FrameFacts, api: str, queued_ns: int) -> None:
+        """A request, not a fetch, that waited `queued_ns` behind others of its connection."""
+        if queued_ns < QUEUED_NS:
+            return
+        tally = self._queued
+        tally.add(request)
+        tally.sum("queued_ns", queued_ns)
+        tally.more["longest_ns"] = max(tally.more.get("longest_ns", 0), queued_ns)
+        apis = tally.more.setdefault("apis", {})
+        apis[api] = apis.get(api, 0) + 1
+
+    # --- what is made of it ---
+
+    def findings(self) -> Iterator[Advice]:
+        """The advice, at the end of the connection."""
+        for (api, version), tally in self._removed.items():
+            text = f"{api} version {version} is refused by brokers since Kafka 4.0; used {tally.count} times"
+            more = {"api": api, "version": version, "count": tally.count}
+            yield Advice("removed_in_4_0", text, tally.first, more)
+        for (role, magic), tally in self._old.items():
+            text = f"{tally.count} batches ({role}) have message format {magic}, which brokers must convert"
+            more = {"role": role, "magic": magic, "count": tally.count}
+            yield Advice("old_message_format", text, tally.first, more)
+        yield from self._of_producers()
+        if self._queued.count >= _QUEUED:
+            tally = self._queued
+            mean = tally.more["queued_ns"] // tally.count // 1_000_000
+            text = f"{tally.count} requests waited behind others of their connection, {mean} ms each on average"
+            more = {"count": tally.count, **tally.more, "apis": dict(sorted(tally.more["apis"].items()))}
+            yield Advice("head_of_line", text, tally.first, more)
+        for group, tally in self._joined.items():
+            if tally.more["most"] >= _JOINS:
+                text = f"A member of group {group} joined {tally.more['most']} times within a minute"
+                yield Advice("rebalance_storm", text, tally.first, {"group": group, **tally.more})
+        for group, tally in self._commits.items():
+            span = tally.last_ns - tally.first.time
+            if tally.count >= _MANY and span > 0 and tally.count * _SECOND > _COMMITS_A_SECOND * span:
+                rate = round(tally.count * _SECOND / span, 1)
+                text = f"Group {group} commits offsets {rate} times a second"
+                more = {"group": group, "count": tally.count, "per_second": rate}
+                yield Advice("frequent_commits", text, tally.first, more)
+
+    def _of_producers(self) -> Iterator[Advice]:
+        plain, sent, packed, repeated = self._plain, self._produced, self._packed, self._repeated
+        if plain.count:
+            what = "A batch was" if plain.count == 1 else f"{plain.count} batches were"
+            text = f"{what} produced without idempotence: a retry may write it twice"
+            yield Advice("not_idempotent", text, plain.first, {"count": plain.count})
+        if sent.count >= _MANY and sent.more["single"] >= _MOSTLY * sent.count:
+            text = f"{sent.more['single']} of {sent.count} batches hold one message: batching would save work"
+            more = {"single": sent.more["single"], "count": sent.count}
+            yield Advice("unbatched", text, sent.first, more)
+        if packed.count >= _MANY and packed.more["stored"] >= _USELESS * packed.more["uncompressed"]:
+            text = f"Compression saves nothing in {packed.count} batches"
+            yield Advice("useless_compression", text, packed.first, {"count": packed.count, **packed.more})
+        if repeated.count:
+            what = "A batch was" if repeated.count == 1 else f"{repeated.count} batches were"
+            text = f"{what} sent again with the sequence number of the one before"
+            yield Advice("duplicate_sequence", text, repeated.first, {"count": repeated.count})
+
+
+def _tally(tallies: dict[_Key, Tally], key: _Key) -> Tally:
+    tally = tallies.get(key)
+    if tally is None:
+        tally = tallies[key] = Tally()
+    return tally

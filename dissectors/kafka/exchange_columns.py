@@ -1,0 +1,537 @@
+"""Many frames of many connections at once: headers, matching, record batches and rows by column.
+
+`KafkaConversation` takes one frame after the other. Most exchanges need none of its care: the request and its answer
+are whole, lie in the bytes at hand, and neither changes what the connection knows. Such exchanges are regular; they are
+matched, decoded and reported here without an object each. Every other frame goes, in its order, to its conversation:
+
+    share fetches, snapshots, joins  they are rare, and change what the connection knows
+    errors, unknown APIs, tags       rows of their own, findings
+    acks=0, no answer at hand        they wait, or do not
+    old formats, damaged batches     they are looked into message by message
+    a connection whose answers do not follow its requests one by one
+
+What is regular is decided per frame by its bytes, so both ways give the same rows; a property test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from dissectors.exchange import CALL, OK, columns_from_frames, exchange_ids, held, queued
+from dissectors.frame_columns import Bools, Frames, Ints, decode_together, integers
+from dissectors.kafka import columnar, decode
+from dissectors.kafka.body_summary import BodySummary, RecordSet, Topic
+from dissectors.kafka.coded import NO_VALUE, CodedTexts, GrowingColumns, runs
+from dissectors.kafka.conversation import METADATA_LOG, KafkaConversation
+from dissectors.kafka.decode import ApiVersion, api_version
+from dissectors.kafka.delivery import READ_COMMITTED
+from dissectors.kafka.diagnostics import QUEUED_NS, KafkaDiagnostics
+from dissectors.kafka.frames import HEAD, announced_columns, measure_columns
+from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.plan import GROUP, plan
+from dissectors.kafka.record_set_columns import RecordSetColumns
+from dissectors.kafka.sessions import FetchSession
+from dissectors.sink import Coded, Masked
+
+_RARE = frozenset({decode.SHARE_FETCH, decode.FETCH_SNAPSHOT, decode.ENVELOPE})
+_WORTH = 24  # fewer bodies of one message are as quick one by one
+_SOFTWARE = ("clientSoftwareName", "clientSoftwareVersion")
+
+
+def advance(conversations: Sequence[KafkaConversation]) -> None:
+    """As Conversation.advance, for many."""
+    decode_together(conversations, lambda frames: ExchangeColumns(frames).decode(), measure_columns, announced_columns)
+
+
+class ExchangeColumns:
+    """The frames of one call of `advance`, on their way to rows. Every column has a value for each frame."""
+
+    def __init__(self, frames: Frames[KafkaConversation]) -> None:
+        self.frames = frames
+        self.conversations = frames.conversations
+        self.sink = self.conversations[0].sink
+        self.report = self.conversations[0].emit.report
+        self.limit = self.conversations[0].options.limits.decompressed_bytes
+        self.diagnosing = self.conversations[0].watch is not None
+        n, octets, start = len(frames), frames.octets, frames.start
+        self.size = frames.end - start
+        self.key, self.version = integers(octets, start + 4, 2), integers(octets, start + 6, 2)  # of requests
+        self.correlation_id = integers(octets, start + np.where(frames.client, 8, 4), 4)
+        self.name_size = integers(octets, start + 12, 2)  # of the client id; negative for null
+        self.body = start + HEAD + np.maximum(self.name_size, 0)
+        self.partner = np.full(n, NO_VALUE)  # the answer of a request, the request of an answer
+        self.regular = np.zeros(n, bool)
+        self.silent = np.zeros(n, bool)  # a request that has no answer by protocol
+        self.odd = np.array(
+            [bool(conversation.tokens) or conversation.raw_sasl for conversation in self.conversations]
+        )  # by conversation
+        self.texts = CodedTexts(frames.buf, frames.octets)
+        null = self.texts.code(None)
+        self.group = np.full(n, null)  # number of the text
+        self.client_id = np.full(n, null)
+        self.partitions = np.zeros(n, np.int64)
+        self.records = np.full(n, NO_VALUE)
+        self.payload = np.full(n, NO_VALUE)
+        self.throttle = np.full(n, NO_VALUE)
+        self.may_wait = np.zeros(n, bool)  # a fetch that allows the broker to wait for data
+        self.role = np.zeros(n, np.int64)  # of the batches in a frame: index in record_set_columns.ROLES
+        self.topics = GrowingColumns(2)  # frame, number of the topic
+        self.sets = GrowingColumns(5)  # frame, topic, partition, start, size
+        self.bases = GrowingColumns(4)  # answer to a Produce, topic, partition, base offset
+        self.fetches: dict[int, BodySummary] = {}  # what regular fetches and their answers say
+        self.software: list[tuple[int, int, tuple[str | None, str | None]]] = []  # request, conversation
+        self.before = self._answered_before()
+
+    def _answered_before(self) -> Ints:
+        """When the answer before each answer of its connection had come, ns; 0 where there was none."""
+        frames = self.frames
+        before = np.zeros(len(frames), np.int64)
+        answers = np.flatnonzero(~frames.client)
+        if len(answers):
+            conversation = frames.conversation[answers]
+            first = np.diff(conversation, prepend=-1) != 0
+            before[answers[1:]] = frames.last_ns[answers[:-1]]
+            before[answers[first]] = [self.conversations[t].answered_ns or 0 for t in conversation[first].tolist()]
+        return before
+
+    def decode(self) -> None:
+        """Every frame: the regular exchanges here, the others by their conversations."""
+        groups = self._requests()
+        self._match()
+        for api, requests in groups:
+            self._answers(api, requests[self.regular[requests]])
+        carried = RecordSetColumns(self)
+        self._meet()
+        self._in_order(carried)
+        requests = np.flatnonzero(self.regular & self.frames.client)
+        if len(requests):
+            self._note(requests)
+            answers = self.partner[requests]
+            waited = queued(self.frames.facts(requests), self.frames.facts(answers), self.before[answers])
+            if self.diagnosing:
+                self._diagnose(requests, waited.values)
+                carried.diagnose()
+            carried.report()
+            self._report(requests, waited)
+
+    # --- what requests say ---
+
+    def _requests(self) -> list[tuple[ApiVersion, Ints]]:
+        """Decode the requests; those that may be regular, by API and version."""
+        frames = self.frames
+        whole = (self.size >= HEAD) & (self.body <= frames.end)
+        bare = (self.key == decode.SASL_HANDSHAKE) & (self.version == 0)  # what follows it may have no header
+        self.odd[frames.conversation[frames.client & (~whole | bare)]] = True
+        requests = np.flatnonzero(frames.client & ~self.odd[frames.conversation])
+        code = self.key[requests] << 16 | self.version[requests]
+        groups = []
+        for value in np.unique(code).tolist():
+            api, which = api_version(value >> 16, value & 0xFFFF), requests[code == value]
+            if not api.known or not api.has_client_id or api.key in _RARE:
+                continue
+            if self.diagnosing and api.key == decode.JOIN_GROUP:
+                continue
+            which, at = self._untagged(which, self.body[which], api.request_tags)
+            self.regular[which] = True
+            left = self._walk_requests(api, which, at)
+            self._summarise_requests(api, which[left], at[left])
+            if api.key in (decode.PRODUCE, decode.FETCH) and self.report.wants_messages:
+                self.regular[which] = False
+            groups.append((api, which))
+        return groups
+
+    def _untagged(self, which: Ints, at: Ints, flexible: bool) -> tuple[Ints, Ints]:
+        """The frames whose header has no tagged fields, and where their bodies begin."""
+        if not flexible:
+            return which, at
+        plain = (self.frames.octets[at] == 0) & (at < self.frames.end[which])
+        return which[plain], at[plain] + 1
+
+    def _walk(self, api: ApiVersion, kind: str, which: Ints, at: Ints) -> columnar.ColumnSummary | None:
+        """Decode messages of one API and version at once; None where they are better summarised one by one."""
+        if len(which) < _WORTH or api.key == decode.FETCH:
+            return None
+        steps = plan(f"{api.name}{kind}", api.version).noting
+        return columnar.walk(steps, self.frames.octets, self.texts, at, self.frames.end[which])
+
+    def _walk_requests(self, api: ApiVersion, which: Ints, at: Ints) -> Bools:
+        """Decode many at once; those that are left."""
+        found = self._walk(api, "Request", which, at)
+        if found is None:
+            return np.ones(len(which), bool)
+        for pair in found.names:
+            found.ok[pair.row] = False
+        if "acks" in found.values:
+            self.silent[which] = found.ok & (found.values["acks"] == 0)
+            self.regular[which[self.silent[which]]] = False
+        self._keep(which, found)
+        if GROUP in found.texts:
+            start, size = (column[found.ok] for column in found.texts[GROUP])
+            self.group[which[found.ok]] = self.texts.at(start, size)
+        if _SOFTWARE[0] in found.texts:
+            columns = [self.texts.at(*(column[found.ok] for column in found.texts[name])) for name in _SOFTWARE]
+            for i, name, version in zip(
+                which[found.ok].tolist(), *(column.tolist() for column in columns), strict=True
+            ):
+                self._heard(i, self.texts.values[name], self.texts.values[version])
+        return ~found.ok
+
+    def _keep(self, which: Ints, found: columnar.ColumnSummary) -> None:
+        """Topics, partitions and record sets of the rows that stay."""
+        self.partitions[which] = found.partitions
+        for topics in found.topics:
+            stay = topics.at(found.ok[topics.row])
+            self.topics.extend(which[stay.row], stay.code)
+        for sets in found.sets:
+            ok = found.ok[sets.topic.row]
+            topic = sets.topic.at(ok)
+            self.sets.extend(which[topic.row], topic.code, sets.partition[ok], sets.start[ok], sets.size[ok])
+
+    def _summarise_requests(self, api: ApiVersion, which: Ints, at: Ints) -> None:
+        frames, buf, summarise = self.frames, self.frames.buf, api.summarise_request
+        columns = (which, frames.conversation[which], at, frames.end[which])
+        for i, t, start, stop in zip(*(column.tolist() for column in columns), strict=True):
+            summary = summarise(buf, start, stop)
+            if api.key == decode.PRODUCE:
+                self.silent[i] = summary.values["acks"] == 0
+                self.odd[t] |= not summary.whole
+            if not summary.whole or summary.names or self.silent[i]:
+                self.regular[i] = False
+                continue
+            if api.key == decode.FETCH:
+                self.regular[i] = summary.values.get("isolationLevel") != READ_COMMITTED
+                self.fetches[i] = summary
+                continue
+            self.group[i] = self.texts.code(summary.values.get(GROUP))
+            self._keep_one(i, summary.topics, summary.partitions)
+            self._carry(i, summary.sets)
+            if api.key == decode.API_VERSIONS and _SOFTWARE[0] in summary.values:
+                self._heard(i, summary.values[_SOFTWARE[0]], summary.values[_SOFTWARE[1]])
+
+    def _keep_one(self, i: int, topics: Sequence[Topic], partitions: int) -> None:
+        """Topics and partitions of one frame."""
+        self.partitions[i] = partitions
+        for topic in topics:
+            self.topics.add(i, self.texts.code(topic))
+
+    def _carry(self, i: int, sets: Sequence[RecordSet]) -> None:
+        """The record sets of one frame."""
+        for each in sets:
+            partition = NO_VALUE if each.partition is None else each.partition
+            self.sets.add(i, self.texts.code(each.topic), partition, each.start, each.size)
+
+    def _heard(self, i: int, name: Topic | None, version: Topic | None) -> None:
+        """A client says what software it is."""
+        texts = (None if name is None else str(name), None if version is None else str(version))
+        self.software.append((i, int(self.frames.conversation[i]), texts))
+
+    # --- matching ---
+
+    def _match(self) -> None:
+        """Pair requests and answers, where the answers of a connection follow its requests one by one."""
+        frames, each = self.frames, np.arange(len(self.conversations))
+        waiting = np.array([len(conversation.waiting) for conversation in self.conversations])
+        requests, answers = np.flatnonzero(frames.client & ~self.silent), np.flatnonzero(~frames.client)
+        conversation = frames.conversation[answers]
+        turn = np.arange(len(answers)) - np.searchsorted(conversation, each)[conversation] - waiting[conversation]
+        first, last = (
+            np.searchsorted(frames.conversation[requests], each),
+            np.searchsorted(frames.conversation[requests], each, "right"),
+        )
+        there = (turn >= 0) & (first[conversation] + turn < last[conversation])
+        request = np.append(requests, 0)[np.where(there, first[conversation] + turn, len(requests))]
+        fits = (request < answers) & (self.correlation_id[request] == self.correlation_id[answers])
+        self.odd[conversation[(turn >= 0) & ~(there & fits) | (self.size[answers] < 8)]] = True
+        for i, t, before in zip(*(column[turn < 0].tolist() for column in (answers, conversation, turn)), strict=True):
+            waits = self.conversations[t].waiting
+            self.odd[t] |= waits.at(before + len(waits)) != self.correlation_id[i]
+        self.regular &= ~self.odd[frames.conversation]
+        pair = there & ~self.odd[conversation]
+        self.partner[request[pair]], self.partner[answers[pair]] = answers[pair], request[pair]
+        self.regular &= self.partner >= 0
+        self.regular[answers[pair]] = self.regular[request[pair]]
+
+    # --- what answers say ---
+
+    def _answers(self, api: ApiVersion, requests: Ints) -> None:
+        """Decode the answers to requests of one API and version."""
+        frames = self.frames
+        answers, at = self._untagged(
+            self.partner[requests], frames.start[self.partner[requests]] + 8, api.response_tags
+        )
+        self.regular[self.partner[requests]] = False
+        self.regular[answers] = True
+        left = self._walk_answers(api, answers, at)
+        self._summarise_answers(api, answers[left], at[left])
+        self.regular[requests] = self.regular[self.partner[requests]]
+
+    def leave(self, which: Ints) -> None:
+        """These frames, and their partners, are not regular after all."""
+        self.regular[which] = False
+        self.regular[self.partner[which]] = False
+
+    def _walk_answers(self, api: ApiVersion, answers: Ints, at: Ints) -> Bools:
+        """Decode many at once; those that are left."""
+        found = self._walk(api, "Response", answers, at)
+        if found is None:
+            return np.ones(len(answers), bool)
+        for sets in found.sets:
+            found.ok[sets.topic.row] = False
+        self._keep(answers, found)
+        if found.throttle is not None:
+            self.throttle[answers[found.ok]] = found.throttle[found.ok]
+        if api.key == decode.PRODUCE:
+            for pairs in found.pairs:
+                ok = found.ok[pairs.topic.row]
+                topic = pairs.topic.at(ok)
+                (offset,) = pairs.numbers
+                self.bases.extend(answers[topic.row], topic.code, pairs.partition[ok], offset[ok])
+        self._learn_names(answers, found)
+        return ~found.ok
+
+    def _learn_names(self, answers: Ints, found: columnar.ColumnSummary) -> None:
+        """The connections learn the topic ids and names in their answers."""
+        frames, buf = self.frames, self.frames.buf
+        for group in found.names:
+            stay = found.ok[group.row]
+            at = answers[group.row[stay]]
+            names = self.texts.at(group.start[stay], group.size[stay])
+            columns = (frames.conversation[at], frames.first_ns[at], group.id_at[stay], names)
+            for t, time, id_at, code in zip(*(column.tolist() for column in columns), strict=True):
+                name = str(self.texts.values[code])
+                self.conversations[t].emit.names.learn(((buf[id_at : id_at + 16], name),), time)
+
+    def _summarise_answers(self, api: ApiVersion, answers: Ints, at: Ints) -> None:
+        frames, buf, summarise = self.frames, self.frames.buf, api.summarise_response
+        columns = (answers, frames.conversation[answers], at, frames.end[answers], frames.first_ns[answers])
+        for i, t, start, stop, time in zip(*(column.tolist() for column in columns), strict=True):
+            summary = summarise(buf, start, stop)
+            fetched = api.key == decode.FETCH and all(each.topic not in METADATA_LOG for each in summary.sets)
+            if not summary.whole or summary.faults or (summary.sets and not fetched):
+                self.regular[i] = False
+                continue
+            if fetched:
+                replica = self.fetches[int(self.partner[i])].values.get("replicaId")
+                self.role[i] = 1 if replica is None or replica < 0 else 2
+                self.fetches[i] = summary
+                self.partitions[i] = summary.partitions
+                self._carry(i, summary.sets)
+            else:
+                self._keep_one(i, summary.topics, summary.partitions)
+            if api.key == decode.PRODUCE:
+                for topic, partition, offset in summary.pairs:
+                    self.bases.add(i, self.texts.code(topic), partition, offset)
+            if summary.throttle_ms is not None:
+                self.throttle[i] = summary.throttle_ms
+            if summary.names:
+                self.conversations[t].emit.names.learn(summary.names, time)
+
+    # --- in order ---
+
+    def _in_order(self, carried: RecordSetColumns) -> None:
+        """Fetches change the sessions of their connections, in order with the frames that are not regular."""
+        pending: dict[int, KafkaRequest] = {}
+        sessions: dict[int, FetchSession | None] = {}
+        cold = ~self.regular
+        each = self.frames.each(np.flatnonzero(cold))
+        cold[list(self.fetches)] = True
+        cold[list(carried.in_order)] = True
+        which = np.flatnonzero(cold)
+        columns = (which, self.frames.conversation[which], self.partner[which], self.regular[which])
+        for i, t, partner, regular in zip(*(column.tolist() for column in columns), strict=True):
+            conversation = self.conversations[t]
+            if regular:
+                if i > partner:
+                    self._fetched(i, partner, conversation, sessions.pop(partner), carried)
+                elif i in self.fetches:
+                    sessions[i] = self._fetch(i, conversation)
+                else:
+                    carried.diagnose_request(i)
+                continue
+            frame = next(each)
+            if partner < 0:
+                conversation.answered_ns = int(self.before[i]) or conversation.answered_ns
+                conversation.on_frame(frame)
+            elif i < partner:
+                pending[i] = conversation.open_request(frame)
+            else:
+                conversation.answer(frame, pending.pop(partner), int(self.before[i]) or None)
+        self._learn_software()
+        answers = np.flatnonzero(~self.frames.client)
+        newest = answers[np.diff(self.frames.conversation[answers], append=-1) != 0]
+        for t, ns in zip(self.frames.conversation[newest].tolist(), self.frames.last_ns[newest].tolist(), strict=True):
+            self.conversations[t].answered_ns = ns
+
+    def _fetch(self, i: int, conversation: KafkaConversation) -> FetchSession | None:
+        """A fetch: what it fetches, by its session."""
+        summary = self.fetches[i]
+        session = conversation.sessions.request(summary)
+        wanted = summary if session is None else session
+        self._keep_one(i, wanted.topics, wanted.partitions)
+        return session
+
+    def _fetched(
+        self,
+        i: int,
+        request: int,
+        conversation: KafkaConversation,
+        session: FetchSession | None,
+        carried: RecordSetColumns,
+    ) -> None:
+        """The answer to a fetch."""
+        summary, values = self.fetches[i], self.fetches[request].values
+        conversation.sessions.answer(values, session, summary.values.get("sessionId"), False)
+        if session is None:
+            self._keep_one(i, summary.topics, summary.partitions)
+        self.records[request] = carried.delivered(i, summary.sets, session) if summary.sets else 0
+        self.may_wait[request] = (values.get("maxWaitMs") or 0) > 0 and not summary.throttle_ms
+
+    def _learn_software(self) -> None:
+        """What software the clients are: the last that each of them said."""
+        others = np.flatnonzero(~self.regular & self.frames.client & (self.key == decode.API_VERSIONS))
+        last = dict(zip(self.frames.conversation[others].tolist(), others.tolist(), strict=True))
+        for i, t, software in sorted(self.software, key=lambda heard: heard[0]):
+            if i > last.get(t, NO_VALUE) and not self.odd[t]:
+                self.conversations[t].software = software
+
+    # --- what the connections remember ---
+
+    def _meet(self) -> None:
+        """The connections take note of the client ids in their requests, in order."""
+        frames = self.frames
+        named = np.flatnonzero(frames.client & ~self.odd[frames.conversation] & (self.name_size >= 0))
+        codes = self.client_id[named] = self.texts.at(frames.start[named] + HEAD, self.name_size[named])
+        _, first = np.unique(frames.conversation[named] << 32 | codes, return_index=True)
+        for at in np.sort(named[first]).tolist():
+            start = int(frames.start[at]) + HEAD
+            self.conversations[frames.conversation[at]].meet(frames.buf[start : int(self.body[at])])
+
+    def _note(self, requests: Ints) -> None:
+        """What is remembered of regular requests: versions used, their lengths, the newest id."""
+        frames = self.frames
+        conversation, size = frames.conversation[requests], self.size[requests]
+        versions, version = np.unique(self.key[requests] << 16 | self.version[requests], return_inverse=True)
+        order = np.lexsort((size, version, conversation))
+        columns = np.stack((conversation[order], version[order], size[order]))
+        begins = np.flatnonzero(np.append(True, (np.diff(columns) != 0).any(axis=0)))
+        apis = [api_version(value >> 16, value & 0xFFFF) for value in versions.tolist()]
+        times = np.diff(begins, append=len(order))
+        for t, v, n, count in zip(*columns[:, begins].tolist(), times.tolist(), strict=True):
+            self.conversations[t].note_use(apis[v], n, count)
+        last = np.flatnonzero(np.diff(conversation, append=-1))
+        counts = np.diff(last, prepend=-1)
+        columns = np.stack((conversation[last], self.correlation_id[requests][last], counts))
+        for t, correlation_id, count in zip(*columns.tolist(), strict=True):
+            self.conversations[t].note_columns(correlation_id, 2 * count)
+
+    def _diagnose(self, requests: Ints, waited: Ints) -> None:
+        """Diagnostics of the clients take note of removed APIs, of commits, and of requests that queued."""
+        late = np.flatnonzero((waited >= QUEUED_NS) & (self.key[requests] != decode.FETCH))
+        for i, ns in zip(requests[late].tolist(), waited[late].tolist(), strict=True):
+            api = api_version(int(self.key[i]), int(self.version[i]))
+            self.watch(i).queued(self.frames.fact(i), api.name, ns)
+        codes = np.unique(self.key[requests] << 16 | self.version[requests])
+        for api in (api_version(value >> 16, value & 0xFFFF) for value in codes.tolist()):
+            if not api.removed and api.key != decode.OFFSET_COMMIT:
+                continue
+            which = requests[(self.key[requests] == api.key) & (self.version[requests] == api.version)]
+            for run in runs(self.frames.conversation[which], self.group[which]):
+                first, last = int(which[run[0]]), int(which[run[-1]])
+                if api.removed:
+                    self.watch(first).removed(api, self.frames.fact(first), len(run))
+                if api.key == decode.OFFSET_COMMIT:
+                    group = self.texts.values[self.group[first]]
+                    self.watch(first).committed(
+                        str(group), self.frames.fact(first), int(self.frames.first_ns[last]), len(run)
+                    )
+
+    def watch(self, frame: int) -> KafkaDiagnostics:
+        """The diagnostics of the client of a frame."""
+        watch: KafkaDiagnostics | None = self.conversations[self.frames.conversation[frame]].watch
+        assert watch is not None
+        return watch
+
+    # --- rows ---
+
+    def request_columns(self, requests: Ints) -> dict[str, object]:
+        """Columns that the tables share: what is known of the exchanges of some requests."""
+        codes, api = np.unique(self.key[requests], return_inverse=True)
+        return {
+            "conn": self.conns(requests),
+            "api": Coded([api_version(code, 0).name for code in codes.tolist()], api),
+            "correlation_id": self.correlation_id[requests],
+            "client_id": Coded(self.texts.texts, self.client_id[requests]),
+            "group": Coded(self.texts.texts, self.group[requests]),
+            "exchange_id": exchange_ids(self.conns(requests), self.frames.facts(requests)),
+        }
+
+    def conns(self, which: Ints) -> Coded:
+        return Coded([conversation.conn for conversation in self.conversations], self.frames.conversation[which])
+
+    def names_of(self, which: Ints, topics: Ints) -> Coded:
+        """The names of topics as the connections of some frames know them."""
+        ids = np.array([isinstance(value, bytes) for value in self.texts.values], bool)
+        codes = topics.copy()
+        by_id = np.flatnonzero(ids[topics])
+        known: dict[tuple[int, int], int] = {}
+        values = self.texts.texts
+        columns = (by_id, self.frames.conversation[which[by_id]], topics[by_id])
+        for row, t, topic in zip(*(column.tolist() for column in columns), strict=True):
+            code = known.get((t, topic))
+            if code is None:
+                code = known[t, topic] = len(values)
+                values.append(self.conversations[t].emit.names.name(self.texts.values[topic]))
+            codes[row] = code
+        return Coded(values, codes)
+
+    def _topic_lists(self, requests: Ints) -> pa.Array:
+        """All topics of each exchange, each once, in order of appearance."""
+        frame, topic = self.topics.by_frame()
+        keep = self.regular[frame]
+        frame, topic = frame[keep], topic[keep]
+        names = self.names_of(frame, topic)
+        distinct = {value: code for code, value in enumerate(names.values)}
+        topic = np.array([distinct[value] for value in names.values], np.int64)[names.codes]
+        request = np.where(self.frames.client[frame], frame, self.partner[frame])
+        order = np.lexsort((frame, request))  # stable: the request's topics, then the answer's
+        request, topic = request[order], topic[order]
+        _, first = np.unique(request * len(names.values) + topic, return_index=True)
+        first.sort()
+        ends = np.searchsorted(request[first], requests, "right")
+        offsets = np.append(0, ends).astype(np.int32)
+        texts = pa.array(names.values, pa.string()).take(pa.array(topic[first]))
+        return pa.ListArray.from_arrays(pa.array(offsets), texts)
+
+    def _report(self, requests: Ints, waited: Masked) -> None:
+        """The rows of regular exchanges; waited: how long each request queued."""
+        if not self.report.wants_exchanges:
+            return
+        answers = self.partner[requests]
+        request, response = self.frames.facts(requests), self.frames.facts(answers)
+        times = columns_from_frames(request, response)
+        partitions = self.partitions[requests]
+        self.sink.extend(
+            "exchanges",
+            len(requests),
+            **self.request_columns(requests),
+            kind=CALL,
+            api_code=self.key[requests],
+            version=self.version[requests],
+            queued_ns=waited,
+            status=OK,
+            error_count=0,
+            topics=self._topic_lists(requests),
+            partitions=np.where(partitions, partitions, self.partitions[answers]),
+            records=_known(self.records[requests]),
+            payload_bytes=_known(self.payload[requests]),
+            long_poll=self.may_wait[requests] & held(times["wait_ns"], waited, np.maximum(self.payload[requests], 0)),
+            throttle_ms=_known(self.throttle[answers]),
+            **times,
+        )
+
+
+def _known(column: Ints) -> Masked:
+    return Masked(column, column == NO_VALUE)

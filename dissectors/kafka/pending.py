@@ -1,0 +1,58 @@
+"""What is kept of a Kafka request until its answer comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dissectors.exchange import PendingRequest
+from dissectors.frame import FrameFacts
+from dissectors.kafka.batches import RecordBatch
+from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.decode import ApiVersion
+from dissectors.kafka.messages import KafkaRecord
+from dissectors.kafka.sessions import FetchSession
+
+SASL_TOKEN = "SaslToken"  # a bare SASL token: it has no header that names an API
+
+
+class VerifiedBatch(NamedTuple):
+    """A batch in a frame, verified while the frame's bytes were there."""
+
+    unit: RecordBatch
+    entries: Sequence[KafkaRecord]  # its messages, where they are wanted
+    uncompressed: int | None
+    computed: int | None  # checksum
+    verdict: str
+    time: int
+    packet_ref: int
+    stream_offset: int
+
+
+class KafkaRequest(PendingRequest):
+    """A request of one connection. `frame` is None where only the answer was captured."""
+
+    topic_keys: Sequence[Topic] = ()  # names or ids: an id's name may be learned before the answer comes
+    batches: Sequence[tuple[Topic, int, Sequence[VerifiedBatch]]] = ()  # (topic, partition, batches) of a Produce
+    values: Mapping[str, Any] = {}
+    session: FetchSession | None = None
+    inner: dict[str, Any] | None = None  # the request in an envelope, decoded
+    queued_ns: int | None = None
+
+    def __init__(
+        self,
+        frame: FrameFacts | None,
+        api_version: ApiVersion | None,
+        correlation_id: int | None,
+        client_id: str | None,
+    ) -> None:
+        super().__init__(
+            frame,
+            api_version.name if api_version else SASL_TOKEN if frame else None,
+            api_version.key if api_version else None,
+            version=api_version.version if api_version else None,
+            correlation_id=correlation_id,
+            client_id=client_id,
+        )
+        self.api_version = api_version
+        self.partitions = 0

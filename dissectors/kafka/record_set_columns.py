@@ -1,0 +1,271 @@
+"""The record sets that regular exchanges carry: verified, counted, diagnosed and reported by column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dissectors.checksum import CRC32C
+from dissectors.exchange import CONSUME, OK, PRODUCE, REPLICATE, UNKNOWN
+from dissectors.frame_columns import Bools, Ints
+from dissectors.kafka import batch_columns, batches, decode
+from dissectors.kafka.batch_columns import BatchColumns
+from dissectors.kafka.body_summary import RecordSet
+from dissectors.kafka.coded import runs
+from dissectors.kafka.delivery import delivered_of_set
+from dissectors.kafka.diagnostics import KafkaDiagnostics, ProducerKey
+from dissectors.kafka.sessions import FetchSession
+from dissectors.sink import Coded, Masked, hex_column
+
+if TYPE_CHECKING:
+    from dissectors.kafka.exchange_columns import ExchangeColumns
+
+ROLES = (PRODUCE, CONSUME, REPLICATE)
+_OUTCOMES = (OK, UNKNOWN)
+_LATEST = (1 << 63) // 1_000_000  # ms: later timestamps are no ns
+_FARTHEST = 1 << 62  # larger offsets are damage
+
+
+class RecordSetColumns:
+    """The record sets of some frames, and the batches in them; of a frame that turns out not to be regular, none."""
+
+    def __init__(self, exchanges: ExchangeColumns) -> None:
+        self._exchanges = exchanges
+        self._frames = frames = exchanges.frames
+        every = exchanges.sets.by_frame()
+        keep = exchanges.regular[every[0]]
+        self._frame, self._topic, self._partition, self._start, self._size = (column[keep] for column in every)
+        self._produced = frames.client[self._frame]
+        self._request = np.where(self._produced, self._frame, exchanges.partner[self._frame])
+        self._batches = batch_columns.find(frames.octets, self._start, self._size, ~self._produced)
+        self._uncompressed = np.zeros(0, np.int64)
+        self._base, self._answered = self._bases()
+        if exchanges.report.looks_into_batches:
+            self._verify()
+        else:
+            self._select(self._batches.plain[self._batches.set])
+        self._count()
+        self.in_order = self._among_others()
+
+    # --- which are regular ---
+
+    def _verify(self) -> None:
+        """Frames with anything that must be looked into leave, with all that they carry."""
+        found = self._batches
+        self._leave(~found.plain | (self._base > _FARTHEST))
+        self._leave_with(self._odd(found))
+        self._leave_with(batch_columns.broken(self._frames.buf, self._batches))
+        self._uncompressed = batch_columns.uncompressed(self._frames.buf, self._batches, self._exchanges.limit)
+        self._leave_with(self._uncompressed < 0)
+
+    def _odd(self, found: BatchColumns) -> Bools:
+        """Numbers that no column holds; and under forensics, which counts what it decompresses, all compressed ones."""
+        odd = np.maximum(found.field("first_timestamp"), found.field("max_timestamp")) >= _LATEST
+        odd |= np.abs(found.field("base_offset") >> 1) > _FARTHEST >> 1
+        return odd | (found.codec > 0) if self._exchanges.sink.suspects is not None else odd
+
+    def _leave(self, sets: Bools) -> None:
+        if sets.any():
+            self._exchanges.leave(self._frame[sets])
+        self._select(self._exchanges.regular[self._frame[self._batches.set]])
+
+    def _leave_with(self, batches: Bools) -> None:
+        sets = np.zeros(len(self._frame), bool)
+        sets[self._batches.set[batches]] = True
+        self._leave(sets)
+
+    def _select(self, which: Bools) -> None:
+        self._batches = self._batches.at(which)
+        if len(self._uncompressed):
+            self._uncompressed = self._uncompressed[which]
+
+    def _bases(self) -> tuple[Ints, Bools]:
+        """By set: the offset of its first batch as the answer has it, and whether the answer speaks of the set."""
+        exchanges = self._exchanges
+        answer, topic, partition, offset = exchanges.bases.by_frame()
+        mine = np.flatnonzero(self._produced)
+        wanted = (exchanges.partner[self._frame[mine]], self._topic[mine], self._partition[mine])
+        base, answered = np.full(len(self._frame), batches.NO_OFFSET), np.zeros(len(self._frame), bool)
+        if np.array_equal(wanted[0], answer) and np.all(np.diff(answer) > 0):  # one set each: the common case
+            answered[mine] = (wanted[1] == topic) & (wanted[2] == partition)
+            base[mine] = np.where(answered[mine], offset, base[mine])
+            return base, answered
+        columns = (answer, topic, partition, offset)
+        known = {tuple(key): value for *key, value in zip(*(column.tolist() for column in columns), strict=True)}
+        for i, *key in zip(mine.tolist(), *(column.tolist() for column in wanted), strict=True):
+            if tuple(key) in known:
+                base[i], answered[i] = known[tuple(key)], True
+        return base, answered
+
+    # --- counts ---
+
+    def _count(self) -> None:
+        """Messages of each set, and what each exchange carries."""
+        exchanges, found = self._exchanges, self._batches
+        answers = np.array([i for i in exchanges.fetches if not self._frames.client[i]], np.int64)
+        regular = exchanges.regular[self._frame]
+        for which in (exchanges.partner[answers[exchanges.regular[answers]]], self._request[regular]):
+            exchanges.records[which] = exchanges.payload[which] = 0
+        np.add.at(exchanges.payload, self._request[regular], self._size[regular])
+        self._records = np.zeros(len(self._frame), np.int64)
+        np.add.at(self._records, found.set, found.records)
+        for i in np.flatnonzero(~found.plain & regular).tolist():
+            start, size, end = int(self._start[i]), int(self._size[i]), int(self._frames.end[self._frame[i]])
+            self._records[i] = batches.count(self._frames.buf, start, size, end, exchanges.limit)
+        produced = regular & self._produced
+        np.add.at(exchanges.records, self._request[produced], self._records[produced])
+
+    def delivered(self, answer: int, sets: Sequence[RecordSet], session: FetchSession | None) -> int:
+        """Messages in the answer to a fetch, which carries `sets`, from the offsets on that it asked for."""
+        total, buf = 0, self._frames.buf
+        end, limit = int(self._frames.end[answer]), self._exchanges.limit
+        first = int(np.searchsorted(self._frame, answer))
+        for i, each in enumerate(sets, first):
+            offset = session.fetch_offset(each.topic, each.partition) if session else None
+            if offset is None or offset <= int.from_bytes(buf[each.start : each.start + 8], "big", signed=True):
+                total += int(self._records[i])
+            else:
+                total += delivered_of_set(buf, each.start, each.size, end, limit, offset, ())
+        return total
+
+    # --- diagnostics ---
+
+    def _among_others(self) -> dict[int, list[tuple[ProducerKey, int]]]:
+        """Requests whose sequence numbers count in order with those of requests that are not regular: the numbers."""
+        exchanges, frames, found = self._exchanges, self._frames, self._batches
+        in_order: dict[int, list[tuple[ProducerKey, int]]] = {}
+        if not exchanges.diagnosing:
+            return in_order
+        mixed = np.zeros(len(exchanges.conversations), bool)
+        mixed[frames.conversation[frames.client & (exchanges.key == decode.PRODUCE) & ~exchanges.regular]] = True
+        numbered = np.flatnonzero(self._numbered() & mixed[frames.conversation[self._frame[found.set]]])
+        found = found.at(numbered)
+        frame, sequence = self._frame[found.set].tolist(), found.field("base_sequence").tolist()
+        for i, key, number in zip(frame, self._keys(found), sequence, strict=True):
+            in_order.setdefault(i, []).append((key, number))
+        return in_order
+
+    def _keys(self, found: BatchColumns) -> list[ProducerKey]:
+        """Whose sequence numbers those of some batches are."""
+        numbers = (found.field("producer_id"), found.field("producer_epoch"), self._topic[found.set])
+        columns = (*numbers, self._partition[found.set])
+        topics = self._exchanges.texts.values
+        return [(p, epoch, topics[t], n) for p, epoch, t, n in zip(*(c.tolist() for c in columns), strict=True)]
+
+    def _numbered(self) -> Bools:
+        """Batches with a sequence number."""
+        found = self._batches
+        sent: Bools = self._produced[found.set]
+        return sent & (found.field("producer_id") >= 0) & (found.field("base_sequence") >= 0)
+
+    def diagnose(self) -> None:
+        """The diagnostics of the clients take note of the batches."""
+        found, frames = self._batches, self._frames
+        frame, produced = self._frame[found.set], self._produced[found.set]
+        packed = np.flatnonzero((found.codec > 0) & (self._uncompressed > 0))
+        stored = found.end - found.start - batches.HEADER.itemsize
+        for run in self._by_conversation(packed):
+            first = frames.fact(int(frame[run[0]]))
+            self._watch(run).packed(first, len(run), int(stored[run].sum()), int(self._uncompressed[run].sum()))
+        single = found.records == 1
+        for run in self._by_conversation(np.flatnonzero(produced)):
+            self._watch(run).sent(frames.fact(int(frame[run[0]])), len(run), int(np.count_nonzero(single[run])))
+        for run in self._by_conversation(np.flatnonzero(produced & (found.field("producer_id") < 0))):
+            self._watch(run).not_idempotent(frames.fact(int(frame[run[0]])), len(run))
+        numbered = self._numbered()
+        if self.in_order:
+            numbered[np.isin(frame, list(self.in_order))] = False
+        self._diagnose_sequences(found.at(numbered))
+
+    def diagnose_request(self, request: int) -> None:
+        """The same for the sequence numbers of one of the requests `in_order`."""
+        for key, number in self.in_order[request]:
+            self._exchanges.watch(request).sequences(key, number, number, self._frames.fact(request), ())
+
+    def _diagnose_sequences(self, found: BatchColumns) -> None:
+        frame, keys, sequence = self._frame[found.set], self._keys(found), found.field("base_sequence")
+        number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        for run in runs(self._frames.conversation[frame], np.array([number[key] for key in keys], np.int64)):
+            first, last = int(run[0]), int(run[-1])
+            again = run[1:][sequence[run[1:]] == sequence[run[:-1]]]
+            self._exchanges.watch(int(frame[first])).sequences(
+                keys[first],
+                int(sequence[first]),
+                int(sequence[last]),
+                self._frames.fact(int(frame[first])),
+                [self._frames.fact(i) for i in frame[again].tolist()],
+            )
+
+    def _by_conversation(self, which: Ints) -> list[Ints]:
+        """Some batches, by their connections."""
+        return [which[run] for run in runs(self._frames.conversation[self._frame[self._batches.set[which]]])]
+
+    def _watch(self, run: Ints) -> KafkaDiagnostics:
+        return self._exchanges.watch(int(self._frame[self._batches.set[run[0]]]))
+
+    # --- rows ---
+
+    def report(self) -> None:
+        """The rows of the batches."""
+        exchanges, found = self._exchanges, self._batches
+        if not exchanges.report.wants_batches or not len(found.set):
+            return
+        sets = found.set
+        frame = self._frame[sets]
+        first, last, unknown = self._offsets()
+        time, packet_ref = self._frames.locate(found.start)
+        checksum = hex_column(found.field("crc"))
+        exchanges.sink.extend(
+            "batches",
+            len(sets),
+            **exchanges.request_columns(self._request[sets]),
+            role=Coded(ROLES, exchanges.role[frame]),
+            topic=exchanges.names_of(frame, self._topic[sets]),
+            partition=self._partition[sets],
+            base_offset=Masked(first, unknown),
+            last_offset=Masked(last, unknown),
+            position=Masked(first, unknown),
+            records=found.records,
+            codec=Coded(batches.CODECS, found.codec),
+            stored_bytes=found.end - found.start,
+            uncompressed_bytes=self._uncompressed,
+            format="magic 2",
+            producer=_known(found.field("producer_id")),
+            producer_epoch=_known(found.field("producer_epoch")),
+            base_sequence=_known(found.field("base_sequence")),
+            transactional=found.field("attributes") & batches.TRANSACTIONAL_BIT != 0,
+            control=found.control,
+            first_timestamp=_times(found.field("first_timestamp")),
+            max_timestamp=_times(found.field("max_timestamp")),
+            checksum_kind=CRC32C,
+            checksum_stored=checksum,
+            checksum_computed=checksum,
+            verdict="ok",
+            outcome=Coded(_OUTCOMES, (self._produced & ~self._answered)[sets].astype(np.int64)),
+            time=time,
+            packet_ref=packet_ref,
+            stream_offset=self._frames.offset_of(frame, found.start),
+        )
+
+    def _offsets(self) -> tuple[Ints, Ints, Bools]:
+        """First and last offset of each batch, and whether they are not known: a producer's are in the answer."""
+        found, sets = self._batches, self._batches.set
+        span = np.maximum(found.field("last_offset_delta"), np.maximum(found.records, 1) - 1) + 1
+        before = np.cumsum(span) - span
+        before -= before[np.searchsorted(sets, sets)]
+        produced = self._produced[sets]
+        first = np.where(produced, self._base[sets] + before, found.field("base_offset"))
+        last = first + np.where(produced, span - 1, found.field("last_offset_delta"))
+        return first, last, produced & (self._base[sets] < 0)
+
+
+def _known(column: Ints) -> Masked:
+    return Masked(column, column < 0)
+
+
+def _times(ms: Ints) -> Masked:
+    """Timestamps in ns."""
+    missing = ms <= batches.NO_TIMESTAMP
+    return Masked(np.where(missing, 0, ms) * 1_000_000, missing)

@@ -1,0 +1,214 @@
+"""Names that a connection does not know: tokens in their place, and what is put in for them.
+
+A Kafka topic id or an Iggy stream number may be named on another connection, or later. A decoder writes a token where
+such a name belongs and reports to the sink every name that it meets. What a token becomes depends on capture time only:
+
+    the name last reported at or before the time of the row, anywhere in the capture set
+    else the first one reported within `Limits.name_wait_ns` after it
+    else the same of names that were reported as likely
+    else the fallback that stands in the token: the id
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dissectors.limits import Limits
+
+MARK = "\0"
+NAMED_COLUMNS = ("topic", "topics", "dialect")  # the columns in which tokens may stand
+LIKELY = "?"  # behind a key: its names are likely only
+FOREVER = 1 << 63  # later than any packet
+_TOKEN = re.compile(f"{MARK}([^{MARK}]*){MARK}([^{MARK}]*){MARK}")
+
+
+class Name(NamedTuple):
+    """`key` was called `name` at `time` (ns)."""
+
+    key: str
+    time: int
+    name: str
+
+
+class _Run(NamedTuple):
+    """Reports of one name in a row."""
+
+    first: int  # ns
+    last: int
+    name: str
+
+
+_FIRST = itemgetter(0)
+_BY_TIME = attrgetter("time", "key", "name")
+
+
+def unresolved(key: str, fallback: str) -> str:
+    """A token for a name not known here: `key` is looked up later, `fallback` is shown if nobody reports it."""
+    return f"{MARK}{key}{MARK}{fallback}{MARK}"
+
+
+class Names:
+    """Names reported anywhere in a capture set.
+
+    What is kept of a key is each run of one name: when it was first and last reported. Iterating gives these two, as
+    reports that make the same runs again.
+    """
+
+    def __init__(
+        self, reported: Iterable[Name] = (), *, wait_ns: int = Limits().name_wait_ns, most: int | None = None
+    ) -> None:
+        """most: keys that are remembered, of as many as there are by default."""
+        self.wait_ns = wait_ns
+        self.refused = 0  # reports of keys beyond the limit
+        self._most = most
+        self._runs: dict[str, list[_Run]] = {}
+        self.update(reported)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._runs
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Name]:
+        for key, runs in self._runs.items():
+            for first, last, name in runs:
+                yield Name(key, first, name)
+                if last != first:
+                    yield Name(key, last, name)
+
+    def update(self, reported: Iterable[Name]) -> None:
+        """Take reports, in any order."""
+        for report in sorted(set(reported), key=_BY_TIME):
+            self.add(report)
+
+    def add(self, report: Name) -> None:
+        """Take a report. Reports of a key should come in the order of time."""
+        key, time, name = report
+        runs = self._runs.get(key)
+        if runs is None:
+            if self._most is not None and len(self._runs) >= self._most:
+                self.refused += 1
+            else:
+                self._runs[key] = [_Run(time, time, name)]
+            return
+        at = bisect_right(runs, time, key=_FIRST) - 1
+        if at >= 0 and runs[at].name == name:
+            if time > runs[at].last:
+                runs[at] = runs[at]._replace(last=time)
+        elif at >= 0 and runs[at].last > time:  # it was called otherwise in between
+            first, last, other = runs[at]
+            runs[at : at + 1] = [_Run(first, first, other), _Run(time, time, name), _Run(last, last, other)]
+        elif at + 1 < len(runs) and runs[at + 1].name == name:
+            runs[at + 1] = runs[at + 1]._replace(first=time)
+        else:
+            runs.insert(at + 1, _Run(time, time, name))
+
+    def get(self, key: str, time: int) -> str | None:
+        """What `key` is called for certain in a row of that time (ns)."""
+        runs = self._runs.get(key)
+        if not runs:
+            return None
+        at = bisect_right(runs, time, key=_FIRST) - 1
+        if at >= 0:
+            return runs[at].name
+        return runs[0].name if runs[0].first <= time + self.wait_ns else None
+
+    def text(self, text: str, time: int) -> str:
+        """`text` with its tokens replaced."""
+        return _TOKEN.sub(lambda m: self.get(m[1], time) or self.get(m[1] + LIKELY, time) or m[2], text)
+
+    def missing(self, text: str, time: int) -> set[str]:
+        """The keys of the tokens in `text` that have no name."""
+        return {key for key, _ in _TOKEN.findall(text) if self.get(key, time) is None}
+
+
+def open_rows(batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Whether a name of each row is still a token."""
+    out = pa.repeat(pa.scalar(False), batch.num_rows)
+    for at in _named(batch):
+        out = pc.or_(out, _marked(batch.column(at)))
+    return out
+
+
+def open_keys(batch: pa.RecordBatch) -> set[str]:
+    """The keys under which names of a batch may have been reported that are still tokens."""
+    keys: set[str] = set()
+    for at in _named(batch):
+        column = batch.column(at)
+        texts = column.flatten() if pa.types.is_list(column.type) else column
+        for text in texts.filter(pc.match_substring(texts, MARK).fill_null(False)).unique().to_pylist():
+            keys.update(key for key, _ in _TOKEN.findall(text))
+    return keys | {key + LIKELY for key in keys}
+
+
+def resolve(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
+    """The batch with every token replaced by the name reported for it, or by its fallback."""
+    times = row_times(batch)
+    for at in _named(batch):
+        rows = np.flatnonzero(_marked(batch.column(at)).to_numpy(zero_copy_only=False))
+        if len(rows):
+            batch = batch.set_column(at, batch.schema.field(at), _resolved(batch.column(at), rows, times[rows], names))
+    return batch
+
+
+def waiting(batch: pa.RecordBatch, names: Names, clock: int) -> tuple[npt.NDArray[np.bool_], set[str]]:
+    """(whether each row still waits for a name when the capture has come to `clock`, the keys that it waits for)."""
+    times = row_times(batch)
+    rows = np.zeros(batch.num_rows, bool)
+    keys: set[str] = set()
+    for at in _named(batch):
+        column = batch.column(at)
+        marked = _marked(column).to_numpy(zero_copy_only=False) & (times + names.wait_ns > clock)
+        index = np.flatnonzero(marked)
+        for row, value, time in zip(index.tolist(), column.take(index).to_pylist(), times[index].tolist(), strict=True):
+            texts = [value] if isinstance(value, str) else value
+            if missing := set().union(*(names.missing(text, time) for text in texts)):
+                rows[row] = True
+                keys |= missing
+    return rows, keys
+
+
+def row_times(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The end of the microsecond of each row, int64 ns: a name reported in it counts; 0 where a row has no time."""
+    column = batch.column("time" if "time" in batch.schema.names else "start_time")
+    times: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return times * 1000 + 999
+
+
+def _named(batch: pa.RecordBatch) -> list[int]:
+    """The columns in which a token may stand."""
+    return [at for name in NAMED_COLUMNS if (at := batch.schema.get_field_index(name)) >= 0]
+
+
+def _marked(column: pa.Array) -> pa.BooleanArray:
+    """Whether a token stands in each row."""
+    if not pa.types.is_list(column.type):
+        return pc.match_substring(column, MARK).fill_null(False)
+    rows = np.zeros(len(column), bool)
+    flat = pc.match_substring(column.flatten(), MARK).fill_null(False)
+    if flat.true_count:
+        rows[pc.list_parent_indices(column).filter(flat).to_numpy()] = True
+    return pa.array(rows)
+
+
+def _resolved(column: pa.Array, rows: Any, times: Any, names: Names) -> pa.Array:
+    """The column with the tokens of some rows replaced."""
+    replace: list[Any] = [
+        names.text(value, time)
+        if isinstance(value, str)
+        else list(dict.fromkeys(names.text(text, time) for text in value))
+        for value, time in zip(column.take(rows).to_pylist(), times.tolist(), strict=True)
+    ]
+    index = np.arange(len(column))
+    index[rows] = len(column) + np.arange(len(replace))
+    return pa.concat_arrays([column, pa.array(replace, column.type)]).take(pa.array(index))

@@ -1,0 +1,169 @@
+"""The commands of many frames at once, and which of them are regular.
+
+A command is regular where its row follows from its fields alone. It is irregular, and left to its conversation, where
+it says an error, where it has a rule of its own, or where it is not plain (columnar.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dissectors.frame_columns import Bools, Ints, Measure, Octets, integers
+from dissectors.inbox import INVALID, MORE
+from dissectors.pulsar import columnar
+from dissectors.pulsar.api import MESSAGES
+from dissectors.pulsar.columnar import Messages
+from dissectors.pulsar.commands import COMMANDS, CommandRole, CommandType
+from dissectors.pulsar.diagnostics import REDIRECT
+from dissectors.pulsar.errors import ERROR_FIELDS, FAILED_RESPONSES
+from dissectors.pulsar.frames import LEAST, TYPE_TAG
+
+_ALL_ONES = -1  # 2^64-1 as a signed number
+_GREATEST_INT32 = (1 << 31) - 1
+
+_SUBJECTS = frozenset({"", "topic", "producer", "consumer"})  # what a regular command may be about
+_IRREGULAR = frozenset({
+    "ERROR", "SEND_ERROR", "AUTH_CHALLENGE", "AUTH_RESPONSE", "REDELIVER_UNACKNOWLEDGED_MESSAGES",
+    "WATCH_TOPIC_LIST", "WATCH_TOPIC_LIST_CLOSE", "SCALABLE_TOPIC_SUBSCRIBE",
+})  # fmt: skip
+_IRREGULAR_FIELDS: dict[str, tuple[str, ...]] = {
+    "MESSAGE": ("ack_set",),
+    "ACK": ("validation_error",),
+    "CONNECT": ("proxy_to_broker_url", "original_principal", "proxy_version"),
+}
+"""Fields that, where present, make a command irregular."""
+
+
+def _regular() -> dict[int, CommandType]:
+    irregular_keys = {command.by for command in COMMANDS.values() if command.part is CommandRole.INITIAL_RESPONSE}
+    return {
+        code: command
+        for code, command in COMMANDS.items()
+        if command.name not in _IRREGULAR and command.by not in irregular_keys and command.about in _SUBJECTS
+    }
+
+
+REGULAR = _regular()
+"""Commands that may be regular, by their number on the wire, which is less than 128."""
+
+
+class Commands(NamedTuple):
+    """Commands of one type in some frames."""
+
+    command: CommandType
+    which: Ints  # indices of the frames
+    messages: Messages
+    irregular: Bools
+
+
+def measure(limit: int) -> Measure:
+    """frames.measure, for many."""
+
+    def sizes(client: Bools, octets: Octets, start: Ints, stop: Ints) -> Ints:
+        total, command = unsigned_32(octets, start), unsigned_32(octets, start + 4)
+        fits = (command + 4 <= total) & (total <= limit) & (command >= 2) & (octets[start + 8] == TYPE_TAG)
+        return np.where(stop - start < LEAST, MORE, np.where(fits, total + 4, INVALID))
+
+    return sizes
+
+
+def measure_announced(limit: int) -> Measure:
+    """The same by the announced size alone."""
+
+    def sizes(client: Bools, octets: Octets, start: Ints, stop: Ints) -> Ints:
+        total = unsigned_32(octets, start)
+        return np.where(
+            stop - start < LEAST, MORE, np.where((total >= LEAST - 4) & (total <= limit), total + 4, INVALID)
+        )
+
+    return sizes
+
+
+def unsigned_32(octets: Octets, at: Ints) -> Ints:
+    """The unsigned big-endian integers of four bytes at each index."""
+    return integers(octets, at, 4) & 0xFFFFFFFF
+
+
+def read(command: CommandType, octets: Octets, which: Ints, start: Ints, after: Ints) -> Commands:
+    """The commands of one type in the frames `which`, which start at `start`; the commands end at `after`.
+
+    Frames that hold anything beside the type and the command's own field are left out.
+    """
+    tag = command.code << 3 | 2
+    at = start + 10
+    if tag < 0x80:
+        tagged = octets[at] == tag
+        at = at + 1
+    else:
+        tagged = (octets[at] == (tag & 0x7F | 0x80)) & (octets[at + 1] == tag >> 7)
+        at = at + 2
+    size, body, malformed = columnar.varints(octets, at)
+    plain = tagged & ~malformed & (body + size == after)
+    messages = columnar.read(MESSAGES[command.code], octets, body[plain], after[plain])
+    return Commands(command, which[plain], messages, _irregular(command, messages))
+
+
+def position(messages: Messages) -> tuple[Ints, Ints]:
+    """Ledger and entry of the field message_id, as signed numbers."""
+    ledger, entry = np.zeros(len(messages.ok), np.int64), np.zeros(len(messages.ok), np.int64)
+    ids = messages.nested.get("message_id")
+    if ids is not None:
+        ledger[ids.parent], entry[ids.parent] = ids.messages.number("ledgerId"), ids.messages.number("entryId")
+    return ledger, entry
+
+
+def _irregular(command: CommandType, messages: Messages) -> Bools:
+    name = MESSAGES[command.code]
+    fields = _IRREGULAR_FIELDS.get(command.name, ())
+    if name in ERROR_FIELDS:
+        fields = (*fields, ERROR_FIELDS[name][0].name)
+    out = ~messages.ok
+    for field in fields:
+        out |= messages.has(field)
+    if name in FAILED_RESPONSES:
+        out |= messages.has("response") & (messages.number("response") == FAILED_RESPONSES[name])
+    rule = _RULES.get(command.name)
+    return out if rule is None else out | rule(messages)
+
+
+def _reads_compacted(messages: Messages) -> Bools:
+    return np.asarray(messages.number("read_compacted") != 0)
+
+
+def _redirects(messages: Messages) -> Bools:
+    return np.asarray(messages.has("response") & (messages.number("response") == REDIRECT))
+
+
+def _counts_too_many(messages: Messages) -> Bools:
+    return np.asarray(messages.number("partitions") > _GREATEST_INT32)
+
+
+def _announces_another_answer(messages: Messages) -> Bools:
+    return np.asarray(messages.number("producer_ready", 1) == 0)
+
+
+def _reports_a_duplicate(messages: Messages) -> Bools:
+    ledger, entry = position(messages)
+    return np.asarray(messages.has("message_id") & (ledger == _ALL_ONES) & (entry == _ALL_ONES))
+
+
+def _acknowledges_in_part(messages: Messages) -> Bools:
+    out = np.zeros(len(messages.ok), bool)
+    ids = messages.nested.get("message_id")
+    if ids is not None:
+        out[ids.parent[ids.messages.has("ack_set")]] = True
+    return out
+
+
+_RULES: dict[str, Callable[[Messages], Bools]] = {
+    "SUBSCRIBE": _reads_compacted,
+    "LOOKUP_RESPONSE": _redirects,
+    "PARTITIONED_METADATA_RESPONSE": _counts_too_many,
+    "PRODUCER_SUCCESS": _announces_another_answer,
+    "SEND_RECEIPT": _reports_a_duplicate,
+    "ACK": _acknowledges_in_part,
+}
+"""What else makes a command irregular."""

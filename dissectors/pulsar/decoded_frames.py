@@ -1,0 +1,53 @@
+"""What is known of many frames of many connections, by column."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dissectors.frame_columns import Frames, Ints
+from dissectors.pulsar.command_columns import Commands, unsigned_32
+from dissectors.pulsar.conversation import PulsarConversation
+from dissectors.pulsar.entry_columns import EntryColumns
+from dissectors.pulsar.subjects import Subjects
+from dissectors.tcp.chunk import CLIENT, SERVER
+
+NONE = -1  # in a column: no value
+_NEVER = 1 << 62
+
+
+class DecodedEntries(NamedTuple):
+    """The entries of frames of one command."""
+
+    which: Ints  # indices of the frames
+    among: Ints  # indices among the commands of their type
+    columns: EntryColumns
+
+
+class DecodedFrames:
+    """The frames of one call of `advance`. Every column has a value for each frame."""
+
+    def __init__(self, frames: Frames[PulsarConversation]) -> None:
+        self.frames = frames
+        self.conversations = frames.conversations
+        self.tables = self.conversations[0].sink.tables
+        self.limits = self.conversations[0].options.limits
+        n, octets = len(frames), frames.octets
+        self.after = frames.start + 8 + unsigned_32(octets, frames.start + 4)  # where the command ends
+        self.code = octets[frames.start + 9].astype(np.int64)
+        self.direction = np.where(frames.client, CLIENT, SERVER)
+        self.read = np.zeros(n, bool)  # the command is plain
+        self.regular = np.zeros(n, bool)
+        self.request = np.zeros(n, bool)
+        self.space = np.full(n, NONE)  # of the key that ties request and answer: index in _SPACES
+        self.ids = np.zeros((2, n), np.int64)  # the rest of the key
+        self.partner = np.full(n, NONE)  # the answer of a request, the request of an answer
+        self.correlation_id = np.zeros(n, np.int64)
+        self.uncorrelated = np.ones(n, bool)  # there is no correlation id
+        self.found: dict[str, Commands] = {}
+        self.entries: dict[str, DecodedEntries] = {}
+        self.subjects = Subjects(n)
+        self.dialects = [conversation.state.dialect for conversation in self.conversations]
+        self.connected = np.full(len(self.conversations), _NEVER)  # the frames that change them
+        self.failed: set[tuple[int, int]] = set()  # conversation and request id of each ERROR

@@ -1,0 +1,214 @@
+"""What regular frames change in their connections: as calls to make in the order of the frames.
+
+The same changes as PulsarState.update, LostRequests.update and PulsarDiagnostics.inspect, from columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dissectors.frame_columns import Ints
+from dissectors.pulsar.api import text
+from dissectors.pulsar.columnar import Messages
+from dissectors.pulsar.command_columns import position
+from dissectors.pulsar.conversation import PulsarConversation
+from dissectors.pulsar.decoded_frames import DecodedFrames
+from dissectors.pulsar.diagnostics import At, Position
+from dissectors.pulsar.names import short
+from dissectors.pulsar.orphans import ID_FIELDS
+from dissectors.pulsar.subjects import UNSIGNED, Subject, Subjects
+
+_CUMULATIVE = 1
+
+Change = Callable[[PulsarConversation], None]
+Changes = Iterator[tuple[int, Change]]
+
+
+class _Regular(NamedTuple):
+    """The regular frames of one command."""
+
+    frames: DecodedFrames
+    name: str
+    which: Ints  # indices of the frames
+    rows: Ints  # indices in messages
+    messages: Messages
+
+    def numbers(self, field: str) -> list[int]:
+        """The values of a field, as they are on the wire: without a sign."""
+        return [value & UNSIGNED for value in self.messages.number(field)[self.rows].tolist()]
+
+    def texts(self, field: str) -> list[str | None]:
+        values = self.messages.texts(field, self.frames.frames.buf, self.rows)
+        return [None if value is None else text(value) for value in values]
+
+    def places(self) -> list[At]:
+        facts = self.frames.frames.facts(self.which)
+        columns = (facts.first_ns, facts.last_ns, facts.packet_ref, facts.offset)
+        return list(map(At, *(column.tolist() for column in columns)))
+
+
+def changes(frames: DecodedFrames) -> Changes:
+    """The frames that change something, and what each does to its conversation."""
+    watched = frames.conversations[0].diagnostics is not None
+    for effects in (EFFECTS, WATCHED_EFFECTS if watched else {}):
+        for name, effect in effects.items():
+            if name in frames.found:
+                _, which, messages, _ = frames.found[name]
+                rows = np.flatnonzero(frames.regular[which])
+                if not len(rows):
+                    continue
+                yield from effect(_Regular(frames, name, which[rows], rows, messages))
+
+
+# --- logins ---
+
+
+def _connects(regular: _Regular) -> Changes:
+    for i, software in zip(regular.which.tolist(), regular.texts("client_version"), strict=True):
+        yield i, partial(_connect, software or "")
+
+
+def _connect(software: str, conversation: PulsarConversation) -> None:
+    conversation.state.client_is(software)
+
+
+def _accepts(regular: _Regular) -> Changes:
+    version = regular.messages.number("protocol_version")[regular.rows].tolist()
+    stated = regular.messages.has("protocol_version")[regular.rows].tolist()
+    size = regular.messages.number("max_message_size")[regular.rows].tolist()
+    columns = (regular.which.tolist(), regular.texts("server_version"), version, stated, size)
+    for i, software, number, there, most in zip(*columns, strict=True):
+        yield i, partial(_accept, software, number if there else None, most)
+
+
+def _accept(software: str | None, version: int | None, most: int, conversation: PulsarConversation) -> None:
+    conversation.state.accept_login(software, version, most)
+    conversation.lower_limit()
+
+
+# --- producers and consumers ---
+
+
+def _introductions(regular: _Regular) -> Changes:
+    columns = (regular.which.tolist(), regular.numbers(ID_FIELDS[regular.name]), regular.places())
+    for i, id_, at in zip(*columns, strict=True):
+        yield i, partial(_introduce, regular.name, id_, regular.frames.subjects.at(i), at)
+
+
+def _introduce(name: str, id_: int, subject: Subject, at: At, conversation: PulsarConversation) -> None:
+    assert subject.endpoint is not None
+    conversation.lost_requests.update_id(name, id_)
+    if name == "PRODUCER":
+        conversation.state.names.add_producer(id_, subject.endpoint)
+        return
+    conversation.state.names.add_consumer(id_, subject.endpoint)
+    if conversation.diagnostics is not None:
+        conversation.diagnostics.subscribe(id_, subject.endpoint, at)
+
+
+def _confirmations(regular: _Regular) -> Changes:
+    """A broker lets a producer in: the request says which."""
+    requests = regular.frames.partner[regular.which]
+    _, which, messages, _ = regular.frames.found["PRODUCER"]
+    ids = messages.number("producer_id")[np.searchsorted(which, requests)].tolist()
+    epoch = regular.messages.number("topic_epoch")[regular.rows].tolist()
+    stated = regular.messages.has("topic_epoch")[regular.rows].tolist()
+    columns = (regular.which.tolist(), ids, regular.texts("producer_name"), epoch, stated)
+    for i, id_, name, number, there in zip(*columns, strict=True):
+        yield i, partial(_confirm, id_ & UNSIGNED, short(name or ""), number & UNSIGNED if there else None)
+
+
+def _confirm(id_: int, name: str, epoch: int | None, conversation: PulsarConversation) -> None:
+    conversation.state.names.accept(id_, name, epoch)
+
+
+def _closings(regular: _Regular) -> Changes:
+    for i, id_ in zip(regular.which.tolist(), regular.numbers(ID_FIELDS[regular.name]), strict=True):
+        yield i, partial(_close, regular.name, id_)
+
+
+def _close(name: str, id_: int, conversation: PulsarConversation) -> None:
+    conversation.lost_requests.update_id(name, id_)
+
+
+# --- what consumers receive ---
+
+
+def _of_consumers(regular: _Regular, method: Callable[..., None], *columns: list[Any]) -> Changes:
+    groups = regular.frames.subjects.group[regular.which].tolist()
+    subjects = regular.frames.subjects
+    ids = zip(groups, regular.numbers("consumer_id"), regular.places(), *columns, strict=True)
+    for i, values in zip(regular.which.tolist(), ids, strict=True):
+        yield i, partial(_inspect, method, subjects, values)
+
+
+def _inspect(
+    method: Callable[..., None], subjects: Subjects, values: tuple[Any, ...], conversation: PulsarConversation
+) -> None:
+    group, consumer_id, at, *rest = values
+    method(conversation, consumer_id, subjects.endpoints[group], at, *rest)
+
+
+def _grants(regular: _Regular) -> Changes:
+    return _of_consumers(regular, _grant, regular.numbers("messagePermits"))
+
+
+def _grant(conversation: PulsarConversation, *values: Any) -> None:
+    assert conversation.diagnostics is not None
+    conversation.diagnostics.grant(*values)
+
+
+def _deliveries(regular: _Regular) -> Changes:
+    ledger, entry = position(regular.messages)
+    entries = regular.frames.entries["MESSAGE"]
+    records = entries.columns.records[np.searchsorted(entries.which, regular.which)].tolist()
+    again = (regular.messages.number("redelivery_count")[regular.rows] != 0).tolist()
+    positions = _positions(ledger[regular.rows], entry[regular.rows])
+    return _of_consumers(regular, _deliver, positions, records, again)
+
+
+def _deliver(conversation: PulsarConversation, *values: Any) -> None:
+    assert conversation.diagnostics is not None
+    conversation.diagnostics.deliver(*values)
+
+
+def _acknowledgements(regular: _Regular) -> Changes:
+    positions: list[list[Position]] = [[] for _ in regular.messages.ok]
+    ids = regular.messages.nested.get("message_id")
+    if ids is not None:
+        each = _positions(ids.messages.number("ledgerId"), ids.messages.number("entryId"))
+        for parent, one in zip(ids.parent.tolist(), each, strict=True):
+            positions[parent].append(one)
+    cumulative = (regular.messages.number("ack_type")[regular.rows] == _CUMULATIVE).tolist()
+    return _of_consumers(regular, _acknowledge, [positions[row] for row in regular.rows.tolist()], cumulative)
+
+
+def _acknowledge(conversation: PulsarConversation, *values: Any) -> None:
+    assert conversation.diagnostics is not None
+    conversation.diagnostics.acknowledge(*values)
+
+
+def _positions(ledger: Ints, entry: Ints) -> list[Position]:
+    columns = zip(ledger.tolist(), entry.tolist(), strict=True)
+    return [(of_ledger & UNSIGNED, of_entry & UNSIGNED) for of_ledger, of_entry in columns]
+
+
+EFFECTS: dict[str, Callable[[_Regular], Changes]] = {
+    "CONNECT": _connects,
+    "CONNECTED": _accepts,
+    "PRODUCER": _introductions,
+    "PRODUCER_SUCCESS": _confirmations,
+    "SUBSCRIBE": _introductions,
+    "CLOSE_PRODUCER": _closings,
+    "CLOSE_CONSUMER": _closings,
+}
+WATCHED_EFFECTS: dict[str, Callable[[_Regular], Changes]] = {
+    "FLOW": _grants,
+    "MESSAGE": _deliveries,
+    "ACK": _acknowledgements,
+}
+"""Commands whose effect only findings need."""

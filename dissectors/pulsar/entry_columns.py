@@ -1,0 +1,100 @@
+"""The entries of many SEND and MESSAGE frames at once: batches.read and what Entries finds out, by column.
+
+An entry is left to the one-by-one way (`ok` is False) where it needs more care than that: a wrong checksum, a payload
+that is encrypted, a chunk, a marker, compacted or does not decompress, sizes that do not fit, metadata that is not
+plain (columnar.py).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dissectors import checksum
+from dissectors.frame_columns import Bools, Ints, Octets, integers
+from dissectors.limits import Limits
+from dissectors.pulsar import columnar
+from dissectors.pulsar.batches import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, CODECS
+from dissectors.pulsar.columnar import Messages
+from dissectors.wire.codecs import CodecError, decompress
+
+NO_CHECKSUM = -1
+_IRREGULAR = ("encryption_keys", "num_chunks_from_msg", "marker_type", "compacted_batch_indexes")
+_LATEST_MS = 1 << 43  # a publish time beyond it has no place in a column of ns
+_BROKER_MAGIC, _CRC_MAGIC = int.from_bytes(BROKER_ENTRY_MAGIC, "big"), int.from_bytes(CHECKSUM_MAGIC, "big")
+
+
+class EntryColumns(NamedTuple):
+    """Entries, as columns over the frames that carry them."""
+
+    ok: Bools
+    at: Ints  # index of the first byte that the broker stores
+    end: Ints
+    covered: Ints  # index of the first byte that the checksum covers
+    payload: Ints  # index of the payload
+    stored: Ints  # the checksum, or NO_CHECKSUM
+    meta: Messages
+
+    @property
+    def payload_bytes(self) -> Ints:
+        """Bytes of the payload, as on the wire."""
+        return self.end - self.payload
+
+    @property
+    def uncompressed_bytes(self) -> Ints:
+        """Bytes of the payload, decompressed."""
+        return np.where(self.meta.number("compression") != 0, self.meta.number("uncompressed_size"), self.payload_bytes)
+
+    @property
+    def records(self) -> Ints:
+        """Messages, as the application counts them."""
+        return np.maximum(self.meta.number("num_messages_in_batch", 1), 0)
+
+
+def read(octets: Octets, after: Ints, end: Ints, limits: Limits) -> EntryColumns:
+    """The entries that follow the commands which end at `after`."""
+    broker = (integers(octets, after, 2) == _BROKER_MAGIC) & (after + 6 <= end)
+    size = np.where(broker, _unsigned(octets, after + 2), 0)
+    ok = after + 6 + size <= end
+    at = np.where(broker & ok, after + 6 + size, after)
+    which = np.flatnonzero(broker & ok)
+    ok[which] = columnar.read("BrokerEntryMetadata", octets, after[which] + 6, at[which]).ok
+
+    marked = integers(octets, at, 2) == _CRC_MAGIC
+    covered = np.where(marked, at + 6, at)
+    stored = np.where(marked, _unsigned(octets, at + 2), NO_CHECKSUM)
+    size = _unsigned(octets, np.minimum(covered, end))
+    payload = covered + 4 + size
+    ok &= (payload <= end) & (size <= limits.command_bytes)
+    payload = np.where(ok, payload, covered + 4)
+    meta = columnar.read("MessageMetadata", octets, covered + 4, payload)
+    ok &= meta.ok
+    for name in _IRREGULAR:
+        ok &= ~meta.has(name)
+    ok &= meta.size("replicated_from") == 0
+    published = meta.number("publish_time")
+    ok &= (published >= 0) & (published < _LATEST_MS)
+    return EntryColumns(ok, at, end, covered, payload, stored, meta)
+
+
+def verify(buf: bytes, entries: EntryColumns, limits: Limits) -> None:
+    """Leave out the entries whose checksum is wrong or whose payload does not decompress as announced."""
+    view, meta = memoryview(buf), entries.meta
+    summed = np.flatnonzero(entries.ok & (entries.stored != NO_CHECKSUM))
+    compute = checksum.function(checksum.CRC32C)
+    spans = zip(entries.covered[summed].tolist(), entries.end[summed].tolist(), strict=True)
+    computed = np.array([compute(view[start:end]) for start, end in spans], np.int64)
+    entries.ok[summed[computed != entries.stored[summed]]] = False
+    codecs = meta.number("compression")
+    packed = np.flatnonzero(entries.ok & (codecs != 0))
+    columns = (packed, codecs[packed], entries.payload[packed], entries.end[packed], entries.uncompressed_bytes[packed])
+    for i, codec, start, end, size in zip(*(column.tolist() for column in columns), strict=True):
+        try:
+            decompress(CODECS[codec], view[start:end], limit=limits.decompressed_bytes, size=size)
+        except CodecError:
+            entries.ok[i] = False
+
+
+def _unsigned(octets: Octets, at: Ints) -> Ints:
+    return integers(octets, at, 4) & 0xFFFFFFFF

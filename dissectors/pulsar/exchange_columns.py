@@ -1,0 +1,263 @@
+"""Many frames of many connections at once: commands, matching, entries and rows by column.
+
+`PulsarConversation` takes one frame after the other, through the protobuf library. Most frames need none of its care:
+the command is regular (command_columns.py), request and answer are both at hand, the entry is whole and its checksum
+right (entry_columns.py). What such a frame changes in its connection (the names of producers and consumers, what
+consumers have received) happens in the order of the frames; the rest goes by column. All other frames go to their
+conversation one by one, in their place in that order:
+
+    errors, authentication, watchers, scalable topics                    rare, with rules of their own
+    requests whose answer is not at hand, answers whose request is not   they wait, or are orphans
+    chunks, markers, encrypted, compacted or damaged entries             they have a state, or findings
+
+Which frames are regular follows from their bytes and from what is open, so both ways give the same rows; a property
+test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dissectors.frame_columns import Bools, Ints, decode_together
+from dissectors.pulsar import command_columns, commands, entry_columns
+from dissectors.pulsar.command_columns import REGULAR, Commands
+from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, FAILING, SPACES, CommandRole, part_of
+from dissectors.pulsar.conversation import PulsarConversation
+from dissectors.pulsar.decode import decode
+from dissectors.pulsar.decoded_frames import NONE, DecodedEntries, DecodedFrames
+from dissectors.pulsar.effects import changes
+from dissectors.pulsar.emit import signed
+from dissectors.pulsar.frames import PADDING
+from dissectors.pulsar.match import key_of
+from dissectors.pulsar.row_columns import report_batches, report_exchanges
+
+_SPACES = tuple(dict.fromkeys(space for space, _ in SPACES.values() if space))
+_SPACE_CODES = {space: code for code, space in enumerate(_SPACES)}
+_CONNECT = _SPACE_CODES["connect"]
+_REQUESTS = frozenset(_SPACE_CODES[space] for space in FAILING)
+_OF_REGULAR = {SPACES[code][0] for code in REGULAR} - {""}
+_KEYED = [code for code in COMMANDS if SPACES[code][0] in _OF_REGULAR or code == commands.ERROR]
+_NAMING = (commands.PRODUCER, commands.PRODUCER_SUCCESS, commands.SUBSCRIBE)  # they change what ids stand for
+
+
+def advance(conversations: Sequence[PulsarConversation]) -> None:
+    """As Conversation.advance, for many."""
+    if any(conversation.sink.suspects is not None for conversation in conversations[:1]):
+        for conversation in conversations:  # forensics counts what is decompressed: nothing is so twice
+            conversation.advance()
+        return
+    decode_together(
+        conversations,
+        lambda frames: _Exchanges(frames).decode(),
+        command_columns.measure,
+        command_columns.measure_announced,
+    )
+
+
+class _Exchanges(DecodedFrames):
+    """Decodes the frames of one call of `advance`."""
+
+    def decode(self) -> None:
+        """Every frame: the regular ones here, the others by their conversations."""
+        self._read_commands()
+        self._match()
+        self._read_entries()
+        self._in_order()
+        report_exchanges(self)
+        report_batches(self)
+
+    # --- commands ---
+
+    def _read_commands(self) -> None:
+        frames = self.frames
+        fits = self.after - frames.start - 8 <= self.limits.command_bytes
+        for code in np.unique(self.code[fits]).tolist():
+            command = REGULAR.get(code)
+            if command is None:
+                continue
+            which = np.flatnonzero((self.code == code) & fits)
+            found = command_columns.read(command, frames.octets, which, frames.start[which], self.after[which])
+            self.found[command.name] = found
+            self.read[found.which] = found.messages.ok
+            self._set_keys(found)
+        self._set_keys_of_others(np.flatnonzero(~self.read & np.isin(self.code, _KEYED)))
+        self._read_logins()
+        counts = np.bincount(frames.conversation, minlength=len(self.conversations)).tolist()
+        each = zip(self.conversations, counts, strict=True)
+        irregular = np.array([not conversation.pending.pairs_by_key(count) for conversation, count in each])
+        self.regular &= ~irregular[frames.conversation]
+
+    def _set_keys(self, found: Commands) -> None:
+        """What ties these commands to their requests or answers; which of them may be regular."""
+        command, which, messages, irregular = found
+        client = self.frames.client[which]
+        sent = (client & bool(command.sender & 1)) | (~client & bool(command.sender & 2))
+        keyed = messages.ok & (command.part is not CommandRole.ONE_WAY)
+        if command.code in CLOSED_BY_BROKERS:
+            keyed &= client
+            sent &= client
+        if command.code == commands.ACK:
+            keyed &= messages.has("request_id")
+        space, ids = SPACES[command.code]
+        whole = np.ones(len(which), bool)
+        for number, name in enumerate(ids):
+            self.ids[number, which] = messages.number(name)
+            whole &= messages.has(name)
+        if ids:
+            self.correlation_id[which], self.uncorrelated[which] = messages.number(ids[-1]), ~whole
+        if space:
+            self.space[which[keyed & whole]] = _SPACE_CODES[space]
+        self.request[which] = keyed & (command.part is CommandRole.REQUEST)
+        self.regular[which] = sent & ~irregular & (whole | ~keyed)
+
+    def _set_keys_of_others(self, which: Ints) -> None:
+        """The keys of commands that only the library can read."""
+        for i, frame in zip(which.tolist(), self.frames.each(which), strict=True):
+            decoded = decode(frame, self.limits.command_bytes)
+            command, body = decoded.command, decoded.body
+            key = None if command is None or body is None else key_of(command, body)
+            if command is None or key is None:
+                continue
+            ids = [signed(id_) for id_ in key[1:]]
+            part = part_of(command, frame.direction, body)
+            if command.code == commands.ERROR:
+                self.failed.add((int(self.frames.conversation[i]), ids[0]))
+            elif part is not CommandRole.ONE_WAY:
+                self.request[i] = part is CommandRole.REQUEST
+                self.space[i] = _SPACE_CODES[key[0]]
+                self.ids[: len(ids), i] = ids
+
+    def _read_logins(self) -> None:
+        """Where connections learn their dialect, and how large a frame may be without a finding."""
+        frames = self.frames
+        limit = np.array([conversation.limit for conversation in self.conversations])
+        accepted = np.flatnonzero(self.code == commands.CONNECTED)
+        conversation = frames.conversation[accepted]
+        self.connected[conversation] = accepted
+        irregular = np.bincount(conversation, minlength=len(limit)) > 1
+        irregular[conversation[~self.read[accepted]]] = True
+        if "CONNECTED" in self.found:
+            _, which, messages, _ = self.found["CONNECTED"]
+            size = messages.number("max_message_size")
+            stated = messages.ok & (size > 0)
+            np.minimum.at(limit, frames.conversation[which[stated]], size[stated] + PADDING)
+        self.regular &= (frames.end - frames.start <= limit[frames.conversation]) & ~irregular[frames.conversation]
+
+    # --- requests and answers ---
+
+    def _match(self) -> None:
+        """Pair requests and answers, under keys of which one request at most is open at any time."""
+        keyed = np.flatnonzero(self.space >= 0)
+        if len(keyed):
+            requester = np.where(self.request[keyed], self.direction[keyed], 1 - self.direction[keyed])
+            keys = np.stack((self.frames.conversation[keyed], requester, self.space[keyed], *self.ids[:, keyed]))
+            turn = np.lexsort(keys[::-1])
+            keyed, keys = keyed[turn], keys[:, turn]
+            head = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))
+            first, group = np.flatnonzero(head), np.cumsum(head) - 1
+            second = (np.arange(len(keyed)) - first[group]) % 2 == 1
+            irregular = np.logical_or.reduceat(self.request[keyed] == second, first)
+            self._exclude_open(keys[:, first], irregular)
+            pair = np.flatnonzero(second & ~irregular[group])
+            requests, answers = keyed[pair - 1], keyed[pair]
+            self.partner[requests], self.partner[answers] = answers, requests
+        self.regular &= (self.partner >= 0) | (self.space == NONE)
+        self._agree()
+
+    def _exclude_open(self, keys: Ints, irregular: Bools) -> None:
+        """Leave out the keys under which a request is open from before, or that an ERROR may answer."""
+        open_keys = {
+            (t, direction, _SPACE_CODES[space], *map(signed, ids), *(0,) * (2 - len(ids)))
+            for t, conversation in enumerate(self.conversations)
+            for direction, (space, *ids) in conversation.pending.open_keys()
+            if space in _SPACE_CODES and None not in ids
+        }
+        if open_keys:
+            waiting = np.zeros(len(self.conversations), bool)
+            waiting[[key[0] for key in open_keys]] = True
+            which = np.flatnonzero(waiting[keys[0]])
+            irregular[which] |= np.array([key in open_keys for key in zip(*keys[:, which].tolist(), strict=True)], bool)
+        if self.failed:
+            failed = np.zeros(len(self.conversations), bool)
+            failed[[t for t, _ in self.failed]] = True
+            for i in np.flatnonzero(failed[keys[0]]).tolist():
+                t, _, code, id_, _ = keys[:, i].tolist()
+                irregular[i] |= code == _CONNECT or (code in _REQUESTS and (t, id_) in self.failed)
+
+    def _agree(self) -> None:
+        """A request and its answer are both regular, or neither is."""
+        requests = np.flatnonzero(self.request & (self.partner >= 0))
+        answers = self.partner[requests]
+        self.regular[requests] = self.regular[answers] = self.regular[requests] & self.regular[answers]
+
+    # --- entries ---
+
+    def _read_entries(self) -> None:
+        verify = bool({"batches", "findings"} & self.tables)
+        for name in ("SEND", "MESSAGE"):
+            if name not in self.found:
+                continue
+            which = self.found[name].which
+            if name == "MESSAGE":
+                self.regular[which] &= ~self._compacted()[self.frames.conversation[which]]
+            if "messages" in self.tables:
+                self.regular[which] = False
+            among = np.flatnonzero(self.regular[which])
+            which = which[among]
+            entries = entry_columns.read(self.frames.octets, self.after[which], self.frames.end[which], self.limits)
+            if verify:
+                entry_columns.verify(self.frames.buf, entries, self.limits)
+            self.regular[which] = entries.ok
+            self.entries[name] = DecodedEntries(which, among, entries)
+        self._agree()
+
+    def _compacted(self) -> Bools:
+        """The conversations in which a consumer may read a compacted topic."""
+        compacted = np.array([c.state.names.reads_compacted for c in self.conversations])
+        unread = np.flatnonzero((self.code == commands.SUBSCRIBE) & ~self.read)
+        compacted[self.frames.conversation[unread]] = True
+        if "SUBSCRIBE" in self.found:
+            _, which, messages, _ = self.found["SUBSCRIBE"]
+            compacted[self.frames.conversation[which[messages.number("read_compacted") != 0]]] = True
+        return compacted
+
+    # --- in order ---
+
+    def _in_order(self) -> None:
+        """Regular frames change what their connections know, the others go to them: each in its place."""
+        frames, regular, subjects = self.frames, self.regular, self.subjects
+        begins = np.diff(frames.conversation, prepend=NONE) != 0
+        naming = begins | ~regular | np.isin(self.code, _NAMING)
+        subjects.name_topics(self.found, regular, frames.buf)
+        subjects.find_endpoints(self.found, regular, np.cumsum(naming))
+        pending = dict(changes(self))
+        irregular = np.flatnonzero(~regular)
+        each = frames.each(irregular)
+        stops = np.unique(np.concatenate((irregular, subjects.first, np.fromiter(pending, np.int64, len(pending)))))
+        columns = (stops, frames.conversation[stops], regular[stops])
+        for i, t, plain in zip(*(column.tolist() for column in columns), strict=True):
+            conversation = self.conversations[t]
+            if not plain:
+                conversation.on_frame(next(each))
+                continue
+            subjects.look_up(i, conversation.state.names)
+            change = pending.get(i)
+            if change is not None:
+                change(conversation)
+        subjects.settle()
+        self._count()
+
+    def _count(self) -> None:
+        """Note what the frames leave with their connections, beside their changes."""
+        frames = self.frames
+        requests = np.flatnonzero(frames.client)
+        newest = requests[np.diff(frames.conversation[requests], append=NONE) != 0]
+        facts = frames.facts(newest)
+        ends = (facts.offset + facts.size).tolist()
+        for t, end in zip(frames.conversation[newest].tolist(), ends, strict=True):
+            self.conversations[t].client_end = end
+        counts = np.bincount(frames.conversation[self.regular], minlength=len(self.conversations))
+        for conversation, count in zip(self.conversations, counts.tolist(), strict=True):
+            conversation.by_column += count

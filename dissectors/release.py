@@ -1,0 +1,146 @@
+"""When rows go out, in which order, and with which names.
+
+What is decoded between two points of a capture is released together, in time order. A row in which a name is missing
+(see `late_names`) is held back until the name is known or `Limits.name_wait_ns` of capture time have passed: beyond
+`Limits.spill_bytes` in a temporary file. All other rows go out at once.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dissectors.engine import Batches, Decoded
+from dissectors.late_names import FOREVER, Names, resolve, row_times, waiting
+from dissectors.limits import Limits
+
+ORDER = {
+    "exchanges": ("time", "request_packet", "response_packet", "correlation_id"),
+    "batches": ("time", "packet", "stream_offset", "base_offset"),
+    "errors": ("time", "packet", "correlation_id"),
+    "connections": ("start_time", "packet"),
+    "findings": ("time", "packet", "stream_offset"),
+    "messages": ("time", "packet", "stream_offset", "offset"),
+}
+"""What each table is ordered by: rows of one connection that are equal in all of these stay as they were reported."""
+
+
+class DecodedRows(NamedTuple):
+    """What was decoded up to one point of the capture."""
+
+    clock: int  # every packet before this time (ns) is decoded
+    decoded: list[Decoded]  # by each process
+    whole: bool = True  # nothing else was decoded up to there
+
+
+class RowRelease:
+    """Takes what was decoded and gives the rows that may go out."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.names = Names(wait_ns=limits.name_wait_ns, most=limits.names)
+        self._held = HeldRows(limits.spill_bytes)
+
+    def take(self, release: DecodedRows) -> Batches:
+        """The rows that may go out now: for each table one batch, in time order."""
+        reported = [name for decoded in release.decoded for name in decoded.names]
+        known = {name.key for name in reported if name.key not in self.names}
+        self.names.update(reported)
+        tables: dict[str, list[pa.RecordBatch]] = {}
+        for table, batch in self._held.due(known, release.clock - self.names.wait_ns):
+            tables.setdefault(table, []).append(batch)
+        for decoded in release.decoded:
+            for table, batch in decoded.batches:
+                tables.setdefault(table, []).append(batch)
+        for table in ORDER:
+            if table in tables:
+                batch = self._named(table, pa.concat_batches(tables[table]), release.clock)
+                if batch.num_rows:
+                    yield table, in_order(table, batch)
+
+    def finish(self) -> Batches:
+        """The rows that still wait: no more names will come."""
+        for table, batch in self._held.due(set(), FOREVER):
+            yield table, in_order(table, resolve(batch, self.names))
+
+    def _named(self, table: str, batch: pa.RecordBatch, clock: int) -> pa.RecordBatch:
+        """The rows that need not wait, with their names; the others are held back."""
+        rows, keys = waiting(batch, self.names, clock)
+        if keys:
+            mask = pa.array(rows)
+            self._held.put(table, batch.filter(mask), keys)
+            batch = batch.filter(pc.invert(mask))
+        return resolve(batch, self.names)
+
+
+class _Held(NamedTuple):
+    """Rows of one release that wait for names."""
+
+    table: str
+    keys: set[str]  # of the names
+    oldest: int  # time of the first row, ns
+    batch: pa.RecordBatch | None
+    at: int  # where it lies in the file, if it is not here
+    size: int
+
+
+class HeldRows:
+    """Record batches that wait, in memory or, beyond a limit, in a temporary file."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held: list[_Held] = []
+        self._size = 0  # bytes in memory
+        self._file: IO[bytes] | None = None
+
+    def put(self, table: str, batch: pa.RecordBatch, keys: set[str]) -> None:
+        """Keep rows until one of the keys has a name."""
+        oldest = int(row_times(batch).min())
+        self._size += batch.nbytes
+        if self._size <= self._limit:
+            self._held.append(_Held(table, keys, oldest, batch, 0, batch.nbytes))
+            return
+        self._size -= batch.nbytes
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as this object)
+        data = _serialized(batch)
+        at = self._file.seek(0, 2)
+        self._file.write(data)
+        self._held.append(_Held(table, keys, oldest, None, at, len(data)))
+
+    def due(self, known: set[str], before: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Take out what waits for one of the keys that are known now, or has rows from before that time (ns)."""
+        stay: list[_Held] = []
+        out: list[_Held] = []
+        for held in self._held:
+            (out if held.oldest < before or not known.isdisjoint(held.keys) else stay).append(held)
+        self._held = stay
+        for held in out:
+            yield held.table, self._fetch(held)
+        if self._file is not None and not self._held:
+            self._file.close()
+            self._file = None
+
+    def _fetch(self, held: _Held) -> pa.RecordBatch:
+        if held.batch is not None:
+            self._size -= held.size
+            return held.batch
+        assert self._file is not None
+        self._file.seek(held.at)
+        return pa.ipc.open_stream(self._file.read(held.size)).read_next_batch()
+
+
+def in_order(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows by time; rows without one come last."""
+    keys = [(column, "ascending") for column in ORDER[table] if column in batch.schema.names]
+    return batch.take(pc.sort_indices(batch, sort_keys=keys))
+
+
+def _serialized(batch: pa.RecordBatch) -> pa.Buffer:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, batch.schema) as writer:
+        writer.write_batch(batch)
+    return out.getvalue()

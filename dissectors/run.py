@@ -1,0 +1,183 @@
+"""One pass over a set of captures: paths in, Arrow record batches out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain
+
+from dissectors.capture.block import PacketBlock
+from dissectors.capture.files import expand, site_of
+from dissectors.capture.fragments import Fragments
+from dissectors.capture.merge import Opener, SitePackets, interleave, merge
+from dissectors.capture.reader import Reader
+from dissectors.engine import Batches, Decoded, Pace, eviction, fewer_collections, read_keylog
+from dissectors.errors import InputError
+from dissectors.findings import finding
+from dissectors.limits import KIB, Limits
+from dissectors.options import Options
+from dissectors.records import Finding
+from dissectors.release import DecodedRows, RowRelease
+from dissectors.sink import Suspect, to_batch
+from dissectors.tls import KeyLog
+from dissectors.workers import LocalDecoder, Workers, can_share, cores
+
+PCAPNG, UNKNOWN = "pcapng", ""  # formats of files
+
+
+class Run:
+    """One pass over a set of captures.
+
+    After `records` is exhausted, `problems` lists the files that could not be read whole, and `readers` tells what each
+    file held.
+    """
+
+    def __init__(self, paths: Sequence[str], options: Options, progress: Callable[[int], None] | None = None) -> None:
+        """progress is called with the bytes of input read so far. Raises InputError where nothing can be read."""
+        self.options = options
+        self.problems: list[tuple[str, str]] = []
+        self.readers: list[Reader] = []
+        self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
+        self.sums: Counter[tuple[str, str]] = Counter()  # of compressed data, as other processes have counted them
+        self.files = expand(paths)
+        self._progress = progress
+        self._secrets: list[bytes] = []  # TLS key logs met in files, for who decodes
+        self._clock = 0
+
+    def select(self, block: PacketBlock) -> PacketBlock | None:
+        """The packets of a block that the run looks at: all. A subclass may choose."""
+        return block
+
+    def records(self) -> Batches:
+        """Record batches of the wanted tables, each in time order, as they become complete."""
+        with fewer_collections():
+            yield from self._records()
+
+    def _records(self) -> Batches:
+        keylog = read_keylog(self.options)
+        packets = interleave(self._sites(keylog))
+        rows = RowRelease(self.options.limits)
+        decoder, packets = self._decoder(packets, keylog)
+        with closing(decoder):
+            for release in self._decode(decoder, packets):
+                yield from rows.take(release)
+            outcome = decoder.outcome()
+        if self.suspects is not None:
+            self.suspects[:] = outcome.suspects
+        self.sums.update(outcome.sums)
+        findings = self._findings() + eviction(outcome.evicted, self.options.limits) + refusal(rows)
+        if findings and "findings" in self.options.tables:
+            last = Decoded([("findings", to_batch("findings", findings, self.files))], [])
+            yield from rows.take(DecodedRows(self._clock, [last]))
+        yield from rows.finish()
+
+    def _decoder(
+        self, packets: Iterator[SitePackets], keylog: KeyLog
+    ) -> tuple[LocalDecoder | Workers, Iterator[SitePackets]]:
+        """Who decodes, and all the packets: as many processes as are asked for, if the captures are worth them."""
+        jobs = self.options.jobs or cores()
+        head: list[SitePackets] = []
+        size = 0
+        while jobs > 1 and can_share() and size < self.options.limits.parallel_bytes:
+            some = next(packets, None)
+            if some is None:
+                break
+            head.append(some)
+            size += len(some.block.buffer) if some.block is not None else 0
+            if self._paused:
+                break
+        given = (self.options, self.files, keylog, self.suspects)
+        worth = size >= self.options.limits.parallel_bytes and jobs > 1
+        return Workers(jobs, *given) if worth else LocalDecoder(*given), chain(head, packets)
+
+    def _decode(self, decoder: LocalDecoder | Workers, packets: Iterator[SitePackets]) -> Iterator[DecodedRows]:
+        """Feed the decoder; what it makes."""
+        pace = Pace(self.options.limits)
+        for site, block, self._clock in packets:
+            while self._secrets:
+                yield from decoder.add_secrets(self._secrets.pop(0))
+            if block is None:
+                yield from decoder.end_site(site, self._clock)
+                continue
+            yield from decoder.feed(site, block, self._clock)
+            if pace.due(len(block.buffer), now=self._paused):
+                yield from decoder.decode(self._clock)
+            if self._progress is not None:
+                self._progress(sum(reader.position for reader in self.readers))
+        yield from decoder.decode(self._clock)
+        yield from decoder.finish()
+
+    @property
+    def _paused(self) -> bool:
+        """Whether the only file is a pipe that gives no more for now: decode what there is."""
+        return len(self.files) == 1 and any(reader.paused for reader in self.readers)
+
+    def _sites(self, keylog: KeyLog) -> list[tuple[str, int, Opener]]:
+        """(site, time of its first packet, how to read its packets in time order)."""
+        by_site: dict[str, list[tuple[int, Opener]]] = {}
+        formats = set()
+        fragments: dict[str, Fragments] = {}
+        for index, path in enumerate(self.files):
+            try:
+                first, format = peek(path, self.options.limits) if len(self.files) > 1 else (0, UNKNOWN)
+                formats.add(format)
+            except InputError as error:
+                self.problems.append((path, str(error)))
+                continue
+            site = site_of(path, self.options.site)
+            read = partial(self._read, index, path, keylog, fragments.setdefault(site, Fragments()))
+            by_site.setdefault(site, []).append((first, read))
+        keylog.complete = not formats & {UNKNOWN, PCAPNG}
+        return [
+            (site, min(first for first, _ in files), partial(merge, files)) for site, files in sorted(by_site.items())
+        ]
+
+    def _read(self, index: int, path: str, keylog: KeyLog, fragments: Fragments) -> Iterator[PacketBlock]:
+        try:
+            reader = Reader(path, index, self.options.limits, fragments=fragments)
+        except InputError as error:
+            self.problems.append((path, str(error)))
+            return
+        self.readers.append(reader)
+        if len(self.files) == 1:
+            keylog.complete = reader.format != PCAPNG
+        for block in chain(reader.blocks(), (None,)):  # a pcapng file may carry a key log, also behind its last packet
+            self._secrets += reader.notes.secrets
+            reader.notes.secrets.clear()
+            kept = None if block is None else self.select(block)
+            if kept is not None:
+                yield kept
+        if reader.problem:
+            self.problems.append((path, reader.problem))
+
+    def _findings(self) -> list[Finding]:
+        """What is to be reported of files. Raises InputError where none could be read."""
+        readable = {reader.path for reader in self.readers}
+        if self.problems and not readable:
+            raise InputError("; ".join(message for _, message in self.problems))
+        problems = [
+            finding(None, "truncated_file" if path in readable else "unreadable_file", message)
+            for path, message in self.problems
+        ]
+        return problems + [finding(None, *remark) for reader in self.readers for remark in reader.remarks()]
+
+
+def refusal(rows: RowRelease) -> list[Finding]:
+    """What is to be reported of names that were not remembered."""
+    if not rows.names.refused:
+        return []
+    message = f"{rows.names.refused} names of topics were not remembered: more than the limit `names`"
+    return [finding(None, "limit", message)]
+
+
+def peek(path: str, limits: Limits) -> tuple[int, str]:
+    """(time of a file's first packet, ns; its format); 0 for a file without packets. Standard input is not touched."""
+    if path == "-":
+        return 0, UNKNOWN
+    reader = Reader(path, 0, Limits(block_bytes=64 * KIB, packet_bytes=limits.packet_bytes))
+    raw = reader.raw_blocks()
+    block = next(raw, None)
+    raw.close()  # type: ignore[attr-defined]
+    return int(block.time[0]) if block is not None else 0, reader.format or UNKNOWN

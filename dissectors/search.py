@@ -1,0 +1,158 @@
+"""The search for a frame start among any bytes, at a bounded cost a byte.
+
+A search has two steps. A test over columns picks the few places whose fixed bytes allow a frame (`places`); a judge
+looks at each of them, from left to right (`first_start`). What a judge reads is paid from a budget, which earns
+`SEARCH_COST_PER_BYTE` (limits.py) with every byte searched; a place that finds it overdrawn is passed over unjudged.
+So a search is linear in the bytes, whatever they are, and does not depend on how they were cut into segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dissectors.limits import SEARCH_CANDIDATE_COST, SEARCH_COST_PER_BYTE, SEARCH_CREDIT
+
+Octets = npt.NDArray[np.uint8]
+Places = Any  # npt.NDArray[np.intp]; a selection of one is untyped to numpy's own stubs
+_FIRST_WINDOW, _LARGEST_WINDOW = 1 << 11, 1 << 16  # a start is mostly near; numpy's own cost is small for large ones
+
+
+class Judgement(Enum):
+    """Whether a frame starts at a place."""
+
+    YES = 1
+    NO = 2
+    WAIT = 3  # more bytes must come first
+
+
+class SearchBudget:
+    """What the searches in one direction of a connection may still cost, in bytes read by judges."""
+
+    __slots__ = ("_earned_to", "_open", "base", "left", "needs", "passed_over")
+
+    def __init__(self) -> None:
+        self.base = 0  # stream offset of the first byte of the buffer that is searched
+        self.left = SEARCH_CREDIT
+        self.needs = 0  # bytes that the place which waits must have before judging it again can tell more; 0: any more
+        self.passed_over = 0  # places that were not judged: the budget was overdrawn
+        self._earned_to = 0  # stream offset
+        self._open = 0  # what judging the place at hand has cost so far
+
+    def allows(self, at: int) -> bool:
+        """Whether the place at index `at` may be judged."""
+        offset = self.base + at
+        if offset > self._earned_to:
+            self.left += (offset - self._earned_to) * SEARCH_COST_PER_BYTE
+            self._earned_to = offset
+        if self.left < 0:
+            self.passed_over += 1
+            return False
+        return True
+
+    def spend(self, size: int) -> None:
+        """A judge reads `size` bytes. It is paid when the place is decided, however often it had to wait before."""
+        self._open += size
+
+    def begin(self) -> None:
+        """A place is judged, perhaps again."""
+        self._open = self.needs = 0
+
+    def settle(self) -> None:
+        """It is decided."""
+        self.left -= self._open + SEARCH_CANDIDATE_COST
+        self.needs = 0
+
+    def wait_for(self, size: int) -> Judgement:
+        """A judge can tell no more before `size` bytes from its place on are there."""
+        self.needs = size
+        return Judgement.WAIT
+
+
+class Recogniser(Protocol):
+    """Looks for one protocol in a connection that began before the capture."""
+
+    @property
+    def passed_over(self) -> int:
+        """Places that were not judged."""
+
+    def see(self, client: bytes, server: bytes, final: bool) -> float:
+        """How sure it is, by all bytes so far: each time at least those of the time before. See Protocol.recognise."""
+
+
+class NeverInMidstream:
+    """A Recogniser of a protocol that is known by its first bytes only."""
+
+    passed_over = 0
+
+    def see(self, client: bytes, server: bytes, final: bool) -> float:
+        return 0.0
+
+
+def places(test: Callable[[Octets, int], Places], width: int, buf: bytes, pos: int, end: int) -> Iterator[int]:
+    """Indexes in [pos, end - width] at which `test` finds fixed bytes that fit, in order.
+
+    test(octets, n) -> those of the places 0 … n - 1 that fit; octets reaches `width` - 1 bytes beyond the last of them.
+    """
+    octets = np.frombuffer(buf, np.uint8)
+    window = _FIRST_WINDOW
+    while pos + width <= end:
+        n = min(window, end - width + 1 - pos)
+        found = test(octets[pos : pos + n + width - 1], n)
+        if len(found):
+            yield from (found + pos).tolist()
+        pos += n
+        window = min(window * 4, _LARGEST_WINDOW)
+
+
+def first_start(
+    found: Iterable[int],
+    judge: Callable[[int], Judgement],
+    budget: SearchBudget,
+    pos: int,
+    end: int,
+    width: int,
+    final: bool,
+) -> tuple[int, bool]:
+    """The first place that is a frame's start (index, True), or up to where there is none (index, False).
+
+    A place that waits for more bytes ends the search, unless no more will come. width: bytes before which no place can
+    be judged at all.
+    """
+    budget.needs = 0
+    for at in found:
+        if not budget.allows(at):
+            continue
+        budget.begin()
+        verdict = judge(at)
+        if verdict is Judgement.YES:
+            return at, True
+        if verdict is Judgement.WAIT and not final:
+            return at, False
+        budget.settle()
+    return (end if final else max(pos, end - width + 1)), False
+
+
+class GrowingSearch:
+    """A search over bytes that grow: what was rejected once is not looked at again."""
+
+    __slots__ = ("_at", "_done", "_found")
+
+    def __init__(self) -> None:
+        self._at = 0
+        self._done: tuple[int, bool] = (0, False)  # bytes and finality of the last search
+        self._found = False
+
+    def over(self, data: bytes, final: bool, find: Callable[[bytes, int, int, bool], tuple[int, bool]]) -> bool:
+        """Whether a frame starts somewhere in `data`, which begins as it did the last time.
+
+        find(data, pos, end, final): as Conversation.resync.
+        """
+        if not self._found and self._done != (len(data), final):
+            self._at, self._found = find(data, self._at, len(data), final)
+            self._done = len(data), final
+        return self._found

@@ -1,0 +1,368 @@
+"""Who decodes: this process, or several that each take their share of the connections.
+
+    this process                        a worker (captures of Limits.parallel_bytes and more, with jobs > 1)
+    reads, parses headers      ──►      takes from each block the packets of its connections (by hash)
+    releases the rows of all   ◄──      decodes, returns record batches
+
+A block lies once in memory that all processes share (memfd_create(2)), and goes when the last worker has taken its
+packets; so do the rows that come back. Workers get the same commands in the same order and decode at the same points of
+the capture, so the rows between two points are the same however many there are. At most AHEAD commands are under way.
+
+A worker ends when its pipe closes, whatever became of this process. Ctrl-C is this process's business: it ends them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing
+import os
+import signal
+import traceback
+import warnings
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import recv_handle, send_handle
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dissectors.capture.block import COLUMNS, PacketBlock
+from dissectors.engine import Decoded, Engine, fewer_collections
+from dissectors.errors import BrokerscopeError
+from dissectors.options import Options
+from dissectors.release import DecodedRows
+from dissectors.sink import Suspect, bounded
+from dissectors.tcp.runs import connection_keys
+from dissectors.tls import KeyLog
+from dissectors.wire import codecs
+from dissectors.wire.codec_sums import counting
+
+AHEAD = 4  # commands that a worker may lag behind
+_WORD = 8  # bytes of a value in a column
+_HIGH = np.uint64(32)  # bits: the upper half of a connection's hash says whose it is
+_ROWS, _POINT, _OUTCOME, _DONE, _ERROR = "rows", "point", "outcome", "done", "error"  # what a worker answers
+
+
+class Outcome(NamedTuple):
+    """What a decoder has besides rows, at the end."""
+
+    evicted: int = 0  # connections that were closed early
+    suspects: tuple[Suspect, ...] = ()
+    sums: Counter[tuple[str, str]] = Counter()  # checksums in compressed data, as codec_sums.counting has them
+
+
+class LocalDecoder:
+    """Decodes in this process. Its commands give what has been decoded meanwhile."""
+
+    def __init__(self, options: Options, files: list[str], keylog: KeyLog, suspects: list[Suspect] | None) -> None:
+        self._engine = Engine(options, files, keylog)
+        self._engine.sink.suspects = suspects
+        self._limits = options.limits
+
+    def feed(self, site: str, block: PacketBlock, clock: int) -> Iterator[DecodedRows]:
+        """Take packets. clock: as in SitePackets."""
+        self._engine.feed(site, block, clock)
+        yield from ()
+
+    def add_secrets(self, text: bytes) -> Iterator[DecodedRows]:
+        """Take lines of a TLS key log; they hold for what is fed later."""
+        self._engine.keylog.add(text)
+        yield from ()
+
+    def end_site(self, site: str, clock: int) -> Iterator[DecodedRows]:
+        """A site has no more packets."""
+        for _ in self._engine.end_site(site):
+            if self._engine.sink.rows() >= self._limits.rows:
+                yield DecodedRows(clock, [self._engine.take()], whole=False)
+
+    def decode(self, clock: int) -> Iterator[DecodedRows]:
+        """Decode all that was fed."""
+        self._engine.decode()
+        yield DecodedRows(clock, [self._engine.take()])
+
+    def finish(self) -> Iterator[DecodedRows]:
+        """No more commands: give what has not been given yet."""
+        yield from ()
+
+    def outcome(self) -> Outcome:
+        """After `finish`."""
+        return Outcome(self._engine.evicted, tuple(self._engine.sink.suspects or ()))
+
+    def close(self) -> None:
+        """Let go of everything, finished or not."""
+
+
+class _Worker(NamedTuple):
+    """Another process, and what is known of it."""
+
+    process: BaseProcess
+    pipe: Connection
+    points: deque[list[Decoded]]  # what it decoded up to each point that not all have passed; the last one is open
+
+
+class Workers:
+    """Decodes in other processes. As LocalDecoder, but what was decoded comes some commands later."""
+
+    def __init__(
+        self, jobs: int, options: Options, files: list[str], keylog: KeyLog, suspects: list[Suspect] | None
+    ) -> None:
+        self._limits = options.limits
+        self._clocks: deque[int] = deque()  # of the points that not all have passed
+        self._behind = [0] * jobs  # commands that each has not carried out
+        self._outcomes: list[Outcome] = []
+        self._workers: list[_Worker] = []
+        arguments: tuple[Any, ...] = (_share(options, jobs), files, keylog, None if suspects is None else [])
+        unmasked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            for index in range(jobs):
+                self._workers.append(self._start(index, arguments))
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unmasked)
+
+    def _start(self, index: int, arguments: tuple[Any, ...]) -> _Worker:
+        ours, theirs = multiprocessing.Pipe()
+        inherited = [ours, *(worker.pipe for worker in self._workers)]
+        process = multiprocessing.get_context("fork").Process(
+            target=_work, args=(index, theirs, inherited, arguments), daemon=True, name=f"brokerscope-{index}"
+        )
+        with warnings.catch_warnings():  # other threads may run: the worker uses none of their locks
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+        theirs.close()
+        return _Worker(process, ours, deque([[]]))
+
+    def feed(self, site: str, block: PacketBlock, clock: int) -> Iterator[DecodedRows]:
+        """Take packets. clock: as in SitePackets."""
+        fd, rows = shared(block, len(self._workers))
+        try:
+            yield from self._command("feed", site, rows, clock, fd=fd)
+        finally:
+            os.close(fd)
+
+    def add_secrets(self, text: bytes) -> Iterator[DecodedRows]:
+        """Take lines of a TLS key log; they hold for what is fed later."""
+        yield from self._catch_up(0)  # who is at work may want to be heard before it reads so much
+        yield from self._command("add_secrets", text)
+
+    def end_site(self, site: str, clock: int) -> Iterator[DecodedRows]:
+        """A site has no more packets."""
+        yield from self._command("end_site", site, clock)
+
+    def decode(self, clock: int) -> Iterator[DecodedRows]:
+        """Decode all that was fed."""
+        self._clocks.append(clock)
+        yield from self._command("decode", clock)
+
+    def finish(self) -> Iterator[DecodedRows]:
+        """No more commands: give what has not been given yet."""
+        yield from self._command("finish")
+        yield from self._catch_up(0)
+
+    def outcome(self) -> Outcome:
+        """After `finish`."""
+        suspects = [suspect for outcome in self._outcomes for suspect in outcome.suspects]
+        sums: Counter[tuple[str, str]] = Counter()
+        for outcome in self._outcomes:
+            sums.update(outcome.sums)
+        return Outcome(sum(o.evicted for o in self._outcomes), tuple(bounded(suspects, self._limits)), sums)
+
+    def close(self) -> None:
+        """End the processes, whatever they do."""
+        for worker in self._workers:
+            worker.pipe.close()
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join()
+
+    def _command(self, name: str, *arguments: Any, fd: int | None = None) -> Iterator[DecodedRows]:
+        """Give all the same command, and take what has come from them."""
+        yield from self._catch_up(AHEAD - 1)
+        for index, worker in enumerate(self._workers):
+            try:
+                worker.pipe.send((name, arguments))
+                if fd is not None:
+                    send_handle(worker.pipe, fd, worker.process.pid)
+            except OSError:
+                raise self._lost(worker) from None
+            self._behind[index] += 1
+        yield from self._receive(0)
+
+    def _catch_up(self, most: int) -> Iterator[DecodedRows]:
+        """Wait until nobody lags behind by more than so many commands."""
+        while max(self._behind) > most:
+            yield from self._receive(None)
+
+    def _receive(self, timeout: float | None) -> Iterator[DecodedRows]:
+        """Take what workers have sent; at least one message, unless the time is over."""
+        while ready := wait([worker.pipe for worker in self._workers], timeout):
+            timeout = 0
+            for index, worker in enumerate(self._workers):
+                if worker.pipe in ready:
+                    self._take(index, worker)
+        while self._clocks and all(len(worker.points) > 1 for worker in self._workers):
+            decoded = [each for worker in self._workers for each in worker.points.popleft()]
+            yield DecodedRows(self._clocks.popleft(), decoded)
+
+    def _take(self, index: int, worker: _Worker) -> None:
+        try:
+            kind, content = worker.pipe.recv()
+            rows = recv_handle(worker.pipe) if kind in (_ROWS, _POINT) else None
+        except (EOFError, OSError):
+            raise self._lost(worker) from None
+        if kind == _ERROR:
+            raise content
+        if rows is not None:
+            places, names = content
+            worker.points[-1].append(Decoded(_received_rows(rows, places), names))
+            if kind == _POINT:
+                worker.points.append([])
+        elif kind == _DONE:
+            self._behind[index] -= 1
+        elif kind == _OUTCOME:
+            self._outcomes.append(content)
+
+    @staticmethod
+    def _lost(worker: _Worker) -> BrokerscopeError:
+        worker.process.join(1)
+        code = worker.process.exitcode
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        return BrokerscopeError(f"a decoding process {how}; with --jobs 1 less memory is needed")
+
+
+def can_share() -> bool:
+    """Whether this system, and this process, can have workers."""
+    return hasattr(os, "memfd_create") and hasattr(os, "fork") and not multiprocessing.current_process().daemon
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _share(options: Options, jobs: int) -> Options:
+    """What one of them may use: all together no more than one process alone."""
+    limits = options.limits
+    return replace(
+        options, limits=replace(limits, memory_bytes=limits.memory_bytes // jobs, flows=-(-limits.flows // jobs))
+    )
+
+
+# --- what is shared --------------------------------------------------------------------------------------------------
+
+
+def shared(block: PacketBlock, jobs: int) -> tuple[int, int]:
+    """(descriptor of a file in memory, packets): whose each packet is, its columns, the buffer."""
+    owners = ((connection_keys(block)[1] >> _HIGH) % np.uint64(jobs)).view(np.int64)
+    columns = [np.ascontiguousarray(getattr(block, name)) for name in COLUMNS]
+    fd = os.memfd_create("packets")
+    for data in (owners, *columns, block.buffer):
+        _write(fd, data)
+    return fd, len(block)
+
+
+def received(fd: int, rows: int, index: int) -> PacketBlock:
+    """The packets of one worker."""
+    memory = _mapped(fd)
+    head = (1 + len(COLUMNS)) * _WORD * rows
+    table = np.frombuffer(memory, np.int64, head // _WORD).reshape(-1, rows)
+    mine = np.flatnonzero(table[0] == index)
+    columns = {name: column[mine] for name, column in zip(COLUMNS, table[1:], strict=True)}
+    for name in ("src_hi", "src_lo", "dst_hi", "dst_lo"):
+        columns[name] = columns[name].view(np.uint64)
+    return PacketBlock(memory[head:], **columns)
+
+
+def _share_rows(batches: Sequence[tuple[str, pa.RecordBatch]]) -> tuple[int, list[tuple[str, int, int]]]:
+    """(descriptor of a file in memory, table and place of each record batch in it)."""
+    fd = os.memfd_create("rows")
+    places: list[tuple[str, int, int]] = []
+    with pa.PythonFile(os.fdopen(os.dup(fd), "wb", buffering=0), "w") as file:
+        for table, batch in batches:
+            at = file.tell()
+            with pa.ipc.new_stream(file, batch.schema) as writer:
+                writer.write_batch(batch)
+            places.append((table, at, file.tell() - at))
+    return fd, places
+
+
+def _received_rows(fd: int, places: Sequence[tuple[str, int, int]]) -> list[tuple[str, pa.RecordBatch]]:
+    """The record batches, where they lie: the memory goes when the last of them does."""
+    if not places:
+        os.close(fd)
+        return []
+    buffer = pa.py_buffer(_mapped(fd))
+    return [(table, pa.ipc.open_stream(buffer.slice(at, size)).read_next_batch()) for table, at, size in places]
+
+
+def _write(fd: int, data: Any) -> None:
+    left = memoryview(data).cast("B")
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+def _mapped(fd: int) -> memoryview:
+    """The contents of a file, which is closed."""
+    try:
+        return memoryview(mmap.mmap(fd, 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ))
+    finally:
+        os.close(fd)
+
+
+# --- a worker --------------------------------------------------------------------------------------------------------
+
+
+def _work(index: int, pipe: Connection, inherited: list[Connection], arguments: tuple[Any, ...]) -> None:
+    """The life of a worker: carry out commands until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    for connection in inherited:  # else it would not be seen when the other end closes
+        connection.close()
+    try:
+        with fewer_collections():
+            _serve(index, pipe, arguments)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # nobody listens any more
+
+
+def _send_rows(pipe: Connection, release: DecodedRows) -> None:
+    for decoded in release.decoded:
+        fd, places = _share_rows(decoded.batches)
+        try:
+            pipe.send((_POINT if release.whole else _ROWS, (places, decoded.names)))
+            send_handle(pipe, fd, os.getppid())
+        finally:
+            os.close(fd)
+
+
+def _serve(index: int, pipe: Connection, arguments: tuple[Any, ...]) -> None:
+    count: AbstractContextManager[Counter[tuple[str, str]]]
+    count = counting() if codecs.listeners else nullcontext(Counter())
+    codecs.listeners.clear()  # they count for the process that this one was forked from
+    with count as sums:
+        decoder = LocalDecoder(*arguments)
+        while True:
+            name, values = pipe.recv()
+            try:
+                if name == "feed":
+                    site, rows, clock = values
+                    values = (site, received(recv_handle(pipe), rows, index), clock)
+                for release in getattr(decoder, name)(*values):
+                    _send_rows(pipe, release)
+                if name == "finish":
+                    pipe.send((_OUTCOME, decoder.outcome()._replace(sums=sums)))
+            except (BrokenPipeError, ConnectionResetError):
+                raise
+            except Exception as error:
+                error.add_note("".join(traceback.format_exception(error)))
+                pipe.send((_ERROR, error))
+                return
+            pipe.send((_DONE, None))

@@ -1,0 +1,1 @@
+"""Questions about captures, answered from the records: plain functions over Arrow tables; no printing."""

@@ -1,0 +1,166 @@
+"""One connection, or one exchange, with everything that its rows and its bytes say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dissectors.capture.block import PacketBlock, address, address_halves
+from dissectors.capture.reader import Reader
+from dissectors.limits import Limits
+from dissectors.options import Options
+from dissectors.records import endpoint
+from dissectors.run import Run
+from pipelines.answers.records import Row, gathered, query
+
+TABLES = ("exchanges", "batches", "errors", "connections", "findings")
+CREDENTIALS = "sasl|auth|connect|login|user|password|token|scram|config|createtopics|envelope"
+"""APIs whose frames may carry credentials, as a regular expression."""
+
+
+@dataclass(frozen=True)
+class ConnectionPacket:
+    """A TCP packet of a capture."""
+
+    file: str
+    number: int
+    source: str  # ip:port
+    destination: str
+    payload: bytes
+
+
+def packet(path: str, number: int, limits: Limits) -> ConnectionPacket | None:
+    """The TCP packet with this number; None where there is none. Raises InputError."""
+    for block in Reader(path, 0, limits).blocks():
+        found = np.flatnonzero(block.number == number)
+        if len(found):
+            at = found[0]
+            start = int(block.at[at])
+            source = address(int(block.src_hi[at]), int(block.src_lo[at]))
+            destination = address(int(block.dst_hi[at]), int(block.dst_lo[at]))
+            return ConnectionPacket(
+                path,
+                number,
+                endpoint(source, int(block.sport[at])),
+                endpoint(destination, int(block.dport[at])),
+                bytes(block.buffer[start : start + int(block.have[at])]),
+            )
+        if block.number[-1] > number:
+            break
+    return None
+
+
+def at_packet(tables: Mapping[str, pa.Table], found: ConnectionPacket) -> list[Row]:
+    """The exchanges with a frame that begins in this packet; else that with the last frame to begin before it, in its
+    direction of its connection.
+    """
+    exact = query(
+        tables,
+        "SELECT * FROM exchanges WHERE (request_file = ? AND request_packet = ?) OR (response_file = ? AND "
+        "response_packet = ?) ORDER BY request_packet = ? DESC NULLS LAST, time",
+        (found.file, found.number, found.file, found.number, found.number),
+    )
+    if exact:
+        return exact
+    forth, back = f"{found.source}>{found.destination}", f"{found.destination}>{found.source}"
+    return query(
+        tables,
+        "SELECT * FROM exchanges WHERE (connection = ? AND request_file = ? AND request_packet < ?) OR "
+        "(connection = ? AND response_file = ? AND response_packet < ?) "
+        "ORDER BY CASE connection WHEN ? THEN request_packet ELSE response_packet END DESC LIMIT 1",
+        (forth, found.file, found.number, back, found.file, found.number, forth),
+    )
+
+
+def by_id(tables: Mapping[str, pa.Table], exchange_id: str) -> list[Row]:
+    """The exchanges with this id, one a capture point."""
+    return query(tables, "SELECT * FROM exchanges WHERE exchange_id = ? ORDER BY site, time", (exchange_id,))
+
+
+def named(tables: Mapping[str, pa.Table], text: str) -> list[Row]:
+    """The connections that a text names: in full, or by any part of it."""
+    order = "ORDER BY start_time, connection, incarnation"
+    whole = query(tables, f"SELECT * FROM connections WHERE connection = ? {order}", (text,))
+    return whole or query(tables, f"SELECT * FROM connections WHERE contains(connection, ?) {order}", (text,))
+
+
+def related(tables: Mapping[str, pa.Table], exchange: Mapping[str, Any]) -> dict[str, list[Row]]:
+    """The batches and errors of an exchange, and what was found in its packets."""
+    keys = (exchange["exchange_id"], exchange["site"])
+    packets = [(exchange[f"{side}_file"], exchange[f"{side}_packet"]) for side in ("request", "response")]
+    of_packets = " OR ".join("(file = ? AND packet = ?)" for _ in packets)
+    return {
+        "batches": query(
+            tables, "SELECT * FROM batches WHERE exchange_id = ? AND site = ? ORDER BY stream_offset", keys
+        ),
+        "errors": query(tables, "SELECT * FROM errors WHERE exchange_id = ? AND site = ?", keys),
+        "findings": query(
+            tables,
+            f"SELECT * FROM findings WHERE connection = ? AND ({of_packets})",
+            (exchange["connection"], *(value for pair in packets for value in pair)),
+        ),
+    }
+
+
+def secret_until(tables: Mapping[str, pa.Table], found: ConnectionPacket) -> int:
+    """The last packet of the connection's file in which credentials may lie; 0 for none.
+
+    Between a SASL handshake and its end, frames may carry credentials without a header of their own, so everything up
+    to the last answer of an API that carries credentials counts.
+    """
+    names = (f"{found.source}>{found.destination}", f"{found.destination}>{found.source}")
+    rows = query(
+        tables,
+        "SELECT max(greatest(coalesce(request_packet, 0), coalesce(response_packet, 0))) AS last FROM exchanges "
+        "WHERE connection IN (?, ?) AND (api IS NULL OR regexp_matches(lower(api), ?))",
+        (*names, CREDENTIALS),
+    )
+    return rows[0]["last"] or 0
+
+
+def bodies(paths: Sequence[str], options: Options, exchange: Mapping[str, Any]) -> tuple[Any, Any]:
+    """(request, response) of an exchange as decoded objects, None for a body that is not there.
+
+    Only the packets of its connection are decoded.
+    """
+    run = OneConnection(paths, replace(options, tables=("exchanges",), full=True), exchange)
+    made = gathered(run.records(), ("exchanges",), full=True)["exchanges"]
+    rows = query(
+        {"exchanges": made},
+        "SELECT request, response FROM exchanges WHERE exchange_id = ? AND site = ?",
+        (exchange["exchange_id"], exchange["site"]),
+    )
+    if not rows:
+        return None, None
+    request, response = (None if body is None else json.loads(body) for body in rows[0].values())
+    return request, response
+
+
+class OneConnection(Run):
+    """A run that looks at the packets between two addresses and ports only."""
+
+    def __init__(self, paths: Sequence[str], options: Options, connection: Mapping[str, Any]) -> None:
+        super().__init__(paths, options)
+        client, server = address_halves(connection["client_ip"]), address_halves(connection["server_ip"])
+        self._ends = (
+            (*client, connection["client_port"], *server, connection["server_port"]),
+            (*server, connection["server_port"], *client, connection["client_port"]),
+        )
+
+    def select(self, block: PacketBlock) -> PacketBlock | None:
+        """Those of this connection."""
+        mine = np.flatnonzero(self._between(block, self._ends[0]) | self._between(block, self._ends[1]))
+        return block.take(mine) if len(mine) else None
+
+    @staticmethod
+    def _between(block: PacketBlock, ends: tuple[int, ...]) -> Any:
+        columns = (block.src_hi, block.src_lo, block.sport, block.dst_hi, block.dst_lo, block.dport)
+        same = np.ones(len(block), bool)
+        for column, value in zip(columns, ends, strict=True):
+            same &= column == value
+        return same

@@ -1,0 +1,278 @@
+"""Consumer groups along time: who joined, who left, how long a rebalance took, and the lag where it is known.
+
+Kafka       classic groups by JoinGroup, SyncGroup and LeaveGroup; consumer, share and streams groups by heartbeats,
+            in which a member that begins has epoch 0 and one that leaves has epoch -1 or -2
+Pulsar      subscriptions: SUBSCRIBE, CLOSE_CONSUMER, UNSUBSCRIBE
+Iggy        JOIN_CONSUMER_GROUP and LEAVE_CONSUMER_GROUP
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.answers.records import Row, query
+
+TABLES = ("exchanges", "batches")
+JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
+HEARTBEATS = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
+LEAVING = frozenset({-1, -2})
+PULSAR_IN, PULSAR_OUT = "SUBSCRIBE", frozenset({"CLOSE_CONSUMER", "UNSUBSCRIBE"})
+IGGY_IN, IGGY_OUT = "JOIN_CONSUMER_GROUP", "LEAVE_CONSUMER_GROUP"
+APIS = (
+    "JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit", *sorted(HEARTBEATS), PULSAR_IN, *sorted(PULSAR_OUT),
+    IGGY_IN, IGGY_OUT,
+)  # fmt: skip
+"""What is looked at; `full` bodies are needed of these."""
+
+
+class Event(NamedTuple):
+    """Something that happened to a group."""
+
+    time: Any
+    group: str
+    what: str
+    member: str
+    text: str
+    took_ns: int | None
+    file: str | None
+    packet: int | None
+
+
+@dataclass
+class Group:
+    """One group, and what happened to it."""
+
+    protocol: str
+    name: str
+    kind: str
+    events: list[Event] = field(default_factory=list)
+    members: dict[str, str] = field(default_factory=dict)  # id -> the client that it is
+    most: int = 0  # members at once
+    generation: int | None = None
+    committed: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> next offset
+    lag: int | None = None
+
+    def join(self, member: str, client: str | None) -> None:
+        """A member is in."""
+        self.members[member] = client or ""
+        self.most = max(self.most, len(self.members))
+
+    def row(self) -> Row:
+        """One line about it."""
+        times = [event.took_ns for event in self.events if event.what == REBALANCED and event.took_ns is not None]
+        return {
+            "protocol": self.protocol,
+            "group": self.name,
+            "kind": self.kind,
+            "members": self.most,
+            "joined": sum(event.what == JOINED for event in self.events),
+            "left": sum(event.what == LEFT for event in self.events),
+            "rebalances": sum(event.what == REBALANCED for event in self.events),
+            "longest_ns": max(times, default=None),
+            "generation": self.generation,
+            "lag": self.lag,
+        }
+
+
+def only_groups(batches: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Record batches without the exchanges that say nothing of groups: bodies of all would not fit in memory."""
+    wanted = pa.array(APIS)
+    for table, batch in batches:
+        yield table, batch.filter(pc.is_in(batch.column("api"), wanted)) if table == "exchanges" else batch
+
+
+def groups(tables: Mapping[str, pa.Table]) -> list[Group]:
+    """The groups, in order of appearance, each with its events in time order.
+
+    tables: `exchanges` with bodies (at least those of APIS), and `batches`.
+    """
+    found: dict[tuple[str, str], Group] = {}
+    wanted = ", ".join("?" for _ in APIS)
+    rows = query(
+        tables,
+        f"SELECT * FROM exchanges WHERE api IN ({wanted}) AND kind IN ('call', 'oneway', 'unanswered') ORDER BY time",
+        APIS,
+    )
+    joining: dict[tuple[str, str], _Round] = {}
+    for row in rows:
+        request = json.loads(row["request"] or "{}")
+        response = json.loads(row["response"] or "{}")
+        for protocol, name, kind, take in _readers(row, request):
+            group = found.setdefault((protocol, name), Group(protocol, name, kind))
+            take(group, row, request, response, joining.setdefault((protocol, name), _Round()))
+    ends = _ends(tables)
+    for group in found.values():
+        group.events.sort(key=lambda event: event.time)
+        known = [max(0, ends[place] - offset) for place, offset in group.committed.items() if place in ends]
+        group.lag = sum(known) if known else None
+    return list(found.values())
+
+
+@dataclass
+class _Round:
+    """A rebalance that is going on."""
+
+    began: Any = None
+    last: int | None = None  # generation whose rebalance was reported
+    behind: set[str] = field(default_factory=set)  # members that have not answered with the new epoch yet
+
+
+_Take = Callable[[Group, Row, Mapping[str, Any], Mapping[str, Any], _Round], None]
+
+
+def _readers(row: Row, request: Mapping[str, Any]) -> Iterator[tuple[str, str, str, _Take]]:
+    """(protocol, group, kind of group, what reads the exchange)."""
+    api, name = row["api"], row["group"] or request.get("groupId")
+    if not name:
+        return
+    if api in HEARTBEATS:
+        yield row["protocol"], name, api.removesuffix("GroupHeartbeat").lower(), _heartbeat
+    elif api in _READERS:
+        kind, take = _READERS[api]
+        yield row["protocol"], name, kind, take
+
+
+def _join(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+    member = response.get("memberId") or request.get("memberId") or ""
+    if row["status"] == "error":
+        if row["error_name"] != "MEMBER_ID_REQUIRED":
+            group.events.append(_event(group, row, REFUSED, member, row["error_name"] or "", None))
+        return
+    if round.began is None or row["time"] < round.began:
+        round.began = row["time"]
+    generation = response.get("generationId")
+    if member and member not in group.members:
+        group.join(member, row["client_id"])
+        group.events.append(_event(group, row, JOINED, member, f"as {row['client_id']}", row["total_ns"]))
+    if generation is not None and (group.generation is None or generation > group.generation):
+        group.generation = generation
+        round.last = None
+
+
+def _sync(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+    generation = request.get("generationId")
+    if row["status"] == "error" or generation is None:
+        return
+    ended = _ended(row)
+    if round.last == generation and group.events:
+        return
+    round.last = generation
+    began = round.began or row["time"]
+    took = None if ended is None else round_ns(ended - began)
+    members = len(request.get("assignments") or ()) or len(group.members)
+    group.events.append(_event(group, row, REBALANCED, "", f"generation {generation}, {members} members", took))
+    round.began = None
+
+
+def _leave(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+    members = [m.get("memberId") for m in request.get("members") or ()] or [request.get("memberId")]
+    for member in filter(None, members):
+        group.events.append(_event(group, row, LEFT, member, group.members.pop(member, "") or "", None))
+
+
+def _heartbeat(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+    member = response.get("memberId") or request.get("memberId") or ""
+    asked, answered = request.get("memberEpoch"), response.get("memberEpoch")
+    if row["status"] == "error":
+        group.events.append(_event(group, row, REFUSED, member, row["error_name"] or "", None))
+    elif asked in LEAVING:
+        if group.members.pop(member, None) is not None:
+            group.events.append(_event(group, row, LEFT, member, row["client_id"] or "", None))
+    elif asked == 0 and member not in group.members:
+        group.join(member, row["client_id"])
+        group.events.append(_event(group, row, JOINED, member, f"as {row['client_id']}", row["total_ns"]))
+    if answered is None or answered <= 0:
+        return
+    if group.generation is None or answered > group.generation:
+        group.generation = round.last = answered
+        round.began, round.behind = row["time"], set(group.members)
+        text = f"epoch {answered}, {len(group.members)} members"
+        group.events.append(_event(group, row, REBALANCED, "", text, None))
+    round.behind &= group.members.keys()
+    if answered == round.last and member in round.behind:
+        round.behind.discard(member)
+        if not round.behind:
+            _settle(group, row, round)
+
+
+def _settle(group: Group, row: Row, round: _Round) -> None:
+    """The last member has the new epoch: the rebalance that was reported took until now."""
+    ended = _ended(row)
+    at = max(i for i, event in enumerate(group.events) if event.what == REBALANCED)
+    if ended is not None:
+        group.events[at] = group.events[at]._replace(took_ns=round_ns(ended - round.began))
+
+
+def _commit(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+    if row["status"] == "error":
+        return
+    for topic in request.get("topics") or ():
+        name = topic.get("name") or next(iter(row["topics"] or ()), None)
+        for partition in topic.get("partitions") or ():
+            offset = partition.get("committedOffset")
+            if name and isinstance(offset, int) and offset >= 0:
+                group.committed[name, partition.get("partitionIndex")] = offset
+
+
+def _subscribe(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+    _come_or_go(group, row, JOINED if row["status"] == "ok" else REFUSED)
+
+
+def _unsubscribe(
+    group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round
+) -> None:
+    _come_or_go(group, row, LEFT)
+
+
+def _come_or_go(group: Group, row: Row, what: str) -> None:
+    """A consumer of a connection: protocols without member ids."""
+    member = f"{row['client_ip']}:{row['client_port']}"
+    if what == JOINED:
+        group.join(member, row["client_id"])
+    elif what == LEFT:
+        group.members.pop(member, None)
+    topics = ", ".join(row["topics"] or [])
+    text = row["error_name"] if what == REFUSED else topics
+    group.events.append(_event(group, row, what, member, text or "", row["total_ns"]))
+
+
+_READERS: dict[str, tuple[str, _Take]] = {
+    "JoinGroup": ("classic", _join),
+    "SyncGroup": ("classic", _sync),
+    "LeaveGroup": ("classic", _leave),
+    "OffsetCommit": ("classic", _commit),
+    PULSAR_IN: ("subscription", _subscribe),
+    **dict.fromkeys(PULSAR_OUT, ("subscription", _unsubscribe)),
+    IGGY_IN: ("consumer group", _subscribe),
+    IGGY_OUT: ("consumer group", _unsubscribe),
+}
+
+
+def _event(group: Group, row: Row, what: str, member: str, text: str, took: int | None) -> Event:
+    return Event(row["time"], group.name, what, member, text, took, row["request_file"], row["request_packet"])
+
+
+def _ended(row: Row) -> Any:
+    return None if row["total_ns"] is None else row["time"] + timedelta(microseconds=row["total_ns"] // 1000)
+
+
+def round_ns(span: timedelta) -> int:
+    """Nanoseconds of a time span."""
+    return span // timedelta(microseconds=1) * 1000
+
+
+def _ends(tables: Mapping[str, pa.Table]) -> dict[tuple[str, int], int]:
+    """(topic, partition) -> the offset after the last one seen."""
+    rows = query(
+        tables,
+        "SELECT topic, partition, max(last_offset) + 1 AS after FROM batches WHERE last_offset IS NOT NULL "
+        "AND topic IS NOT NULL AND coalesce(outcome, 'ok') <> 'error' GROUP BY 1, 2",
+    )
+    return {(row["topic"], row["partition"]): row["after"] for row in rows}

@@ -1,0 +1,105 @@
+"""Which rows a person asks for: the options of `dissect` as one SQL condition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from dissectors import records
+from pipelines.database import literal
+from pipelines.formats import units
+
+_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?(Z|[+-]\d{2}:?\d{2})?")
+_WILD = re.compile(r"[*?\[]")
+
+# what counts as an error in a table
+_ERRORS = {
+    "exchanges": "status = 'error'",
+    "batches": "(verdict = 'bad' OR outcome = 'error')",
+    "errors": "expected IS NOT TRUE",
+    "findings": "severity = 'error'",
+}
+
+
+def condition(
+    table: str,
+    *,
+    where: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    topic: str | None = None,
+    client: str | None = None,
+    api: str | None = None,
+    group: str | None = None,
+    errors: bool = False,
+    slower_than: str | None = None,
+) -> str | None:
+    """The condition, None for all rows. Raises ValueError for what means nothing, or nothing for this table."""
+    have = [column.name for column in records.columns(table)]
+    clock = "start_time" if table == "connections" else "time"
+    span = "duration_ns" if table == "connections" else "total_ns"
+    parts = [f"({where})"] if where is not None else []
+    asked: tuple[tuple[str, str | None, Sequence[str], Callable[[str, Sequence[str]], str]], ...] = (
+        ("--since", since, (clock,), lambda v, c: _moment(c[0], ">=", v)),
+        ("--until", until, (clock,), lambda v, c: _moment(c[0], "<", v)),
+        ("--topic", topic, ("topics", "topic"), _any_of),
+        ("--client", client, ("client_id", "client_ip", "connection"), _client),
+        ("--api", api, ("api",), _any_of),
+        ("--group", group, ("group",), _any_of),
+        ("--slower-than", slower_than, (span,), lambda v, c: f"{c[0]} > {_duration(v)}"),
+    )
+    for option, value, columns, made in asked:
+        if value is not None:
+            present = [column for column in columns if column in have]
+            if not present:
+                raise ValueError(f"{option} has no meaning for {table}")
+            parts.append(made(value, present))
+    if errors:
+        if table not in _ERRORS:
+            raise ValueError(f"--errors has no meaning for {table}")
+        parts.append(_ERRORS[table])
+    return " AND ".join(parts) or None
+
+
+def _moment(column: str, sign: str, text: str) -> str:
+    """A time of day, or a date with or without one; UTC."""
+    if _OF_DAY.fullmatch(text):
+        return f"CAST(CAST({column} AS TIMESTAMP) AS TIME) {sign} TIME {literal(text)}"
+    if _MOMENT.fullmatch(text):
+        return f"{column} {sign} TIMESTAMPTZ {literal(text)}"
+    raise ValueError(f"{text!r} is no time like 01:11:18 or 2026-01-31T01:11:18")
+
+
+def _duration(text: str) -> int:
+    ns = units.nanoseconds(text)
+    if ns is None:
+        raise ValueError(f"{text!r} is no duration like 500us, 50ms, 2s")
+    return ns
+
+
+def _any_of(text: str, columns: Sequence[str]) -> str:
+    """One of several names, apart by commas; * and ? stand for any text."""
+    column = f'"{columns[0]}"'
+    lists = columns[0] == "topics"
+    tests = []
+    for name in filter(None, map(str.strip, text.split(","))):
+        if lists:
+            tests.append(f"len(list_filter({column}, lambda x: {_like('x', name)})) > 0")
+        else:
+            tests.append(_like(column, name))
+    return f"({' OR '.join(tests) or 'false'})"
+
+
+def _like(value: str, name: str) -> str:
+    if _WILD.search(name):
+        return f"lower({value}) GLOB {literal(name.lower())}"
+    return f"lower({value}) = {literal(name.lower())}"
+
+
+def _client(text: str, columns: Sequence[str]) -> str:
+    """A client's id, its address, or address and port."""
+    tests = [_like(column, text) for column in columns if column != "connection"]
+    if "connection" in columns:
+        tests.append(f"starts_with(connection, {literal(text + '>')})")
+    return f"({' OR '.join(tests)})"

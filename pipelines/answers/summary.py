@@ -1,0 +1,122 @@
+"""The verdict on a capture set: what it holds, what is wrong, and the worst rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from dissectors.findings import KINDS
+from pipelines.answers.records import Row, query
+from pipelines.blind_spots import BlindSpot, blind_spots
+from pipelines.formats import units
+
+TABLES = ("exchanges", "batches", "errors", "connections", "findings")
+SLOW_NS = 1_000_000_000  # a request that takes longer is worth a sentence
+RESENT = 0.01  # share of packets sent again that is worth a sentence
+FEWEST = 100  # values below which a 99th percentile says nothing
+
+_SPAN = "SELECT min(start_time) AS first, max(end_time) AS last, count(*) AS connections FROM connections"
+_PROTOCOLS = f"""
+WITH spoken AS (
+    SELECT protocol, count(*) AS connections, count(DISTINCT client_ip) AS clients,
+           count(DISTINCT split_part(connection, '>', 2)) AS servers,
+           sum(framed_bytes) / nullif(sum(framed_bytes + skipped_bytes + pending_bytes + gap_bytes), 0) AS understood
+    FROM connections WHERE protocol IS NOT NULL GROUP BY 1
+), timed AS (
+    SELECT protocol, count(*) AS exchanges, count(*) FILTER (NOT coalesce(long_poll, false)) AS quick,
+           quantile_disc(total_ns, 0.5) FILTER (NOT coalesce(long_poll, false)) AS p50_ns,
+           CASE WHEN quick >= {FEWEST} THEN quantile_disc(total_ns, 0.99) FILTER (NOT coalesce(long_poll, false)) END
+               AS p99_ns,
+           max(total_ns) FILTER (NOT coalesce(long_poll, false)) AS max_ns
+    FROM exchanges GROUP BY 1
+)
+SELECT * FROM spoken LEFT JOIN timed USING (protocol) ORDER BY exchanges DESC NULLS LAST
+"""
+_ERRORS = """
+SELECT coalesce(name, 'error ' || code) AS name, api, count(*) AS count, min(time) AS time,
+       arg_min(file, time) AS file, arg_min(packet, time) AS packet, any_value(topic) AS topic
+FROM errors WHERE expected IS NOT TRUE GROUP BY 1, 2 ORDER BY count DESC, 1, 2
+"""
+_SLOWEST = """
+SELECT time, total_ns, CASE status WHEN 'error' THEN coalesce(error_name, 'error ' || error_code) ELSE status END
+       AS status, api, list_aggregate(topics, 'string_agg', ', ') AS topic, client_id AS client,
+       split_part(connection, '>', 2) AS server, wait_ns, queued_ns, request_file AS file, request_packet AS packet
+FROM exchanges WHERE total_ns IS NOT NULL AND NOT coalesce(long_poll, false)
+ORDER BY total_ns DESC, time LIMIT {count}
+"""
+_FINDINGS = """
+SELECT severity, kind, count(*) AS count, arg_min(file, time) AS file, arg_min(packet, time) AS packet
+FROM findings WHERE severity <> 'info' GROUP BY 1, 2 ORDER BY severity, count DESC, kind
+"""
+_COUNTS = """
+SELECT (SELECT count(*) FROM batches WHERE verdict = 'bad') AS bad,
+       (SELECT count(*) FROM batches WHERE verdict IN ('ok', 'bad')) AS verified,
+       (SELECT count(*) FROM exchanges WHERE kind = 'unanswered') AS unanswered,
+       (SELECT count(*) FROM exchanges WHERE kind IN ('call', 'unanswered')) AS calls,
+       (SELECT count(*) FROM exchanges WHERE status = 'error') AS failed,
+       (SELECT sum(retransmissions) FROM connections) AS resent,
+       (SELECT sum(client_packets + server_packets) FROM connections) AS packets,
+       (SELECT sum(zero_windows) FROM connections) AS zero_windows
+"""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The verdict."""
+
+    span: Row  # first, last, connections
+    protocols: list[Row]
+    wrong: list[str]  # sentences, the worst first
+    blind: list[BlindSpot]
+    slowest: list[Row]
+    errors: list[Row]
+
+
+def summary(tables: Mapping[str, pa.Table], *, rows: int = 5, cut_packets: int | None = None) -> Summary:
+    """The verdict on a capture set; `rows` of the slowest requests and the most frequent errors."""
+    counts = query(tables, _COUNTS)[0]
+    slowest, errors = query(tables, _SLOWEST.format(count=rows)), query(tables, _ERRORS)
+    return Summary(
+        query(tables, _SPAN)[0],
+        query(tables, _PROTOCOLS),
+        _wrong(counts, errors, slowest, query(tables, _FINDINGS)),
+        blind_spots(tables["connections"], tables["findings"], cut_packets),
+        slowest,
+        errors[:rows],
+    )
+
+
+def _wrong(counts: Mapping[str, Any], errors: list[Row], slowest: list[Row], findings: list[Row]) -> list[str]:
+    """What is wrong, a sentence each."""
+    made = []
+    if counts["bad"]:
+        of = f"{units.count(counts['bad'])} of {units.count(counts['verified'])} checksums"
+        verb = "is" if counts["bad"] == 1 else "are"
+        made.append(f"{of} {verb} wrong: `brokerscope forensics` says which bytes broke, and where")
+    if errors:
+        total = units.count(sum(row["count"] for row in errors))
+        named = ", ".join(f"{row['name']} to {row['api']} ({units.count(row['count'])})" for row in errors[:3])
+        more = f" and {len(errors) - 3} more kinds" if len(errors) > 3 else ""
+        made.append(f"{total} errors in {units.count(counts['failed'])} answers: {named}{more}")
+    if counts["unanswered"]:
+        share = units.share(counts["unanswered"] / counts["calls"])
+        made.append(f"{units.count(counts['unanswered'])} requests ({share}) got no answer in the capture")
+    if slowest and slowest[0]["total_ns"] >= SLOW_NS:
+        worst = slowest[0]
+        queued = worst["queued_ns"] or 0
+        where = " behind other requests of its connection" if queued > worst["total_ns"] / 2 else ""
+        made.append(f"a {worst['api']} took {units.duration(worst['total_ns'])}{where}")
+    for row in findings:
+        if row["kind"] not in ("bad_checksum", "gap"):
+            made.append(f"{units.count(row['count'])} × {row['kind']}: {_meaning(row['kind'])}")
+    if counts["packets"] and counts["resent"] / counts["packets"] >= RESENT:
+        made.append(f"{units.share(counts['resent'] / counts['packets'])} of the packets were sent again")
+    return made
+
+
+def _meaning(kind: str) -> str:
+    known = KINDS.get(kind)
+    return known.meaning.rstrip(".") if known else "see `dissect -t findings`"

@@ -1,0 +1,45 @@
+"""`brokerscope annotate`: the capture with comments that Wireshark shows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines.cli import exits
+from pipelines.cli.output import output
+from pipelines.cli.reading import Reading, reads_captures
+
+
+@reads_captures
+def annotate(
+    capture: Annotated[str, typer.Argument(metavar="CAPTURE", help="One capture file.")],
+    reading: Reading,
+    out: Annotated[str, typer.Option("-o", "--output", metavar="OUT.pcapng", help="The file to write.")],
+) -> None:
+    """The capture as pcapng with a comment on each packet in which a request or a response begins.
+
+    A comment holds api, topic, duration, status, bad checksums and findings; a frame of several packets has it on the
+    first. Packets, times and lengths stay as they are. In Wireshark: frame.comment contains "bad checksum".
+
+    \b
+    Examples:
+      brokerscope annotate capture.pcap -o annotated.pcapng
+      tshark -r annotated.pcapng -Y 'frame.comment contains "NOT_LEADER"'
+    """
+    from pipelines import annotation
+    from pipelines.answers import annotate as answers
+    from pipelines.answers.records import gathered
+
+    if capture == "-":
+        raise typer.BadParameter("the capture is read twice: name a file", param_hint="CAPTURE")
+    options = reading.options(answers.TABLES)
+    with reading.run([capture], options) as run:
+        if len(run.files) != 1:
+            raise typer.BadParameter(f"{capture} is {len(run.files)} files: name one", param_hint="CAPTURE")
+        with output(out, reading.inputs(run.files), binary=True) as stream:
+            tables = gathered(run.records(), answers.TABLES)
+            comments = answers.comments(tables, run.files[0])
+            packets = annotation.write(run.files[0], comments, stream, options.limits)
+        if not reading.quiet:
+            exits.say(f"{packets} packets, {len(comments)} of them with comments: {out}")

@@ -1,0 +1,60 @@
+"""`brokerscope diff`: before and after."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Literal
+
+import typer
+
+from pipelines.cli import printing
+from pipelines.cli.printing import PrintedField
+from pipelines.cli.reading import Reading, reads_captures
+
+NAMED = 8  # names of a kind that are printed
+FIELDS = (
+    PrintedField("protocol", once=True, need=4),
+    PrintedField("api"),
+    PrintedField("verdict", toned=True),
+    PrintedField("before_count", "count", head="before"),
+    PrintedField("after_count", "count", head="after"),
+    PrintedField("before_p50_ns", "ns", head="p50"),
+    PrintedField("after_p50_ns", "ns", head="p50 after"),
+    PrintedField("before_p99_ns", "ns", head="p99", need=2),
+    PrintedField("after_p99_ns", "ns", head="p99 after", need=2),
+    PrintedField("before_errors", "count", head="errors", need=3),
+    PrintedField("after_errors", "count", head="errors after", need=3),
+)
+
+
+@reads_captures
+def diff(
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="A capture, or a folder that `analyze` wrote.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same, later.")],
+    reading: Reading,
+    format: Annotated[
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+    ] = "text",
+) -> None:
+    """Two captures side by side: what became slower, what fails more, what is new, what is gone.
+
+    A verdict needs at least 20 values on each side, and a difference that is not chance; long polls are left out.
+
+    \b
+    Examples:
+      brokerscope diff monday.pcap tuesday.pcap
+      brokerscope diff out-before out-after -f json
+    """
+    from pipelines.answers import diff as answers
+
+    with reading.records([before], answers.TABLES) as earlier, reading.records([after], answers.TABLES) as later:
+        made = answers.diff(earlier, later)
+        if format == "json":
+            printing.show_json([asdict(made)])
+            return
+        printing.show_rows(made.apis, FIELDS)
+        for title, names in (("new", made.new), ("gone", made.gone)):
+            for kind, found in names.items():
+                if found:
+                    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+                    printing.show_text(", ".join(found[:NAMED]) + more, lead=f"{title} {kind}s: ")

@@ -1,0 +1,116 @@
+"""How a command ends: exit codes, and one line to stderr for whatever a user can act on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from dissectors.errors import BrokerscopeError
+from pipelines import outputs
+
+DONE, BAD_CHECKSUMS, WRONG_USAGE, UNREADABLE, DEFECT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 70, 130, 143
+MEANINGS = {
+    DONE: "done",
+    BAD_CHECKSUMS: "bad checksums found (forensics)",
+    WRONG_USAGE: "wrong usage",
+    UNREADABLE: "an input could not be read (the others were) or an output not be written",
+    DEFECT: "an error in brokerscope itself",
+    INTERRUPTED: "interrupted",
+    TERMINATED: "terminated",
+}
+DEBUG = "BROKERSCOPE_DEBUG"  # set: an error in brokerscope itself shows its traceback
+
+
+def say(text: str) -> None:
+    """One line to stderr, whatever the text holds."""
+    from pipelines.formats.plain import clean
+
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody listens
+        print(clean(text).encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
+
+
+class CommandGroup(TyperGroup):
+    """The commands. Every error becomes one line and an exit code."""
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run a command and end the process."""
+        kwargs["standalone_mode"] = False
+        code = DONE
+        try:
+            code = super().main(*args, **kwargs) or DONE
+        except Exception as error:
+            _drop_output()
+            code, text = _meaning(error)
+            say(f"brokerscope: {text}")
+        except KeyboardInterrupt:
+            _drop_output()
+            code = INTERRUPTED
+        sys.exit(code)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. A reader that has seen enough is no error."""
+        try:
+            made = super().invoke(ctx)
+            if sys.stdout is not None and not sys.stdout.closed:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            _drop_output()
+            raise typer.Exit(DONE) from None
+        return made
+
+
+def _meaning(error: Exception) -> tuple[int, str]:
+    """(exit code, one sentence) of what ended a command."""
+    usage = getattr(error, "format_message", None)
+    if usage is not None:  # what the parser of the command line raises
+        where = getattr(error, "ctx", None)
+        return WRONG_USAGE, f"{usage()}{f' ({where.command_path} --help)' if where else ''}"
+    if isinstance(error, outputs.OutputIsInputError):
+        return WRONG_USAGE, str(error)
+    if isinstance(error, BrokerscopeError):
+        return UNREADABLE, str(error)
+    if isinstance(error, MemoryError):
+        return UNREADABLE, "out of memory: --limit memory_bytes=… bounds what is kept"
+    if isinstance(error, OSError) and error.errno in outputs.FULL:
+        return UNREADABLE, f"cannot write: {outputs.reason(error)}"
+    if os.environ.get(DEBUG):
+        raise error
+    return DEFECT, f"an error of its own: {type(error).__name__}: {error} ({DEBUG}=1 shows where)"
+
+
+def _drop_output() -> None:
+    """What still waits to be written goes nowhere: the interpreter flushes once more at exit."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def termination() -> Iterator[None]:
+    """SIGTERM ends the command as an interrupt does: outputs that are not whole go away."""
+
+    def stop(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise SystemExit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def leave(end: SystemExit) -> NoReturn:
+    """End the process without taking its objects apart one by one, which would cost a tenth of a large run."""
+    if "pyspark" in sys.modules or not isinstance(end.code, int):
+        raise end  # Spark's Java process is ended by what runs at exit
+    with contextlib.suppress(OSError, ValueError):
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None where it was closed from the start
+            stream.flush()
+    os._exit(end.code)

@@ -1,0 +1,83 @@
+"""`brokerscope follow`: one connection as a conversation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import typer
+
+from dissectors.errors import InputError
+from pipelines.cli import printing
+from pipelines.cli.printing import PrintedField
+from pipelines.cli.reading import Reading, exists, reads_captures
+
+LISTED = 20  # connections that are named where a text fits several
+FIELDS = (
+    PrintedField("time", "date", head="", once=True),
+    PrintedField("time", "clock"),
+    PrintedField("side", head=""),
+    PrintedField("api"),
+    PrintedField("text"),
+    PrintedField("wait_ns", "ns"),
+    PrintedField("file", "file", once=True),
+    PrintedField("packet", "code"),
+)
+
+
+@reads_captures
+def follow(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(metavar="CONNECTION CAPTURE…", help="A connection, or a part of its name; and where it is."),
+    ],
+    reading: Reading,
+    format: Annotated[
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+    ] = "text",
+) -> None:
+    """One connection in time order: requests, responses and pushes, gaps and what else was found.
+
+    CONNECTION is `client ip:port>server ip:port`, or a part of it that no other connection has.
+
+    \b
+    Examples:
+      brokerscope follow '10.0.0.2:43210>10.0.0.1:9092' capture.pcap
+      brokerscope follow capture.pcap :43210
+    """
+    from pipelines.answers import connection
+    from pipelines.answers import follow as answers
+
+    wanted, captures = _split(arguments)
+    with reading.records(captures, answers.TABLES) as tables:
+        found = connection.named(tables, wanted)
+        if not found:
+            raise InputError(f"no connection {wanted} in these captures")
+        if len({row["connection"] for row in found}) > 1:
+            names = list(dict.fromkeys(row["connection"] for row in found))
+            more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+            raise typer.BadParameter(f"{wanted} fits {', '.join(names[:LISTED])}{more}", param_hint="CONNECTION")
+        for row in found:
+            events = answers.follow(tables, row)
+            if format == "json":
+                printing.show_json(events)
+                continue
+            printing.show_text(
+                f"{row['connection']}{_again(row['incarnation'])}, {row['protocol'] or 'unknown protocol'}"
+            )
+            printing.show_rows(events, FIELDS)
+
+
+def _split(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """(the connection, the captures): what names no file is the connection."""
+    names = [text for text in arguments if not (exists(text) or "://" in text or re.search(r"[*?/]", text))]
+    if len(names) > 1:  # a missing file among them: connections hold a `>` or digits
+        names = [text for text in names if re.search(r">|:\d+$|^\d+$", text)] or names
+    if not names or len(arguments) < 2:
+        raise typer.BadParameter("name a connection and the captures that hold it", param_hint="CONNECTION")
+    return names[0], [text for text in arguments if text != names[0]]
+
+
+def _again(incarnation: int) -> str:
+    return f" (opened again, number {incarnation})" if incarnation else ""

@@ -1,0 +1,75 @@
+"""`brokerscope groups`: consumer groups and their rebalances along time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from pipelines.cli import printing
+from pipelines.cli.printing import PrintedField
+from pipelines.cli.reading import Captures, Reading, reads_captures
+
+GROUPS = (
+    PrintedField("protocol", once=True, need=5),
+    PrintedField("group"),
+    PrintedField("kind", once=True, need=2),
+    PrintedField("members", "count"),
+    PrintedField("joined", "count", need=3),
+    PrintedField("left", "count", need=3),
+    PrintedField("rebalances", "count"),
+    PrintedField("longest_ns", "ns", head="longest"),
+    PrintedField("generation", "code", need=4),
+    PrintedField("lag", "count", need=1),
+)
+EVENTS = (
+    PrintedField("time", "date", head="", once=True),
+    PrintedField("time", "clock"),
+    PrintedField("group", once=True),
+    PrintedField("what", head=""),
+    PrintedField("text", head=""),
+    PrintedField("took_ns", "ns"),
+    PrintedField("member", need=3),
+    PrintedField("file", "file", once=True),
+    PrintedField("packet", "code"),
+)
+
+
+@reads_captures
+def groups(
+    captures: Captures,
+    reading: Reading,
+    group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only this group.")] = None,
+    head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Events.")] = 200,
+    format: Annotated[
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+    ] = "text",
+) -> None:
+    """Consumer groups and subscriptions: who joined, who left, each rebalance and how long it took, the lag.
+
+    Lag is what the capture knows: the last offset seen in a partition less the last one committed by the group.
+
+    \b
+    Examples:
+      brokerscope groups capture.pcap
+      brokerscope groups captures/ --group billing -f json
+    """
+    from pipelines.answers import groups as answers
+    from pipelines.answers.records import gathered
+
+    options = reading.options(answers.TABLES, full=True)
+    with reading.run(captures, options) as run:
+        wanted = answers.only_groups(run.records())
+        found = answers.groups(gathered(wanted, answers.TABLES, full=True))
+        found = [one for one in found if group is None or one.name == group]
+        events = sorted((event for one in found for event in one.events), key=lambda event: event.time)
+        if format == "json":
+            printing.show_json([{**one.row(), "events": [event._asdict() for event in one.events]} for one in found])
+        elif not found:
+            print("No consumer group or subscription in these captures.")
+        else:
+            printing.show_rows([one.row() for one in found], GROUPS)
+            print()
+            printing.show_rows([event._asdict() for event in events[:head]], EVENTS)
+            if len(events) > head:
+                printing.show_text(f"{head} of {len(events):,} events: --head shows more")

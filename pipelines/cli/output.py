@@ -1,0 +1,30 @@
+"""Where a command writes: a file that appears whole or not at all, or stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import typer
+
+from pipelines import outputs
+
+
+@contextlib.contextmanager
+def output(path: str | None, inputs: Sequence[str] = (), *, binary: bool = False) -> Iterator[BinaryIO]:
+    """The file to write to, or stdout. Raises outputs.OutputIsInputError where that is one of `inputs`."""
+    if path is not None and path != "-":
+        with outputs.file(path, inputs) as file:
+            yield file
+        return
+    if sys.stdout is None:  # closed from the start
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+            yield nowhere
+        return
+    if binary and sys.stdout.isatty():
+        raise typer.BadParameter("this format is not for a terminal: name a file", param_hint="-o")
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()

@@ -1,0 +1,226 @@
+"""What all commands that read captures take: the captures, and the options that say how to read them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dissectors.limits import Limits
+from dissectors.options import ALL_CORES, Options
+from dissectors.records import DEFAULT_TABLES
+from pipelines.cli import exits
+from pipelines.cli.pandas_guard import without_pandas
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dissectors.run import Run
+    from pipelines.answers.records import Tables
+
+_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+Captures = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CAPTURE…", help="Files, folders or globs; local paths or any URL that fsspec opens; - is stdin."
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The options, as given on the command line."""
+
+    decode_as: Annotated[
+        list[str] | None,
+        typer.Option("--decode-as", metavar="PORT=PROTOCOL", help="Take this server port as kafka, pulsar or iggy."),
+    ] = None
+    keylog: Annotated[
+        str | None, typer.Option("--keylog", metavar="FILE", help="TLS secrets in NSS key log format (SSLKEYLOGFILE).")
+    ] = None
+    dialect: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dialect",
+            metavar="PROTOCOL=DIALECT",
+            help="Take this wire dialect for every connection of the protocol, for example iggy=iggy-0.5.",
+        ),
+    ] = None
+    site: Annotated[
+        str,
+        typer.Option(
+            "--site",
+            metavar="folder|file|REGEX",
+            help="What names the capture point: connections never merge across two.",
+        ),
+    ] = "folder"
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit", metavar="NAME=VALUE", help="Change a limit, for example frame_bytes=64M. May be repeated."
+        ),
+    ] = None
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", "-j", metavar="N", min=1,
+            help="Decode with so many processes; by default one for each core. Small captures take one.",
+        ),
+    ] = None  # fmt: skip
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")] = False
+
+    def options(
+        self, tables: tuple[str, ...] = DEFAULT_TABLES, *, full: bool = False, payloads: bool = False
+    ) -> Options:
+        """What they ask of the engine. Raises typer.BadParameter where one means nothing."""
+        return Options(
+            tables=tables,
+            full=full,
+            payloads=payloads,
+            site=_site(self.site),
+            decode_as=_ports(self.decode_as),
+            keylog=self.keylog,
+            dialects=_dialects(self.dialect),
+            jobs=self.jobs or ALL_CORES,
+            limits=_limits(self.limit),
+        )
+
+    def inputs(self, files: Sequence[str]) -> list[str]:
+        """Every file that is read: none of them may be written."""
+        return [*files, *([] if self.keylog is None else [self.keylog])]
+
+    @contextmanager
+    def run(self, captures: Sequence[str], options: Options) -> Iterator[Run]:
+        """A run over the captures, with a progress bar on a terminal. What could not be read is said at the end."""
+        from dissectors.run import Run
+        from pipelines.cli.progress import Bar
+
+        bar = Bar(quiet=self.quiet)
+        running = Run(captures, options, bar.update)
+        bar.total = running.files
+        with bar:
+            yield running
+        self.say_problems(running)
+
+    @contextmanager
+    def records(self, captures: Sequence[str], tables: tuple[str, ...], *, full: bool = False) -> Iterator[Tables]:
+        """The record tables of captures, or of one folder that `analyze` wrote."""
+        from pipelines.answers import records
+
+        without_pandas()
+        if len(captures) == 1 and records.is_analysis(captures[0]):
+            yield records.read_analysis(captures[0], tables)
+            return
+        with self.run(captures, self.options(tables, full=full)) as run:
+            yield records.gathered(run.records(), tables, full=full)
+
+    def say_blind_spots(self, connections: Sequence[pa.RecordBatch], run: Run) -> None:
+        """Say what the captures cannot show, to stderr, a line each."""
+        import pyarrow as pa
+
+        from pipelines.blind_spots import blind_spots
+
+        if connections:
+            cut = sum(reader.census.cut for reader in run.readers)
+            for spot in blind_spots(pa.Table.from_batches(connections), cut_packets=cut):
+                exits.say(f"brokerscope: {spot}")
+
+    def say_problems(self, run: Run) -> None:
+        """Say which inputs were not read whole. One that could not be read at all: exit code 3."""
+        readable = {reader.path for reader in run.readers}
+        for path, message in run.problems:
+            if path not in readable or not self.quiet:
+                exits.say(f"brokerscope: {message}")
+        if any(path not in readable for path, _ in run.problems):
+            raise typer.Exit(exits.UNREADABLE)
+
+
+def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of Reading; it gets them as its parameter `reading`."""
+    common = inspect.signature(Reading, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True)
+    parameters = [p for p in own.parameters.values() if p.name != "reading"]
+    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in common.values()]
+
+    def run(**given: Any) -> None:
+        reading = Reading(**{name: given.pop(name) for name in common})
+        command(reading=reading, **given)
+
+    run.__signature__ = own.replace(parameters=[*parameters, *keywords])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in (*parameters, *keywords)}
+    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+    return run
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a file; False for what can be no path."""
+    with suppress(OSError, ValueError):
+        return Path(path).exists()
+    return False
+
+
+# --- what the options mean -------------------------------------------------------------------------------------------
+
+
+def _ports(pairs: Sequence[str] | None) -> dict[int, str]:
+    """`9092=kafka` -> {9092: "kafka"}."""
+    wanted: dict[int, str] = {}
+    if not pairs:
+        return wanted
+    from dissectors.protocols import protocols
+
+    names = [protocol.name for protocol in protocols()]
+    for pair in pairs:
+        port, _, protocol = pair.partition("=")
+        if not port.isdecimal() or not 0 < int(port) < 65536 or protocol.lower() not in names:
+            raise typer.BadParameter(f"{pair!r} is not PORT={'|'.join(names)}", param_hint="--decode-as")
+        wanted[int(port)] = protocol.lower()
+    return wanted
+
+
+def _limits(pairs: Sequence[str] | None) -> Limits:
+    """`frame_bytes=64M` -> Limits."""
+    names = {field.name for field in fields(Limits)}
+    changed = {}
+    for pair in pairs or ():
+        name, _, value = pair.partition("=")
+        number = re.fullmatch(r"([0-9]{1,15})([kmg]?)(?:i?b)?", value.lower())
+        if name not in names or number is None:
+            known = ", ".join(sorted(names))
+            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE; names are {known}", param_hint="--limit")
+        changed[name] = int(number[1]) * _SUFFIXES[number[2]]
+    return replace(Limits(), **changed)
+
+
+def _site(rule: str) -> str:
+    """`--site` as it is, if it means something."""
+    try:
+        re.compile(rule)
+    except re.error as error:
+        raise typer.BadParameter(f"{rule!r} is no regular expression: {error}", param_hint="--site") from None
+    return rule
+
+
+def _dialects(given: Sequence[str] | None) -> dict[str, str]:
+    """`--dialect` by protocol, if there are such dialects."""
+    found: dict[str, str] = {}
+    if not given:
+        return found
+    from dissectors.protocols import named, protocols
+
+    for text in given:
+        name, _, dialect = text.partition("=")
+        protocol = named(name)
+        known = [] if protocol is None else list(protocol.dialects())
+        if dialect not in known:
+            every = [f"{one.name}={each}" for one in protocols() for each in one.dialects()]
+            raise typer.BadParameter(f"{text!r} is none of {', '.join(every)}", param_hint="--dialect")
+        found[name] = dialect
+    return found

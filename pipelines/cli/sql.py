@@ -1,0 +1,111 @@
+"""`brokerscope sql`: any question, in SQL."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pipelines.cli.output import output
+from pipelines.cli.reading import Reading, exists, reads_captures
+from pipelines.formats import BINARY_FORMATS, FORMATS, writing
+
+if TYPE_CHECKING:
+    import duckdb
+
+PROMPT = "sql> "
+
+
+@reads_captures
+def sql(
+    arguments: Annotated[
+        list[str], typer.Argument(metavar="CAPTURE… [QUERY]", help="Captures, or a folder that `analyze` wrote.")
+    ],
+    reading: Reading,
+    format: Annotated[
+        Literal["text", "json", "csv", "parquet"],
+        typer.Option("--format", "-f", metavar="|".join(FORMATS), help="How to write the rows."),
+    ] = "text",
+    out: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
+    ] = None,
+) -> None:
+    """Ask the records in SQL (DuckDB). Without a query: a prompt.
+
+    The tables are exchanges, batches, errors, connections, findings and messages; of a folder that `analyze` wrote also
+    its tables, as t_latency and so on. A query reads nothing else: no file, no network, no extension.
+
+    \b
+    Examples:
+      brokerscope sql capture.pcap "select api, count(*) from exchanges group by 1"
+      brokerscope sql out "select * from t_latency order by p99_ns desc limit 5"
+      brokerscope sql capture.pcap
+    """
+    from dissectors.records import TABLES
+    from pipelines import database
+    from pipelines.answers import records
+
+    captures, query = _split(arguments)
+    with reading.records(captures, tuple(TABLES)) as tables:
+        connection = database.connect()
+        for name, table in tables.items():
+            connection.register(name, table)
+        if len(captures) == 1 and records.is_analysis(captures[0]):
+            for name, table in records.read_aggregates(captures[0]).items():
+                connection.register(f"t_{name}", table)
+        for text in _prompted() if query is None else [query]:
+            try:
+                _answer(connection, text, format, out, reading.inputs(captures))
+            except ValueError as error:
+                if query is not None:
+                    raise typer.BadParameter(str(error), param_hint="QUERY") from None
+                print(f"  {error}")
+
+
+def _split(arguments: list[str]) -> tuple[list[str], str | None]:
+    """(captures, the query): the last argument, where it has words and is no file."""
+    *captures, last = arguments
+    if captures and len(last.split()) > 1 and not exists(last):
+        return captures, last
+    return arguments, None
+
+
+def _prompted() -> Iterator[str]:
+    """Queries as they are typed, or come from a pipe."""
+    if sys.stdin.isatty():
+        import readline  # noqa: F401 - line editing for input()
+
+        print("Tables: exchanges, batches, errors, connections, findings, messages. End with Ctrl-D.")
+    while True:
+        try:
+            text = input(PROMPT if sys.stdin.isatty() else "")
+        except EOFError:
+            return
+        if text.strip() in ("exit", "quit", "\\q", ".quit", ".exit"):
+            return
+        if text.strip():
+            yield text
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out: str | None, inputs: list[str]) -> None:
+    """Write the rows of a query. Raises ValueError for one that means nothing, or may not be asked."""
+    import duckdb
+    import pyarrow as pa
+
+    from pipelines import database
+
+    try:
+        answer = connection.sql(query)
+        if answer is None:  # a statement without rows
+            return
+        made = answer.to_arrow_reader(10_000)
+        with (
+            output(out, inputs, binary=format in BINARY_FORMATS) as stream,
+            writing(format, "", made.schema, stream) as writer,
+        ):
+            for batch in made:
+                writer.write(batch)
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise ValueError(database.sentence(error)) from None

@@ -1,0 +1,111 @@
+"""`brokerscope summary`: the verdict in a screenful."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pipelines.cli import printing
+from pipelines.cli.printing import PrintedField
+from pipelines.cli.reading import Captures, Reading, reads_captures
+from pipelines.formats import units
+
+if TYPE_CHECKING:
+    from pipelines.answers.summary import Summary
+
+SENTENCES = 7
+SLOWEST = (
+    PrintedField("time", "clock"),
+    PrintedField("total_ns", "ns"),
+    PrintedField("wait_ns", "ns", need=2),
+    PrintedField("status", toned=True),
+    PrintedField("api"),
+    PrintedField("topic", once=True),
+    PrintedField("client", need=3),
+    PrintedField("server", need=4),
+    PrintedField("file", "file", once=True),
+    PrintedField("packet", "code"),
+)
+ERRORS = (
+    PrintedField("count", "count"),
+    PrintedField("name", toned=True),
+    PrintedField("api"),
+    PrintedField("topic", need=1, once=True),
+    PrintedField("file", "file", once=True),
+    PrintedField("packet", "code", head="first packet"),
+)
+
+
+@reads_captures
+def summary(
+    captures: Captures,
+    reading: Reading,
+    format: Annotated[
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+    ] = "text",
+) -> None:
+    """The verdict on captures: what they hold, what is wrong, what cannot be seen, and the worst rows.
+
+    CAPTURE may be a folder that `analyze` wrote.
+
+    \b
+    Examples:
+      brokerscope summary capture.pcap
+      brokerscope summary captures/ -f json
+    """
+    from pipelines.answers import summary as answers
+
+    with reading.records(captures, answers.TABLES) as tables:
+        made = answers.summary(tables)
+        if format == "json":
+            printing.show_json([asdict(made)])
+        else:
+            show(made)
+
+
+def show(made: Summary) -> None:
+    """Print the verdict."""
+    span = made.span
+    if span["first"] is not None:
+        seconds = units.duration((span["last"] - span["first"]).total_seconds() * 1e9)
+        printing.show_text(f"{span['first']:%Y-%m-%d %H:%M:%S} to {span['last']:%H:%M:%S} UTC, {seconds}")
+    for row in made.protocols:
+        printing.show_text(_protocol(row), lead=f"{row['protocol']:<8}")
+    for spot in made.blind:
+        printing.show_text(str(spot), lead="! ")
+    print()
+    if not made.protocols:
+        print("No Kafka, Pulsar or Iggy in these captures.")
+        return
+    if made.wrong:
+        print("What is wrong")
+        for number, sentence in enumerate(made.wrong[:SENTENCES], 1):
+            printing.show_text(sentence, lead=f"{number}. ")
+        if len(made.wrong) > SENTENCES:
+            print(f"   and {len(made.wrong) - SENTENCES} more: brokerscope dissect -t findings")
+    else:
+        print("Nothing wrong was seen.")
+    if made.slowest:
+        print("\nSlowest requests")
+        printing.show_rows(made.slowest, SLOWEST)
+    if made.errors:
+        print("\nErrors")
+        printing.show_rows(made.errors, ERRORS)
+
+
+def _protocol(row: printing.Row) -> str:
+    parts = [
+        f"{units.counted(row['connections'], 'connection')} of {units.counted(row['clients'], 'client host')} "
+        f"to {units.counted(row['servers'], 'server')}",
+        units.counted(row["exchanges"] or 0, "exchange"),
+    ]
+    times = [
+        f"{name} {units.duration(row[column])}"
+        for name, column in (("median", "p50_ns"), ("p99", "p99_ns"), ("slowest", "max_ns"))
+        if row[column] is not None
+    ]
+    if row["understood"] is not None:
+        times.append(f"{units.share(row['understood'])} understood")
+    return ", ".join([*parts, *times])

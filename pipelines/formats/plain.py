@@ -1,0 +1,66 @@
+"""Text that is safe to print, and how much room it takes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_LEAD = re.compile(r"\s*\S+\s{2,}|! |findings ")
+LONGEST = 2000  # characters of one value that are printed: names may have 64 KiB
+
+
+def clean(text: str) -> str:
+    """Text that does nothing to a terminal: control and direction characters are shown as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def cut(text: str, longest: int = LONGEST) -> str:
+    """A text of bounded length, which says how long it is where it does not end."""
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters)"
+
+
+def width(text: str) -> int:
+    """Cells that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells, text))
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def wrapped(text: str, room: int) -> list[str]:
+    """A text in lines of at most `room` cells, broken between words where there are any."""
+    lines: list[str] = []
+    while width(text) > room:
+        at = _fitting(text, room)
+        space = text.rfind(" ", 0, at + 1)
+        at = space if space > at // 2 else at
+        lines.append(text[:at].rstrip())
+        text = text[at:].lstrip()
+    return [*lines, text]
+
+
+def _fitting(text: str, room: int) -> int:
+    """How many characters fit; at least one."""
+    if text.isascii():
+        return max(1, room)
+    taken = 0
+    for at, character in enumerate(text):
+        taken += _cells(character)
+        if taken > room:
+            return max(1, at)
+    return len(text)
+
+
+def hanging(text: str, room: int) -> list[str]:
+    """A line `name   value` in lines of at most `room` cells, those after the first under the value."""
+    lead = _LEAD.match(text)
+    pad = " " * (len(lead[0]) if lead else 0)
+    first, *rest = wrapped(text[len(pad) :], max(1, room - len(pad)))
+    return [(lead[0] if lead else "") + first, *(pad + line for line in rest)]

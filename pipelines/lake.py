@@ -1,0 +1,229 @@
+"""A lake: the records of a capture store that grows, and what is needed to go on where they end.
+
+    LAKE/records/<table>/site=…/date=…/*.parquet   the records, as of one run over everything that has been read
+    LAKE/.lake/manifest.json                       which files were read, and which files of the lake belong together
+    LAKE/.lake/state/                              connections that were open at the end, by site and part
+    LAKE/.lake/open/, .lake/names/                 rows with names that others may report later, and names
+
+A run writes into a staging folder of its own. What it changes is then written down in `.lake/commit.json`, at once;
+from there on it is carried out, by the next run if this one is killed: moves, the manifest, removals. Every step may be
+done twice. A lake is trusted as the program is: its states are Python's pickles.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets as random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dissectors.errors import BrokerscopeError
+from pipelines import storage
+from pipelines.record_files import Written
+
+FOLDER = ".lake"
+FORMAT = 1
+_MANIFEST = f"{FOLDER}/manifest.json"
+_COMMIT = f"{FOLDER}/commit.json"
+_LOCK = f"{FOLDER}/lock"
+_STAGING = ".staging-"
+_ANSWERS = ".answers-"
+_ABANDONED = 86_400  # seconds after which such a folder is that of a run that was killed
+
+
+@dataclass
+class OpenFile:
+    """Rows in which names are not known for good, and the record files in which they stand with the names of today."""
+
+    table: str
+    path: str  # below LAKE/.lake/open
+    records: list[Written] = field(default_factory=list)
+
+
+@dataclass
+class Rows:
+    """What rows of one origin lie in."""
+
+    records: list[Written] = field(default_factory=list)
+    open: list[OpenFile] = field(default_factory=list)
+
+
+@dataclass
+class PartState:
+    """Where one part of a site's connections stands."""
+
+    state: str | None  # below LAKE/.lake/state; None where it cannot be carried on
+    rows: Rows = field(default_factory=Rows)
+    tail: Rows = field(default_factory=Rows)  # what the end of the captures made of it: replaced when there is more
+
+
+@dataclass
+class File:
+    """A capture file that has been read."""
+
+    path: str
+    size: int
+    problems: list[tuple[str, str]] = field(default_factory=list)  # kind of finding, message
+
+
+@dataclass
+class Site:
+    """What the lake has of a capture point."""
+
+    files: list[File] = field(default_factory=list)  # in the order of the numbers that packets carry
+    clock: int = 0  # latest time of a packet, ns
+    parts: dict[str, PartState] = field(default_factory=dict)
+
+
+@dataclass
+class Manifest:
+    """All that a lake knows of itself."""
+
+    made_by: str  # version and options: what they change is decoded anew
+    parts: int  # that the connections of a site are shared out to
+    format: int = FORMAT
+    sites: dict[str, Site] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)  # below LAKE/.lake/names
+    notes: list[Written] = field(default_factory=list)  # findings about files
+
+    def rows(self) -> Iterator[Rows]:
+        """All that record files belong to, but the notes."""
+        for site in self.sites.values():
+            for part in site.parts.values():
+                yield part.rows
+                yield part.tail
+
+    def records(self) -> Iterator[Written]:
+        """All record files."""
+        yield from self.notes
+        for rows in self.rows():
+            yield from rows.records
+            for file in rows.open:
+                yield from file.records
+
+    def inside(self) -> Iterator[str]:
+        """All files of the lake, below LAKE."""
+        yield from (f"records/{file.path}" for file in self.records())
+        yield from (f"{FOLDER}/names/{path}" for path in self.names)
+        for rows in self.rows():
+            yield from (f"{FOLDER}/open/{file.path}" for file in rows.open)
+        for site in self.sites.values():
+            yield from (f"{FOLDER}/state/{part.state}" for part in site.parts.values() if part.state)
+
+
+def load(lake: str) -> Manifest | None:
+    """What the lake holds; None where nothing has been written yet.
+
+    Ends what a killed run had begun to carry out, and removes what others had not come to commit.
+    """
+    left = storage.read(storage.join(lake, _COMMIT))
+    if left is not None:
+        _carry_out(lake, json.loads(left))
+    for name in storage.folders(lake, _STAGING):
+        storage.remove_folder(storage.join(lake, name))
+    data = storage.read(storage.join(lake, _MANIFEST))
+    return None if data is None else _manifest(json.loads(data))
+
+
+def commit(lake: str, staging: str, had: set[str], after: Manifest) -> None:
+    """Make the lake what `after` says.
+
+    staging: below LAKE; holds the files that are new, by their places there. had: what was `inside` before.
+    """
+    has = set(after.inside())
+    plan = {
+        "moves": [(storage.join(staging, _staged(name)), name) for name in sorted(has - had)],
+        "removals": sorted(had - has),
+        "manifest": asdict(after),
+    }
+    storage.write(storage.join(lake, _COMMIT), json.dumps(plan).encode())
+    _carry_out(lake, plan)
+    storage.remove_folder(storage.join(lake, staging))
+
+
+def new_staging() -> str:
+    """A name, below LAKE, for what a run writes before it commits."""
+    return f"{_STAGING}{random.token_hex(8)}"
+
+
+def give_up(lake: str, staging: str) -> None:
+    """Remove what a run has written that does not commit; if it had begun to, the next run goes on."""
+    if storage.read(storage.join(lake, _COMMIT)) is None:
+        storage.remove_folder(storage.join(lake, staging))
+
+
+def _carry_out(lake: str, plan: dict[str, Any]) -> None:
+    storage.move(lake, [(before, after) for before, after in plan["moves"]])
+    storage.write(storage.join(lake, _MANIFEST), json.dumps(plan["manifest"]).encode())
+    storage.remove(lake, plan["removals"])
+    storage.remove(lake, [_COMMIT])
+
+
+def _staged(name: str) -> str:
+    """Where a file of the lake lies in a staging folder."""
+    return name.removeprefix(f"{FOLDER}/")
+
+
+def _manifest(data: dict[str, Any]) -> Manifest:
+    if data.get("format") != FORMAT:
+        raise BrokerscopeError(f"the lake is of format {data.get('format')}, this version writes {FORMAT}")
+    written: Callable[[Any], list[Written]] = lambda files: [Written(*file) for file in files]  # noqa: E731
+
+    def rows(value: dict[str, Any]) -> Rows:
+        opened = [OpenFile(o["table"], o["path"], written(o["records"])) for o in value["open"]]
+        return Rows(written(value["records"]), opened)
+
+    sites = {
+        name: Site(
+            [File(f["path"], f["size"], [(kind, message) for kind, message in f["problems"]]) for f in site["files"]],
+            site["clock"],
+            {n: PartState(p["state"], rows(p["rows"]), rows(p["tail"])) for n, p in site["parts"].items()},
+        )
+        for name, site in data["sites"].items()
+    }
+    return Manifest(data["made_by"], data["parts"], FORMAT, sites, data["names"], written(data["notes"]))
+
+
+@contextmanager
+def answers(lake: Path, entries: Collection[str]) -> Iterator[Path]:
+    """A folder for what is made of the records; its `entries` replace those of the lake once the block ends well."""
+    lake.mkdir(parents=True, exist_ok=True)
+    for left in lake.glob(f"{_ANSWERS}*"):
+        if time.time() - left.stat().st_mtime > _ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_ANSWERS, dir=lake) as name:
+        folder = Path(name, "new")
+        folder.mkdir()
+        yield folder
+        for entry in (folder / entry for entry in entries):
+            there = lake / entry.name
+            if entry.is_symlink() or not entry.exists():
+                continue
+            if there.is_dir():
+                there.rename(Path(name, entry.name))
+            entry.replace(there)
+
+
+@contextmanager
+def locked(lake: str) -> Iterator[None]:
+    """Only one run changes a lake at a time. Raises BrokerscopeError where another does; local file systems only."""
+    local = storage.local_path(lake)
+    if local is None:
+        yield
+        return
+    import fcntl
+
+    path = local / _LOCK
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise BrokerscopeError(f"{lake}: another run is updating it") from error
+        yield

@@ -1,0 +1,86 @@
+"""Captures to records in this process: OUT/records, and what forensics says of bad checksums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dissectors.forensics import report
+from dissectors.forensics.cases import Case, examine
+from dissectors.forensics.investigation import paired
+from dissectors.forensics.packets import Wanted, gather
+from dissectors.forensics.related import ANSWERED, IDENTITIES, REACTION, RELATED, SIGHTING, Relations, Surroundings
+from dissectors.options import Options
+from dissectors.run import Run
+from dissectors.sink import Suspect
+from pipelines.record_files import RecordWriter, schemas, write_empty
+from pipelines.tables.integrity import LISTED
+from pipelines.tables.on_duckdb import LocalEngine
+
+
+@dataclass(frozen=True)
+class LocalRecords:
+    """What the decoding of a capture set left behind."""
+
+    problems: list[tuple[str, str]]  # kind of finding, message: files that were not read whole
+    suspects: list[Suspect]  # bytes whose checksum is bad
+    files: list[str]
+
+
+def decode_to_records(
+    files: Sequence[str], folder: Path, options: Options, progress: Callable[[int], None] | None = None
+) -> LocalRecords:
+    """Write FOLDER/<table>/site=…/date=…/*.parquet, in bounded memory. progress: as Run calls it.
+
+    Raises InputError where none of the files can be read.
+    """
+    run = Run(files, options, progress)
+    run.suspects = []
+    writer = RecordWriter(str(folder), "part")
+    for table, batch in run.records():
+        writer.write(table, batch)
+    empty = set(options.tables) - {file.table for file in writer.close()}
+    write_empty(str(folder), schemas(tuple(empty), full=options.full, payloads=options.payloads))
+    readable = {reader.path for reader in run.readers}
+    problems = [("truncated_file" if path in readable else "unreadable_file", text) for path, text in run.problems]
+    return LocalRecords(sorted(problems), run.suspects, run.files)
+
+
+def cases(engine: LocalEngine, decoded: LocalRecords, options: Options) -> list[dict[str, Any]]:
+    """One JSON object a bad checksum, as `brokerscope forensics --format json` writes them, in order of time.
+
+    Of more than LISTED bad batches, the first are looked into.
+    """
+    order = ", ".join(f"{column} nulls last" for column in ("time", "file", "packet", "stream_offset"))
+    batches, errors = engine.relations["all_batches"], engine.relations["all_errors"]
+    bad = engine.fetch(f"select * from {batches} where verdict = 'bad' order by {order} limit {LISTED}")
+    if not bad.num_rows:
+        return []
+    engine.add("bad", bad)
+    same = [" and ".join(f"b.{key} = k.{key}" for key in keys) for _, keys in IDENTITIES]
+    sightings = engine.fetch(
+        f"select {', '.join(SIGHTING)} from {batches} b where "
+        + " or ".join(f"exists (select 1 from {engine.relations['bad']} k where {condition})" for condition in same)
+        + f" limit {RELATED * LISTED}"
+    )
+    answers = " and ".join(f"e.{key} = k.{key}" for key in ANSWERED)
+    reactions = engine.fetch(
+        f"select * from {errors} e where regexp_matches(name, '(?i){REACTION}') and exists "
+        f"(select 1 from {engine.relations['bad']} k where {answers}) limit {LISTED}"
+    )
+    around = Surroundings(sightings, reactions.to_pylist()).ordered()
+    return [report.as_json(case) for case in _looked_into(bad.to_pylist(), around, decoded, options)]
+
+
+def _looked_into(
+    bad: Sequence[dict[str, Any]], around: Surroundings, decoded: LocalRecords, options: Options
+) -> Iterator[Case]:
+    pairs = [
+        (row, suspect, around.of(row) if suspect else Relations()) for row, suspect in paired(bad, decoded.suspects)
+    ]
+    wanted = [Wanted(suspect, near.witnesses) for _, suspect, near in pairs if suspect is not None]
+    carriers = iter(gather(decoded.files, wanted, replace(options, keylog=None)))
+    for row, suspect, near in pairs:
+        yield Case(row) if suspect is None else examine(row, suspect, next(carriers), near.rows, decoded.files)

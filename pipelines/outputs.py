@@ -1,0 +1,264 @@
+"""Outputs that appear whole or not at all.
+
+An output is written under a temporary name beside its place and renamed when it is whole. A run that fails, is killed
+or is interrupted leaves what stood there. Temporary names are random; a run holds a lock on its own, so the next run
+into the same folder knows the leftovers of killed runs from the work of live ones, and removes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from dissectors.errors import BrokerscopeError
+
+_INFIX = ".brokerscope-"
+_TEMPORARY = re.compile(rf"\.(.*){re.escape(_INFIX)}[0-9a-f]{{16}}(\.old)?")
+_STEM = 100  # characters of an output's name in its temporary name: names hold 255 bytes
+_PATIENCE = 2.0  # seconds to wait for another run that lists the same folder
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
+
+
+class OutputError(BrokerscopeError):
+    """An output cannot be written."""
+
+
+class OutputIsInputError(BrokerscopeError):
+    """Writing the output would destroy an input, or what another program made."""
+
+
+@contextlib.contextmanager
+def file(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> Iterator[BinaryIO]:
+    """A stream whose bytes stand at `path` once the block ends well; until then, what stood there stays.
+
+    Devices and pipes are written to directly. Raises OutputIsInputError where `path` is one of `inputs`, by any name or
+    link, and OutputError where it cannot be written.
+    """
+    target = Path(os.path.realpath(path))  # a link stays, and what it points to is replaced
+    refuse_inputs(path, inputs)
+    with _reported(path):
+        if target.is_dir():
+            raise OutputError(f"cannot write {path}: it is a folder")
+        if target.exists() and not target.is_file():
+            with target.open("wb") as stream:
+                yield stream
+            return
+        with _temporary(target, folder=False) as temporary:
+            with temporary.open("wb") as stream:
+                yield stream
+            _take_mode(temporary, target)
+            temporary.replace(target)
+
+
+@contextlib.contextmanager
+def folder(
+    path: str | os.PathLike[str], *, marker: str, entries: Collection[str], inputs: Iterable[str] = ()
+) -> Iterator[Path]:
+    """An empty folder to write into, which stands at `path` once the block ends well and replaces what stood there.
+
+    An existing folder is replaced only if it is empty, or holds `marker` and nothing but `entries` (what earlier runs
+    wrote). Raises OutputIsInputError where it holds anything else or one of `inputs`, and OutputError where it cannot
+    be written or another run is writing it.
+    """
+    target = Path(os.path.realpath(path))
+    refuse_inputs(path, inputs)
+    with contextlib.ExitStack() as stack:
+        with _reported(path):
+            if target.exists() and not target.is_dir():
+                raise OutputError(f"cannot write {path}: it is a file, not a folder")
+            _refuse_foreign(path, target, marker, entries)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = stack.enter_context(_temporary(target, folder=True))
+        with _reported(path, FULL):
+            yield temporary
+        with _reported(path):
+            _refuse_foreign(path, target, marker, entries)
+            _take_mode(temporary, target)
+            _swap(temporary, target)
+
+
+def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
+    """Raise OutputIsInputError where one of `inputs` is the file at `path`, or lies in the folder at `path`."""
+    target = Path(os.path.realpath(path))
+    for given in inputs:
+        same = _is_same(given, target)
+        if same or (target.is_dir() and target in Path(os.path.realpath(_local(given))).parents):
+            what = "is" if same else "holds"
+            raise OutputIsInputError(f"{os.fspath(path)!r} {what} the input {given!r}: name another output")
+
+
+def _is_same(given: str, target: Path) -> bool:
+    """Whether an input is the file at `target`, by whatever name."""
+    with contextlib.suppress(OSError, ValueError):  # a remote URL, or not there
+        stats = os.fstat(sys.stdin.fileno()) if given == "-" else Path(_local(given)).stat()
+        return os.path.samestat(stats, target.stat())
+    return False
+
+
+def _local(given: str) -> str:
+    """A local path, also where it was given as a URL."""
+    return re.sub(r"^(file|local)://", "", given)
+
+
+def _take_mode(new: Path, target: Path) -> None:
+    """What is replaced hands its permissions on."""
+    if target.exists():
+        new.chmod(stat.S_IMODE(target.stat().st_mode))
+
+
+def _refuse_foreign(path: str | os.PathLike[str], target: Path, marker: str, entries: Collection[str]) -> None:
+    if not target.is_dir():
+        return
+    found = {entry.name for entry in target.iterdir()}
+    foreign = sorted(found - {marker, *entries}) or sorted(found if marker not in found else ())
+    if foreign:
+        raise OutputIsInputError(f"{os.fspath(path)!r} holds {foreign[0]!r}, which no run wrote: name another folder")
+
+
+# --- temporary names -------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _temporary(target: Path, *, folder: bool) -> Iterator[Path]:
+    """A new file or folder beside `target`, locked while the block runs and gone afterwards, if it is still there."""
+    name = f".{target.name[:_STEM]}{_INFIX}"
+    with _listing(target.parent):
+        _sweep(target, alone=folder)
+        temporary = target.parent / f"{name}{secrets.token_hex(8)}"
+        if folder:
+            temporary.mkdir()
+            lock = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
+        else:
+            lock = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with contextlib.suppress(OSError):
+            _lock(lock)
+    try:
+        yield temporary
+    finally:
+        _remove(temporary)
+        os.close(lock)
+
+
+def _sweep(target: Path, *, alone: bool) -> None:
+    """Remove what killed runs left in the output's folder. `alone`: no other run may be writing the same output."""
+    for entry in target.parent.iterdir():
+        named = _TEMPORARY.fullmatch(entry.name)
+        if named is None or entry.is_symlink() or not _is_mine(entry):
+            continue
+        ours = named[1] == target.name[:_STEM]
+        if _in_use(entry):
+            if alone and ours:
+                raise OutputError(f"cannot write {target}: another run is writing it")
+        elif named[2] and ours and not target.exists():
+            entry.rename(target)  # the run was killed between two renames
+        else:
+            _remove(entry)
+
+
+def _is_mine(path: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):  # its run has just finished
+        return path.stat().st_uid == os.geteuid()
+    return False
+
+
+def _in_use(path: Path) -> bool:
+    """Whether the run that made a temporary file or folder is alive, or may be."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return path.exists()
+    try:
+        return not _lock(handle)
+    except OSError:  # a file system without locks: nothing is known, so nothing is removed
+        return True
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Take the lock of an open file; whether it was free. Raises OSError where the file system has no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _listing(parent: Path) -> Iterator[None]:
+    """One run at a time looks at the temporary names of a folder and adds its own."""
+    handle = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        end = time.monotonic() + _PATIENCE
+        with contextlib.suppress(OSError):
+            while not _lock(handle) and time.monotonic() < end:
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+# --- putting it in its place -----------------------------------------------------------------------------------------
+
+
+def _swap(new: Path, target: Path) -> None:
+    """Put a folder in the place of another; `new` holds the old one afterwards, if there was one."""
+    if not target.exists():
+        new.rename(target)
+    elif not _exchange(new, target):
+        aside = new.with_name(new.name + ".old")
+        target.rename(aside)
+        try:
+            new.rename(target)
+        except BaseException:
+            aside.rename(target)
+            raise
+        _remove(aside)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step, where the system can (Linux)."""
+    if not sys.platform.startswith("linux"):
+        return False
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    done: int = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    return done == 0
+
+
+@contextlib.contextmanager
+def _reported(path: str | os.PathLike[str], only: Collection[int] | None = None) -> Iterator[None]:
+    """What the system says against writing, as one sentence; `only` these error numbers, where given."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or (only is not None and error.errno not in only):
+            raise
+        raise OutputError(f"cannot write {os.fspath(path)}: {reason(error)}") from error
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, without the words that libraries put around it."""
+    return os.strerror(error.errno) if error.errno else str(error)

@@ -1,0 +1,172 @@
+// What the places of the page show. A view is made once for its place and gives a function that draws it anew: at each
+// change of the selection, and, where it is a chart, of the width.
+let axis = null;
+let idleLeftOut = null; // null: as it fits
+const buckets = bucketsOf();
+const seconds = (data.bucket || 1e6) / 1e6;
+const makeAxis = (width) => {
+  const complete = new Axis(buckets, seconds, width, true), short = new Axis(buckets, seconds, width, false);
+  const busy = new Set(buckets.map((bucket) => complete.column(bucket))).size / complete.columns;
+  const canLeaveOut = short.pieces.length > 1;
+  axis = (idleLeftOut === null ? busy < BUSY : idleLeftOut) ? short : complete;
+  axis.canLeaveOut = canLeaveOut;
+};
+
+// rows of a fact along time as series: group(row) -> name, value(row) -> number; the largest first
+const series = (fact, group, value, colourOf) => {
+  const made = new Map();
+  for (const row of chosenRows(fact)) {
+    const at = axis.column(fact.columns.bucket[row]), key = group(row);
+    if (at === null) continue;
+    if (!made.has(key)) made.set(key, { name: key, values: new Array(axis.columns).fill(0) });
+    made.get(key).values[at] += value(row);
+  }
+  const found = [...made.values()].filter(({ values }) => values.some((v) => v));
+  for (const one of found) one.colour = colourOf(one.name);
+  return found;
+};
+const byProtocol = (measure, perSecond) => {
+  const fact = requestsAlongTime();
+  if (!fact) return [];
+  const amounts = measure.map((name) => fact.columns[name] || []);
+  return series(fact, (row) => protocolName(fact.columns.protocol[row]), (row) => amounts.reduce((sum, of) => sum + (of[row] || 0), 0) / (perSecond ? axis.seconds : 1), colour)
+    .sort((a, b) => a.name < b.name ? -1 : 1);
+};
+
+const chartView = (heading, draw) => (place, options) => {
+  const inside = el("div");
+  place.append(...(heading ? [el("h3", null, typeof heading === "function" ? heading(options) : heading)] : []), inside);
+  return () => inside.replaceChildren(...draw(options, place));
+};
+
+const COLOURED = 7; // topics with a colour of their own
+const dataChart = ({ role }, place) => {
+  const fact = facts.data_time, wanted = names.role.findIndex((name) => string(name) === role);
+  place.hidden = wanted < 0 || !fact.columns.role.includes(wanted);
+  if (place.hidden) return [];
+  const { columns } = fact, totals = new Map();
+  for (const row of chosenRows(fact))
+    if (columns.role[row] === wanted) totals.set(columns.topic[row], (totals.get(columns.topic[row]) || 0) + columns.stored_bytes[row]);
+  const largest = [...totals].filter(([topic]) => topic !== null).sort(([, a], [, b]) => b - a).slice(0, COLOURED).map(([topic]) => topic);
+  const named = new Map(largest.map((topic, at) => [topic, { at, name: string(names.topic[topic]) }]));
+  const found = series(fact, (row) => named.has(columns.topic[row]) ? columns.topic[row] : -1,
+    (row) => columns.role[row] === wanted ? columns.stored_bytes[row] / axis.seconds : 0,
+    (topic) => topic < 0 ? "var(--idle)" : `var(--c${named.get(topic).at + 1})`);
+  found.sort((a, b) => (a.name < 0) - (b.name < 0) || named.get(a.name).at - named.get(b.name).at);
+  for (const one of found) one.name = one.name < 0 ? (largest.length ? "other topics" : "no topic") : named.get(one.name).name;
+  return found.length ? [bars(axis, found, units.byteRate, { label: `${role}: bytes per second`, base: 1024 }), legend(found)] : [empty()];
+};
+
+const durationChart = () => {
+  const fact = requestsAlongTime(), columns = new Array(axis.columns).fill(null);
+  for (const row of chosenRows(fact)) {
+    const at = axis.column(fact.columns.bucket[row]);
+    if (at !== null) (columns[at] ||= new Sum()).add(fact.columns, row);
+  }
+  const line = (name) => ({ name, kind: name, values: columns.map((sum) => sum && sum.quantile(name)) });
+  const lines = [line("p50"), line("p99")];
+  return [
+    durations(axis, columns, lines, "durations along time"),
+    legend([{ name: "requests: the stronger, the more", kind: "field" }, { name: `p50, from ${data.enough.p50} requests in a column on`, kind: "p50" },
+      { name: `p99, from ${data.enough.p99} on`, kind: "p99" }]),
+  ];
+};
+
+const EVENT_KINDS = ["error", "finding", "rebalance", "broker", "reset", "throttle", "no answer"];
+const eventChart = () => {
+  const table = data.tables.events, place = Object.fromEntries(table.columns.map(({ name }, at) => [name, at]));
+  const found = new Map(EVENT_KINDS.map((kind) => [kind, new Map()]));
+  for (const row of selectRows(table).rows) {
+    const kind = string(row[place.kind]), at = axis.column(Math.floor(row[place.time] / data.bucket));
+    if (at === null) continue;
+    const columns = found.get(kind), grey = string(row[place.expected]) === "yes";
+    if (!columns.has(at)) columns.set(at, { count: 0, grey: true, texts: [] });
+    const one = columns.get(at);
+    one.count += row[place.count];
+    one.grey &&= grey;
+    one.texts.push(`${whole(row[place.count])} × ${string(row[place.what])}`);
+  }
+  const rows = [...found].filter(([, columns]) => columns.size).map(([name, columns]) => ({ name, columns }));
+  return rows.length ? [timeline(axis, rows)] : [empty()];
+};
+
+const SPREADS = 9;
+const spreadCards = (_, place) => {
+  const found = sums(requestsBy("api"), ["protocol", "api"]).filter(({ keys, sum }) => keys[1] !== null && sum.histogram.size);
+  found.sort((a, b) => b.sum.service_ns - a.sum.service_ns);
+  const across = Math.max(1, Math.floor((place.clientWidth + 26) / 346)), width = Math.floor((place.clientWidth - 26 * (across - 1)) / across);
+  const cards = found.slice(0, SPREADS).map(({ keys, sum }) => {
+    const protocol = protocolName(keys[0]), median = sum.quantile("p50");
+    const note = `${whole(sum.n)} requests${median === null ? "" : `, median ≈ ${units.duration(median)}`}`;
+    return el("figure", null,
+      el("figcaption", null, el("span", { class: `badge ${protocol}` }, protocol), " ", el("b", null, string(names.api[keys[1]])), el("small", null, note)),
+      spread(sum, [["p50", median], ["p99", sum.quantile("p99")]], colour(protocol), width));
+  });
+  return cards.length ? [el("div", { class: "cards" }, ...cards)] : [empty()];
+};
+
+const VERDICT_COLOURS = { ok: "var(--good)", bad: "var(--bad)", unverifiable: "var(--warn)", absent: "var(--idle)" };
+const verdictBars = () => {
+  const table = data.tables.verdicts;
+  return selectRows(table).rows.slice(0, FEW).map((row) => {
+    const counts = table.columns.map(({ name }, at) => [name, row[at]]).filter(([name, count]) => VERDICT_COLOURS[name] && count);
+    const all = counts.reduce((sum, [, count]) => sum + count, 0) || 1;
+    const pieces = counts.map(([name, count]) => {
+      const piece = el("i", { title: `${name}: ${whole(count)}` });
+      piece.style.flex = String(count / all);
+      piece.style.background = VERDICT_COLOURS[name];
+      return piece;
+    });
+    const protocol = string(row[0]);
+    return el("div", { class: "verdict" }, el("span", { class: `badge ${protocol}` }, protocol), el("b", null, string(row[1])),
+      el("span", { class: "proportion" }, ...pieces), el("small", null, counts.map(([name, count]) => `${whole(count)} ${name}`).join(", ")));
+  });
+};
+
+const carried = (table) => ({ ...table, carried: table.rows.length });
+const VIEWS = {
+  table(place, { name }) {
+    const view = new TableView(place, name === "slowest" ? 20 : FEW), table = carried(data.tables[name]);
+    return () => { const { rows, unknown } = selectRows(table); view.show({ ...table, rows }, unknown); };
+  },
+  latency(place) {
+    const view = new TableView(place), table = carried(data.tables.latency);
+    return () => {
+      const { rows, unknown } = selectRows(table);
+      view.show(unknown.length ? tableOf("api")() : { ...table, rows });
+    };
+  },
+  packet(place, { at }) {
+    const packet = JSON.parse(at);
+    if (packet) place.append(packetCell(packet));
+    return () => {};
+  },
+  cost: pivotView(15, costTable),
+  brokers: pivotView(FEW, tableOf("broker")),
+  topics: pivotView(FEW, topicTable),
+  axis(place) {
+    const box = el("input", { type: "checkbox" }), note = el("p", { class: "note" });
+    const label = el("label", { class: "check" }, box, " leave idle time out");
+    box.addEventListener("change", () => { idleLeftOut = box.checked; drawAll(); });
+    place.append(note, label);
+    return () => {
+      label.hidden = !axis.canLeaveOut;
+      box.checked = axis.pieces.length > 1;
+      note.textContent = `One column is ${units.duration(axis.seconds * 1e9)}. Long polls are not among the durations.`;
+    };
+  },
+  requests_time: chartView("Requests per second", () => {
+    const found = byProtocol(["n", "polls"], true);
+    return found.length ? [bars(axis, found, units.rate, { label: "requests per second" }), legend(found)] : [empty()];
+  }),
+  durations_time: chartView("Durations", durationChart),
+  errors_time: chartView("Errors", () => {
+    const found = byProtocol(["errors"], false);
+    return found.length ? [bars(axis, found, units.count, { height: 110, label: "errors" }), legend(found)] : [el("p", { class: "empty" }, "No errors but expected ones.")];
+  }),
+  data_time: chartView(({ role }) => `${role[0].toUpperCase()}${role.slice(1)}: bytes per second on the wire`, dataChart),
+  events: chartView(null, eventChart),
+  spread: chartView(null, spreadCards),
+  verdicts: chartView(null, verdictBars),
+};
+const FOLLOWS_WIDTH = new Set(["requests_time", "durations_time", "errors_time", "data_time", "events", "spread", "axis"]);

@@ -1,0 +1,206 @@
+"""The data of the page: one JSON object in a block that no browser runs.
+
+    strings   every text of the page once: cleaned, cut to a readable length
+    files     names of captures as they are, for commands that people copy
+    tables    name -> columns, rows (numbers as they are, texts as places in `strings`), what the selector matches
+    names     dimension -> places in `strings`, the busiest first: the choices of the selector
+    facts     see facts.py
+
+Markup in it stays data: `<`, `>` and `&` are written as escapes, so no text can end the block.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pipelines.formats import cells
+from pipelines.report.elements import shown
+from pipelines.report.facts import DIMENSIONS, Fact, Facts
+from pipelines.tables.table import TableColumn
+
+Row = Mapping[str, Any]
+CARRIED = 1_000  # rows of a table that the page carries
+LIST = 20  # names of a list that the page carries
+PACKET = "packet"  # the unit of a column that holds (file, packet number)
+
+# requests that a percentile must rest on, else its cell stays blank
+ENOUGH = {"p50": 5, "p90": 10, "p99": 100, "p999": 1000}
+ENOUGH_TEXT = (
+    "A percentile is blank where too few requests stand behind it: "
+    + ", ".join(f"{name} needs {count:,}" for name, count in ENOUGH.items())
+    + "."
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_NUMBERS = cells.NUMBERS | {"time"}
+# column -> the dimension of the selector that it holds, and how: the name itself, a list of names, the address only
+_MATCHES = {
+    "protocol": ("protocol", "is"),
+    "broker": ("broker", "is"),
+    "server": ("broker", "is"),
+    "servers": ("broker", "has"),
+    "topic": ("topic", "is"),
+    "topics": ("topic", "has"),
+    "client": ("client", "is"),
+    "clients": ("client", "has"),
+    "client_address": ("client", "address"),
+    "group": ("group", "is"),
+}
+
+
+class Payload:
+    """Collects what the page needs; each text is kept once."""
+
+    def __init__(self) -> None:
+        self._strings: dict[str, int] = {}
+        self._shown: list[str] = []
+        self._files: dict[str, int] = {}
+        self._tables: dict[str, Any] = {}
+        self._rest: dict[str, Any] = {"enough": ENOUGH, "dimensions": DIMENSIONS}
+
+    def text(self, value: Any) -> int:
+        """The place of a text. Different texts have different places, also where they look the same."""
+        whole = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+        place = self._strings.setdefault(whole, len(self._shown))
+        if place == len(self._shown):
+            self._shown.append(shown(whole))
+        return place
+
+    def packet(self, file: str | None, packet: int | None) -> list[int] | None:
+        """A packet as the script knows it: place of the file, number, place of the file's short name."""
+        if file is None or packet is None:
+            return None
+        return [self._files.setdefault(file, len(self._files)), packet, self.text(file.rsplit("/", 1)[-1])]
+
+    def table(
+        self,
+        name: str,
+        columns: Sequence[TableColumn],
+        rows: Sequence[Row],
+        *,
+        total: int | None = None,
+        more: str = "",
+        marks: Mapping[str, str] | None = None,
+        grey: str = "",
+    ) -> None:
+        """Carry a table: the first CARRIED of `rows`.
+
+        total: rows that there are; more: where all of them are; marks: column -> class of its cells that are not
+        zero; grey: a column that says which rows are nothing to worry about.
+        """
+        kept = [_with_dimensions(row) for row in rows[:CARRIED]]
+        columns = _one_packet_column(columns)
+        carried = [*columns, *_hidden(columns, kept, grey)]
+        self._tables[name] = {
+            "columns": [_column(c, (marks or {}).get(c.name), c not in columns) for c in carried],
+            "rows": [[self._cell(row, c) for c in carried] for row in kept],
+            "total": len(rows) if total is None else total,
+            "more": more,
+            "match": {
+                dimension: [at, how]
+                for at, c in enumerate(carried)
+                for dimension, how in [_MATCHES.get(c.name, ("", ""))]
+                if dimension
+            },
+            "grey": next((at for at, c in enumerate(carried) if c.name == grey), None),
+        }
+
+    def facts(self, facts: Facts) -> None:
+        """Carry the facts and the names of the selector."""
+        self._rest["names"] = {d: [self.text(name) for name in names] for d, names in facts.names.items()}
+        self._rest["totals"] = facts.totals
+        self._rest["bucket"] = facts.bucket_us
+        self._rest["facts"] = {name: _fact(fact) for name, fact in facts.tables.items()}
+
+    def json(self) -> str:
+        """The whole, safe inside markup."""
+        whole = {"strings": self._shown, "files": list(self._files), "tables": self._tables, **self._rest}
+        made = json.dumps(whole, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        for sign in "<>&\u2028\u2029":
+            made = made.replace(sign, f"\\u{ord(sign):04x}")
+        return made
+
+    def _cell(self, row: Row, column: TableColumn) -> Any:
+        value = row.get(column.name)
+        if column.unit == PACKET:
+            return self.packet(row.get("file"), row.get("packet"))
+        if value is None or _rests_on_too_few(row, column.name):
+            return None
+        if column.unit == "time":
+            return value if isinstance(value, int) else (value - _EPOCH) // _MICROSECOND
+        if column.unit in _NUMBERS:
+            return value if math.isfinite(value) else None
+        if isinstance(value, list | tuple):
+            return [[self.text(one) for one in value[:LIST]], max(0, len(value) - LIST)]
+        return self.text(value)
+
+
+def _rests_on_too_few(row: Row, column: str) -> bool:
+    """Whether a percentile has too few values behind it."""
+    parts = [part for part in column.split("_") if part in ENOUGH]
+    if not parts:
+        return False
+    count = next((row[name] for name in ("count", "deliveries") if row.get(name) is not None), None)
+    return count is not None and count < ENOUGH[parts[0]]
+
+
+def _one_packet_column(columns: Sequence[TableColumn]) -> list[TableColumn]:
+    """`file` and `packet` as one column, at the end."""
+    if not {"file", "packet"} <= {c.name for c in columns}:
+        return list(columns)
+    return [*(c for c in columns if c.name not in ("file", "packet")), cells.WHERE._replace(name="packet", unit=PACKET)]
+
+
+def _with_dimensions(row: Row) -> Row:
+    """A row with the names that the selector knows."""
+    known = dict(row)
+    if row.get("connection") and "broker" not in row:
+        client, _, known["broker"] = row["connection"].partition(">")
+        known["client_address"] = client.rpartition(":")[0].strip("[]")
+    if row.get("client_ip") and "client" not in row:
+        known["client"] = " ".join(part for part in (row["client_ip"], row.get("client_id")) if part is not None)
+    return known
+
+
+def _hidden(columns: Sequence[TableColumn], rows: Sequence[Row], grey: str) -> list[TableColumn]:
+    """Columns that nobody sees: the selector's names that the table does not show."""
+    seen, there = {c.name for c in columns}, {name for row in rows[:1] for name in row}
+    matched = {_MATCHES[name][0] for name in seen if name in _MATCHES}
+    names = [n for n, (dimension, _) in _MATCHES.items() if n in there and n not in seen and dimension not in matched]
+    return [TableColumn(name, "") for name in (*dict.fromkeys(names), *([grey] if grey and grey not in seen else []))]
+
+
+def _column(column: TableColumn, mark: str | None, hidden: bool) -> dict[str, Any]:
+    described = {
+        "name": column.name,
+        "head": cells.head(column.name),
+        "doc": column.doc,
+        "unit": column.unit,
+        "mark": mark,
+        "hidden": hidden,
+    }
+    return {key: value for key, value in described.items() if value}
+
+
+def _fact(fact: Fact) -> dict[str, Any]:
+    """Column by column; a histogram as bin, count, bin, count …"""
+    made: dict[str, Any] = {"dimensions": fact.dimensions, "total": fact.total, "size": len(fact.rows)}
+    names: Iterable[str] = fact.rows[0] if fact.rows else ()
+    made["columns"] = {
+        name: [_number(row[name]) for row in fact.rows] for name in names if name not in ("bins", "counts")
+    }
+    if fact.rows and "bins" in fact.rows[0]:
+        made["columns"]["histogram"] = [
+            [number for pair in zip(row["bins"] or (), row["counts"] or (), strict=True) for number in pair]
+            for row in fact.rows
+        ]
+    return made
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,101 @@
+"""OUT/records, for the questions that the aggregate tables do not answer.
+
+Whatever the folder holds, memory stays within MEMORY: DuckDB spills to a temporary folder, and every question that the
+report asks has a limit on its rows. What several capture points saw counts once, as in the tables. Records of older
+versions lack columns: these are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from dissectors.errors import InputError
+from dissectors.records import schema
+from pipelines.database import sentence
+from pipelines.tables.compute import bound, relations
+from pipelines.tables.on_duckdb import LocalEngine, files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDER = "records"
+MEMORY = "512MB"
+READ = ("exchanges", "batches", "errors", "connections", "findings")
+
+
+class Records:
+    """The records of an analysis, asked in SQL."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+
+    def run(self, sql: str) -> None:
+        """Run a statement that gives no rows."""
+        self._engine.duckdb.execute(sql)
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query, as dictionaries. Times must be numbers: `epoch_us(time)`."""
+        answer = self._engine.duckdb.execute(sql)
+        names = [column[0] for column in answer.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+    def table(self, sql: str) -> pa.Table:
+        """The rows of a query, as an Arrow table."""
+        return self._engine.fetch(sql)
+
+    def one(self, sql: str) -> dict[str, Any]:
+        """The single row of a query."""
+        return self.rows(sql)[0]
+
+
+@contextmanager
+def opened(out: Path) -> Iterator[Records | None]:
+    """The records in OUT; None where there are none. Raises InputError where they cannot be read."""
+    import duckdb
+
+    folder = out / FOLDER
+    if not (folder / "exchanges").is_dir():
+        yield None
+        return
+    with TemporaryDirectory(prefix="brokerscope-report-") as scratch, LocalEngine(folder, (), Path(scratch)) as engine:
+        try:
+            engine.duckdb.execute(f"set memory_limit = '{MEMORY}'")
+            engine.relations = {f"all_{name}": _relation(engine, folder / name, name) for name in READ}
+            _name(engine)
+            yield Records(engine)
+        except duckdb.Error as error:
+            raise InputError(f"{folder}: cannot be read: {sentence(error)}") from None
+
+
+def _name(engine: LocalEngine) -> None:
+    """Give each record table its name: a view, or, where capture points share connections, what they saw once."""
+    known, shared = relations(engine)
+    for name in READ:
+        kind = "temp table" if shared else "view"
+        engine.duckdb.execute(f"create {kind} {name} as {bound(f'select * from {name}', known)}")
+
+
+def _relation(engine: LocalEngine, folder: Path, name: str) -> str:
+    """All rows of a table with all columns of today; those that the files lack are null."""
+    source, found = "(select 1 where false)", set[str]()
+    if any(folder.rglob("*.parquet")):
+        source = files(folder)
+        found = set(engine.columns(source))
+    columns = []
+    for field in schema(name):
+        value = f'"{field.name}"' if field.name in found else "null"
+        columns.append(f'{value}::{_SQL_TYPES.get(str(field.type), "varchar")} as "{field.name}"')
+    return f"(select {', '.join(columns)} from {source})"
+
+
+_SQL_TYPES = {
+    "int32": "integer",
+    "int64": "bigint",
+    "bool": "boolean",
+    "timestamp[us, tz=UTC]": "timestamptz",
+    "list<item: string>": "varchar[]",
+}

@@ -1,0 +1,115 @@
+"""What a section of the page is, and what it builds its content from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.report.elements import Html, join, tag
+from pipelines.report.load import TABLE_FOLDER, Analysis, Row
+from pipelines.report.payload import Payload
+from pipelines.tables import BY, TABLES
+from pipelines.tables.table import TableColumn
+
+# columns of the tables whose cells stand out unless they are zero
+_MARKS = {
+    "errors": "warn",
+    "unanswered": "warn",
+    "refused": "warn",
+    "removed": "warn",
+    "bad": "bad",
+    "unverifiable": "warn",
+    "gaps": "warn",
+    "loss_rate": "warn",
+    "error_findings": "bad",
+    "warning_findings": "warn",
+}
+
+
+@dataclass
+class Builder:
+    """The analysis that the page is about, and the data that its script gets."""
+
+    analysis: Analysis
+    payload: Payload
+
+    def rows(self, sql: str) -> list[Row]:
+        """Rows of a question to the records; none where there are no records."""
+        return [] if self.analysis.records is None else self.analysis.records.rows(sql)
+
+    def table(
+        self, name: str, columns: Sequence[TableColumn], rows: Sequence[Row], *, total: int | None = None, **more: Any
+    ) -> Html | None:
+        """A table that the page sorts, filters and selects from; nothing without rows."""
+        if not rows:
+            return None
+        self.payload.table(name, columns, rows, total=total, marks=_MARKS, **more)
+        return tag("div", class_="view", data_view="table", data_name=name)
+
+    def aggregate(
+        self,
+        name: str,
+        rows: Sequence[Row] | None = None,
+        *,
+        under: str = "",
+        headline: Sequence[str] = (),
+        **more: Any,
+    ) -> Html | None:
+        """One of OUT/tables, with the columns that people read first and the keys of `--by`.
+
+        rows: some of its rows, instead of all of them; under: the name by which the script finds it.
+        """
+        given = self.analysis[name] if rows is None else rows
+        known = {c.name: c for c in TABLES[name].columns}
+        there = set(given[0]) if given else set()
+        columns = [known[c] for c in headline or TABLES[name].headline if c in there]
+        columns[2:2] = [BY[c] for c in (given[0] if given else ()) if c in BY and c not in known]
+        loaded = len(self.analysis[name])
+        total = len(given) + self.analysis.rows.get(name, loaded) - loaded
+        return self.table(under or name, columns, given, total=total, more=f"{TABLE_FOLDER}/{name}.parquet", **more)
+
+    def view(self, name: str, **options: str) -> Html:
+        """A place that the page's script fills from the facts."""
+        return tag("div", class_="view", data_view=name, **{f"data_{key}": value for key, value in options.items()})
+
+    def packet(self, file: str | None, packet: int | None) -> Html:
+        """A packet's place, with the commands that show it."""
+        return tag("span", data_view="packet", data_at=json.dumps(self.payload.packet(file, packet)))
+
+    def has(self, fact: str) -> bool:
+        """Whether a fact has rows."""
+        made = self.analysis.facts.tables.get(fact)
+        return bool(made and made.rows)
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section. `build` gives its content; nothing means that the section folds."""
+
+    name: str
+    title: str
+    navigation: str
+    lead: str
+    build: Callable[[Builder], Iterable[Any]]
+
+    def html(self, builder: Builder) -> Html:
+        """The section; one line where it has no content."""
+        content = join(self.build(builder))
+        if not content:
+            folded = tag("p", tag("b", self.title), " Nothing of this in these captures.", class_="empty")
+            return tag("section", folded, id=self.name, class_="folded")
+        head = tag("header", tag("h2", self.title), tag("p", self.lead) if self.lead else None)
+        return tag("section", head, content, id=self.name)
+
+
+def heading(text: str, content: Any) -> Any:
+    """Content under a small heading; nothing without content."""
+    return join([tag("h3", text), content]) if content else None
+
+
+def columns_of(table: str, names: Iterable[str]) -> list[TableColumn]:
+    """Documented columns of an aggregate table."""
+    known = {c.name: c for c in TABLES[table].columns}
+    return [known[name] for name in names if name in known]

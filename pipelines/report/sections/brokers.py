@@ -1,0 +1,23 @@
+"""Each broker: how much it answered, and how fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.report.elements import Html
+from pipelines.report.payload import ENOUGH_TEXT
+from pipelines.report.section import Builder, Section
+
+
+def _build(page: Builder) -> Iterator[Html]:
+    if page.has("broker"):
+        yield page.view("brokers")
+
+
+SECTION = Section(
+    "brokers",
+    "Brokers",
+    "Brokers",
+    "Who answered, and how fast. Service time is the wait less what requests stood behind others. " + ENOUGH_TEXT,
+    _build,
+)

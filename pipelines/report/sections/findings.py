@@ -1,0 +1,21 @@
+"""Kinds of findings, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.report.elements import Html
+from pipelines.report.section import Builder, Section
+
+
+def _build(page: Builder) -> Iterator[Html | None]:
+    yield page.aggregate("findings")
+
+
+SECTION = Section(
+    "findings",
+    "Findings",
+    "Findings",
+    "What a person should look at: each kind with the packet of its first one.",
+    _build,
+)

@@ -1,0 +1,138 @@
+"""Each bad checksum as a card: what broke, where, who did it and what says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipelines.report.elements import Html, badge, join, shown, tag
+from pipelines.report.load import CASES_FILE, Row
+from pipelines.report.section import Builder, Section
+from pipelines.tables.integrity import place
+
+CARDS = 30  # bad checksums that have one
+REVEALED = 4  # broken bytes that a card shows; more could be payload that one can read
+
+PATTERNS = {
+    "single_bit": "One bit flipped",
+    "double_bit": "Two bits flipped",
+    "burst": "A burst of wrong bits",
+    "stored_checksum": "The stored checksum is wrong",
+    "zeroed_run": "Bytes overwritten with zeros",
+    "swapped": "Bytes in the wrong order",
+    "repeated": "A block repeated",
+    "shifted": "Bytes lost or put in",
+    "truncated": "The tail is missing",
+    "utf8_mangled": "Went through a text decoder",
+    "crlf": "Line ends translated",
+    "overwritten": "Overwritten",
+    "other_segment": "Bytes of another packet",
+    "unknown": "Pattern unknown",
+}
+PLACES = {
+    "before_tcp": "broke before TCP: in the sender, or in a box that computes the sum anew",
+    "after_tcp": "broke after TCP: on the wire, or in the capture",
+    "producer": "broke at the producer",
+    "broker": "broke in the broker",
+    "undecided": "who broke it is undecided",
+}
+STATES = {"certain": "bad", "likely": "warn", "undecided": ""}
+
+
+def card(case: Row, packet: Html) -> Html:
+    """One case: an object as `dissectors.forensics.report.as_json` makes it. packet: where it is, with its commands."""
+    diagnosis, attribution = case["diagnosis"], case["attribution"]
+    title = PATTERNS.get(diagnosis["pattern"], diagnosis["pattern"])
+    position = "" if case["partition"] is None else f", partition {case['partition']}"
+    position += "" if case["position"] is None else f", position {case['position']}"
+    facts = (
+        ("Batch", f"{case['role']} of {shown(case['topic'] or 'an unknown topic')}{position}, {case['length']} bytes"),
+        ("Checksum", f"{case['checksum_kind']} {case['stored']}, the bytes give {case['computed']}"),
+        ("Place", _packet_refs(diagnosis["locations"])),
+        ("Connection", f"{case['connection']} at {case['time']}"),
+        ("Packet", packet),
+    )
+    return tag(
+        "article",
+        tag("h3", badge(case["protocol"]), " ", title, _sure(diagnosis)),
+        tag("p", diagnosis["note"], class_="note"),
+        tag("dl", *(join([tag("dt", name), tag("dd", value)]) for name, value in facts if value)),
+        _bytes(diagnosis["excerpt"], {spot["stream_offset"] for spot in diagnosis["locations"]}),
+        _verdict(attribution),
+        _related(case["related"]),
+        class_="case",
+    )
+
+
+def _sure(diagnosis: Row) -> Html:
+    if not diagnosis["verified"]:
+        return tag("small", "" if diagnosis["pattern"] == "unknown" else " not proven")
+    if diagnosis["candidates"] > 1:
+        return tag("small", f" the likeliest of {diagnosis['candidates']} corrections")
+    return tag("small", " proven: the corrected bytes match the checksum")
+
+
+def _packet_refs(locations: Sequence[Row]) -> str:
+    if not locations:
+        return ""
+    first, fields = locations[0], dict.fromkeys(spot["field"] for spot in locations if spot["field"])
+    more = f" and {len(locations) - 1} more" if len(locations) > 1 else ""
+    return f"{place(first)}{more}" + (f" ({', '.join(list(fields)[:3])})" if fields else "")
+
+
+def _bytes(excerpt: Row | None, broken: set[int]) -> Html | None:
+    """The broken bytes, as captured and as corrected; what is around them may be payload and stays out of the page.
+
+    broken: their offsets in the stream.
+    """
+    if not excerpt or not 0 < len(broken) <= REVEALED:
+        return None
+    captured = bytes.fromhex(excerpt["captured"])
+    wrong = [excerpt["stream_offset"] + at in broken for at in range(len(captured))]
+    rows = [("captured", captured)]
+    if excerpt["corrected"] is not None:
+        rows.append(("corrected", bytes.fromhex(excerpt["corrected"])))
+    lines = (tag("tr", tag("th", name, scope="row"), tag("td", *_masked(data, wrong))) for name, data in rows)
+    return tag("div", tag("table", tag("tbody", *lines), class_="bytes"), class_="scroll")
+
+
+def _masked(data: bytes, wrong: Sequence[bool]) -> list[Html]:
+    """Broken bytes as hexadecimal digits, others as dots."""
+    return [tag("b", f"{byte:02x}") if bad else tag("span", "··") for byte, bad in zip(data, wrong, strict=True)]
+
+
+def _verdict(attribution: Row) -> Html:
+    where = str(PLACES.get(attribution["where"], attribution["where"]))
+    certainty = attribution["certainty"]
+    head = f"{certainty}: {where}" if attribution["where"] != "undecided" else where
+    reasons = (tag("li", reason) for reason in attribution["because"])
+    return tag(
+        "div",
+        tag("b", head[:1].upper() + head[1:]),
+        tag("ul", *reasons),
+        class_=f"blame {STATES.get(certainty, '')}".strip(),
+    )
+
+
+def _related(rows: Sequence[Row]) -> Html | None:
+    seen = []
+    for row in rows[:4]:
+        what = row["name"] if "name" in row else f"{row['role']}, {row['verdict']}"
+        seen.append(f"{what} in {row['file']} packet {row['packet']} ({row['why']})")
+    return tag("p", "See also: ", "; ".join(seen), class_="note") if seen else None
+
+
+def _build(page: Builder) -> Iterator[Html]:
+    cases = page.analysis.cases
+    yield from (card(case, page.packet(case["file"], case["packet"])) for case in cases[:CARDS])
+    if len(cases) > CARDS:
+        yield tag("p", f"{CARDS} of {len(cases):,}. All of them: ", tag("code", CASES_FILE), class_="note")
+
+
+SECTION = Section(
+    "forensics",
+    "Forensics",
+    "Forensics",
+    "Each checksum that does not hold: what broke, who broke it, and what says so. Of the bytes only broken ones are "
+    "shown: what is around them may be payload.",
+    _build,
+)

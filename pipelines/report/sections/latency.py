@@ -1,0 +1,32 @@
+"""How durations are spread, and their table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.report.elements import Html
+from pipelines.report.payload import ENOUGH_TEXT
+from pipelines.report.section import Builder, Section, heading
+from pipelines.tables import TABLES
+
+
+def _build(page: Builder) -> Iterator[Html | None]:
+    if page.has("api"):
+        yield page.view("spread")
+    rows = page.analysis["latency"]
+    headline = [name for name in TABLES["latency"].headline if name != "long_poll"]
+    if page.aggregate("latency", [row for row in rows if not row["long_poll"]], headline=headline):
+        yield page.view("latency")
+    names = ("protocol", "api", "count", "errors", "total_p50_ns", "total_p99_ns", "total_max_ns")
+    polls = page.aggregate("latency", [row for row in rows if row["long_poll"]], under="polls", headline=names)
+    yield heading("Long polls: the broker was allowed to wait, and did", polls)
+
+
+SECTION = Section(
+    "latency",
+    "Latency",
+    "Latency",
+    "How long requests took, on logarithmic scales. Total: from the first byte of the request to the last byte of the "
+    "answer; wait: from the last byte of the request to the first byte of the answer. " + ENOUGH_TEXT,
+    _build,
+)

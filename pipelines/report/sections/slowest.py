@@ -1,0 +1,48 @@
+"""The slowest requests, each with the way back to its packet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.report.elements import Html
+from pipelines.report.section import Builder, Section
+from pipelines.tables.table import CLIENT, SERVER, TableColumn
+
+CARRIED = 500  # requests that the page carries, so that a selection has its slowest too
+
+_COLUMNS = (
+    TableColumn("protocol", "kafka, pulsar or iggy"),
+    TableColumn("api", "the protocol's own name"),
+    TableColumn("total_ns", "first byte of the request to last byte of the answer", "ns"),
+    TableColumn("waiting", "share of it from the last byte of the request to the first byte of the answer", "share"),
+    TableColumn("queued", "share of it spent behind other requests on the same connection", "share"),
+    TableColumn("client", "client address and the name it gives itself"),
+    TableColumn("broker", "server address and port"),
+    TableColumn("topics", "topics that the request names", "list"),
+    TableColumn("status", "ok, or the first error"),
+    TableColumn("time", "first byte of the request", "time"),
+    TableColumn("file", "where the request's first byte is"),
+    TableColumn("packet", "its number in that file, from 1", "code"),
+)
+_SLOW = "kind = 'call' and not coalesce(long_poll, false) and total_ns > 0"
+_ROWS = f"""
+    select epoch_us(time) as time, protocol, coalesce(api, '?') as api, total_ns, wait_ns / total_ns as waiting,
+           queued_ns / total_ns as queued, {CLIENT} as client, {SERVER} as broker, topics[:21] as topics, "group",
+           coalesce(error_name, status) as status, request_file as file, request_packet as packet
+    from exchanges where {_SLOW}
+    order by total_ns desc, time, connection, request_packet, api, correlation_id, exchange_id limit {CARRIED}"""
+
+
+def _build(page: Builder) -> Iterator[Html | None]:
+    total = sum(row["n"] for row in page.rows(f"select count(*) as n from exchanges where {_SLOW}"))
+    yield page.table("slowest", _COLUMNS, page.rows(_ROWS), total=total, more="records/exchanges")
+
+
+SECTION = Section(
+    "slowest",
+    "The slowest requests",
+    "Slowest",
+    "Single requests, longest first; long polls are not among them. A small share of waiting means that the time "
+    "went into sending or receiving. The sign beside a packet gives the commands that show it.",
+    _build,
+)

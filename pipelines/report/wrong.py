@@ -1,0 +1,42 @@
+"""What is wrong: a few sentences with numbers, the worst first, each linked to its evidence.
+
+Where little is wrong, what was found good fills the box, so that "nothing" is distinguishable from "not looked at".
+Below stands what the captures cannot show.
+"""
+
+from __future__ import annotations
+
+from pipelines.blind_spots import LOOKED_AT, blind_spots
+from pipelines.report.checks import WELL, WRONG, Sentence
+from pipelines.report.elements import Html, join, shown, tag
+from pipelines.report.section import Builder
+
+FEWEST, MOST = 3, 7  # sentences
+LOOKED_THROUGH = 100_000  # connections, and findings, that are searched for what a capture cannot show
+
+
+def box(page: Builder) -> Html:
+    """The box on top of the page."""
+    found = sorted((s for check in WRONG for s in check(page)), key=lambda sentence: sentence.rank)[:MOST]
+    if len(found) < FEWEST:
+        found += [s for check in WELL for s in check(page)][: FEWEST - len(found)]
+    if not found:
+        found = [Sentence(9, "", "Nothing to judge:", "these captures hold no requests of a known protocol.", "health")]
+    title = "What is wrong" if found[0].state != "good" else "Nothing is wrong, as far as these captures show"
+    items = (
+        tag("li", tag("a", tag("b", s.what), " ", s.more, href=f"#{s.link}"), class_=s.state or None) for s in found
+    )
+    return tag("section", tag("h2", title), tag("ol", *items), _not_seen(page), id="wrong")
+
+
+def _not_seen(page: Builder) -> Html | None:
+    """What these captures cannot show, and what to do about it."""
+    records = page.analysis.records
+    if records is None:
+        return None
+    looked_at = (
+        records.table(f"select {', '.join(LOOKED_AT[name])} from {name} limit {LOOKED_THROUGH}")
+        for name in ("connections", "findings")
+    )
+    spots = [tag("li", tag("b", f"{shown(spot.text)}:"), " ", shown(spot.advice)) for spot in blind_spots(*looked_at)]
+    return join([tag("h3", "What these captures cannot show"), tag("ul", *spots)]) if spots else None

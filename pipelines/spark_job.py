@@ -1,0 +1,250 @@
+"""Captures to records on Spark: OUT/records, and what the steps after it need to know of the run."""
+
+from __future__ import annotations
+
+import math
+import platform
+import posixpath
+import re
+import secrets as random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from dissectors.capture.source import file_size, open_raw
+from dissectors.capture.split import SPLIT_BYTES, splits
+from dissectors.errors import BrokerscopeError, InputError
+from dissectors.limits import MIB
+from dissectors.options import Options
+from pipelines import blocks, decode, names, session, storage
+from pipelines.blocks import Keys, Sharing, Survey, Work
+from pipelines.decode import NAMES, OPEN, RECORDS, Decoding, DecodingPart, Job, Waiting
+from pipelines.record_files import Written, schemas, write_empty
+from pipelines.report.load import RECORD_FOLDER
+from pipelines.tasks import MADE, collect, each, settings, spread
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.tables.table import Records
+
+LIGHT = 4096 * MIB  # bytes of captures up to which the quick compiler is enough
+BYTES_A_PART = 64 * MIB  # of captures, decoded by one task
+SPLIT_SETTING = "spark.brokerscope.splitBytes"  # of a session: bytes that a task reads, about
+FILES_A_TASK = 2000  # read by one task, at most
+PARTITIONS = "spark.sql.shuffle.partitions"  # where it is set, the captures are shared out into so many parts
+DEFAULT_PARTITIONS = "200"
+HADOOP = frozenset({"s3a", "hdfs", "viewfs", "abfs", "abfss", "wasb", "wasbs", "gs"})
+"""Schemes that Spark reads itself, where it has the connector; records elsewhere are read through fsspec."""
+PROBE = "probe"  # a file by which driver and workers find out whether they share a place
+PROBES = 8  # tasks that look for it
+PLAIN = (".pcap", ".pcapng", ".cap", ".dmp")  # files that are hardly compressed
+EXPANSION = 5  # times its bytes that a compressed one holds
+REDUCED = 500_000  # names that every task may read; more are brought together first
+ROWS_A_BATCH = 16  # of blocks, between Java and Python: they are some megabytes each
+
+
+@dataclass(frozen=True)
+class SparkRecords:
+    """What the decoding of a capture set left behind."""
+
+    records: Records  # the record tables, read from where they were written
+    files: list[str]  # that the records are of
+    problems: list[tuple[str, str]]  # kind of finding, message: files that were not read whole
+    options: Options  # as tasks get them
+    secrets: list[bytes]  # TLS key logs that the user gave
+
+
+def start(files: Sequence[str], master: str | None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The running session, else one that fits the size of the captures. conf: settings that the user asks for."""
+    return session.start(master, light=sum(sizes(files)) <= LIGHT, conf=conf)
+
+
+def decode_to_records(spark: SparkSession, files: Sequence[str], out: str, options: Options) -> SparkRecords:
+    """Write OUT/records/<table>/site=…/date=…/*.parquet.
+
+    files: as `capture.expand` gives them. out: a path, or a URL that fsspec opens for writing. Raises InputError where
+    none of the files can be read.
+    """
+    keylog = read_keylog(options)
+    options = replace(options, keylog=None)  # executors get what is in it, not its path
+    staging = storage.join(out, f".staging-{random.token_hex(8)}")
+    try:
+        check_workers(spark, staging)
+        job, works = plan(spark, files, options, staging, keylog)
+        made: list[DecodingPart] = decoded(spark, job, works, decode.decode_part)
+        written = [file for part in made for file in part.records] + resolve(spark, staging, made, options)
+        problems = sorted(problem for part in made for problem in part.problems)
+        if len([kind for kind, _ in problems if kind == blocks.UNREADABLE]) == len(files):
+            raise InputError("; ".join(message for _, message in problems))
+        moves = [(storage.join(RECORDS, f.path), storage.join("..", RECORD_FOLDER, f.path)) for f in written]
+        storage.move(staging, moves)
+    finally:
+        storage.remove_folder(staging)
+    folder = storage.join(out, RECORD_FOLDER)
+    empty = set(options.tables) - {file.table for file in written}
+    written += write_empty(folder, schemas(tuple(empty), full=options.full, payloads=options.payloads))
+    return SparkRecords(read_records(spark, folder, options, written), list(files), problems, options, keylog)
+
+
+def check_workers(spark: SparkSession, staging: str) -> None:
+    """Raises BrokerscopeError where workers have not got this package, or write where the driver cannot read."""
+    if session.is_local(spark):
+        return
+    token = random.token_hex(16)
+    storage.write(storage.join(staging, PROBE), token.encode())
+    try:
+        answers = collect(spread(spark, range(PROBES), each(partial(_answer, staging, token))))
+    except Exception as error:  # Connect and the JVM have different ones
+        if re.search(r"No module named '(dissectors|pipelines)", str(error)):
+            raise BrokerscopeError(
+                "the workers have not got brokerscope: install it there, or send an archive with "
+                "--conf spark.archives=… (docs/spark.md)"
+            ) from error
+        raise
+    for host, sees, name in answers:
+        if not sees or storage.read(storage.join(staging, name)) != token.encode():
+            raise BrokerscopeError(
+                f"{posixpath.dirname(staging)}: worker {host} does not share this place: OUT must be a folder that all "
+                "machines mount, or a URL of an object store"
+            )
+
+
+def _answer(staging: str, token: str, number: int) -> tuple[str, bool, str]:
+    """On a worker: (its name, whether it reads what the driver wrote, the file that it wrote)."""
+    name = f"{PROBE}-{number}"
+    sees = storage.read(storage.join(staging, PROBE)) == token.encode()
+    storage.write(storage.join(staging, name), token.encode())
+    return platform.node(), sees, name
+
+
+def sizes(files: Sequence[str]) -> list[int]:
+    """About how many bytes each is to read."""
+    return storage.each(_weight, files)
+
+
+def _weight(path: str) -> int:
+    return file_size(path) * (1 if path.endswith(PLAIN) else EXPANSION)
+
+
+def read_keylog(options: Options) -> list[bytes]:
+    """The TLS key log that the user names."""
+    if options.keylog is None:
+        return []
+    with open_raw(options.keylog) as file:
+        return [file.read()]
+
+
+# --- the plan --------------------------------------------------------------------------------------------------------
+
+
+def plan(
+    spark: SparkSession,
+    files: Sequence[str],
+    options: Options,
+    staging: str,
+    keylog: Sequence[bytes],
+    *,
+    chosen: Sequence[int] | None = None,
+    only: Keys | None = None,
+) -> tuple[Job, list[Work]]:
+    """How captures are shared out: what each task reads, and which connections each part holds.
+
+    chosen: indices of the files to read; all where it is None. only: hashes of the connections to decode, sorted.
+    """
+    chosen = range(len(files)) if chosen is None else chosen
+    works, total, weights = share_out(spark, [(i, files[i]) for i in chosen], options)
+    shared = _parts(spark, total)
+    giants = [key for key, weight in weights.most_common() if weight > BYTES_A_PART and shared > 1]
+    sharing = Sharing(shared, {key: shared + i for i, key in enumerate(giants)}, only)
+    return Job(staging, options, tuple(files), sharing, tuple(keylog)), works
+
+
+def share_out(
+    spark: SparkSession, files: Sequence[tuple[int, str]], options: Options
+) -> tuple[list[Work], int, Counter[int]]:
+    """(the work of tasks that read these files, their bytes, the weights of large connections).
+
+    files: the number that the packets of each carry, and its path.
+    """
+    split_bytes = int(spark.conf.get(SPLIT_SETTING, None) or SPLIT_BYTES)
+    weighed = sizes([path for _, path in files])
+    large = [path for (_, path), size in zip(files, weighed, strict=True) if size > split_bytes]
+    surveyed = collect(spread(spark, large, decode.surveyor(options, split_bytes))) if large else []
+    found: dict[str, Survey] = dict(zip(large, surveyed, strict=True))
+    weights: Counter[int] = Counter()
+    pieces = []
+    for (number, path), size in zip(files, weighed, strict=True):
+        survey = found.get(path)
+        weights.update(survey.weights if survey else {})
+        for split in splits(path, options.site, survey.parts if survey else []):
+            pieces.append((split.part.size if split.part else size, (number, split)))
+    return _packed(pieces, split_bytes), sum(weighed), weights
+
+
+def _parts(spark: SparkSession, size: int) -> int:
+    """As many as the bytes ask for, unless the user has said how many."""
+    wanted = str(spark.conf.get(PARTITIONS, DEFAULT_PARTITIONS))
+    return int(wanted) if wanted != DEFAULT_PARTITIONS else math.ceil(size / BYTES_A_PART) or 1
+
+
+def _packed(pieces: Sequence[tuple[int, Any]], split_bytes: int) -> list[Work]:
+    """Pieces, in order, as the work of tasks of about `split_bytes` each."""
+    out: list[list[Any]] = []
+    held = split_bytes
+    for size, piece in pieces:
+        if not out or held + size > split_bytes or len(out[-1]) >= FILES_A_TASK:
+            out.append([])
+            held = 0
+        out[-1].append((size, piece))
+        held += size
+    return [Work(tuple(piece for _, piece in some), sum(size for size, _ in some)) for some in out]
+
+
+# --- the jobs --------------------------------------------------------------------------------------------------------
+
+
+def decoded(spark: SparkSession, job: Job, works: Sequence[Work], function: Decoding) -> list[Any]:
+    """What a function makes of the packets of each part: cut, shuffle, decode."""
+    small = len(works) == 1 and works[0].size <= BYTES_A_PART
+    if small and (job.sharing.parts == 1 or job.reports):  # the number of a lake's parts says nothing of what is new
+        made = collect(spread(spark, works, decode.single(job, function)))
+    else:
+        with settings(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_A_BATCH)}):
+            cut = spread(spark, works, decode.cutter(job), blocks.DDL)
+            parts = cut.repartitionById(job.sharing.parts, "part").sortWithinPartitions(*blocks.ORDER)
+            made = collect(parts.mapInArrow(decode.decoder(job, function), MADE))
+    return [result for results in made for result in results]
+
+
+def resolve(spark: SparkSession, staging: str, made: Sequence[DecodingPart], options: Options) -> list[Written]:
+    """Put names into the records that wait for them."""
+    waiting = [Waiting(f.table, storage.join(staging, OPEN, f.path)) for part in made for f in part.open]
+    if not waiting:
+        return []
+    paths = [storage.join(staging, NAMES, path) for part in made for path in part.names]
+    if sum(part.changes for part in made) > REDUCED:
+        paths = collect(spread(spark, range(names.BUCKETS), decode.reducer(staging, paths)))
+    done = collect(spread(spark, waiting, decode.resolver(staging, paths, options)))
+    return [file for files in done for file in files]
+
+
+def read_records(spark: SparkSession, folder: str, options: Options, files: Sequence[Written]) -> Records:
+    """The record tables below a folder, which consist of these files."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    tables = schemas(options.tables, full=options.full, payloads=options.payloads)
+    if storage.local_path(folder) is None and urlsplit(folder).scheme not in HADOOP:
+        urls = {name: [storage.join(folder, f.path) for f in files if f.table == name] for name in tables}
+        return {
+            name: spread(spark, urls[name], decode.reader(), from_arrow_schema(schema))
+            for name, schema in tables.items()
+        }
+    reader = spark.read.option("recursiveFileLookup", "true")
+    return {
+        name: reader.schema(from_arrow_schema(schema)).parquet(storage.join(folder, name))
+        for name, schema in tables.items()
+    }

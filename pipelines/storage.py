@@ -1,0 +1,178 @@
+"""Files of a run's output, wherever it lies: local paths, and URLs of any file system that fsspec knows."""
+
+from __future__ import annotations
+
+import posixpath
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+from urllib.parse import unquote, urlsplit
+
+from dissectors.capture.source import is_url
+from dissectors.errors import BrokerscopeError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_AT_ONCE = 16  # files moved or removed at the same time
+
+
+class StorageError(BrokerscopeError):
+    """An output that cannot be written or read."""
+
+
+def local_path(root: str) -> Path | None:
+    """The local path that a path or a file: URL means; None for another file system."""
+    if root.startswith("file:"):
+        return Path(unquote(urlsplit(root).path))
+    return None if is_url(root) else Path(root)
+
+
+def join(root: str, *parts: str) -> str:
+    """A path below a root."""
+    return posixpath.join(root, *parts)
+
+
+def create(path: str) -> BinaryIO:
+    """A new file, with the folders that it lies in. Raises StorageError."""
+    local = local_path(path)
+    try:
+        if local is not None:
+            local.parent.mkdir(parents=True, exist_ok=True)
+            return local.open("wb")
+        fs, inside = _file_system(path)
+        fs.makedirs(posixpath.dirname(inside), exist_ok=True)
+        return cast(BinaryIO, fs.open(inside, "wb"))
+    except Exception as error:  # every file system has errors of its own
+        raise StorageError(f"{path}: cannot be written: {error}") from error
+
+
+def open_file(path: str) -> BinaryIO:
+    """A file to read from. Raises StorageError."""
+    local = local_path(path)
+    try:
+        if local is not None:
+            return local.open("rb")
+        fs, inside = _file_system(path)
+        return cast(BinaryIO, fs.open(inside, "rb"))
+    except Exception as error:
+        raise StorageError(f"{path}: cannot be read: {error}") from error
+
+
+def read(path: str) -> bytes | None:
+    """A whole file; None where there is none. Raises StorageError."""
+    local = local_path(path)
+    try:
+        if local is not None:
+            return local.read_bytes()
+        fs, inside = _file_system(path)
+        return cast(bytes, fs.cat_file(inside))
+    except FileNotFoundError:
+        return None
+    except Exception as error:
+        raise StorageError(f"{path}: cannot be read: {error}") from error
+
+
+def write(path: str, data: bytes) -> None:
+    """A whole file, there at once or not at all. Raises StorageError."""
+    local = local_path(path)
+    if local is None:
+        with create(path) as stream:  # an object appears when it is closed
+            stream.write(data)
+        return
+    beside = local.with_name(f".{local.name}.new")
+    with create(str(beside)) as stream:
+        stream.write(data)
+    beside.replace(local)
+
+
+def move(root: str, moves: Sequence[tuple[str, str]]) -> None:
+    """Rename files below a root: (from, to). One that is not there any more has been moved already."""
+
+    def one(names: tuple[str, str]) -> None:
+        before, after = (join(root, name) for name in names)
+        local, there = local_path(before), local_path(after)
+        if local is not None and there is not None:
+            if local.exists() or not there.exists():
+                there.parent.mkdir(parents=True, exist_ok=True)
+                local.replace(there)
+            return
+        fs, inside = _file_system(before)
+        target = _file_system(after)[1]
+        if fs.exists(inside) or not fs.exists(target):
+            fs.makedirs(posixpath.dirname(target), exist_ok=True)
+            fs.mv(inside, target)
+
+    _each(one, moves, root)
+
+
+def remove(root: str, names: Sequence[str]) -> None:
+    """Remove files below a root; those that are not there are passed over."""
+
+    def one(name: str) -> None:
+        path = join(root, name)
+        local = local_path(path)
+        if local is not None:
+            local.unlink(missing_ok=True)
+            return
+        fs, inside = _file_system(path)
+        if fs.exists(inside):
+            fs.rm_file(inside)
+
+    _each(one, names, root)
+
+
+def upload(folder: Path, root: str) -> None:
+    """Copy all files of a local folder below a root."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+
+    def one(path: Path) -> None:
+        with path.open("rb") as source, create(join(root, path.relative_to(folder).as_posix())) as target:
+            shutil.copyfileobj(source, target)
+
+    each(one, files)
+
+
+def folders(root: str, prefix: str) -> list[str]:
+    """Names of the folders below a root that begin so."""
+    local = local_path(root)
+    if local is not None:
+        return sorted(path.name for path in local.glob(f"{prefix}*")) if local.is_dir() else []
+    fs, inside = _file_system(root)
+    try:
+        found = fs.ls(inside, detail=False)
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in map(posixpath.basename, found) if name.startswith(prefix))
+
+
+def remove_folder(path: str) -> None:
+    """Remove a folder and all that is in it, if it is there."""
+    local = local_path(path)
+    if local is not None:
+        shutil.rmtree(local, ignore_errors=True)
+        return
+    fs, inside = _file_system(path)
+    if fs.exists(inside):
+        fs.rm(inside, recursive=True)
+
+
+def each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """What a function says of each item; several at a time, for file systems may be far away."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(function, items))
+
+
+def _each(function: Callable[[Any], None], items: Sequence[Any], root: str) -> None:
+    try:
+        each(function, items)
+    except Exception as error:
+        raise StorageError(f"{root}: cannot be written: {error}") from error
+
+
+def _file_system(path: str) -> tuple[Any, str]:
+    import fsspec
+
+    fs, inside = fsspec.core.url_to_fs(path)
+    return fs, inside

@@ -1,0 +1,107 @@
+"""The tables of one run, by whichever engine holds its records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from pipelines.tables import TABLES
+from pipelines.tables.dialect import Dialect
+from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, sharing
+from pipelines.tables.table import Ask, Table
+
+WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
+BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
+
+
+class TableEngine(Protocol):
+    """Runs SQL over the records of a run."""
+
+    dialect: Dialect
+    at_once: int
+    """Queries worth running side by side."""
+    relations: Mapping[str, str]
+    """What the names that queries read stand for: `all_exchanges`, `all_batches`, … and `cases`."""
+
+    def columns(self, relation: str) -> Sequence[str]:
+        """The columns of a relation."""
+
+    def fetch(self, query: str) -> pa.Table:
+        """The rows of a query that gives few."""
+
+    def keep(self, name: str, query: str) -> str:
+        """Compute a query once; returns the relation that holds its rows."""
+
+    def write(self, query: str, table: Table, path: Path) -> None:
+        """The rows of a query as Parquet: a file or a folder of files."""
+
+
+class Computed(NamedTuple):
+    """What is known of the tables that were written."""
+
+    bucket_us: int
+    shared: dict[tuple[str, ...], int]
+    """Sets of capture points, the one nearest to the server first -> connections that all of them saw."""
+
+
+def compute(engine: TableEngine, folder: Path, by: Sequence[str] = (), bucket_us: int | None = None) -> Computed:
+    """Write every table to FOLDER/<name>.parquet."""
+    known, shared = relations(engine)
+    ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
+
+    def write(table: Table) -> None:
+        engine.write(bound(table.query(engine.dialect, ask), known), table, folder / f"{table.name}.parquet")
+
+    with ThreadPoolExecutor(engine.at_once) as pool:
+        for done in [pool.submit(write, table) for table in TABLES.values()]:
+            done.result()
+    return Computed(ask.bucket_us, shared)
+
+
+def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
+    """What all names in queries stand for, and what Computed.shared holds.
+
+    Where several capture points saw a connection, the record tables hold what they saw once.
+    """
+    known = dict(engine.relations)
+    shared: dict[tuple[str, ...], int] = {}
+    sites = engine.fetch(bound("select count(distinct site) as sites from all_connections", known))
+    if sites.column("sites")[0].as_py() > 1:
+        known[POINTS] = engine.keep(POINTS, bound(points(engine.dialect), known))
+        for row in engine.fetch(bound(sharing(engine.dialect), known)).to_pylist():
+            shared[tuple(row["sites"])] = row["stories"]
+    if shared:
+        for table in SAME:
+            known[table] = f"({counted(engine.dialect, table, engine.columns(known[f'all_{table}']))})"
+    else:
+        known[POINTS] = NO_POINTS
+        known.update({table: f"all_{table}" for table in SAME})
+    return known, shared
+
+
+def bound(query: str, known: Mapping[str, str]) -> str:
+    """A query with the names that it reads bound to what they stand for. A relation may read those before it."""
+    needed: list[str] = []
+    text = query
+    for name, relation in reversed(list(known.items())):
+        if re.search(rf"\b{name}\b", text):
+            needed.insert(0, f"{name} as (select * from {relation})")
+            text += f" {relation}"
+    return f"with {', '.join(needed)} select * from ({query})" if needed else query
+
+
+def choose_bucket(engine: TableEngine) -> int:
+    """Width in µs of time buckets, so that those with anything in them are at most BUCKETS."""
+    finest = WIDTHS_US[0]
+    counts = ", ".join(
+        f"count(distinct cast(floor(tick / {width // finest}) as bigint)) as w{width}" for width in WIDTHS_US
+    )
+    ticks = f"select distinct cast(floor({engine.dialect.micros('time')} / {finest}) as bigint) as tick"
+    query = f"select {counts} from ({ticks} from all_exchanges where time is not null)"
+    (row,) = engine.fetch(bound(query, engine.relations)).to_pylist()
+    return next((width for width in WIDTHS_US if row[f"w{width}"] <= BUCKETS), WIDTHS_US[-1])

@@ -1,0 +1,169 @@
+"""What DuckDB and Spark say differently. A table is one SQL text for both; what differs is a method here.
+
+Both read `count(*) filter (where …)`, `case`, `coalesce`, `nullif`, `concat_ws`, `least` and `greatest` (these three
+leave nulls out), `min`, `max`, window functions, `/` as a division of doubles, and `floor`, cast to a whole number.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
+QUANTILE_NAMES = ("p50", "p90", "p99", "p999")
+SKETCH_K = 2000  # KLL: error of a rank about 0.05 %; sketches of up to so many values are exact
+LISTED = 20  # names that a list in a table holds at most
+LARGEST = (1 << 63) - 1  # where sums saturate
+LARGEST_DOUBLE = "9.2e18"  # where doubles do that become whole numbers
+
+
+class Dialect(Protocol):
+    """How an engine says what the two say differently. Arguments and results are SQL expressions."""
+
+    name: str
+    sketches: bool
+    """Whether a spread is a sketch, which merges with others; else it holds the percentiles themselves."""
+
+    def quoted(self, name: str) -> str:
+        """A column's name, also where it is a keyword."""
+
+    def micros(self, time: str) -> str:
+        """Microseconds since the epoch."""
+
+    def timestamp(self, micros: str) -> str:
+        """The time that lies so many microseconds after the epoch."""
+
+    def total(self, value: str) -> str:
+        """Sum of a bigint over a group; null where there is no value; saturates where it does not fit."""
+
+    def plus(self, *values: str) -> str:
+        """Sum of bigints of one row; saturates where it does not fit."""
+
+    def spread(self, value: str) -> str:
+        """How a bigint is spread over a group: what `quantile` reads."""
+
+    def quantile(self, spread: str, at: int) -> str:
+        """One of QUANTILES of a spread; null where there was no value."""
+
+    def listed(self, value: str) -> str:
+        """The distinct texts of a group, sorted, at most LISTED."""
+
+    def numbers(self, value: str) -> str:
+        """The distinct numbers of a group, sorted."""
+
+    def in_order(self, value: str, order: str) -> str:
+        """The values of a group, the one with the least number first."""
+
+    def first(self, value: str, *order: str) -> str:
+        """The value, be it null, of the row of a group that comes first. No expression of `order` may be null."""
+
+    def identity(self, *values: str) -> str:
+        """A number that is the same only for rows that agree in all values; nulls agree with nulls."""
+
+    def each(self, values: str) -> str:
+        """One row for each text of a list; one row with null for an empty one or none."""
+
+
+class DuckDB:
+    """DuckDB in this process: percentiles are exact."""
+
+    name = "local"
+    sketches = False
+
+    def quoted(self, name: str) -> str:
+        return f'"{name}"'
+
+    def micros(self, time: str) -> str:
+        return f"epoch_us({time})"
+
+    def timestamp(self, micros: str) -> str:
+        return f"make_timestamptz(cast({micros} as bigint))"
+
+    def total(self, value: str) -> str:
+        fitting = f"greatest(least(sum({value}), {LARGEST}), -{LARGEST})"  # these leave nulls out
+        return f"case when count({value}) > 0 then cast({fitting} as bigint) end"
+
+    def plus(self, *values: str) -> str:
+        terms = " + ".join(f"cast({value} as hugeint)" for value in values)
+        return f"cast(greatest(least({terms}, {LARGEST}), -{LARGEST}) as bigint)"
+
+    def spread(self, value: str) -> str:
+        return f"quantile_disc({value}, [{', '.join(map(str, QUANTILES))}])"
+
+    def quantile(self, spread: str, at: int) -> str:
+        return f"{spread}[{at + 1}]"
+
+    def listed(self, value: str) -> str:
+        return f"{self._distinct(value)}[1:{LISTED}]"
+
+    def numbers(self, value: str) -> str:
+        return self._distinct(value)
+
+    def _distinct(self, value: str) -> str:
+        return f"coalesce(list(distinct {value} order by {value}) filter (where {value} is not null), [])"
+
+    def in_order(self, value: str, order: str) -> str:
+        return f"list({value} order by {order})"
+
+    def first(self, value: str, *order: str) -> str:
+        return f"arg_min_null({value}, row({', '.join(order)}))"
+
+    def identity(self, *values: str) -> str:
+        return f"hash({', '.join(values)})"
+
+    def each(self, values: str) -> str:
+        return f"unnest(case when len({values}) > 0 then {values} else [null] end)"
+
+
+class Spark:
+    """Spark SQL: percentiles come from KLL sketches, which are exact while groups are small."""
+
+    name = "spark"
+    sketches = True
+
+    def quoted(self, name: str) -> str:
+        return f"`{name}`"
+
+    def micros(self, time: str) -> str:
+        return f"unix_micros({time})"
+
+    def timestamp(self, micros: str) -> str:
+        return f"timestamp_micros({micros})"
+
+    def total(self, value: str) -> str:
+        return f"case when count({value}) > 0 then coalesce(try_sum({value}), {LARGEST}) end"
+
+    def plus(self, *values: str) -> str:
+        first, *rest = values
+        for value in rest:
+            first = f"try_add({first}, {value})"
+        return f"coalesce({first}, {LARGEST})"
+
+    def spread(self, value: str) -> str:
+        return f"kll_sketch_agg_bigint({value}, {SKETCH_K})"
+
+    def quantile(self, spread: str, at: int) -> str:
+        value = f"kll_sketch_get_quantile_bigint({spread}, {QUANTILES[at]}e0)"
+        return f"case when kll_sketch_get_n_bigint({spread}) > 0 then {value} end"
+
+    def listed(self, value: str) -> str:
+        return f"slice(array_sort(collect_set({value})), 1, {LISTED})"
+
+    def numbers(self, value: str) -> str:
+        return f"array_sort(collect_set({value}))"
+
+    def in_order(self, value: str, order: str) -> str:
+        return f"transform(array_sort(collect_list(struct({order}, {value}))), pair -> pair.{value})"
+
+    def first(self, value: str, *order: str) -> str:
+        return f"min_by({value}, struct({', '.join(order)}))"
+
+    def identity(self, *values: str) -> str:
+        return f"xxhash64({', '.join(values)})"
+
+    def each(self, values: str) -> str:
+        return f"explode_outer({values})"
+
+
+def double(value: float) -> str:
+    """A number as a literal of type double."""
+    return f"{value!r}e0"

@@ -1,0 +1,127 @@
+"""The tables, and OUT/tables again, by DuckDB in this process."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from pipelines.tables import TABLES
+from pipelines.tables.dialect import Dialect, DuckDB
+from pipelines.tables.table import Table
+
+_SETTINGS = {
+    "TimeZone": "UTC",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_progress_bar": "false",
+}
+
+
+class _Connection:
+    """A database in memory, closed at the end of a `with` block."""
+
+    def __init__(self, scratch: Path | None = None) -> None:
+        import duckdb
+
+        self.duckdb: Any = duckdb.connect(":memory:")
+        for name, value in {**_SETTINGS, "temp_directory": str(scratch) if scratch else ""}.items():
+            self.duckdb.execute(f"set {name} = {_text(value)}")
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.duckdb.close()
+
+    def fetch(self, query: str) -> pa.Table:
+        """The rows of a query."""
+        return self.duckdb.sql(query).to_arrow_table()
+
+    def _columns(self, relation: str) -> list[tuple[str, str]]:
+        """The columns of a relation, and their types."""
+        return [row[:2] for row in self.duckdb.execute(f"describe select * from {relation}").fetchall()]
+
+
+class LocalEngine(_Connection):
+    """Runs the tables' queries over OUT/records. What does not fit in memory goes to files in `scratch`."""
+
+    at_once = 1  # a query uses all cores
+
+    def __init__(self, records: Path, tables: Sequence[str], scratch: Path) -> None:
+        super().__init__(scratch)
+        self.dialect: Dialect = DuckDB()
+        self.relations: Mapping[str, str] = {f"all_{name}": files(records / name) for name in tables}
+
+    def add(self, name: str, rows: pa.Table) -> None:
+        """Give a table of few rows a name."""
+        self.duckdb.register(f"given_{name}", rows)
+        self.relations = {**self.relations, name: f"given_{name}"}
+
+    def columns(self, relation: str) -> Sequence[str]:
+        return [column for column, _ in self._columns(relation)]
+
+    def keep(self, name: str, query: str) -> str:
+        self.duckdb.execute(f"create table kept_{name} as {query}")
+        return f"kept_{name}"
+
+    def write(self, query: str, table: Table, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        target = f"{_text(str(path))} (format parquet, compression zstd)"
+        self.duckdb.execute(f"copy ({query} order by {table.ordering}) to {target}")
+
+
+class First(NamedTuple):
+    """The first rows of a table, in its order, and how many there are."""
+
+    rows: pa.Table
+    total: int
+
+
+class WrittenTables(_Connection):
+    """OUT/tables, whichever engine wrote them: read in order, never whole."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def names(self) -> list[str]:
+        """The tables that are there."""
+        return sorted(path.stem for path in self._folder.glob("*.parquet"))
+
+    def first(self, name: str, limit: int) -> First:
+        """The first rows, without sketches. Rows that are equal in the table's order are ordered by all columns.
+
+        Tables of older versions lack columns; they are ordered by those that they have.
+        """
+        relation = files(self._folder / f"{name}.parquet")
+        there = [column for column, _ in self._columns(relation) if not column.endswith("_sketch")]
+        columns = ", ".join(map(DuckDB().quoted, there))
+        terms = TABLES[name].ordered_by(there) if name in TABLES else ""
+        order = f"{terms}, {columns}" if terms else columns
+        rows = self.fetch(f"select {columns} from {relation} order by {order} limit {limit}")
+        return First(rows, self.duckdb.execute(f"select count(*) from {relation}").fetchone()[0])
+
+    def sums(self, name: str) -> dict[str, int]:
+        """The sum of each column of whole numbers, over all rows."""
+        relation = files(self._folder / f"{name}.parquet")
+        names = [column for column, kind in self._columns(relation) if kind in ("BIGINT", "INTEGER")]
+        if not names:
+            return {}
+        sums = ", ".join(f"coalesce(sum({DuckDB().quoted(column)}), 0)" for column in names)
+        return dict(zip(names, self.duckdb.execute(f"select {sums} from {relation}").fetchone(), strict=True))
+
+
+def files(path: Path) -> str:
+    """A relation over a Parquet file, or over all files of a folder."""
+    inside = "/**/*.parquet" if path.is_dir() else ""
+    return f"read_parquet({_text(glob.escape(str(path)) + inside)}, union_by_name = true, hive_partitioning = false)"
+
+
+def _text(value: str) -> str:
+    """A text as a literal."""
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,150 @@
+"""Capture points: the same traffic, captured at several, is one story.
+
+Records stay per site. What several points saw counts once, as the point nearest to the server saw it:
+
+    connections of two sites --pairs--> stories --durations--> points (site, connection, incarnation, story, rank)
+    all_exchanges, all_batches, …       what every point saw
+    exchanges, batches, …               each counted once
+
+Two rows are the same connection where addresses and ports are the same and the sequence numbers overlap; or, where an
+address was translated on the way, where both directions begin at the same sequence number, 64 bits in all, which no
+other connection of either site shares. The point nearest to the server is the one at which answers took least time:
+durations only, so no two clocks need to agree. Rows of a story are the same thing where they agree in what is given
+below and are the first, second … such row of their point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pipelines.tables.dialect import Dialect
+
+POINTS = "points"
+NO_POINTS = """(
+    select '' as site, '' as connection, 0 as incarnation, '' as story, 1 as rank, 1 as points where 1 = 0
+)"""
+SHOWN = 100  # sets of capture points that are told of
+_CIRCLE = 1 << 32  # sequence numbers
+
+
+class Sameness(NamedTuple):
+    """When two rows of one story are the same thing."""
+
+    values: tuple[str, ...]
+    """Columns in which they agree; not names, which one point may not have been told."""
+    order: tuple[str, ...]
+    """In which order a point saw those that agree."""
+    prefer: str = ""
+    """Which one counts, before the point's rank is asked: the least."""
+
+
+SAME = {
+    "exchanges": Sameness(
+        ("api", "correlation_id", "request_bytes"),
+        ("time", "request_packet", "response_packet"),
+        "case kind when 'call' then 0 else 1 end",
+    ),
+    "batches": Sameness(
+        (
+            "role", "partition", "position", "producer", "base_sequence", "correlation_id", "checksum_stored",
+            "stored_bytes",
+        ),
+        ("time", "packet", "stream_offset"),
+        "case when topic is null then 2 when verdict in ('ok', 'bad') then 0 else 1 end",
+    ),
+    "errors": Sameness(
+        ("api", "scope", "partition", "code", "correlation_id"),
+        ("time", "packet"),
+        "case when topic is null then 1 else 0 end",
+    ),
+    "findings": Sameness(("kind", "direction", "stream_offset", "length"), ("time", "packet", "message")),
+    "connections": Sameness((), ("start_time", "incarnation")),
+}  # fmt: skip
+
+
+def points(d: Dialect) -> str:
+    """The connections that several points saw: (site, connection, incarnation, story, rank, points)."""
+    key = "concat_ws(' ', {0}.site, {0}.connection, cast({0}.incarnation as string))"
+    seen = numbered(d, "exchanges", "all_exchanges", "s.story", "stories")
+    return f"""
+        with ends as (
+            select site, connection, incarnation, client_seq, server_seq,
+                {d.plus("coalesce(client_bytes, 0)", "coalesce(gap_bytes, 0)", "1")} as client_span,
+                {d.plus("coalesce(server_bytes, 0)", "coalesce(gap_bytes, 0)", "1")} as server_span,
+                count(*) over (partition by site, client_seq, server_seq) as alike
+            from all_connections
+        ), pairs as (
+            select a.site, a.connection, a.incarnation, {key.format("a")} as own, {key.format("b")} as other
+            from ends a join ends b on a.connection = b.connection
+            where a.site <> b.site and {_overlap("client")} and {_overlap("server")}
+            union
+            select a.site, a.connection, a.incarnation, {key.format("a")} as own, {key.format("b")} as other
+            from ends a join ends b on a.client_seq = b.client_seq and a.server_seq = b.server_seq
+            where a.site <> b.site and a.alike = 1 and b.alike = 1
+        ), stories as (
+            select site, connection, incarnation, least(own, min(other)) as story
+            from pairs group by site, connection, incarnation, own
+        ), seen as (
+            select *, count(*) over (partition by story, same) as sightings from ({seen}) where wait_ns is not null
+        ), durations as (
+            select site, connection, incarnation, avg(wait_ns) as wait
+            from seen where sightings > 1 group by site, connection, incarnation
+        )
+        select s.site, s.connection, s.incarnation, s.story,
+            row_number() over (
+                partition by s.story order by d.wait nulls last, s.site, s.connection, s.incarnation
+            ) as rank,
+            count(*) over (partition by s.story) as points
+        from stories s left join durations d
+            on s.site = d.site and s.connection = d.connection and s.incarnation = d.incarnation
+    """
+
+
+def sharing(d: Dialect) -> str:
+    """Which capture points saw the same connections, the one nearest to the server first, and how many."""
+    return f"""
+        select sites, count(*) as stories
+        from (select story, {d.in_order("site", "rank")} as sites from {POINTS} group by story)
+        group by sites order by stories desc, sites limit {SHOWN}
+    """
+
+
+def _overlap(side: str) -> str:
+    """Whether what two points saw of one direction lies in the same stretch of sequence numbers, as far as is known."""
+
+    def reaches(one: str, other: str) -> str:
+        ahead = f"({other}.{side}_seq - {one}.{side}_seq + {_CIRCLE}) % {_CIRCLE}"
+        return f"{ahead} <= {one}.{side}_span"
+
+    return f"coalesce({reaches('a', 'b')} or {reaches('b', 'a')}, true)"
+
+
+def numbered(d: Dialect, table: str, relation: str, columns: str, stories: str = POINTS) -> str:
+    """Rows of shared connections, with `same`: equal for the same thing at other points of its story."""
+    same = SAME[table]
+    where = ["r.site", "r.connection", "r.incarnation", *(f"r.{value}" for value in same.values)]
+    order = ", ".join(f"r.{term}" for term in same.order)
+    nth = f"row_number() over (partition by {', '.join(where)} order by {order})"
+    return f"""
+        select r.*, {columns}, {d.identity(*where[3:], nth)} as same
+        from {relation} r join {stories} s
+            on r.site = s.site and r.connection = s.connection and r.incarnation = s.incarnation
+    """
+
+
+def counted(d: Dialect, table: str, columns: Sequence[str]) -> str:
+    """A record table in which what several points saw stands once."""
+    relation, names = f"all_{table}", ", ".join(map(d.quoted, columns))
+    prefer = f"{SAME[table].prefer}, rank" if SAME[table].prefer else "rank"
+    return f"""
+        select {names} from (
+            select *, row_number() over (partition by story, same order by {prefer}) as sighting
+            from ({numbered(d, table, relation, "s.story, s.rank")})
+        ) where sighting = 1
+        union all
+        select {names} from {relation} r where not exists (
+            select 1 from {POINTS} s
+            where r.site = s.site and r.connection = s.connection and r.incarnation = s.incarnation
+        )
+    """

@@ -1,0 +1,69 @@
+"""Python tasks on Spark: values in, values out. Only DataFrames are used, so it runs in any session, Connect's too."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Batches = Iterator[pa.RecordBatch]
+Task = Callable[[Batches], Batches]  # what mapInArrow runs
+MADE = "made binary"  # the columns of what a task made: one pickled value
+
+
+def spread(spark: SparkSession, items: Sequence[Any], task: Task, ddl: str | StructType = MADE) -> DataFrame:
+    """What tasks make of items, a task an item."""
+    rows = [(number, pickle.dumps(item)) for number, item in enumerate(items)]
+    given = spark.createDataFrame(rows, "task int, given binary")
+    given = given.coalesce(1) if len(items) == 1 else given.repartitionById(len(items), "task")
+    return given.mapInArrow(task, ddl)
+
+
+def collect(made: DataFrame) -> list[Any]:
+    """The values that tasks made, in the order of the tasks."""
+    return [pickle.loads(row["made"]) for row in made.collect()]
+
+
+def each(function: Callable[[Any], Any]) -> Task:
+    """A task that gives a value for each that it is given."""
+
+    def run(batches: Batches) -> Batches:
+        return made(function(item) for item in given(batches))
+
+    return run
+
+
+def given(batches: Batches) -> Iterator[Any]:
+    """Inside a task: what it was given."""
+    for batch in batches:
+        for value in batch.column(batch.num_columns - 1):
+            yield pickle.loads(value.as_buffer())
+
+
+def made(values: Iterable[Any]) -> Batches:
+    """Inside a task: what it has made."""
+    for value in values:
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], names=["made"])
+
+
+@contextmanager
+def settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    """Settings of a session, changed for a while."""
+    before = {key: spark.conf.get(key, None) for key in wanted}
+    for key, value in wanted.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)

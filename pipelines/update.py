@@ -1,0 +1,345 @@
+"""Records of a capture store that grows: only what is new is decoded, and the lake is as of one run over everything.
+
+    new files ─ cut ─► parts ─ the engine that stopped there goes on ─► rows, which stay
+                                     │ pickled: the new state      └─► tail: what the end of the captures makes of it
+
+An engine is kept for each site and part, as it was before its captures ended; what their end made of open connections
+(unanswered requests, their rows in `connections`) is the tail, which the next run replaces. So a run costs what is new
+and what is open. A file with packets from before the end of its site (it came late, or grew) cannot be added at the
+end: its site is decoded anew from all of its files, which must still be there; so is a site whose state holds TLS
+secrets, for these are never written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import secrets as random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from dissectors.capture.block import PacketBlock
+from dissectors.capture.files import site_of
+from dissectors.capture.fragments import Packet
+from dissectors.capture.source import file_size
+from dissectors.engine import Engine, decode_all, end_all
+from dissectors.errors import BrokerscopeError, InputError
+from dissectors.limits import Limits
+from dissectors.options import Options
+from dissectors.run import peek
+from pipelines import lake as lakes
+from pipelines import names, storage
+from pipelines.blocks import UNREADABLE, Arrival, FileReport, Row, Sharing
+from pipelines.decode import NAMES, OPEN, DecodingPart, Job, Output, Waiting, resolver
+from pipelines.lake import File, Manifest, OpenFile, PartState, Rows, Site
+from pipelines.record_files import schemas, write_empty
+from pipelines.report.load import RECORD_FOLDER
+from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, read_records, share_out
+from pipelines.tasks import collect, each, spread
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STATE = "state"  # folder of a run's staging folder
+PARTS = 16  # of a lake, for good: engines go on in the part in which they were
+
+
+@dataclass(frozen=True)
+class UpdateJob(Job):
+    """What every task of an update is given."""
+
+    numbered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # site -> its files, by their numbers
+    states: Mapping[tuple[str, int], str] = field(default_factory=dict)  # site and part -> URL of its state
+
+
+@dataclass
+class SitePart:
+    """What became of one part of a site."""
+
+    site: str
+    part: int
+    state: str | None  # below staging/state
+    rows: DecodingPart
+    tail: DecodingPart
+
+
+@dataclass
+class PartReport:
+    """What a task made of a part."""
+
+    sites: list[SitePart]
+    files: list[FileReport]
+
+
+# --- the tasks -------------------------------------------------------------------------------------------------------
+
+
+def continue_part(rows: Iterable[Row], job: Job) -> PartReport:
+    """Go on with the engines of a part's sites."""
+    assert isinstance(job, UpdateJob)
+    secrets = list(job.secrets)
+    engines: dict[str, tuple[int, Engine]] = {}
+
+    def carried(site: str, part: int) -> list[Packet]:
+        running, fragments = _load(job, site, part)
+        engines[site] = part, running
+        return fragments
+
+    def ended(site: str, blocks: Iterable[tuple[str, PacketBlock]]) -> SitePart:
+        part, running = engines.pop(site)
+        for secret in secrets:
+            running.keylog.add(secret)
+        stay, tail = Output(job.staging), Output(job.staging)
+        stay.take(running, decode_all(running, blocks))
+        state = _save(job, running, arrival.pending.get(site, []))
+        tail.take(running, end_all(running))
+        return SitePart(site, part, state, stay.close(), tail.close())
+
+    arrival = Arrival(rows, job.sharing, secrets.append, carried)
+    sites = [ended(site, blocks) for site, blocks in groupby(arrival.blocks(), key=itemgetter(0))]
+    sites += [ended(site, ()) for site in list(engines)]  # those of which there are fragments only
+    return PartReport(sites, arrival.reports)
+
+
+def _load(job: UpdateJob, site: str, part: int) -> tuple[Engine, list[Packet]]:
+    """The engine of a part of a site, and the fragments that wait for others."""
+    files = list(job.numbered[site])
+    url = job.states.get((site, part))
+    if url is None:
+        return Engine(job.options, files), []
+    data = storage.read(url)
+    if data is None:
+        raise BrokerscopeError(f"{url}: is gone; without it the lake must be made anew")
+    running, fragments = pickle.loads(data)
+    running.sink.files = files
+    return running, fragments
+
+
+def _save(job: UpdateJob, running: Engine, fragments: list[Packet]) -> str | None:
+    """Write an engine's state; None where it holds what cannot or must not be written."""
+    if len(running.keylog):
+        return None
+    try:
+        data = pickle.dumps((running, fragments))
+    except (TypeError, AttributeError, pickle.PicklingError, RecursionError):  # a cipher in the middle of a stream
+        return None
+    name = f"{random.token_hex(8)}.pickle"
+    storage.write(storage.join(job.staging, STATE, name), data)
+    return name
+
+
+@dataclass
+class MergedNames:
+    """The names of a lake with those of a run."""
+
+    path: str | None  # below staging/names; None where nothing is new
+    changed: frozenset[str]  # keys
+
+
+def _merge_names(staging: str, old: Sequence[str], new: Sequence[str]) -> MergedNames:
+    before, after = names.load(old), names.load([*old, *new])
+    had, has = (_by_key(some) for some in (before, after))
+    changed = frozenset(key for key, reports in has.items() if had.get(key) != reports)
+    if not changed:
+        return MergedNames(None, changed)
+    name = f"names-{random.token_hex(8)}.parquet"
+    names.save(after, storage.join(staging, NAMES, name))
+    return MergedNames(name, changed)
+
+
+def _by_key(some: Iterable[Any]) -> dict[str, list[Any]]:
+    out: dict[str, list[Any]] = {}
+    for name in some:
+        out.setdefault(name.key, []).append(name)
+    return out
+
+
+# --- the driver ------------------------------------------------------------------------------------------------------
+
+
+def update_records(spark: SparkSession, files: Sequence[str], lake: str, options: Options) -> SparkRecords:
+    """Bring LAKE/records up to date with these capture files, and those that it has read before.
+
+    files: as `capture.expand` gives them. Raises InputError where a file that is needed again is gone.
+    """
+    with lakes.locked(lake):
+        return _update(spark, files, lake, options)
+
+
+def _update(spark: SparkSession, files: Sequence[str], lake: str, options: Options) -> SparkRecords:
+    keylog = read_keylog(options)
+    options = replace(options, keylog=None)
+    before = lakes.load(lake)
+    made_by = _made_by(options, keylog)
+    if before is None and storage.folders(lake, RECORD_FOLDER):
+        raise BrokerscopeError(f"{lake}: holds records that --update did not write: name another folder")
+    anew = before is None or before.made_by != made_by
+    after = Manifest(made_by, PARTS) if anew or before is None else before
+    had = set(before.inside()) if before else set()
+    known = [file.path for site in before.sites.values() for file in site.files] if before else []
+    chosen = _choose(after, [*sorted(set(known) - set(files)), *files], options)
+    if chosen:
+        name = lakes.new_staging()
+        staging = storage.join(lake, name)
+        try:
+            check_workers(spark, staging)
+            made = _decode(spark, lake, staging, after, chosen, options, keylog)
+            new_names = _add(after, chosen, made)
+            _resolve(spark, lake, staging, after, new_names, options)
+            _report(staging, after, options)
+            lakes.commit(lake, name, had, after)
+        except BaseException:
+            lakes.give_up(lake, name)
+            raise
+    folder = storage.join(lake, RECORD_FOLDER)
+    tables = set(options.tables) - {file.table for file in after.records() if file.rows}
+    empty = write_empty(folder, schemas(tuple(tables), full=options.full, payloads=options.payloads))
+    read = [file for site in after.sites.values() for file in site.files]
+    problems = sorted(problem for file in read for problem in file.problems)
+    if read and len([kind for kind, _ in problems if kind == UNREADABLE]) == len(read):
+        raise InputError("; ".join(message for _, message in problems))
+    paths = [file.path for file in read]
+    there = [path for path, size in zip(paths, storage.each(file_size, paths), strict=True) if size]
+    return SparkRecords(
+        read_records(spark, folder, options, [*after.records(), *empty]), there, problems, options, keylog
+    )
+
+
+Chosen = dict[str, list[tuple[int, str]]]  # site -> (number, path) of the files to read
+
+
+def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
+    """What decides how captures are decoded."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        ours = version("brokerscope")
+    except PackageNotFoundError:
+        ours = ""
+    secrets = hashlib.sha256(b"".join(keylog)).hexdigest() if keylog else ""
+    return f"{ours} {options} {secrets}"
+
+
+def _choose(after: Manifest, paths: Sequence[str], options: Options) -> Chosen:
+    """The files that are to be read; sites that are to be decoded anew are emptied.
+
+    paths: those that the user names, behind those that only the manifest knows.
+    """
+    known = {file.path: file.size for site in after.sites.values() for file in site.files}
+    size = dict(zip(paths, storage.each(file_size, paths), strict=True))
+    new = [path for path in paths if known.get(path) != size[path] and (path not in known or size[path])]
+    by_site: dict[str, list[str]] = {}
+    for path in new:
+        by_site.setdefault(site_of(path, options.site), []).append(path)
+    out: Chosen = {}
+    for name, found in by_site.items():
+        site = after.sites.setdefault(name, Site())
+        if site.files and not _continues(site, found, options.limits):
+            had = {file.path for file in site.files}
+            gone = [path for path in had if not size[path]]
+            if gone:
+                raise InputError(
+                    f"{gone[0]}: is gone, and needed again: {found[0]} has packets from before the end of what was read"
+                )
+            found = [path for path in paths if path in had or path in found]
+            site = after.sites[name] = Site()
+        out[name] = list(enumerate(found, len(site.files)))
+        site.files += [File(path, size[path]) for path in found]
+    return out
+
+
+def _continues(site: Site, new: Sequence[str], limits: Limits) -> bool:
+    """Whether new files can be added at the end of a site."""
+    had = {file.path for file in site.files}
+    if not had.isdisjoint(new) or any(part.state is None for part in site.parts.values()):
+        return False
+
+    def first(path: str) -> int:
+        try:
+            return peek(path, limits)[0]
+        except InputError:
+            return site.clock + 1  # nothing comes of it but a finding
+
+    return all(time > site.clock for time in storage.each(first, new))
+
+
+def _decode(
+    spark: SparkSession,
+    lake: str,
+    staging: str,
+    after: Manifest,
+    chosen: Chosen,
+    options: Options,
+    keylog: Sequence[bytes],
+) -> list[PartReport]:
+    """Decode what is new."""
+    states = {
+        (name, int(number)): storage.join(lake, lakes.FOLDER, STATE, part.state)
+        for name in chosen
+        for number, part in after.sites[name].parts.items()
+        if part.state
+    }
+    numbered = {name: tuple(file.path for file in after.sites[name].files) for name in chosen}
+    works, _, _ = share_out(spark, [file for files in chosen.values() for file in files], options)
+    job = UpdateJob(staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, states)
+    return decoded(spark, job, works, continue_part)
+
+
+def _add(after: Manifest, chosen: Chosen, made: Sequence[PartReport]) -> list[str]:
+    """Enter what tasks made into the manifest; returns the files of names, below staging/names."""
+    new_names = []
+    entered = {file.path: file for name in chosen for file in after.sites[name].files}
+    for report in made:
+        for one in report.sites:
+            site = after.sites[one.site]
+            part = site.parts.setdefault(str(one.part), PartState(None))
+            part.state = one.state
+            _extend(part.rows, one.rows)
+            part.tail = Rows()
+            _extend(part.tail, one.tail)
+            new_names += one.rows.names + one.tail.names
+        for file in report.files:
+            site = after.sites[file.site]
+            site.clock = max(site.clock, file.clock)
+            entered[file.path].problems += file.problems
+    return new_names
+
+
+def _extend(rows: Rows, made: DecodingPart) -> None:
+    rows.records += made.records
+    rows.open += [OpenFile(file.table, file.path) for file in made.open]
+
+
+def _resolve(
+    spark: SparkSession, lake: str, staging: str, after: Manifest, new_names: Sequence[str], options: Options
+) -> None:
+    """Put names into rows: into new ones, and into old ones of which a name has become known."""
+    old = [storage.join(lake, lakes.FOLDER, NAMES, path) for path in after.names]
+    merged = MergedNames(None, frozenset())
+    if new_names:
+        new = [storage.join(staging, NAMES, path) for path in new_names]
+        (merged,) = collect(spread(spark, [(old, new)], each(lambda both: _merge_names(staging, *both))))
+    if merged.path is not None:
+        after.names, old = [merged.path], [storage.join(staging, NAMES, merged.path)]
+    files = [file for rows in after.rows() for file in rows.open]
+    fresh = [file for file in files if not file.records]
+    stale = [file for file in files if file.records] if merged.changed else []
+    for some, folder, only in (
+        (fresh, storage.join(staging, OPEN), None),
+        (stale, storage.join(lake, lakes.FOLDER, OPEN), merged.changed),
+    ):
+        waiting = [Waiting(file.table, storage.join(folder, file.path)) for file in some]
+        made = collect(spread(spark, waiting, resolver(staging, old, options, only))) if waiting else []
+        for file, records in zip(some, made, strict=True):
+            file.records = file.records if records is None else records
+
+
+def _report(staging: str, after: Manifest, options: Options) -> None:
+    """Write the findings about all files."""
+    output = Output(staging)
+    if "findings" in options.tables:
+        output.report([problem for site in after.sites.values() for file in site.files for problem in file.problems])
+    after.notes = output.close().records

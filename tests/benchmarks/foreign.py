@@ -1,0 +1,89 @@
+"""How much foreign and hostile bytes cost beside real traffic: CPU time a byte, never more than three times as much.
+
+Random bytes, zeros, text and almost-heads of each protocol, in mid-stream on ports of ours and of others, from either
+side, whole and with holes. `python tests/benchmarks/foreign.py [MB]` prints the table and exits 1 where a row is over.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import captures
+from speed import ROOT, timed
+
+TIMES = 3
+PORTS = {"kafka": 9092, "pulsar": 6650, "iggy": 8090, "other": 11211}
+EVERY = 40  # of so many segments one is a hole
+
+
+def kinds(size: int) -> Iterator[tuple[str, bytes]]:
+    """What the bytes are."""
+    yield "random", random.Random(9).randbytes(size)
+    yield "zeros", bytes(size)
+    yield "ones", b"\xff" * size
+    yield "text", repeated(b"GET key:7 flags VALUE abcdefghijklmnop 0 32\r\n", size)
+    yield "kafka heads", repeated(struct.pack(">ihhih", 1 << 20, 0, 9, 7, 8) + b"producer", size)
+    yield "kafka almost", repeated(struct.pack(">ihhih", 60, 1, 11, 7, 9) + b"consumer\xff" + bytes(20), size)
+    yield "pulsar almost", repeated(struct.pack(">IIBB", 40, 36, 8, 6) + b"\x32\x10" + bytes(16), size)
+    yield "iggy almost", repeated(struct.pack("<II", 12, 100), size)
+    yield "varints", b"\x80" * size
+
+
+def repeated(unit: bytes, size: int) -> bytes:
+    return (unit * (size // len(unit) + 1))[:size]
+
+
+def write(path: Path, data: bytes, port: int, *, up: bool, holes: bool) -> None:
+    """One connection in mid-stream that carries the bytes in one direction."""
+    with path.open("wb") as file:
+        file.write(captures.FILE_HEADER)
+        wire = captures.Wire(file, 50_000, port, handshake=False)
+        for number, at in enumerate(range(0, len(data), captures.SEGMENT)):
+            piece = data[at : at + captures.SEGMENT]
+            if holes and number % EVERY == EVERY - 1:
+                wire.lose(0 if up else 1, len(piece))
+            else:
+                wire.send(0 if up else 1, piece)
+
+
+def cost(path: Path, out: Path) -> float:
+    """CPU seconds of a dissection of connections and findings."""
+    command = [str(Path(sys.executable).with_name("brokerscope")), "dissect", str(path)]
+    tables = ["--table", "connections", "--table", "findings", "--format", "parquet", "-o", str(out), "--quiet"]
+    return min(timed([*command, *tables], cpu=True)[0] for _ in range(2))
+
+
+def main() -> int:
+    """Print the table."""
+    size = int(float(sys.argv[1]) * 1_000_000) if len(sys.argv) > 1 else 4_000_000
+    over = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = Path(folder, "x.pcap"), Path(folder, "out.parquet")
+        path.write_bytes(captures.FILE_HEADER)
+        start = cost(path, out)
+        captures.repeat(sorted((ROOT / "samples").glob("kafka-*.pcap")), path, size)
+        real = cost(path, out) - start
+        print(f"{'start':<15} {start:6.2f} s\n{'real traffic':<15} {real:6.2f} s")
+        for kind, data in kinds(size):
+            for name, port in PORTS.items():
+                for up in (True, False):
+                    for holes in (False, True):
+                        write(path, data, port, up=up, holes=holes)
+                        took = cost(path, out) - start
+                        over += took > TIMES * real
+                        where = f"{name:<7} {'client' if up else 'server'} {'holes' if holes else '     '}"
+                        print(f"{kind:<15} {where} {took:6.2f} s {took / real:5.1f} x{' OVER' * (took > TIMES * real)}")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:
+        sys.exit(str(error))

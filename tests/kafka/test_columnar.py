@@ -1,0 +1,127 @@
+"""Many frames by column hold what the summary of each one says."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dissectors.frame_columns import PADDING
+from dissectors.kafka import columnar, schema
+from dissectors.kafka.body_summary import BodySummary, summariser
+from dissectors.kafka.coded import CodedTexts
+from dissectors.kafka.plan import plan
+from tests.kafka.wire import any_body
+
+MESSAGES = [f"{api.name}{kind}" for api in schema.apis().values() for kind in ("Request", "Response")]
+
+
+Walked = tuple[bytes, CodedTexts, np.ndarray, np.ndarray, columnar.ColumnSummary]
+
+
+def walked(name: str, version: int, bodies: list[bytes]) -> Walked:
+    """The buffer, where the bodies are in it, and what was found."""
+    buf = b"".join(bodies) + bytes(PADDING)
+    end = np.cumsum([len(body) for body in bodies])
+    at = end - [len(body) for body in bodies]
+    octets = np.frombuffer(buf, np.uint8)
+    texts = CodedTexts(buf, octets)
+    return buf, texts, at, end, columnar.walk(plan(name, version).noting, octets, texts, at, end)
+
+
+def found_in(wanted: int, buf: bytes, texts: CodedTexts, found: columnar.ColumnSummary) -> dict[str, Any]:
+    """What a row holds, as a summary has it."""
+
+    def topics_of(topics: columnar.Topics) -> list[Any]:
+        return [texts.values[code] for code in topics.code.tolist()]
+
+    topics = [topic for group in found.topics for topic in topics_of(group.at(group.row == wanted))]
+    names = [
+        (buf[i : i + 16], buf[start : start + size].decode("utf-8", "backslashreplace"))
+        for group in found.names
+        for row, i, start, size in zip(*group, strict=True)
+        if row == wanted
+    ]
+    sets = []
+    for group in found.sets:
+        mine = group.topic.row == wanted
+        columns = (group.partition[mine].tolist(), group.start[mine].tolist(), group.size[mine].tolist())
+        sets += list(zip(topics_of(group.topic.at(mine)), *columns, strict=True))
+    pairs = []
+    for pair in found.pairs:
+        mine = pair.topic.row == wanted
+        numbers = [column[mine].tolist() for column in (pair.partition, *pair.numbers)]
+        pairs += list(zip(topics_of(pair.topic.at(mine)), *numbers, strict=True))
+    throttle = None if found.throttle is None else int(found.throttle[wanted])
+    return {
+        "topics": topics,
+        "names": names,
+        "sets": sets,
+        "pairs": pairs,
+        "throttle": throttle,
+        "n": int(found.partitions[wanted]),
+    }
+
+
+def summarised(summary: BodySummary) -> dict[str, Any]:
+    return {
+        "topics": list(summary.topics),
+        "names": list(summary.names),
+        "sets": [(s.topic, -1 if s.partition is None else s.partition, s.start, s.size) for s in summary.sets],
+        "pairs": list(summary.pairs),
+        "throttle": summary.throttle_ms,
+        "n": summary.partitions,
+    }
+
+
+def same(name: str, version: int, bodies: list[bytes]) -> int:
+    """Rows that stay say what the summary says; how many do."""
+    buf, texts, at, end, found = walked(name, version, bodies)
+    for row in np.flatnonzero(found.ok).tolist():
+        summary = summariser(name, version)(buf, int(at[row]), int(end[row]))
+        assert summary.whole
+        assert not summary.faults
+        got, want = found_in(row, buf, texts, found), summarised(summary)
+        assert {k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in got.items()} == {
+            k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in want.items()
+        }
+        for key, values in found.values.items():
+            assert values[row] == summary.values[key]
+        for key, (starts, sizes) in found.texts.items():
+            start, size = int(starts[row]), int(sizes[row])
+            assert summary.values[key] == (
+                None if size < 0 else buf[start : start + size].decode("utf-8", "backslashreplace")
+            )
+    return int(found.ok.sum())
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_columns_hold_what_the_summary_says(name: str) -> None:
+    for version in schema.message(name).versions.each():
+        same(name, version, [any_body(name, version, seed) for seed in range(12)])
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_damaged_rows_are_given_up_or_read_alike(name: str) -> None:
+    rng = random.Random(name)
+    for version in list(schema.message(name).versions.each())[-2:]:
+        bodies = []
+        for seed in range(12):
+            body = bytearray(any_body(name, version, seed))
+            for _ in range(rng.randrange(3)):
+                if body:
+                    body[rng.randrange(len(body))] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+            bodies.append(bytes(body[: rng.randrange(len(body) + 1)] if rng.random() < 0.3 else body))
+        same(name, version, bodies)
+
+
+def test_plain_rows_stay() -> None:
+    for name, version in (("ProduceRequest", 7), ("HeartbeatResponse", 4), ("FindCoordinatorRequest", 3)):
+        bodies = {
+            "ProduceRequest": b"\xff\xff\xff\xff\0\0\x75\x30\0\0\0\1\0\1t\0\0\0\1\0\0\0\5\0\0\0\0",
+            "HeartbeatResponse": b"\0\0\0\0\0\0\0",
+            "FindCoordinatorRequest": b"\2g\0\0",
+        }
+        assert same(name, version, [bodies[name]] * 5) == 5

@@ -1,0 +1,73 @@
+"""What an application gets of an answered fetch is less than what the answer carries."""
+
+from __future__ import annotations
+
+import struct
+
+from dissectors.kafka import batches
+from dissectors.kafka.delivery import aborted_transactions, delivered, delivered_of_set, of_partition
+from tests.kafka.wire import batch, record
+
+LIMIT = 1 << 20
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+THREE = [record(i, None, b"x") for i in range(3)]
+
+
+def units(*parts: bytes) -> tuple[bytes, list[batches.RecordBatch]]:
+    data = b"".join(parts)
+    return data, list(batches.units(data, 0, len(data), len(data), LIMIT, lenient=True))
+
+
+def marker(offset: int, producer: int, commit: bool) -> bytes:
+    key = struct.pack(">hh", 0, commit)
+    return batch([record(0, key, bytes(6))], offset, attributes=TRANSACTIONAL | CONTROL, producer=(producer, 0, -1))
+
+
+def test_records_before_the_fetch_offset_are_dropped() -> None:
+    data, found = units(batch(THREE, 10), batch(THREE, 13))
+    assert delivered(data, found, 12, (), LIMIT) == 4
+    assert delivered(data, found, 10, (), LIMIT) == 6
+    assert delivered(data, found, None, (), LIMIT) == 6
+    assert delivered(data, found, 13, (), LIMIT) == 3
+    assert delivered_of_set(data, 0, len(data), len(data), LIMIT, 12, ()) == 4
+
+
+def test_in_a_compacted_batch_the_records_themselves_say_which_lie_before_the_fetch_offset() -> None:
+    data, found = units(batch([record(0, None, b"x"), record(5, None, b"y"), record(9, None, b"z")], 10))
+    compacted = [unit._replace(last_offset=19) for unit in found]
+    assert delivered(data, compacted, 15, (), LIMIT) == 2
+
+
+def test_control_records_are_not_for_applications() -> None:
+    data, found = units(batch(THREE, 0, attributes=TRANSACTIONAL, producer=(7, 0, 0)), marker(3, 7, commit=True))
+    assert delivered(data, found, 0, (), LIMIT) == 3
+
+
+def test_aborted_transactions_are_left_out_up_to_their_marker() -> None:
+    data, found = units(
+        batch(THREE, 0, attributes=TRANSACTIONAL, producer=(7, 0, 0)),
+        marker(3, 7, commit=False),
+        batch(THREE, 4, attributes=TRANSACTIONAL, producer=(7, 0, 3)),
+        marker(7, 7, commit=True),
+        batch(THREE, 8, attributes=TRANSACTIONAL, producer=(9, 0, 0)),
+    )
+    assert delivered(data, found, 0, [(7, 0)], LIMIT) == 6
+    assert delivered(data, found, 0, [(7, 0), (9, 8)], LIMIT) == 3
+    assert delivered(data, found, 0, (), LIMIT) == 9
+
+
+def test_the_answer_lists_aborted_transactions_by_partition() -> None:
+    answer = {
+        "responses": [
+            {
+                "topic": "t",
+                "partitions": [
+                    {"partitionIndex": 1, "abortedTransactions": [{"producerId": 7, "firstOffset": 3}]},
+                    {"partitionIndex": 2, "abortedTransactions": None},
+                ],
+            }
+        ]
+    }
+    found = aborted_transactions(answer)
+    assert of_partition(found, "t", 1) == [(7, 3)]
+    assert of_partition(found, "t", 2) == ()

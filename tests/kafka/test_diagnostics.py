@@ -1,0 +1,91 @@
+"""Findings that tell an operator what a client could do better."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import struct
+
+from dissectors.kafka import PROTOCOL
+from tests.feeding import CLIENT, SERVER, feed_every_way
+from tests.kafka.wire import batch, fetch, fetched, message, produce, produced, record, request, response, text
+
+ONE = [record(0, None, b"value")]
+TWO = [record(0, None, b"a"), record(1, None, b"b")]
+
+
+def advice(script: list[tuple[int, bytes]]) -> dict[str, dict[str, object]]:
+    """Kind of each finding -> its evidence."""
+    return {str(f.kind): json.loads(f.evidence or "{}") for f in feed_every_way(PROTOCOL, script).findings}
+
+
+def sent(batches: list[bytes]) -> list[tuple[int, bytes]]:
+    script = []
+    for i, data in enumerate(batches):
+        script += [(CLIENT, produce(i, {("t", 0): data})), (SERVER, produced(i, [("t", 0, 0, i)]))]
+    return script
+
+
+def test_a_good_producer_gets_no_advice() -> None:
+    assert advice(sent([batch(TWO, producer=(5, 0, i)) for i in range(30)])) == {}
+
+
+def test_versions_that_kafka_4_removed_are_told_with_their_user() -> None:
+    script = [(CLIENT, request(3, 0, 1, struct.pack(">i", 0))), (CLIENT, request(8, 1, 2, text("group") + bytes(2)))]
+    found = advice(script)["removed_in_4_0"]
+    assert (found["api"], found["version"], found["count"], found["client_id"]) == ("OffsetCommit", 1, 1, "tester")
+
+
+def test_old_message_formats_are_told() -> None:
+    script = [(CLIENT, fetch(1, [("t", [0])])), (SERVER, fetched(1, {("t", 0): message(0, b"v") * 3}))]
+    found = advice(script)["old_message_format"]
+    assert (found["role"], found["magic"], found["count"]) == ("consume", 1, 3)
+
+
+def test_a_producer_without_idempotence_or_batching_is_told() -> None:
+    found = advice(sent([batch(ONE) for _ in range(20)]))
+    assert found["not_idempotent"]["count"] == 20
+    assert (found["unbatched"]["single"], found["unbatched"]["count"]) == (20, 20)
+    assert "unbatched" not in advice(sent([batch(ONE) for _ in range(19)]))
+
+
+def test_compression_that_saves_nothing_is_told() -> None:
+    noise = [record(0, None, os.urandom(200)), record(1, None, b"")]
+    packed = batch(noise, codec=1, stored=gzip.compress(b"".join(noise)), producer=(5, 0, 0))
+    useful = [record(0, None, bytes(2000)), record(1, None, b"")]
+    good = batch(useful, codec=1, stored=gzip.compress(b"".join(useful)), producer=(5, 0, 0))
+    assert "useless_compression" in advice(sent([packed] * 20))
+    assert "useless_compression" not in advice(sent([good] * 20))
+
+
+def test_a_batch_that_is_sent_again_is_told() -> None:
+    found = advice(
+        sent([batch(TWO, producer=(5, 0, 0)), batch(TWO, producer=(5, 0, 0)), batch(TWO, producer=(5, 0, 2))])
+    )
+    assert found["duplicate_sequence"]["count"] == 1
+
+
+def test_a_refused_batch_may_be_sent_again() -> None:
+    one = batch(TWO, producer=(5, 0, 0))
+    script = [(CLIENT, produce(1, {("t", 0): one})), (SERVER, produced(1, [("t", 0, 3, -1)]))]
+    assert "duplicate_sequence" not in advice([*script, *sent([one])])
+
+
+def join(correlation_id: int, generation: int) -> list[tuple[int, bytes]]:
+    body = text("group") + struct.pack(">i", 1000) + text("me") + text("consumer") + struct.pack(">i", 0)
+    answer = struct.pack(">hi", 0, generation) + text("range") + text("me") + text("me") + struct.pack(">i", 0)
+    return [(CLIENT, request(11, 0, correlation_id, body)), (SERVER, response(11, 0, correlation_id, answer))]
+
+
+def test_a_group_that_joins_again_and_again_is_told() -> None:
+    found = advice([step for i in range(9) for step in join(i, 10 + i)])["rebalance_storm"]
+    assert (found["group"], found["most"], found["first_generation"], found["last_generation"]) == ("group", 9, 10, 18)
+    assert advice([step for i in range(6) for step in join(i, 10 + i)]) == {}
+
+
+def test_commits_for_every_message_are_told() -> None:
+    body = text("group") + struct.pack(">i", 1) + text("me") + struct.pack(">q", -1) + struct.pack(">i", 0)
+    script = [(CLIENT, request(8, 2, i, body)) for i in range(25)]
+    found = advice(script)["frequent_commits"]
+    assert (found["group"], found["count"]) == ("group", 25)

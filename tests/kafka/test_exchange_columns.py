@@ -1,0 +1,175 @@
+"""Many connections at once give the rows that each alone gives."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dissectors
+from dissectors import frame_columns
+from dissectors.kafka import PROTOCOL, exchange_columns
+from dissectors.records import TABLES
+from dissectors.tcp.chunk import CLIENT, SERVER
+from tests.kafka.wire import any_body, batch, fetch, fetched, message, produce, produced, record, request, response
+from tests.many import feed_many
+
+SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*kafka*.pcap*"))
+TWO = batch([record(0, b"k", b"v"), record(1, None, None)])
+PACKED = batch([record(0, b"k", b"v" * 200)], codec=1, stored=gzip.compress(record(0, b"k", b"v" * 200)))
+STRANGE = batch([record(0, b"k", b"v")], base=-5, first=1 << 62, latest=-9, attributes=0x70, producer=(1 << 40, 3, -1))
+APIS = [(18, 3), (3, 9), (12, 4), (3, 1), (10, 3), (11, 5), (8, 8), (17, 1), (2, 7)]
+Script = list[tuple[int, bytes]]
+
+
+def exchange(rng: random.Random, id_: int) -> tuple[bytes, bytes | None]:
+    """A request, and its answer if it has one."""
+    kind = rng.randrange(8)
+    if kind == 0:
+        return produce(id_, {("t", rng.randrange(3)): TWO}, acks=0), None
+    if kind == 1:
+        sets = {("t", 0): any_set(rng), ("u", 1): any_set(rng)}
+        answers = [("t", 0, rng.choice((0, 0, 6)), 5), ("u", 1, 0, rng.choice((-1, 9)))]
+        return produce(id_, sets), produced(id_, answers[: rng.choice((1, 2, 2))])
+    if kind == 4:
+        return regular_exchange(rng, id_)
+    if kind == 2:
+        return fetched_in_session(rng, id_)
+    if kind == 3 and rng.random() < 0.1:
+        return request(999, 1, id_, b"what"), response(3, 1, id_, b"\0\0\0")
+    key, version = rng.choice(APIS)
+    from dissectors.kafka.decode import api_version
+
+    api = api_version(key, version).name
+    seed = rng.randrange(4)
+    asked, answered = any_body(f"{api}Request", version, seed), any_body(f"{api}Response", version, seed)
+    client = rng.choice(("tester", "tester", "", None))
+    return request(key, version, id_, asked, client), response(key, version, id_, answered)
+
+
+def fetched_in_session(rng: random.Random, id_: int) -> tuple[bytes, bytes]:
+    """A Fetch of a session that begins, goes on, changes or ends, and its answer."""
+    session = rng.choice(((0, -1), (0, 0), (5, 1), (5, 2), (5, 1), (6, 1), (5, -1)))
+    wanted = rng.choice(([], [("t", [0])], [("t", [0, 1]), ("u", [2])]))
+    forgotten = rng.choice(([], [], [("t", [1])]))
+    asked = fetch(id_, wanted, session, forgotten=forgotten, wait=rng.choice((0, 100, 500)))
+    sets = rng.choice(({}, {("t", 0): TWO}, {("t", 0): TWO + TWO, ("u", 2): TWO[:-3]}, {("t", 1): b"broken"}))
+    return asked, fetched(id_, sets, rng.choice((0, 5, 5, 6)), rng.choice((0, 0, 0, 0, 70)))
+
+
+def any_set(rng: random.Random) -> bytes:
+    """A record set, mostly of whole and right batches."""
+    sets = (TWO, TWO, PACKED, idempotent(rng), idempotent(rng) + TWO, STRANGE, TWO[:-1], TWO[:-1] + b"!", b"no batch")
+    return rng.choice((*sets, message(5, b"v"), message(5, b"v", magic=0), TWO + message(5, b"v")))
+
+
+def regular_exchange(rng: random.Random, id_: int) -> tuple[bytes, bytes]:
+    """As most clients say them: batches sent and received, heartbeats, commits."""
+    sent = rng.choice((TWO, TWO + TWO, idempotent(rng), PACKED))
+    kind = rng.randrange(6)
+    if kind < 2:
+        return produce(id_, {("t", 0): sent, ("u", 1): TWO}), produced(id_, [("t", 0, 0, id_), ("u", 1, 0, -1)])
+    if kind == 2:
+        return produce(id_, {("t", 0): sent}), produced(id_, [("t", 0, 0, id_)])
+    if kind == 3:
+        return fetch(id_, [("t", [0])], (0, -1), wait=500), fetched(id_, {("t", 0): sent + TWO}, 0, 0)
+    if kind == 4:
+        return request(12, 1, id_, b"\0\1g\0\0\0\1\0\1m"), response(12, 1, id_, b"\0\0\0\0\0\0")
+    return commit(id_), response(8, 2, id_, b"\0\0\0\1\0\1t\0\0\0\1\0\0\0\0\0\0")
+
+
+def idempotent(rng: random.Random) -> bytes:
+    return batch([record(0, b"k", b"v")], producer=(7, 0, rng.randrange(3)))
+
+
+def commit(id_: int) -> bytes:
+    partition = b"\0\0\0\0" + bytes(8) + b"\xff\xff"
+    body = b"\0\1g\0\0\0\1\0\1m" + b"\xff" * 8 + b"\0\0\0\1\0\1t\0\0\0\1" + partition
+    return request(8, 2, id_, body)
+
+
+@pytest.mark.parametrize("worth", [1, 1000])
+@settings(max_examples=25)
+@given(seed=st.integers(0, 1 << 32))
+def test_nearly_all_frames_of_regular_connections_go_by_column(worth: int, seed: int) -> None:
+    rng = random.Random(seed)
+    tables = tuple(table for table in TABLES if table != "messages")
+    scripts: list[Script] = []
+    for _ in range(rng.randrange(1, 9)):
+        pairs = [regular_exchange(rng, id_) for id_ in range(1, 40)]
+        scripts.append([part for sent, answer in pairs for part in ((CLIENT, sent), (SERVER, answer))])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_columns, "MANY", 1)
+        patch.setattr(exchange_columns, "_WORTH", worth)
+        got, share = fed(scripts, tables, seed, at_once=True, often=0)
+    assert got == rows_of(scripts, tables, seed, at_once=False)
+    assert share >= 0.9
+
+
+def conversation(rng: random.Random) -> Script:
+    """What one connection carries: mostly exchanges one after the other, now and then pipelined or unanswered."""
+    script: Script = []
+    owed: list[bytes] = []
+    for id_ in range(1, rng.randrange(2, 20)):
+        asked, answered = exchange(rng, id_)
+        script.append((CLIENT, asked))
+        if answered is not None and rng.random() > 0.02:
+            owed.append(answered)
+        while owed and rng.random() < 0.8:
+            script.append((SERVER, owed.pop(0)))
+    script += [(SERVER, answer) for answer in owed if rng.random() < 0.9]
+    if rng.random() < 0.1:
+        script.insert(rng.randrange(len(script)), (rng.choice((CLIENT, SERVER)), b"these bytes are no frame"))
+    return script
+
+
+def rows_of(scripts: list[Script], tables: tuple[str, ...], seed: int, *, at_once: bool) -> dict[str, list[str]]:
+    """The rows of connections that are fed in turns, some bytes at a time."""
+    return dict(fed(scripts, tables, seed, at_once=at_once)[0])
+
+
+def fed(
+    scripts: list[Script], tables: tuple[str, ...], seed: int, *, at_once: bool, often: float = 0.7
+) -> tuple[dict[str, list[str]], float]:
+    """The same, and the share of frames that were decoded by column; often: how likely each turn decodes."""
+    rows, conversations = feed_many(PROTOCOL, scripts, tables, seed, at_once=at_once, often=often)
+    by_column = sum(c.by_column for c in conversations)  # type: ignore[attr-defined]
+    return rows, by_column / max(1, sum(c.frames for c in conversations))
+
+
+@pytest.mark.parametrize("tables", [("exchanges",), ("exchanges", "errors"), tuple(TABLES)])
+@settings(max_examples=30)
+@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 9))
+def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...], seed: int, many: int) -> None:
+    rng = random.Random(seed)
+    scripts = [conversation(rng) for _ in range(many)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_columns, "MANY", 1)
+        patch.setattr(exchange_columns, "_WORTH", 1 + seed % 8)
+        got = rows_of(scripts, tables, seed, at_once=True)
+    want = rows_of(scripts, tables, seed, at_once=False)
+    for table, rows in want.items():
+        assert got[table] == rows, table
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("tables", [["exchanges"], ["exchanges", "batches", "errors", "connections", "findings"]])
+def test_captures_give_the_same_rows_at_once_and_one_by_one(
+    path: Path, tables: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows() -> dict[str, list[Any]]:
+        return {
+            name: sorted(map(repr, table.to_pylist())) for name, table in dissectors.dissect([path], tables).items()
+        }
+
+    monkeypatch.setattr(frame_columns, "MANY", 1 << 30)
+    monkeypatch.setattr(frame_columns, "MUCH", 1 << 60)
+    want = rows()
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    monkeypatch.setattr(exchange_columns, "_WORTH", 2)
+    assert rows() == want

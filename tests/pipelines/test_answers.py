@@ -1,0 +1,356 @@
+"""The commands that answer: what they say is what the records say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import dissectors
+from dissectors.records import TABLES
+from pipelines.answers import connection, diff, groups, select, summary, top
+from pipelines.answers.records import query
+from pipelines.cli import app
+from pipelines.formats.plain import width
+from tests.pipelines import synthetic
+
+MADE = synthetic.make(exchanges=400)
+CAPTURES = os.environ.get("BROKERSCOPE_CAPTURES")
+needs_captures = pytest.mark.skipif(not CAPTURES, reason="BROKERSCOPE_CAPTURES names no folder of captures")
+
+
+def run(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "80", "NO_COLOR": "1"})
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def objects(*arguments: str | Path) -> list[Any]:
+    return [json.loads(line) for line in run(*arguments, "-f", "json").splitlines()]
+
+
+def sample(samples: list[str], name: str) -> str:
+    return next(path for path in samples if path.endswith(name))
+
+
+@pytest.fixture(scope="module")
+def refused(samples: list[str]) -> str:
+    return sample(samples, "kafka-refused.pcap")
+
+
+@pytest.fixture(scope="module")
+def exchanges(refused: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = dissectors.dissect(refused, tables="exchanges")["exchanges"].to_pylist()
+    return rows
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["summary", "top", "groups", "info", "dissect", "forensics"])
+def test_text_fits_80_columns_and_holds_nothing_but_text(samples: list[str], command: str) -> None:
+    for path in samples:
+        done = CliRunner().invoke(app, [command, path], env={"COLUMNS": "80"})
+        assert done.exit_code in (0, 1)
+        lines = done.stdout.splitlines()
+        assert all(line.isprintable() for line in lines)
+        if command != "forensics":  # which shows bytes
+            assert max(map(width, lines)) <= 80
+
+
+def test_captures_and_what_analyze_wrote_of_them_answer_alike(samples: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run("analyze", *samples, "-o", out, "--engine", "local", "-q")
+    for command in (["top", "--by", "topic"], ["top", "--by", "server", "--sort", "p99"], ["summary"]):
+        assert objects(command[0], out, *command[1:]) == objects(command[0], *samples, *command[1:])
+    assert run("sql", out, "select count(*) as n from t_latency").splitlines()[-1].strip() != "0"
+    same = objects("diff", out, out)[0]
+    assert {row["verdict"] for row in same["apis"]} <= {"same", "too few to say"}
+
+
+# --- top -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", top.KEYS)
+@pytest.mark.parametrize("sort", top.SORTS)
+def test_top_counts_every_exchange_and_puts_the_largest_first(by: str, sort: str) -> None:
+    rows = top.top(MADE, by, sort)
+    values = [row[top.SORTS[sort]] or 0 for row in rows]
+    assert values == sorted(values, reverse=True)
+    have = MADE["exchanges"].to_pylist()
+    if by == "topic":
+        assert sum(row["count"] for row in rows) == sum(len(row["topics"] or ()) for row in have)
+    elif by != "group":
+        assert sum(row["count"] for row in rows) == len(have)
+
+
+def test_top_leaves_long_polls_out_of_times() -> None:
+    exchanges = MADE["exchanges"]
+    (row,) = [row for row in top.top(MADE, "api", "time") if row["key"] == "Fetch"]
+    fetches = exchanges.filter(pc.equal(exchanges["api"], "Fetch"))
+    quick = fetches.filter(pc.invert(pc.fill_null(fetches["long_poll"], False)))
+    assert quick.num_rows < fetches.num_rows
+    assert row["time_ns"] == pc.sum(quick["total_ns"]).as_py()
+
+
+def test_top_leaves_expected_errors_out_of_errors() -> None:
+    exchanges, errors = MADE["exchanges"], MADE["errors"]
+    ids = pa.array([f"x{n}" for n in range(len(exchanges))])
+    at = exchanges.schema.get_field_index("exchange_id")
+    tables = MADE | {"exchanges": exchanges.set_column(at, "exchange_id", ids), "errors": errors.slice(0, 0)}
+    failed = sum(row["errors"] for row in top.top(tables, "api", "time"))
+    first = next(i for i, row in enumerate(exchanges.to_pylist()) if row["status"] == "error")
+    excused = errors.slice(0, 1).to_pylist()[0] | {"exchange_id": f"x{first}", "expected": True, "site": "site"}
+    tables["errors"] = pa.Table.from_pylist([excused], errors.schema)
+    assert sum(row["errors"] for row in top.top(tables, "api", "time")) == failed - 1
+
+
+# --- summary ---------------------------------------------------------------------------------------------------------
+
+
+def test_summary_says_what_is_wrong(samples: list[str]) -> None:
+    text = " ".join(run("summary", sample(samples, "pulsar-corrupted.pcap")).split())
+    assert "1 of 13 checksums is wrong" in text
+    assert "ChecksumError" in text
+    assert len(run("summary", *samples).splitlines()) <= 60
+
+
+def test_summary_counts_what_the_records_count() -> None:
+    made = summary.summary(MADE, rows=3)
+    assert sum(row["exchanges"] for row in made.protocols) == MADE["exchanges"].num_rows
+    slowest = pc.max(
+        MADE["exchanges"].filter(pc.invert(pc.fill_null(MADE["exchanges"]["long_poll"], False)))["total_ns"]
+    )
+    assert made.slowest[0]["total_ns"] == slowest.as_py()
+    assert len(made.slowest) == 3
+    unexpected = sum(row["expected"] is not True for row in MADE["errors"].to_pylist())
+    assert sum(row["count"] for row in summary.summary(MADE, rows=1000).errors) == unexpected > 0
+
+
+def test_summary_of_nothing_is_no_error() -> None:
+    empty = {name: table.slice(0, 0) for name, table in MADE.items()}
+    made = summary.summary(empty)
+    assert (made.wrong, made.blind, made.slowest, made.errors, made.protocols) == ([], [], [], [], [])
+
+
+# --- show and follow -------------------------------------------------------------------------------------------------
+
+
+def test_show_finds_an_exchange_by_either_packet_and_by_its_id(refused: str, exchanges: list[dict[str, Any]]) -> None:
+    row = next(row for row in exchanges if row["api"] == "CreateTopics" and row["status"] == "error")
+    texts = [run("show", f"{refused}:{row[side]}") for side in ("request_packet", "response_packet")]
+    texts.append(run("show", row["exchange_id"], refused))
+    assert texts[0] == texts[1] == texts[2]
+    assert row["api"] in texts[0]
+    assert row["error_name"] in texts[0]
+    assert "errorCode:" in texts[0]
+    assert f"frame.number in {{{row['request_packet']}, {row['response_packet']}}}" in texts[0]
+    assert row["client_ip"] in texts[0]
+
+
+def test_show_of_a_packet_without_a_frame_says_so(refused: str) -> None:
+    assert "no request or response was recognised in it" in " ".join(run("show", f"{refused}:1").split())
+
+
+def test_show_gives_bytes_only_where_they_are_asked_for_and_were_not_decoded(
+    refused: str, exchanges: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"{refused}:{next(row['request_packet'] for row in exchanges if row['api'] == 'CreateTopics')}"
+    assert "of payload" not in run("show", place, "--bytes")
+    monkeypatch.setattr(connection, "bodies", lambda paths, options, exchange: (None, None))
+    assert "of payload" not in run("show", place)
+    assert "credentials" in run("show", place, "--bytes")  # a topic's configuration may hold some
+    last = f"{refused}:{exchanges[-1]['request_packet']}"
+    assert "  0000  00 00 " in run("show", last, "--bytes")
+
+
+@needs_captures
+@pytest.mark.parametrize("name", ["kpy-sasl-plain", "kpy-sasl-scram256", "kpy-sasl-badpw"])
+def test_show_never_gives_credentials(name: str) -> None:
+    path = Path(f"{CAPTURES}/kafka/{name}.pcap")
+    secrets = json.loads(path.with_suffix(".json").read_text())["secrets"]
+    assert secrets
+    rows = dissectors.dissect(path, tables="exchanges")["exchanges"].to_pylist()
+    sealed = [row for row in rows if row["api"].startswith("Sasl")]
+    for number in {row[side] for row in sealed[:6] for side in ("request_packet", "response_packet")} - {None}:
+        text = run("show", f"{path}:{number}", "--bytes")
+        assert not [secret for secret in secrets if secret in text or secret.encode().hex(" ") in text]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_follow_shows_both_directions_in_time_order(refused: str, exchanges: list[dict[str, Any]], order: int) -> None:
+    connection = exchanges[0]["connection"]
+    mine = [row for row in exchanges if row["connection"] == connection]
+    events = objects("follow", *[refused, connection][::order])
+    assert [e["packet"] for e in events if e["side"] == "→"] == [row["request_packet"] for row in mine]
+    answered = sorted(row["response_packet"] for row in mine if row["response_packet"])
+    assert sorted(e["packet"] for e in events if e["side"] == "←") == answered
+    times = [event["time"] for event in events]
+    assert times == sorted(times)
+
+
+# --- sql -------------------------------------------------------------------------------------------------------------
+
+
+def test_sql_sees_every_table_and_nothing_else(refused: str) -> None:
+    for table in TABLES:
+        (row,) = objects("sql", refused, f"select count(*) as n from {table}")
+        assert row["n"] == dissectors.dissect(refused, tables=table)[table].num_rows
+    assert [row["name"] for row in objects("sql", refused, "show tables")] == sorted(TABLES)
+
+
+def test_sql_without_a_query_reads_them_from_stdin(refused: str) -> None:
+    done = CliRunner().invoke(app, ["sql", refused], input="select 41 + 1 as n\nselect nonsense\nselect 7 as m\n")
+    assert done.exit_code == 0
+    assert [line.strip() for line in done.stdout.splitlines() if line.strip().isdigit()] == ["42", "7"]
+    assert "nonsense" in done.stdout
+
+
+# --- dissect's choice of rows ----------------------------------------------------------------------------------------
+
+
+def test_rows_are_chosen_sorted_and_cut(refused: str, exchanges: list[dict[str, Any]]) -> None:
+    slow = objects("dissect", refused, "--slower-than", "5ms", "--sort=-total_ns", "--columns", "total_ns,api")
+    want = sorted((row["total_ns"] for row in exchanges if (row["total_ns"] or 0) > 5_000_000), reverse=True)
+    assert [row["total_ns"] for row in slow] == want
+    assert list(slow[0]) == ["total_ns", "api"]
+    assert len(objects("dissect", refused, "--head", "3")) == 3
+    assert len(objects("dissect", refused, "--limit-rows", "0")) == 0
+    assert {row["api"] for row in objects("dissect", refused, "--api", "metadata,create*")} == {
+        row["api"] for row in exchanges if row["api"] == "Metadata" or row["api"].startswith("Create")
+    }
+    assert {row["status"] for row in objects("dissect", refused, "--errors")} == {"error"}
+    topic = next(row["topics"][0] for row in exchanges if row["topics"])
+    assert all(topic in row["topics"] for row in objects("dissect", refused, "--topic", topic))
+    client = exchanges[0]["connection"].split(">")[0]
+    assert len(objects("dissect", refused, "--client", client)) == sum(
+        row["connection"] == exchanges[0]["connection"] for row in exchanges
+    )
+
+
+def test_since_and_until_part_the_rows(refused: str, exchanges: list[dict[str, Any]]) -> None:
+    middle = exchanges[len(exchanges) // 2]["time"]
+    for text in (f"{middle:%H:%M:%S.%f}", f"{middle:%Y-%m-%dT%H:%M:%S.%f}"):
+        after, before = (objects("dissect", refused, option, text) for option in ("--since", "--until"))
+        assert len(after) + len(before) == len(exchanges)
+        assert all(row["time"] < after[0]["time"] for row in before)
+
+
+@given(st.text(max_size=20), st.sampled_from(["topic", "client", "api", "group"]))
+def test_a_name_cannot_leave_its_quotes(name: str, option: str) -> None:
+    condition = select.condition("exchanges", **{option: name})  # type: ignore[arg-type]
+    assert condition is not None
+    (row,) = query(MADE, f"SELECT count(*) AS n FROM exchanges WHERE {condition}")
+    assert row["n"] <= MADE["exchanges"].num_rows
+
+
+# --- diff ------------------------------------------------------------------------------------------------------------
+
+
+def slowed(factor: float, seed: int = 2) -> dict[str, pa.Table]:
+    made = synthetic.make(seed=seed, exchanges=2000)
+    table = made["exchanges"]
+    at = table.schema.get_field_index("total_ns")
+    total = pc.cast(pc.round(pc.multiply(table["total_ns"], factor)), pa.int64())
+    return made | {"exchanges": table.set_column(at, "total_ns", total)}
+
+
+def test_diff_tells_a_shift_from_chance() -> None:
+    before = synthetic.make(seed=1, exchanges=2000)
+    assert {row["verdict"] for row in diff.diff(before, slowed(1.0)).apis} == {"same"}
+    assert {row["verdict"] for row in diff.diff(before, slowed(3.0)).apis} == {"slower"}
+    assert {row["verdict"] for row in diff.diff(slowed(3.0), before).apis} == {"faster"}
+    few = {name: table.slice(0, 10) for name, table in before.items()}
+    assert {row["verdict"] for row in diff.diff(few, before).apis} <= {"too few to say", "new"}
+
+
+def test_diff_names_what_is_new_and_what_is_gone(samples: list[str]) -> None:
+    (made,) = objects("diff", sample(samples, "kafka-codecs.pcap"), sample(samples, "kafka-refused.pcap"))
+    assert "err-e" in made["new"]["topic"]
+    assert any(name.startswith("metrics-") for name in made["gone"]["topic"])
+    assert {"new", "gone"} <= {row["verdict"] for row in made["apis"]}
+
+
+@given(st.lists(st.integers(0, 50), min_size=20, max_size=60), st.lists(st.integers(0, 50), min_size=20, max_size=60))
+def test_rank_sums_agree_with_counting_pairs(before: list[int], after: list[int]) -> None:
+    one, other = np.array(before), np.array(after)
+    z = diff.rank_sum(one, other)
+    wins = np.sign(other[:, None] - one[None, :]).sum()
+    assert z is not None
+    assert np.sign(round(z, 9)) == np.sign(wins)
+    assert diff.rank_sum(other, one) == pytest.approx(-z)
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+@needs_captures
+def test_groups_show_who_joined_who_left_and_each_rebalance() -> None:
+    (group,) = objects("groups", f"{CAPTURES}/kafka/java43-group-classic.pcap")
+    assert (group["group"], group["kind"], group["members"]) == ("grpc-g", "classic", 2)
+    assert (group["joined"], group["left"], group["generation"]) == (2, 2, 4)
+    assert group["rebalances"] == 4
+    assert group["longest_ns"] > 0
+    (group,) = objects("groups", f"{CAPTURES}/kafka/nw-kip848.pcap")
+    assert (group["kind"], group["members"], group["joined"], group["left"]) == ("consumer", 5, 5, 5)
+    assert 900_000_000 < group["longest_ns"] < 1_100_000_000  # until the last member has the new epoch
+
+
+def test_subscriptions_are_groups(samples: list[str]) -> None:
+    made = objects("groups", sample(samples, "pulsar-subscriptions.pcap"))
+    assert {group["kind"] for group in made} == {"subscription"}
+    subscribed = dissectors.dissect(sample(samples, "pulsar-subscriptions.pcap"), tables="exchanges")["exchanges"]
+    wanted = subscribed.filter(pc.equal(subscribed["api"], "SUBSCRIBE"))
+    assert sum(group["joined"] for group in made) == pc.sum(pc.equal(wanted["status"], "ok")).as_py()
+
+
+def test_a_group_whose_bodies_are_missing_is_no_error() -> None:
+    assert groups.groups({"exchanges": MADE["exchanges"], "batches": MADE["batches"]}) == []
+
+
+# --- annotate --------------------------------------------------------------------------------------------------------
+
+FIELDS = ("frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "tcp.seq_raw", "tcp.checksum", "eth.src")
+
+
+def tshark(path: str | Path, *more: str) -> str:
+    fields = [part for field in FIELDS for part in ("-e", field)]
+    command = ["tshark", "-r", str(path), "-T", "fields", *fields, *more]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+def test_an_annotated_capture_has_the_same_packets_and_comments_to_filter_by(
+    samples: list[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.pcapng"
+    for path in samples:
+        run("annotate", path, "-o", out, "-q")
+        assert tshark(out) == tshark(path)
+        assert tshark(out, "-Y", "frame.comment")
+    run("annotate", sample(samples, "pulsar-corrupted.pcap"), "-o", out, "-q")
+    bad = tshark(out, "-Y", 'frame.comment contains "bad checksum"')
+    assert [line.split("\t")[0] for line in bad.splitlines()] == ["39"]
+
+
+def test_an_annotated_capture_gives_the_same_records(samples: list[str], tmp_path: Path) -> None:
+    for path in samples:
+        out = tmp_path / "again.pcapng"
+        run("annotate", path, "-o", out, "-q")
+        again, twice = tmp_path / "twice.pcapng", []
+        run("annotate", out, "-o", again, "-q")
+        for one in (path, out, again):
+            rows = dissectors.dissect(one, tables="exchanges")["exchanges"].drop_columns(["site"]).to_pylist()
+            twice.append([{k: v for k, v in row.items() if not k.endswith("_file")} for row in rows])
+        assert twice[0] == twice[1] == twice[2]

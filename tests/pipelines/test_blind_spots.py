@@ -1,0 +1,81 @@
+"""What a capture cannot show is said, with numbers and with what to do; a capture that shows all says nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dissectors import records
+from pipelines.blind_spots import LOOKED_AT, BlindSpot, blind_spots
+
+WHOLE: dict[str, Any] = {
+    "protocol": "kafka", "tls": False, "server_port": 9092, "client_bytes": 10, "server_bytes": 10, "gap_bytes": 0,
+    "handshake": "full", "file": "a.pcap",
+}  # fmt: skip
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def spots(
+    *changes: dict[str, Any], findings: list[dict[str, Any]] | None = None, cut: int | None = None
+) -> list[BlindSpot]:
+    rows = [
+        {**WHOLE, "packet": at + 1, "start_time": NOON + timedelta(seconds=at), **c} for at, c in enumerate(changes)
+    ]
+    schema = records.schema("connections")
+    found = None if findings is None else pa.Table.from_pylist(findings, records.schema("findings"))
+    return blind_spots(pa.Table.from_pylist(rows, schema), found, cut)
+
+
+SEALED = {"protocol": None, "tls": True, "server_port": 9093}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "text", "advice"),
+    [
+        ([SEALED, SEALED, {}], "tls", "2 of 3 connections TLS without keys (port 9093)", "--keylog"),
+        ([{"gap_bytes": 2048}, {}], "loss", "2.00 KiB missing on 1 of 2 connections", "tcpdump -B"),
+        ([{"server_bytes": 0}], "one_way", "1 of 1 connection seen in one direction only", "both directions"),
+        ([{"protocol": None, "server_port": 5672}], "unknown", "of no known protocol (port 5672)", "--decode-as"),
+        ([{"handshake": "none"}, {}], "mid_stream", "1 of 2 connections began before the capture", "names"),
+        ([{}, {"start_time": NOON - timedelta(hours=1)}], "clock", "went back 1 time, by 1 h 00 min at most", "NTP"),
+    ],
+)
+def test_each_blind_spot_is_said_with_what_to_do(
+    changes: list[dict[str, Any]], kind: str, text: str, advice: str
+) -> None:
+    (spot,) = spots(*changes)
+    assert spot.kind == kind
+    assert text in spot.text
+    assert advice in spot.advice
+    assert "\n" not in str(spot)
+
+
+def test_a_capture_that_shows_everything_says_nothing() -> None:
+    assert spots({}, {}, {}) == []
+    assert spots() == []
+
+
+def test_packets_that_a_snap_length_cut_are_not_called_lost() -> None:
+    (spot,) = spots({"gap_bytes": 100}, cut=7)
+    assert (spot.kind, spot.text.split()[0]) == ("snaplen", "7")
+    gap = {"kind": "gap", "evidence": '{"reason": "snaplen"}'}
+    assert [spot.kind for spot in spots({"gap_bytes": 100}, findings=[gap, gap])] == ["snaplen"]
+    lost = {"kind": "gap", "evidence": '{"reason": "not captured"}'}
+    assert [spot.kind for spot in spots({"gap_bytes": 100}, findings=[gap, lost])] == ["snaplen", "loss"]
+
+
+def test_a_key_log_that_does_not_fit_is_said() -> None:
+    (spot,) = spots(SEALED, findings=[{"kind": "not_decrypted"}])
+    assert "same run" in spot.advice
+
+
+def test_the_disorder_of_an_ordinary_capture_is_no_step_of_the_clock() -> None:
+    assert spots({}, {"start_time": NOON - timedelta(milliseconds=300)}) == []
+
+
+def test_what_is_looked_at_are_columns_of_the_records() -> None:
+    for table, columns in LOOKED_AT.items():
+        assert set(columns) <= set(records.schema(table).names)

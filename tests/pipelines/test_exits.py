@@ -1,0 +1,218 @@
+"""Every error is one line, and exit codes mean what the help says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pipelines import outputs
+from pipelines.cli import app, exits
+
+COMMAND = [sys.executable, "-m", "brokerscope"]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def capture(samples: list[str]) -> str:
+    return next(s for s in samples if s.endswith("kafka-refused.pcap"))
+
+
+# what is asked (CAPTURE, MISSING and FILE stand for paths) -> exit code, a word of the one line that says why
+TABLE: tuple[tuple[str, int, str], ...] = (
+    ("dissect MISSING", exits.UNREADABLE, "no such file"),
+    ("dissect FILE", exits.UNREADABLE, "not a pcap"),
+    ("dissect FOLDER", exits.UNREADABLE, "no capture"),
+    ("info MISSING", exits.UNREADABLE, "no such file"),
+    ("summary MISSING", exits.UNREADABLE, "no such file"),
+    ("top MISSING", exits.UNREADABLE, "no such file"),
+    ("groups MISSING", exits.UNREADABLE, "no such file"),
+    ("diff CAPTURE MISSING", exits.UNREADABLE, "no such file"),
+    ("annotate MISSING -o OUT", exits.UNREADABLE, "no such file"),
+    ("sql MISSING select\t1", exits.UNREADABLE, "no such file"),
+    ("show MISSING:1", exits.UNREADABLE, "no such file"),
+    ("show CAPTURE:999999", exits.UNREADABLE, "not there"),
+    ("show CAPTURE 00-c1", exits.UNREADABLE, "no exchange"),
+    ("follow CAPTURE 1.2.3.4", exits.UNREADABLE, "no connection"),
+    ("follow CAPTURE 10.7", exits.WRONG_USAGE, "fits"),
+    ("report FOLDER", exits.UNREADABLE, "no tables"),
+    ("forensics MISSING", exits.UNREADABLE, "no such file"),
+    ("analyze MISSING -o OUT --engine local", exits.UNREADABLE, "no such file"),
+    ("analyze CAPTURE -o FILE --engine local", exits.UNREADABLE, "is a file"),
+    ("analyze CAPTURE -o OUT --engine abacus", exits.WRONG_USAGE, "--engine"),
+    ("analyze CAPTURE -o OUT --bucket soon", exits.WRONG_USAGE, "--bucket"),
+    ("analyze - -o OUT", exits.WRONG_USAGE, "standard input"),
+    ("dissect CAPTURE -o FILE/rows", exits.UNREADABLE, "cannot write"),
+    ("dissect CAPTURE -o CAPTURE", exits.WRONG_USAGE, "input"),
+    ("annotate CAPTURE -o CAPTURE", exits.WRONG_USAGE, "input"),
+    ("sql CAPTURE select\t1 -o CAPTURE", exits.WRONG_USAGE, "input"),
+    ("dissect CAPTURE --keylog FILE -o FILE", exits.WRONG_USAGE, "input"),
+    ("dissect CAPTURE --keylog MISSING", exits.UNREADABLE, "missing"),
+    ("dissect", exits.WRONG_USAGE, "CAPTURE"),
+    ("dissect CAPTURE --tabel errors", exits.WRONG_USAGE, "--tabel"),
+    ("dissect CAPTURE --table nothing", exits.WRONG_USAGE, "nothing"),
+    ("dissect CAPTURE --table errors --full", exits.WRONG_USAGE, "--full"),
+    ("dissect CAPTURE --payloads", exits.WRONG_USAGE, "--payloads"),
+    ("dissect CAPTURE --table findings --group g", exits.WRONG_USAGE, "no meaning"),
+    ("dissect CAPTURE --slower-than soon", exits.WRONG_USAGE, "soon"),
+    ("dissect CAPTURE --since yesterday", exits.WRONG_USAGE, "yesterday"),
+    ("dissect CAPTURE --columns api,nothing", exits.WRONG_USAGE, "nothing"),
+    ("dissect CAPTURE --sort nothing", exits.WRONG_USAGE, "nothing"),
+    ("dissect CAPTURE --head many", exits.WRONG_USAGE, "many"),
+    ("dissect CAPTURE --where topics\t=", exits.WRONG_USAGE, "rror"),
+    ("dissect CAPTURE --where total_ns>'soon'", exits.WRONG_USAGE, "soon"),
+    ("dissect CAPTURE --limit frame_bytes=many", exits.WRONG_USAGE, "--limit"),
+    ("dissect CAPTURE --decode-as 9092=mqtt", exits.WRONG_USAGE, "--decode-as"),
+    ("dissect CAPTURE --site (", exits.WRONG_USAGE, "--site"),
+    ("sql CAPTURE select\tnothing", exits.WRONG_USAGE, "nothing"),
+    ("sql CAPTURE select\t*\tfrom\tread_text('/etc/hostname')", exits.WRONG_USAGE, "ermission"),
+    ("sql CAPTURE copy\texchanges\tto\t'/tmp/rows'", exits.WRONG_USAGE, "ermission"),
+    ("sql CAPTURE set\tenable_external_access=true", exits.WRONG_USAGE, "locked"),
+    ("sql CAPTURE install\thttpfs", exits.WRONG_USAGE, "rror"),
+    ("show CAPTURE", exits.WRONG_USAGE, "FILE:PACKET"),
+    ("follow CAPTURE", exits.WRONG_USAGE, "CONNECTION"),
+    ("annotate - -o OUT", exits.WRONG_USAGE, "file"),
+    ("nothing", exits.WRONG_USAGE, "nothing"),
+)
+
+
+@pytest.mark.parametrize(("line", "code", "word"), TABLE, ids=[row[0].replace("\t", " ") for row in TABLE])
+def test_an_error_is_one_line_and_its_exit_code_says_whose(
+    line: str, code: int, word: str, capture: str, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.pcap"
+    mine.write_bytes(Path(capture).read_bytes())
+    (tmp_path / "file").write_text("no capture")
+    (tmp_path / "folder").mkdir()
+    names = {"CAPTURE": mine, "MISSING": tmp_path / "missing", "FILE": tmp_path / "file", "OUT": tmp_path / "out"}
+    names["FOLDER"] = tmp_path / "folder"
+    given = []
+    for part in line.split(" "):
+        for name, path in names.items():
+            part = part.replace(name, str(path))
+        given.append(part.replace("\t", " "))
+    done = run(*given)
+    assert done.exit_code == code, done.stderr
+    assert word in done.stderr
+    said = [row for row in done.stderr.splitlines() if "the local engine" not in row]
+    assert len(said) == 1, done.stderr
+    assert done.stdout == ""
+    assert mine.read_bytes() == Path(capture).read_bytes()
+    assert (tmp_path / "file").read_text() == "no capture"
+    assert not (tmp_path / "out").exists()
+    assert [entry for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["time > '01:11:17.6'", "total_ns > '5ms'", "topics = 'err-e'", "request_bytes < '1KiB' and status = 'error'"],
+)
+def test_conditions_may_be_written_as_people_say_them(capture: str, condition: str) -> None:
+    done = run("dissect", capture, "--where", condition, "-f", "json")
+    assert done.exit_code == exits.DONE, done.stderr
+    everything = run("dissect", capture, "-f", "json").stdout.count("\n")
+    assert 0 < done.stdout.count("\n") < everything
+
+
+@pytest.mark.parametrize("name", [b"bad\xff.pcap", "naïve\u202e.pcap".encode(), b"a\nb\x1b[31m.pcap"])
+@pytest.mark.parametrize("command", ["dissect", "info", "summary", "forensics"])
+def test_a_file_may_have_any_name(capture: str, tmp_path: Path, command: str, name: bytes) -> None:
+    path = tmp_path / os.fsdecode(name)
+    path.write_bytes(Path(capture).read_bytes())
+    done = subprocess.run([*COMMAND, command, path], capture_output=True, timeout=60, check=False)
+    assert done.returncode == exits.DONE, done.stderr
+    text = (done.stdout + done.stderr).decode()
+    assert all(c == "\n" or c.isprintable() for c in text)
+
+
+def test_an_unreadable_folder_is_named(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.pcap").write_bytes(Path(capture).read_bytes())
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    list_folder: Callable[[str], object] = os.scandir
+
+    def refuse(path: str = ".") -> object:
+        if Path(path) == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    done = run("dissect", tmp_path, "-f", "json")
+    assert done.exit_code == exits.UNREADABLE
+    assert str(closed) in done.stderr
+    assert done.stdout
+
+
+def test_a_defect_is_one_line_and_never_exit_code_1(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dissectors.run import Run
+
+    def fail(self: Run) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(Run, "records", fail)
+    monkeypatch.delenv(exits.DEBUG, raising=False)
+    done = run("dissect", capture)
+    assert done.exit_code == exits.DEFECT
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["dissect", "info", "summary", "forensics"])
+def test_a_closed_stdout_is_silent(capture: str, command: str) -> None:
+    line = f"{' '.join(COMMAND)} {command} {capture} -q >&-"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (exits.DONE, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("command", ["summary", "top", "forensics", "groups", "sql"])
+def test_a_full_disk_is_one_line(capture: str, command: str) -> None:
+    query = "'from exchanges'" if command == "sql" else ""
+    line = f"{' '.join(COMMAND)} {command} {capture} {query} > /dev/full"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == exits.UNREADABLE
+    assert done.stderr == "brokerscope: cannot write: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, exits.INTERRUPTED), (signal.SIGTERM, exits.TERMINATED), (signal.SIGKILL, -9)]
+)
+def test_a_stopped_run_leaves_what_stood_there(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """A run that waits for more of a capture from a pipe is stopped in the middle of its output."""
+    out = tmp_path / "rows.json"
+    out.write_text("keep")
+    command = [*COMMAND, "dissect", "-", "-f", "json", "-o", str(out)]
+    running = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    end = time.monotonic() + 30
+    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < end:
+        time.sleep(0.02)
+    assert len(list(tmp_path.iterdir())) == 2
+    running.send_signal(number)
+    _, said = running.communicate(timeout=30)
+    assert running.returncode == code, said
+    assert said == b""
+    assert out.read_text() == "keep"
+    if number != signal.SIGKILL:
+        assert [entry.name for entry in tmp_path.iterdir()] == ["rows.json"]
+    with outputs.file(out) as stream:
+        stream.write(b"next")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rows.json"]
+
+
+def test_the_help_names_every_exit_code_and_every_command_has_an_example() -> None:
+    helped = " ".join(run("--help").stdout.split())
+    for code, meaning in exits.MEANINGS.items():
+        assert f"{code} {meaning}" in helped
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.callback.__name__
+        assert f"brokerscope {name} " in run(name, "--help").stdout

@@ -1,0 +1,123 @@
+"""What two capture points saw is one story: everything counts once, and hops says what lies between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from pipelines.tables import TABLES
+from pipelines.tables.compute import compute
+from tests.pipelines import synthetic
+from tests.pipelines.synthetic import MS
+from tests.pipelines.test_tables import computed, local_engine, same, spark_engine, written
+
+Records = dict[str, pa.Table]
+NETWORK_NS = 5 * MS
+AT_BROKER = {
+    name: table.filter(pc.is_valid(table["connection"])) for name, table in synthetic.make(exchanges=300).items()
+}
+
+
+def changed(records: Records, changes: dict[str, Callable[[pa.ChunkedArray], pa.ChunkedArray]]) -> Records:
+    """Records with columns changed wherever they occur."""
+    out = {}
+    for name, table in records.items():
+        for column, change in changes.items():
+            if column in table.column_names:
+                at = table.schema.get_field_index(column)
+                table = table.set_column(at, table.schema.field(at), change(table.column(column)))
+        out[name] = table
+    return out
+
+
+def at_site(site: str) -> Callable[[pa.ChunkedArray], pa.ChunkedArray]:
+    return lambda column: pa.chunked_array([pa.array([site] * len(column), pa.string())])
+
+
+def shifted(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """By a clock that is 40 s ahead."""
+    return pc.add(column, pa.scalar(40_000_000, pa.duration("us")))
+
+
+def longer(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.add(column, NETWORK_NS)
+
+
+AT_CLIENTS = changed(
+    AT_BROKER,
+    {"site": at_site("clients"), "wait_ns": longer, "total_ns": longer, "time": shifted, "start_time": shifted},
+)
+
+
+def translated(records: Records) -> Records:
+    """As seen before addresses are translated: both ends have other names."""
+
+    def text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        return pc.replace_substring(column, "10.0.0.", "192.168.7.")
+
+    return changed(records, {"connection": text, "client_ip": text, "server_ip": text})
+
+
+def together(*parts: Records) -> Records:
+    return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
+
+
+def tables(records: Records, folder: Path) -> Records:
+    with local_engine(written(records, folder / "records")) as engine:
+        return computed(engine, folder / "tables", bucket_us=1_000_000)
+
+
+@pytest.fixture(scope="module")
+def at_one_point(tmp_path_factory: pytest.TempPathFactory) -> Records:
+    return tables(AT_BROKER, tmp_path_factory.mktemp("one"))
+
+
+@pytest.mark.parametrize("before", [lambda records: records, translated], ids=["same addresses", "translated"])
+def test_two_points_give_the_tables_of_the_one_nearest_to_the_server(
+    at_one_point: Records, tmp_path: Path, before: Callable[[Records], Records]
+) -> None:
+    both = tables(together(AT_BROKER, before(AT_CLIENTS)), tmp_path)
+    for name in TABLES:
+        if name != "hops":
+            assert both[name].to_pylist() == at_one_point[name].to_pylist(), name
+    hops = both["hops"].to_pylist()
+    assert sum(row["count"] for row in hops) == pc.sum(pc.equal(AT_BROKER["exchanges"]["kind"], "call")).as_py()
+    assert {row["network_p50_ns"] for row in hops} == {NETWORK_NS}
+    assert {(row["client_site"], row["server_site"]) for row in hops} == {("clients", "site")}
+    assert {(row["client_only"], row["server_only"]) for row in hops} == {(0, 0)}
+
+
+def test_what_only_one_point_saw_counts_too(at_one_point: Records, tmp_path: Path) -> None:
+    calls = AT_BROKER["exchanges"]
+    half = {**AT_BROKER, "exchanges": calls.slice(0, calls.num_rows // 2)}
+    both = tables(together(half, AT_CLIENTS), tmp_path)
+    assert pc.sum(both["latency"]["count"]) == pc.sum(at_one_point["latency"]["count"])
+    missing = calls.slice(calls.num_rows // 2)
+    assert pc.sum(both["hops"]["client_only"]).as_py() == pc.sum(pc.equal(missing["kind"], "call")).as_py()
+
+
+def test_the_same_addresses_with_other_sequence_numbers_are_another_connection(tmp_path: Path) -> None:
+    def renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        return pc.add(column, 2_000_000_000)
+
+    later = changed(AT_CLIENTS, {"client_seq": renumbered, "server_seq": renumbered})
+    both = tables(together(AT_BROKER, later), tmp_path)
+    calls = pc.sum(pc.equal(AT_BROKER["exchanges"]["kind"], "call")).as_py()
+    assert pc.sum(both["latency"]["count"]).as_py() == 2 * calls
+    assert both["hops"].num_rows == 0
+
+
+def test_the_run_says_which_points_saw_the_same(tmp_path: Path) -> None:
+    with local_engine(written(together(AT_BROKER, AT_CLIENTS), tmp_path / "records")) as engine:
+        assert compute(engine, tmp_path / "tables").shared == {("site", "clients"): 9}
+
+
+def test_both_engines_count_two_points_once(spark: Any, tmp_path: Path) -> None:
+    records = written(together(AT_BROKER, translated(AT_CLIENTS)), tmp_path / "records")
+    with local_engine(records) as local, spark_engine(spark, records) as remote:
+        same(computed(local, tmp_path / "local"), computed(remote, tmp_path / "spark"))

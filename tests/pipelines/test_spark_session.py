@@ -1,0 +1,89 @@
+"""A session heeds what the user has set, and a job says at once what its workers lack."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from dissectors.errors import BrokerscopeError
+from dissectors.options import Options
+from pipelines import session, spark_job
+from pipelines.cli import app
+from pipelines.cli.analyze import _conf
+
+
+@pytest.mark.parametrize(
+    ("master", "local"),
+    [("local", True), ("local[*]", True), ("local[2,4]", True), ("local-cluster[2,1,1024]", False), ("yarn", False)],
+)
+def test_only_a_local_master_is_local(master: str, local: bool) -> None:
+    assert session._is_local(master) is local
+
+
+def test_spark_defaults_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "# ours\nspark.driver.memory   4g\nspark.eventLog.dir=hdfs://x:1/y\n\nother.key 1\n"
+    (tmp_path / "spark-defaults.conf").write_text(text)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert session._defaults() == {"spark.driver.memory": "4g", "spark.eventLog.dir": "hdfs://x:1/y"}
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "none"))
+    assert session._defaults() == {}
+
+
+def test_in_local_mode_nothing_listens_to_other_machines() -> None:
+    assert {session._local(light)[key] for light in (True, False) for key in ("spark.driver.host",
+            "spark.driver.bindAddress")} == {"127.0.0.1"}  # fmt: skip
+
+
+def test_conf_is_as_spark_has_it() -> None:
+    assert _conf(["spark.a.b=1", "spark.c=x=y"]) == {"spark.a.b": "1", "spark.c": "x=y"}
+    for wrong in ("spark.a", "other.key=1"):
+        with pytest.raises(typer.BadParameter):
+            _conf([wrong])
+
+
+@pytest.mark.parametrize("wrong", [["--conf", "spark.a"], ["--update", "--engine", "local"]])
+def test_wrong_usage_ends_before_spark_starts(samples: list[str], tmp_path: Path, wrong: list[str]) -> None:
+    done = CliRunner().invoke(app, ["analyze", samples[0], "-o", str(tmp_path / "out"), *wrong])
+    assert done.exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_running_session_keeps_its_settings_but_those_that_are_asked_for(spark: Any) -> None:
+    before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    again = session.start(conf={"spark.brokerscope.splitBytes": "1000"})
+    try:
+        assert again is spark
+        assert spark.conf.get("spark.brokerscope.splitBytes") == "1000"
+        assert spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == before
+        with pytest.raises(BrokerscopeError, match=r"spark\.driver\.memory"):
+            session.start(conf={"spark.driver.memory": "3g"})
+    finally:
+        spark.conf.unset("spark.brokerscope.splitBytes")
+
+
+def test_parts_follow_the_bytes(spark: Any) -> None:
+    size = 10 * spark_job.BYTES_A_PART + 1
+    assert spark_job._parts(spark, size) == math.ceil(size / spark_job.BYTES_A_PART)
+    assert spark_job._parts(spark, 0) == 1
+
+
+def test_workers_that_write_where_the_driver_cannot_read_are_found_at_once(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "is_local", lambda spark: False)
+    spark_job.check_workers(spark, str(tmp_path / "shared"))
+    with pytest.raises(BrokerscopeError, match="does not share"):
+        spark_job.check_workers(spark, "memory://each-process-has-its-own/staging")
+
+
+def test_a_set_without_any_readable_file_is_an_error(spark: Any, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.pcap"
+    foreign.write_bytes(b"nothing of the sort")
+    with pytest.raises(BrokerscopeError, match=r"foreign\.pcap"):
+        spark_job.decode_to_records(spark, [str(foreign)], str(tmp_path / "out"), Options())
+    assert list((tmp_path / "out").glob(".staging-*")) == []

@@ -1,0 +1,182 @@
+"""A lake that is updated hour by hour holds what one run over everything gives, however the hours come."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import dissectors
+from dissectors.errors import BrokerscopeError
+from dissectors.options import Options
+from pipelines import lake as lakes
+from pipelines import storage
+from pipelines.cli import app
+from pipelines.update import update_records
+from tests.pipelines.cutting import cut
+
+OPTIONS = Options()
+HOURS = 4
+
+
+def rows(table: pa.Table) -> list[str]:
+    return sorted(map(repr, table.to_pylist()))
+
+
+def lake_rows(lake: Path) -> dict[str, list[str]]:
+    out = {}
+    for name in OPTIONS.tables:
+        files = sorted((lake / "records" / name).rglob("*.parquet"))
+        out[name] = rows(pa.concat_tables(pq.ParquetFile(path).read() for path in files))
+    return out
+
+
+class Store:
+    """Two captures that run side by side, in hours that may be put into a folder one by one."""
+
+    def __init__(self, folder: Path, samples: list[str]) -> None:
+        self.hours = folder / "hours"
+        self.hours.mkdir(parents=True)
+        self.day = folder / "store" / "day"
+        self.day.mkdir(parents=True)
+        self.lake = folder / "lake"
+        for path in samples:
+            cut(Path(path), self.hours, HOURS)
+        self.names = sorted(path.name for path in self.hours.iterdir())
+
+    def arrive(self, names: list[str]) -> None:
+        for name in names:
+            shutil.copy(self.hours / name, self.day)
+
+    def files(self) -> list[str]:
+        return sorted(map(str, self.day.iterdir()))
+
+    def update(self, spark: Any) -> None:
+        update_records(spark, self.files(), str(self.lake), OPTIONS)
+
+    def expected(self) -> dict[str, list[str]]:
+        return {name: rows(table) for name, table in dissectors.dissect(self.files()).items()}
+
+    def hour(self, n: int) -> list[str]:
+        return [name for name in self.names if name.endswith(f"-{n:03}.pcap")]
+
+
+@pytest.fixture(scope="module")
+def chosen(samples: list[str]) -> list[str]:
+    """The three samples with the most packets that can be cut."""
+    return sorted((p for p in samples if p.endswith(".pcap")), key=lambda p: -os.path.getsize(p))[:3]  # noqa: PTH202
+
+
+def test_hour_by_hour_equals_one_run(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+    store = Store(tmp_path, chosen)
+    for n in range(HOURS):
+        store.arrive(store.hour(n))
+        store.update(spark)
+        assert lake_rows(store.lake) == store.expected(), f"after hour {n}"
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_order_of_arrival_gives_the_same(
+    spark: Any, chosen: list[str], tmp_path_factory: pytest.TempPathFactory, data: Any
+) -> None:
+    store = Store(tmp_path_factory.mktemp("store"), chosen)
+    order = data.draw(st.permutations(store.names))
+    stops = [*sorted(data.draw(st.sets(st.integers(1, len(order) - 1), max_size=2))), len(order)]
+    for start, end in zip([0, *stops], stops, strict=False):
+        store.arrive(order[start:end])
+        store.update(spark)
+    assert lake_rows(store.lake) == store.expected()
+
+
+def test_an_update_without_news_changes_no_file(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+    store = Store(tmp_path, chosen[:1])
+    store.arrive(store.names)
+    store.update(spark)
+    before = {path: path.stat().st_mtime_ns for path in (store.lake / "records").rglob("part-*")}
+    store.update(spark)
+    assert {path: path.stat().st_mtime_ns for path in (store.lake / "records").rglob("part-*")} == before
+
+
+@pytest.mark.parametrize("step", ["move", "write", "remove"])
+def test_a_run_that_is_killed_while_it_commits_is_ended_by_the_next(
+    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    store = Store(tmp_path, chosen[:1])
+    store.arrive(store.hour(0))
+    store.update(spark)
+    store.arrive([name for n in range(1, HOURS) for name in store.hour(n)])
+    real, calls = getattr(storage, step), []
+
+    def dies(*args: Any) -> None:
+        calls.append(args)
+        if step == "write" and not args[0].endswith("manifest.json"):
+            return real(*args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, step, dies)
+        patch.setattr(storage, "remove_folder", lambda path: None)  # as of a process that was killed
+        with pytest.raises(KeyboardInterrupt):
+            store.update(spark)
+    assert calls
+    store.update(spark)
+    assert lake_rows(store.lake) == store.expected()
+    assert not [path for path in store.lake.iterdir() if path.name.startswith(".staging")]
+
+
+def test_what_is_needed_again_and_gone_is_named(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+    store = Store(tmp_path, chosen[:1])
+    store.arrive(store.hour(1))
+    store.update(spark)
+    gone = store.day / store.hour(1)[0]
+    gone.unlink()
+    store.arrive(store.hour(0))
+    with pytest.raises(BrokerscopeError, match=gone.name):
+        store.update(spark)
+
+
+def test_a_file_that_was_read_may_go(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+    store = Store(tmp_path, chosen[:1])
+    store.arrive(store.names)
+    expected = store.expected()
+    for path in store.day.iterdir():
+        path.unlink()
+    for n in range(HOURS):
+        store.arrive(store.hour(n))
+        store.update(spark)
+        for path in store.day.iterdir():
+            path.unlink()
+    assert lake_rows(store.lake) == expected
+
+
+def test_two_runs_at_once_are_refused(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+    store = Store(tmp_path, chosen[:1])
+    store.arrive(store.names)
+    with lakes.locked(str(store.lake)), pytest.raises(BrokerscopeError, match="another run"):
+        store.update(spark)
+
+
+def test_the_command_keeps_a_lake_and_replaces_what_it_answers(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+    store = Store(tmp_path, chosen[:1])
+    store.arrive(store.hour(0))
+    wanted = ["analyze", str(store.day), "-o", str(store.lake), "--quiet"]
+    first = CliRunner().invoke(app, [*wanted, "--update"])
+    assert first.exit_code == 0, first.output
+    page = (store.lake / "report.html").read_bytes()
+    store.arrive([name for n in range(1, HOURS) for name in store.hour(n)])
+    assert CliRunner().invoke(app, [*wanted, "--update"]).exit_code == 0
+    assert lake_rows(store.lake) == store.expected()
+    assert (store.lake / "report.html").read_bytes() != page
+    entries = {"records", "tables", "forensics.jsonl", "analysis.json", "report.html", ".lake"}
+    assert {path.name for path in store.lake.iterdir()} == entries
+    assert CliRunner().invoke(app, wanted).exit_code != 0, "a plain run must not replace a lake"
+    assert lake_rows(store.lake) == store.expected()

@@ -1,0 +1,64 @@
+"""Outputs on any file system: written, moved, read and removed alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines import storage
+from pipelines.storage import StorageError
+
+
+@pytest.fixture(params=["path", "file:", "local:", "memory:"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A folder as a path, as a file URL, through fsspec's local file system, and in its memory."""
+    import fsspec
+
+    urls = {"path": str(tmp_path), "file:": tmp_path.as_uri(), "local:": f"local://{tmp_path}"}
+    yield urls.get(request.param, "memory://outputs")
+    fsspec.filesystem("memory").store.clear()
+
+
+def test_what_is_written_is_read_again(root: str) -> None:
+    path = storage.join(root, "a", "b.json")
+    assert storage.read(path) is None
+    storage.write(path, b"one")
+    storage.write(path, b"two")
+    assert storage.read(path) == b"two"
+    with storage.open_file(path) as stream:
+        assert stream.read() == b"two"
+
+
+def test_a_move_may_be_done_twice_but_needs_something_to_move(root: str) -> None:
+    storage.write(storage.join(root, "new/x"), b"x")
+    for _ in range(2):
+        storage.move(root, [("new/x", "kept/deep/x")])
+    assert storage.read(storage.join(root, "kept/deep/x")) == b"x"
+    with pytest.raises(StorageError):
+        storage.move(root, [("new/y", "kept/y")])
+
+
+def test_what_is_removed_twice_is_gone(root: str) -> None:
+    storage.write(storage.join(root, "a/x"), b"x")
+    storage.write(storage.join(root, ".run-1/y"), b"y")
+    assert storage.folders(root, ".run-") == [".run-1"]
+    for _ in range(2):
+        storage.remove(root, ["a/x"])
+        storage.remove_folder(storage.join(root, ".run-1"))
+    assert storage.read(storage.join(root, "a/x")) is None
+    assert storage.folders(root, ".run-") == []
+
+
+def test_a_folder_is_uploaded_with_all_below_it(root: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    source = tmp_path_factory.mktemp("source")
+    (source / "deep").mkdir()
+    (source / "deep" / "x").write_bytes(b"x")
+    storage.upload(source, root)
+    assert storage.read(storage.join(root, "deep/x")) == b"x"
+
+
+def test_an_unknown_file_system_is_an_error_in_a_line() -> None:
+    with pytest.raises(StorageError, match="nowhere"):
+        storage.write("nowhere://bucket/x", b"")

@@ -1,0 +1,245 @@
+"""Many connections at once give the rows that each alone gives, and most of their frames go by column."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dissectors
+from dissectors import frame_columns
+from dissectors.options import Options
+from dissectors.pulsar import PROTOCOL
+from dissectors.pulsar.command_columns import REGULAR
+from dissectors.pulsar.conversation import PulsarConversation
+from dissectors.pulsar.diagnostics import INSPECTIONS
+from dissectors.pulsar.effects import EFFECTS, WATCHED_EFFECTS
+from dissectors.pulsar.orphans import ID_FIELDS
+from dissectors.pulsar.state import UPDATES
+from dissectors.records import DEFAULT_TABLES, TABLES
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import Chunk
+from tests.feeding import CLIENT, SERVER, conn
+from tests.many import Script, feed_many
+from tests.pulsar import wire
+
+SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*pulsar*.pcap*"))
+LZ4_OF_EIGHT_ZEROS = bytes([0x13, 0, 1, 0, 0x30, 0, 0, 0])
+TABLE_SETS = [("exchanges",), ("batches",), DEFAULT_TABLES, tuple(TABLES)]
+PROPERTY: wire.Field = (4, [(1, "colour"), (2, "blue")])
+
+
+def entry(rng: random.Random, number: int) -> bytes:
+    """What a SEND or MESSAGE carries: mostly plain."""
+    more: list[wire.Field] = [PROPERTY] * rng.randrange(3)
+    payload, crc, magic, broker = b"payload" * rng.randrange(4), None, True, None
+    kind = rng.randrange(24)
+    if kind == 0:
+        more += [(11, 2)]
+        payload = wire.single(b"one") + wire.single(b"two", (1, [(1, "k"), (2, "v")]))
+    elif kind == 1:
+        more += [(26, "uuid"), (27, 2), (28, 14), (29, number % 2)]
+    elif kind == 2:
+        crc = 12345
+    elif kind == 3:
+        magic = False
+    elif kind == 4:
+        more += [(13, [(1, "key"), (2, b"secret")])]
+    elif kind == 5:
+        more += [(20, 21)]
+    elif kind == 6:
+        more, payload = [*more, (8, 1), (9, 8)], LZ4_OF_EIGHT_ZEROS
+    elif kind == 7:
+        more += [(8, rng.choice((1, 2, 9))), (9, 99)]
+    elif kind == 8:
+        broker = wire.message([(1, 1_700_000_000_000), (2, number)])
+    elif kind == 9:
+        more += [(22, 1), (23, 2)]
+    elif kind == 10:
+        more += [(5, rng.choice(("", "elsewhere")))]
+    elif kind == 11:
+        more += [(31, 1), (11, 3)]
+    elif kind == 12:
+        more += [(2, 7), (60, 1)]
+    published = 1 << 62 if kind == 13 else 1_700_000_000_000
+    meta = wire.metadata(number, *more, published=published)
+    return wire.entry(meta, payload, crc=crc, magic=magic, broker=broker)
+
+
+def exchange(rng: random.Random, id_: int) -> tuple[list[bytes], list[bytes]]:
+    """What a client sends, and what the broker answers or pushes."""
+    kind = rng.randrange(19)
+    some = rng.choice((1, 1, 2, wire.ALL_ONES))
+    if kind < 4:
+        refused = rng.random() < 0.1
+        ledger, number = rng.choice(((7, id_), (7, id_), (wire.ALL_ONES, wire.ALL_ONES)))
+        answer = wire.refusal(id_, producer=some) if refused else wire.receipt(id_, ledger, number, producer=some)
+        return [wire.send(id_, entry(rng, id_), producer=some)], [answer]
+    if kind < 7:
+        more: list[Any] = rng.choice(([], [(3, 2)], [(4, 5)], [(5, 1)]))
+        return [], [wire.delivery(entry(rng, id_), 7, id_, *more, consumer=some)]
+    if kind == 7:
+        ids: list[wire.Field] = [(3, [(1, 7), (2, id_ - n)]) for n in range(rng.randrange(3))]
+        partly: list[Any] = rng.choice(([], [(3, [(1, 7), (2, id_), (5, 3)])], [(4, 2)], [(6, 1)]))
+        return [wire.simple(wire.ACK, (1, some), (2, rng.randrange(3)), *ids, *partly)], []
+    if kind == 8:
+        acknowledge = wire.simple(wire.ACK, (1, some), (2, 0), (3, [(1, 7), (2, id_)]), (8, id_))
+        return [acknowledge], [wire.simple(wire.ACK_RESPONSE, (1, some), (4, id_), *rng.choice(([], [(5, 3)])))]
+    if kind == 9:
+        return [wire.flow(rng.choice((1, 1000)), some)], []
+    if kind == 10:
+        return rng.choice((([wire.simple(wire.PING)], [wire.simple(wire.PONG)]), ([], [wire.simple(wire.PING)])))
+    if kind == 11:
+        topic = f"persistent://a/b/t{rng.randrange(2)}" + rng.choice(("", "-partition-3"))
+        ready: list[Any] = rng.choice(([], [], [(5, id_)], [(6, 0)]))
+        answers = [wire.producing(id_, f"p-{id_}", *ready)] + (
+            [wire.producing(id_, "late")] if ready == [(6, 0)] else []
+        )
+        if rng.random() < 0.1:
+            answers = [wire.error(id_)]
+        return [wire.producer(id_, topic, id_=some)], answers
+    if kind == 12:
+        compacted: list[Any] = rng.choice(([], [], [(11, 1)]))
+        return [wire.subscribe(id_, "c", *compacted, id_=some)], [rng.choice((wire.success, wire.error))(id_)]
+    if kind == 13:
+        response: list[Any] = rng.choice(([(3, 1)], [(3, 1)], [(3, 0)], [(3, 2), (6, 5), (7, "no")]))
+        return [wire.simple(wire.LOOKUP, (1, "t"), (2, id_))], [wire.simple(wire.LOOKUP_RESPONSE, (4, id_), *response)]
+    if kind == 14:
+        counted: list[Any] = rng.choice(([(1, 4), (3, 0)], [(1, 0)], [(3, 1), (4, 6)], [(1, (1 << 32) - 1)]))
+        answer = wire.simple(wire.PARTITIONED_METADATA_RESPONSE, (2, id_), *counted)
+        return [wire.simple(wire.PARTITIONED_METADATA, (1, "t"), (2, id_))], [answer]
+    if kind == 15:
+        code = rng.choice((wire.CLOSE_PRODUCER, wire.CLOSE_CONSUMER, wire.UNSUBSCRIBE))
+        return [wire.simple(code, (1, some), (2, id_))], [wire.success(id_)]
+    if kind == 16:
+        return [], [wire.simple(rng.choice((wire.CLOSE_PRODUCER, wire.CLOSE_CONSUMER)), (1, some), (2, wire.ALL_ONES))]
+    if kind == 17 and rng.random() < 0.3:
+        odd = rng.choice((
+            wire.simple(99, (1, id_)),
+            wire.simple(wire.FLOW, (1, some), (2, 3), (99, 1)),
+            wire.simple(wire.LOOKUP, (1, "t"), (2, id_), (2, id_ + 1)),
+            wire.simple(wire.SUCCESS, (1, id_)),
+            wire.carrying(wire.SEND, [(1, some), (2, id_)], b"\0\0"),
+            wire.simple(wire.PING, (5, 1)),
+            wire.u32(9) + wire.u32(5) + b"\x08\x06\x32\xff\x01",
+        ))  # fmt: skip
+        return [odd], [wire.simple(99, (1, id_))] if rng.random() < 0.5 else []
+    return [wire.simple(29, (1, some), (2, id_))], [wire.simple(30, (1, [(1, 7), (2, id_)]), (2, id_))]
+
+
+def conversation(rng: random.Random) -> Script:
+    """What one connection carries: mostly answered in order, now and then late, twice or never."""
+    script: Script = [(CLIENT, wire.connect()), (SERVER, wire.connected((3, rng.choice((60, 5_000_000)))))]
+    if rng.random() < 0.2:
+        script = [(CLIENT, wire.connect((11, "proxy"))), (SERVER, wire.connected()), (SERVER, wire.connected())]
+    if rng.random() < 0.1:
+        script = []
+    owed: list[bytes] = []
+    for _ in range(rng.randrange(2, 40)):
+        requests, answers = exchange(rng, rng.randrange(1, 12))
+        script += [(CLIENT, request) for request in requests]
+        owed += [answer for answer in answers if rng.random() > 0.03]
+        while owed and rng.random() < 0.8:
+            script.append((SERVER, owed.pop(0 if rng.random() < 0.9 else -1)))
+    script += [(SERVER, answer) for answer in owed if rng.random() < 0.9]
+    if script and rng.random() < 0.1:
+        script.insert(rng.randrange(len(script)), (rng.choice((CLIENT, SERVER)), b"these bytes are no frame"))
+    return script
+
+
+@pytest.mark.parametrize("tables", TABLE_SETS, ids=len)
+@settings(max_examples=60)
+@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 6))
+def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...], seed: int, many: int) -> None:
+    rng = random.Random(seed)
+    scripts = [conversation(rng) for _ in range(many)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_columns, "MANY", 1)
+        got, _ = feed_many(PROTOCOL, scripts, tables, seed, at_once=True)
+    want, _ = feed_many(PROTOCOL, scripts, tables, seed, at_once=False)
+    for table, rows in want.items():
+        assert got[table] == rows, table
+
+
+def regular(messages: int) -> Script:
+    """A connection on which all goes well."""
+    script = [
+        (CLIENT, wire.connect()),
+        (SERVER, wire.connected((3, 5_000_000))),
+        (CLIENT, wire.producer(1)),
+        (SERVER, wire.producing(1)),
+        (CLIENT, wire.subscribe(2)),
+        (SERVER, wire.success(2)),
+        (CLIENT, wire.flow(1000)),
+    ]
+    for number in range(messages):
+        sent = wire.entry(wire.metadata(number, PROPERTY), b"payload")
+        script += [
+            (CLIENT, wire.send(number, sent)),
+            (SERVER, wire.receipt(number, 7, number)),
+            (SERVER, wire.delivery(sent, 7, number)),
+            (CLIENT, wire.simple(wire.ACK, (1, 1), (2, 0), (3, [(1, 7), (2, number)]))),
+        ]
+    return script
+
+
+@pytest.mark.parametrize("tables", TABLE_SETS[:3], ids=len)
+def test_every_frame_of_a_regular_connection_goes_by_column(
+    tables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    sink = Sink(tables)
+    sink.files = ["x.pcap"]
+    conversation = PROTOCOL.conversation(conn("pulsar"), sink, Options(tables=tables), midstream=False)
+    assert isinstance(conversation, PulsarConversation)
+    offsets = [0, 0]
+    script = regular(50)
+    for order, (direction, data) in enumerate(script):
+        offset = offsets[direction]
+        conversation.receive(direction, Chunk(offset, data, [offset], [order], [order], [order]))
+        offsets[direction] += len(data)
+    PROTOCOL.advance([conversation])
+    assert conversation.by_column == conversation.frames == len(script)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("tables", TABLE_SETS, ids=len)
+def test_captures_give_the_same_rows_at_once_and_one_by_one(
+    path: Path, tables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows() -> dict[str, list[Any]]:
+        return {
+            name: sorted(map(repr, table.to_pylist())) for name, table in dissectors.dissect([path], tables).items()
+        }
+
+    monkeypatch.setattr(frame_columns, "MANY", 1 << 30)
+    monkeypatch.setattr(frame_columns, "MUCH", 1 << 60)
+    want = rows()
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    assert rows() == want
+
+
+def test_nine_tenths_of_the_frames_of_a_capture_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    close = PulsarConversation.on_close
+
+    def count(self: PulsarConversation) -> None:
+        counts.append((self.by_column, self.frames))
+        close(self)
+
+    monkeypatch.setattr(PulsarConversation, "on_close", count)
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    dissectors.dissect([path for path in SAMPLES if "subscriptions" in path.stem], DEFAULT_TABLES)
+    by_column, frames = (sum(column) for column in zip(*counts, strict=True))
+    assert by_column >= 0.9 * frames
+
+
+def test_what_a_command_changes_is_changed_by_column_too() -> None:
+    """A command with an effect has it in both ways, or is never regular where it has one."""
+    without_effect_where_regular = {"LOOKUP_RESPONSE", "SEND_RECEIPT", "PARTITIONED_METADATA_RESPONSE"}
+    with_effect = {*UPDATES, *INSPECTIONS, *ID_FIELDS} & {command.name for command in REGULAR.values()}
+    assert with_effect - without_effect_where_regular == {*EFFECTS, *WATCHED_EFFECTS}

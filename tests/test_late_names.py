@@ -1,0 +1,79 @@
+"""What stands for a name that a connection does not know, and what is put in for it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors.late_names import LIKELY, Name, Names, open_keys, open_rows, resolve, unresolved, waiting
+
+S = 1_000_000_000
+WAIT = 300 * S
+
+
+def names(*reports: tuple[int, str]) -> Names:
+    """Reports of one key: (time in seconds, name)."""
+    return Names((Name("id", time * S, name) for time, name in reports), wait_ns=WAIT)
+
+
+def batch(*rows: tuple[int, str]) -> pa.RecordBatch:
+    """Rows of a table with a topic and a list of topics: (time in seconds, topic)."""
+    times = pa.array([time * 1_000_000 for time, _ in rows]).cast(pa.timestamp("us", "UTC"))
+    topics = [topic for _, topic in rows]
+    return pa.RecordBatch.from_pydict(
+        {"time": times, "topic": topics, "topics": [["other", topic] for topic in topics]}
+    )
+
+
+def test_the_name_reported_last_before_a_row_is_the_one_it_gets() -> None:
+    renamed = names((10, "orders"), (20, "orders"), (30, "bills"))
+    assert [renamed.get("id", time * S) for time in (10, 29, 30, 10_000)] == ["orders", "orders", "bills", "bills"]
+
+
+def test_a_name_counts_for_the_five_minutes_before_it_and_no_longer() -> None:
+    late = names((400, "orders"))
+    assert late.get("id", 100 * S) == "orders"
+    assert late.get("id", 100 * S - 1) is None
+
+
+def test_a_likely_name_is_used_where_no_certain_one_is_known() -> None:
+    token = unresolved("id", "7")
+    likely = Names([Name("id" + LIKELY, 0, "guess")])
+    assert likely.text(token, S) == "guess"
+    likely.add(Name("id", S, "sure"))
+    assert likely.text(token, S) == "sure"
+
+
+def test_keys_beyond_the_limit_are_refused_and_counted() -> None:
+    full = Names([Name(f"id{i}", 0, "x") for i in range(5)], most=3)
+    assert (len(full), full.refused) == (3, 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ab")), max_size=12))
+def test_runs_say_what_all_reports_say(reports: list[tuple[int, str]]) -> None:
+    every = sorted(set(reports))
+    compressed = names(*reports)
+    again = Names(compressed, wait_ns=WAIT)
+    for time in range(-1, 11):
+        known = [name for at, name in every if at <= time] or [name for _, name in every[:1]]
+        want = known[-1] if known else None
+        assert compressed.get("id", time * S) == want
+        assert again.get("id", time * S) == want
+
+
+def test_tokens_become_names_in_columns_and_in_lists() -> None:
+    rows = batch((1, unresolved("id", "fallback")), (2, "plain"), (3, unresolved("nobody", "fallback")))
+    assert open_rows(rows).to_pylist() == [True, False, True]
+    assert open_keys(rows) == {"id", "id?", "nobody", "nobody?"}
+    done = resolve(rows, names((0, "orders")))
+    assert done.column("topic").to_pylist() == ["orders", "plain", "fallback"]
+    assert done.column("topics").to_pylist() == [["other", "orders"], ["other", "plain"], ["other", "fallback"]]
+
+
+@pytest.mark.parametrize(("clock", "waits"), [(100, True), (301, True), (302, False)])
+def test_a_row_waits_for_its_name_as_long_as_one_could_count(clock: int, waits: bool) -> None:
+    rows, keys = waiting(batch((1, unresolved("id", "7")), (1, "plain")), names(), clock * S)
+    assert rows.tolist() == [waits, False]
+    assert keys == ({"id"} if waits else set())

@@ -1,0 +1,112 @@
+"""Layers import downward only, the protocols have the same modules, and every fact has one home."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# Layers from the ground up. A module imports from its own layer and from those below.
+LAYERS = (
+    ("dissectors.errors", "dissectors.limits"),
+    ("dissectors.records",),
+    ("dissectors.findings", "dissectors.frame"),
+    ("dissectors.wire", "dissectors.options"),
+    ("dissectors.late_names",),
+    ("dissectors.sink",),
+    ("dissectors.capture",),
+    ("dissectors.tcp",),
+    ("dissectors.tls",),
+    ("dissectors.checksum",),
+    ("dissectors.inbox", "dissectors.search"),
+    ("dissectors.reporter",),
+    ("dissectors.framing",),
+    ("dissectors.conversation",),
+    ("dissectors.frame_columns", "dissectors.exchange"),
+    ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy"),
+    ("dissectors.protocols", "dissectors.recognition"),
+    ("dissectors.session",),
+    ("dissectors.engine",),
+    ("dissectors.release",),
+    ("dissectors.workers",),
+    ("dissectors.run",),
+    ("dissectors.forensics",),
+    ("dissectors",),
+    ("pipelines", "pyspark_pcap"),
+    ("brokerscope",),
+)
+HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
+MODULES = (
+    "recognise", "frames", "decode", "pending", "match", "batches", "emit", "errors", "names", "diagnostics",
+    "orphans", "forensics", "conversation",
+)  # fmt: skip
+
+
+def layer(module: str) -> str:
+    """The most specific layer that a module belongs to."""
+    return max((name for name in HEIGHT if module == name or module.startswith(name + ".")), key=len)
+
+
+def modules() -> list[tuple[str, Path]]:
+    out = []
+    for package in ("brokerscope", "dissectors", "pipelines", "pyspark_pcap"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            out.append((name, path))
+    return out
+
+
+def imports(module: str, path: Path) -> set[str]:
+    """Modules of this project that a module imports, wherever in its code."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert not node.level, f"{module}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.split(".")[0] in ("brokerscope", "dissectors", "pipelines", "pyspark_pcap")}
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=lambda x: x if isinstance(x, str) else "")
+def test_layers_import_downward_only(module: str, path: Path) -> None:
+    here = layer(module)
+    for imported in imports(module, path):
+        there = layer(imported)
+        assert HEIGHT[there] <= HEIGHT[here], f"{module} imports {imported}, a layer above it"
+        if here in PROTOCOLS and there in PROTOCOLS:
+            assert here == there, f"{module} imports another protocol: {imported}"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_protocol_has_the_same_modules(protocol: str) -> None:
+    folder = ROOT.joinpath(*protocol.split("."))
+    assert [name for name in MODULES if not (folder / f"{name}.py").exists()] == []
+
+
+def test_only_capture_knows_link_layers_and_only_tcp_knows_sequence_numbers() -> None:
+    for module, path in modules():
+        text = path.read_text()
+        if not module.startswith("dissectors.capture"):
+            assert not re.search(r"\b0x(8100|88a8|86dd)\b", text, re.I), f"{module} knows an Ethernet type"
+        if not module.startswith(("dissectors.capture", "dissectors.tcp", "dissectors.forensics")):
+            assert not re.search(r"\b(SYN|RST)\b *[|&)]", text), f"{module} knows TCP flags"
+
+
+def test_public_packages_are_typed() -> None:
+    for package in ("brokerscope", "dissectors", "pipelines"):
+        assert (ROOT / package / "py.typed").exists()
+
+
+def test_no_two_classes_share_a_name() -> None:
+    names: dict[str, list[str]] = {}
+    for module, path in modules():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                names.setdefault(node.name, []).append(module)
+    assert {name: where for name, where in names.items() if len(where) > 1} == {}

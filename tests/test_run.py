@@ -1,0 +1,71 @@
+"""A pass over captures: rows come while it reads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from dissectors.options import Options
+from dissectors.run import Run
+from tests.benchmarks import captures
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+
+
+def test_the_first_rows_come_before_the_capture_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.pcap"
+    captures.produce(path, 8_000_000, records=1, value_bytes=60)
+    run = Run([str(path)], Options(tables=("exchanges",)))
+    rows = run.records()
+    next(rows)
+    assert run.readers[0].position < 2_000_000
+    assert sum(batch.num_rows for _, batch in rows) > 10_000
+
+
+def test_rows_of_a_pipe_come_when_no_more_packets_do(tmp_path: Path) -> None:
+    whole = SAMPLES / "kafka-codecs.pcap"
+    data, pipe = whole.read_bytes(), tmp_path / "pipe.pcap"
+    os.mkfifo(pipe)
+    seen, ended = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with pipe.open("wb", buffering=0) as file:
+            file.write(data[: len(data) // 2])
+            assert seen.wait(60), "no row came while the pipe was open"
+            file.write(data[len(data) // 2 :])
+        ended.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    early = late = 0
+    for _, batch in Run([str(pipe)], Options(tables=("exchanges",))).records():
+        early, late = (early, late + batch.num_rows) if ended.is_set() else (early + batch.num_rows, late)
+        seen.set()
+    writer.join()
+    want = sum(batch.num_rows for _, batch in Run([str(whole)], Options(tables=("exchanges",))).records())
+    assert early
+    assert early + late == want
+
+
+@pytest.mark.parametrize("cut", [4, 30])
+def test_a_pipe_may_pause_inside_a_header(cut: int, tmp_path: Path) -> None:
+    whole = SAMPLES / "kafka-refused.pcap"
+    data, pipe = whole.read_bytes(), tmp_path / "pipe.pcap"
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        with pipe.open("wb", buffering=0) as file:
+            file.write(data[:cut])
+            threading.Event().wait(0.6)
+            file.write(data[cut:])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    run = Run([str(pipe)], Options(tables=("exchanges",)))
+    rows = sum(batch.num_rows for _, batch in run.records())
+    writer.join()
+    assert not run.problems
+    assert rows == sum(b.num_rows for _, b in Run([str(whole)], Options(tables=("exchanges",))).records())
