@@ -9,7 +9,7 @@ JOBS   ?= 2
 COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_pcap && $(BIN)/python -m dissectors.kafka.precompile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format docs pictures bench
+.PHONY: help install demo test lint format docs pictures bench fuzz
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ pictures: $(VENV)/.test  ## draw the pictures of the README from the samples; ne
 bench: $(VENV)/.test  ## speed beside tshark's, on one core
 	$(BIN)/python tests/benchmarks/speed.py
 	$(BIN)/python tests/benchmarks/foreign.py
+
+fuzz: $(VENV)/.test  ## mutated captures, for FUZZ_SECONDS (60) with FUZZ_SEED (the day's)
+	$(BIN)/python -m tests.fuzz
 
 # Stamps: made again when the dependencies change. An existing environment is kept.
 

@@ -19,7 +19,7 @@ class FetchSession:
     """The partitions of one session."""
 
     def __init__(self, pairs: Iterable[tuple[Any, ...]]) -> None:
-        self._held: dict[Topic, dict[int, int | None]] = {}  # partition -> fetch offset, where the protocol has one
+        self._held: dict[Topic | None, dict[int, int | None]] = {}  # partition -> fetch offset, where there is one
         self.topics: tuple[Topic, ...] = ()
         self.partitions = 0
         self.change(pairs, ())
@@ -34,7 +34,7 @@ class FetchSession:
                 held.pop(partition, None)
                 if not held:
                     del self._held[topic]
-        self.topics = tuple(self._held)
+        self.topics = tuple(topic for topic in self._held if topic is not None)  # none: neither name nor id was given
         self.partitions = sum(map(len, self._held.values()))
 
     def fetch_offset(self, topic: Topic, partition: int) -> int | None:

@@ -48,7 +48,7 @@ def _fragments(name: str, column: pa.Array) -> pa.Array:
     """A column of JSON values as text; null where the value is null."""
     kind = column.type
     if name in JSON_COLUMNS:
-        return _without_nan(column)
+        return _harmless(column)
     if pa.types.is_string(kind):
         return columns.mapped(column, _quote)
     if pa.types.is_timestamp(kind):
@@ -74,9 +74,12 @@ def _list_fragments(column: pa.ListArray) -> pa.Array:
     return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
 
 
-def _without_nan(column: pa.Array) -> pa.Array:
-    """JSON text as it is; where it holds a number that is none (NaN, Infinity), written again with null."""
-    suspect = pc.fill_null(pc.match_substring_regex(column, "NaN|Infinity"), False)
+def _harmless(column: pa.Array) -> pa.Array:
+    """JSON text as it is; written again where it holds a number that is none (NaN, Infinity), which becomes null, or a
+    character that may do something to a terminal, which becomes an escape.
+    """
+    bad_number = pc.match_substring_regex(column, "NaN|Infinity")
+    suspect = pc.fill_null(pc.or_(bad_number, pc.invert(pc.utf8_is_printable(column))), False)
     if not pc.any(suspect).as_py():
         return column
     texts = column.to_pylist()

@@ -120,6 +120,16 @@ def test_json_has_no_nan() -> None:
     assert request == {"a": None, "b": [None, None, "NaN"]}
 
 
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:20])
+def test_a_hostile_name_in_a_body_does_nothing_where_json_is_printed(name: str) -> None:
+    body = {"topics": [{"name": name.encode("utf-8", "backslashreplace").decode(), "é": 1}]}
+    row = Exchange(None, request=json.dumps(body, ensure_ascii=False))  # type: ignore[arg-type]
+    table = pa.Table.from_batches([to_batch("exchanges", [row], [], full=True)])
+    text = written("exchanges", table, "json").decode()
+    assert all(c == "\n" or c.isprintable() for c in text)
+    assert json.loads(text)["request"] == body
+
+
 @pytest.mark.parametrize("room", [-1, 3000])
 @pytest.mark.parametrize("format", FORMATS)
 def test_an_output_that_fails_leaves_no_second_error(format: str, room: int, capfd: pytest.CaptureFixture[str]) -> None:
