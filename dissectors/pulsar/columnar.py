@@ -1,8 +1,9 @@
-"""Protobuf messages of one type, many at once: what the protobuf library finds in each, by column.
+"""Protobuf messages of some types, many at once: what the protobuf library finds in each, by column.
 
 A message is a row of fields, each a tag (field number << 3 | wire type), then a varint, or a length and so many bytes.
-Every message has a cursor. A step reads the next tag of all messages, and then, for each field that begins at a cursor,
-the values of that field with a few numpy operations. Which fields a message has comes from the schema.
+Every message has a cursor, and a step reads one field of all of them, of whatever type, with some numpy operations:
+its tag, what the schema says of that tag in a message of this type, its number or length. The messages within
+messages are then read in the same way, all together.
 
 A message is not `ok` where the library might find more in it than is found here: an unknown field, a number that its
 type does not hold, an unknown value of an enumeration, a required field that is missing, one that comes twice, many
@@ -13,6 +14,7 @@ Source: protobuf encoding, "Message Structure"; the schema in proto/pulsar/Pulsa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -21,16 +23,22 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from dissectors.frame_columns import Bools, Ints, Octets
 from dissectors.pulsar import api
+from dissectors.wire import varint
 
 _STEPS = 48  # fields of one message; the library is quicker with more
 _DEPTH = 4  # messages in messages
+_TAGS = 512  # tags of two bytes end far beyond; the last of these is no field's
+_FIELDS = 62  # of one type: a bit each
 _VARINT, _BYTES = 0, 2  # wire types
+_UNKNOWN = 0  # the number of a field that no type has
 
 
 class FieldPlan(NamedTuple):
     """How the values of a field are read and checked."""
 
     name: str
+    bit: int  # of what is noted of a message: that it has this field
+    column: int  # of its values: a number, or where bytes start; their size is in the next column
     repeated: bool
     low: int = 0  # of a number: the least and the greatest that its type holds
     high: int = 0
@@ -39,55 +47,48 @@ class FieldPlan(NamedTuple):
 
 
 class MessagePlan(NamedTuple):
-    """The fields of a message type by tag, and those that must be there."""
+    """The fields of a message type, by tag and by name."""
 
     fields: dict[int, FieldPlan]
-    required: tuple[str, ...]
+    names: dict[str, FieldPlan]
+    columns: int
+    required: int  # the bits of those that must be there
 
 
 class Messages:
     """Messages of one type. Fields of numbers have a value in each message; fields of bytes a start and a size."""
 
-    def __init__(self, count: int) -> None:
-        self.ok: Bools = np.ones(count, bool)
+    def __init__(self, plan: MessagePlan, ok: Bools, seen: Ints, values: Ints) -> None:
+        """seen: the bits of the fields that each message has; values: int64[columns, messages], 0 where absent."""
+        self.ok = ok
         self.nested: dict[str, Nested] = {}
-        self._present: dict[str, Bools] = {}
-        self._values: dict[str, Ints] = {}  # of a number; where bytes start
-        self._sizes: dict[str, Ints] = {}
-        self._zeros: Ints = np.zeros(count, np.int64)
+        self._fields = plan.names
+        self._seen = seen
+        self._values = values
 
     def has(self, name: str) -> Bools:
         """Whether the field is present."""
-        present = self._present.get(name)
-        return self._zeros != 0 if present is None else present
+        field = self._fields.get(name)
+        return np.zeros(len(self.ok), bool) if field is None else (self._seen & field.bit) != 0
 
     def number(self, name: str, default: int = 0) -> Ints:
         """The field's value; 64-bit numbers as signed ones."""
-        values = self._values.get(name, self._zeros)
+        field = self._fields.get(name)
+        if field is None:
+            return np.full(len(self.ok), default)
+        values: Ints = self._values[field.column]
         return np.where(self.has(name), values, default) if default else values
 
     def size(self, name: str) -> Ints:
         """Bytes in a field; 0 where it is absent."""
-        return self._sizes.get(name, self._zeros)
+        sizes: Ints = self._values[self._fields[name].column + 1]
+        return sizes
 
     def texts(self, name: str, buf: bytes, rows: Ints) -> list[bytes | None]:
         """The bytes of a field in some messages; None where it is absent."""
-        columns = (self.has(name)[rows].tolist(), self.number(name)[rows].tolist(), self.size(name)[rows].tolist())
-        return [buf[at : at + size] if there else None for there, at, size in zip(*columns, strict=True)]
-
-    def put(self, name: str, rows: Ints, values: Ints) -> Bools:
-        """Keep a field's values in some messages; where they are there already."""
-        if name not in self._values:
-            self._values[name] = self._zeros.copy()
-            self._present[name] = np.zeros(len(self.ok), bool)
-        present = self._present[name]
-        again = present[rows]
-        present[rows] = True
-        self._values[name][rows] = values
-        return again
-
-    def put_sizes(self, name: str, rows: Ints, sizes: Ints) -> None:
-        self._sizes.setdefault(name, self._zeros.copy())[rows] = sizes
+        start = self.number(name)[rows]
+        columns = (self.has(name)[rows].tolist(), start.tolist(), (start + self.size(name)[rows]).tolist())
+        return [buf[at:end] if there else None for there, at, end in zip(*columns, strict=True)]
 
 
 class Nested(NamedTuple):
@@ -110,101 +111,141 @@ _TYPES = {getattr(FieldDescriptor, name): name for name in (*_RANGES, "TYPE_STRI
 @cache
 def plan(name: str) -> MessagePlan:
     """How messages of a type are read."""
-    message = api.DESCRIPTOR.message_types_by_name[name]
-    fields = {}
-    for field in message.fields:
-        read = _field_plan(field)
+    fields: dict[int, FieldPlan] = {}
+    column = required = 0
+    for index, field in enumerate(api.DESCRIPTOR.message_types_by_name[name].fields):
+        bit = 1 << min(index, _FIELDS)
+        read = _field_plan(field, bit, column) if index < _FIELDS else None
         if read is not None:
             fields[field.number << 3 | (_BYTES if read.sized else _VARINT)] = read
-    return MessagePlan(fields, tuple(field.name for field in message.fields if field.is_required))
+            column += 1 + read.sized
+        if field.is_required:
+            required |= bit
+    return MessagePlan(fields, {field.name: field for field in fields.values()}, column, required)
 
 
-def _field_plan(field: Any) -> FieldPlan | None:
+def _field_plan(field: Any, bit: int, column: int) -> FieldPlan | None:
     """How a field is read; None for types that are left to the library."""
+    repeated = field.is_repeated
     if field.message_type is not None:
-        return FieldPlan(field.name, field.is_repeated, sized=True, message=field.message_type.name)
+        return FieldPlan(field.name, bit, column, repeated, sized=True, message=field.message_type.name)
     if field.enum_type is not None:
         numbers = sorted(value.number for value in field.enum_type.values)
         if numbers != list(range(numbers[0], numbers[-1] + 1)):
             return None
-        return FieldPlan(field.name, field.is_repeated, numbers[0], numbers[-1])
+        return FieldPlan(field.name, bit, column, repeated, numbers[0], numbers[-1])
     kind = _TYPES.get(field.type)
     if kind is None:
         return None
     if kind in _RANGES:
-        return FieldPlan(field.name, field.is_repeated, *_RANGES[kind])
-    return FieldPlan(field.name, field.is_repeated, sized=True)
+        return FieldPlan(field.name, bit, column, repeated, *_RANGES[kind])
+    return FieldPlan(field.name, bit, column, repeated, sized=True)
 
 
-def varints(octets: Octets, at: Ints) -> tuple[Ints, Ints, Bools]:
-    """The varints at some indices as signed 64-bit numbers, the indices after them, and which are malformed."""
-    value = octets[at].astype(np.int64)
-    after = at + 1
-    malformed = np.zeros(len(at), bool)
-    long = np.flatnonzero(value > 0x7F)
-    value[long] &= 0x7F
-    shift = 7
-    while len(long):
-        byte = octets[after[long]].astype(np.int64)
-        value[long] |= (byte & 0x7F) << shift
-        after[long] += 1
-        if shift == 63:
-            malformed[long[byte > 1]] = True
-            break
-        long = long[byte > 0x7F]
-        shift += 7
-    return value, after, malformed
+class _Schema:
+    """All fields of all types, as tables. A field that no type has holds no number."""
+
+    def __init__(self) -> None:
+        types = list(api.DESCRIPTOR.message_types_by_name)
+        self.types = {name: number for number, name in enumerate(types)}
+        self.fields = [FieldPlan("", 0, 0, True, 1, 0)]
+        self.by_tag = np.full(len(types) * _TAGS, _UNKNOWN)  # of each type
+        for number, name in enumerate(types):
+            for tag, field in plan(name).fields.items():
+                if tag < _TAGS - 1:
+                    self.by_tag[number * _TAGS + tag] = len(self.fields)
+                    self.fields.append(field)
+        each = self.fields
+        self.bit = np.array([field.bit for field in each])
+        self.once = np.array([0 if field.repeated else field.bit for field in each])
+        self.column = np.array([field.column for field in each])
+        self.low = np.array([field.low for field in each])
+        self.high = np.array([field.high for field in each])
+        self.sized = np.array([field.sized for field in each])
+        self.message = np.array([bool(field.message) for field in each])
+        self.required = np.array([plan(name).required for name in types])
+        self.columns = np.array([plan(name).columns for name in types])
 
 
-def read(name: str, octets: Octets, start: Ints, end: Ints, depth: int = 0) -> Messages:
-    """The messages of a type that lie at [start, end) each. Behind the last one there must be some bytes more."""
-    fields, required = plan(name)
-    found = Messages(len(start))
+_schema = cache(_Schema)
+
+
+def read(
+    types: Sequence[str], counts: Sequence[int], octets: Octets, start: Ints, end: Ints, depth: int = 0
+) -> list[Messages]:
+    """The messages that lie at [start, end) each: first so many of the first type, then those of the next.
+
+    Behind the last one there must be some bytes more.
+    """
+    schema, count = _schema(), np.array(counts, np.int64)
+    type_ = np.array([schema.types[name] for name in types], np.int64)
+    first = np.cumsum(count) - count
+    cells = schema.columns[type_] * count
+    begin = np.cumsum(cells) - cells
+    group = np.repeat(np.arange(len(types)), count)
+    row = np.arange(len(start)) - first[group]  # in its group
+    tags, cell, stride = type_[group] * _TAGS, begin[group] + row, count[group]
+    values, seen = np.zeros(cells.sum(), np.int64), np.zeros(len(start), np.int64)
     at = start.copy()
-    pieces: dict[FieldPlan, list[tuple[Ints, Ints, Ints]]] = {}
+    inner: list[tuple[Ints, ...]] = []
     active = np.flatnonzero(at < end)
     for _ in range(_STEPS):
         if not len(active):
             break
-        tag, p, malformed = varints(octets, at[active])
-        found.ok[active[malformed]] = False
-        for value in [int(tag[0])] if (tag == tag[0]).all() else np.unique(tag).tolist():
-            which = tag == value
-            rows = active[which]
-            field = fields.get(value)
-            if field is None:
-                found.ok[rows] = False
-                continue
-            number, after, bad = varints(octets, p[which])
-            if field.sized:
-                bad |= (number < 0) | (number > end[rows] - after)
-                number[bad] = 0
-                if field.message:
-                    pieces.setdefault(field, []).append((rows, after, number))
-                if not field.repeated:
-                    bad |= found.put(field.name, rows, after)
-                    found.put_sizes(field.name, rows, number)
-                else:
-                    found.put(field.name, rows, after)
-                after = after + number
-            else:
-                bad |= (number < field.low) | (number > field.high)
-                again = found.put(field.name, rows, number)
-                if not field.repeated:
-                    bad |= again
-            found.ok[rows[bad]] = False
-            p[which] = after
+        tag, p, malformed = varint.many(octets, at[active])
+        field = schema.by_tag[tags[active] + np.minimum(tag.view(np.uint64), np.uint64(_TAGS - 1)).view(np.int64)]
+        field[malformed] = _UNKNOWN
+        number, p, malformed = varint.many(octets, p)
+        field[malformed] = _UNKNOWN
+        sized = schema.sized[field]
+        high = np.where(sized, end[active] - p, schema.high[field])
+        wrong = (number < schema.low[field]) | (number > high) | ((seen[active] & schema.once[field]) != 0)
+        if wrong.any():  # its cursor stays where it is, short of its end
+            good = ~wrong
+            active, field, number, p, sized = (column[good] for column in (active, field, number, p, sized))
+        seen[active] |= schema.bit[field]
+        where = cell[active] + schema.column[field] * stride[active]
+        values[where] = np.where(sized, p, number)
+        with_bytes = np.flatnonzero(sized)
+        if len(with_bytes):
+            some, size = active[with_bytes], number[with_bytes]
+            values[where[with_bytes] + stride[some]] = size
+            nested = np.flatnonzero(schema.message[field[with_bytes]])
+            if len(nested):
+                inner.append((some[nested], field[with_bytes[nested]], p[with_bytes[nested]], size[nested]))
+            p[with_bytes] += size
         at[active] = p
-        active = active[found.ok[active] & (p < end[active])]
-    found.ok &= at == end
-    for name_ in required:
-        found.ok &= found.has(name_)
-    for field, parts in pieces.items():
-        parent, begin, size = (np.concatenate(column) for column in zip(*parts, strict=True))
-        if depth == _DEPTH:
-            found.ok[parent] = False
-            continue
-        inner = read(field.message, octets, begin, begin + size, depth + 1)
-        found.ok[parent[~inner.ok]] = False
-        found.nested[field.name] = Nested(parent, inner)
+        active = active[p < end[active]]
+    required = schema.required[type_][group]
+    ok = (at == end) & ((seen & required) == required)
+    found = []
+    for name, n, i, k in zip(types, counts, first.tolist(), begin.tolist(), strict=True):
+        of_type = plan(name)
+        columns = values[k : k + of_type.columns * n].reshape(of_type.columns, n)
+        found.append(Messages(of_type, ok[i : i + n], seen[i : i + n], columns))
+    if inner:
+        _read_nested(found, group, row, inner, octets, depth)
     return found
+
+
+def _read_nested(
+    found: list[Messages], group: Ints, row: Ints, inner: list[tuple[Ints, ...]], octets: Octets, depth: int
+) -> None:
+    """The messages within messages: (index of the message, field, start, size) of each, as columns."""
+    schema = _schema()
+    within, field, start, size = (np.concatenate(column) for column in zip(*inner, strict=True))
+    key = group[within] * len(schema.fields) + field
+    turn = np.argsort(key, kind="stable")
+    key, start, size, parent = key[turn], start[turn], size[turn], row[within[turn]]
+    keys, counts = np.unique(key, return_counts=True)
+    fields = [schema.fields[number] for number in (keys % len(schema.fields)).tolist()]
+    of = [found[number] for number in (keys // len(schema.fields)).tolist()]
+    parents = np.split(parent, np.cumsum(counts)[:-1])
+    if depth == _DEPTH:
+        for messages, some in zip(of, parents, strict=True):
+            messages.ok[some] = False
+        return
+    each = read([plan.message for plan in fields], counts.tolist(), octets, start, start + size, depth + 1)
+    for messages, plan_, some, found_ in zip(of, fields, parents, each, strict=True):
+        messages.ok[some[~found_.ok]] = False
+        messages.nested[plan_.name] = Nested(some, found_)

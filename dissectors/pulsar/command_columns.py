@@ -19,7 +19,8 @@ from dissectors.pulsar.columnar import Messages
 from dissectors.pulsar.commands import COMMANDS, CommandRole, CommandType
 from dissectors.pulsar.diagnostics import REDIRECT
 from dissectors.pulsar.errors import ERROR_FIELDS, FAILED_RESPONSES
-from dissectors.pulsar.frames import LEAST, TYPE_TAG
+from dissectors.pulsar.frames import LEAST, TYPE_TAG, tag
+from dissectors.wire import varint
 
 _ALL_ONES = -1  # 2^64-1 as a signed number
 _GREATEST_INT32 = (1 << 31) - 1
@@ -48,6 +49,16 @@ def _regular() -> dict[int, CommandType]:
 
 REGULAR = _regular()
 """Commands that may be regular, by their number on the wire, which is less than 128."""
+
+
+_CODES = max(REGULAR) + 1
+IS_REGULAR = np.isin(np.arange(256), list(REGULAR))
+"""Whether the commands of a type may be regular, by the first byte of the type."""
+
+_LONG_TAGS = np.arange(_CODES) > 15  # the tag of the command's own field has two bytes
+_TAG_SIZES = 1 + _LONG_TAGS
+_TAGS = np.array([int.from_bytes(tag(code).ljust(2, b"\0"), "big") for code in range(_CODES)])
+_TAG_MASKS = np.where(_LONG_TAGS, 0xFFFF, 0xFF00)
 
 
 class Commands(NamedTuple):
@@ -87,23 +98,28 @@ def unsigned_32(octets: Octets, at: Ints) -> Ints:
     return integers(octets, at, 4) & 0xFFFFFFFF
 
 
-def read(command: CommandType, octets: Octets, which: Ints, start: Ints, after: Ints) -> Commands:
-    """The commands of one type in the frames `which`, which start at `start`; the commands end at `after`.
+def read(octets: Octets, which: Ints, code: Ints, start: Ints, after: Ints) -> list[Commands]:
+    """The regular commands among those in the frames `which`, by type.
 
-    Frames that hold anything beside the type and the command's own field are left out.
+    code: the types of the commands; start, after: where the frames start and the commands end. Frames that hold
+    anything beside the type and the command's own field are left out.
     """
-    tag = command.code << 3 | 2
-    at = start + 10
-    if tag < 0x80:
-        tagged = octets[at] == tag
-        at = at + 1
-    else:
-        tagged = (octets[at] == (tag & 0x7F | 0x80)) & (octets[at + 1] == tag >> 7)
-        at = at + 2
-    size, body, malformed = columnar.varints(octets, at)
-    plain = tagged & ~malformed & (body + size == after)
-    messages = columnar.read(MESSAGES[command.code], octets, body[plain], after[plain])
-    return Commands(command, which[plain], messages, _irregular(command, messages))
+    size, body, malformed = varint.many(octets, start + 10 + _TAG_SIZES[code])
+    plain = (integers(octets, start + 10, 2) & _TAG_MASKS[code]) == _TAGS[code]
+    plain &= body + size == after
+    plain[malformed] = False
+    among = np.flatnonzero(plain)
+    among = among[np.argsort(code[among], kind="stable")]
+    codes, counts = np.unique(code[among], return_counts=True)
+    commands = [REGULAR[number] for number in codes.tolist()]
+    found = columnar.read(
+        [MESSAGES[command.code] for command in commands], counts.tolist(), octets, body[among], after[among]
+    )
+    frames, ends = which[among], np.cumsum(counts)
+    return [
+        Commands(command, frames[end - count : end], messages, _irregular(command, messages))
+        for command, count, end, messages in zip(commands, counts.tolist(), ends.tolist(), found, strict=True)
+    ]
 
 
 def position(messages: Messages) -> tuple[Ints, Ints]:

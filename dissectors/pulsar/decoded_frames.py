@@ -18,10 +18,9 @@ _NEVER = 1 << 62
 
 
 class DecodedEntries(NamedTuple):
-    """The entries of frames of one command."""
+    """The entries of SEND and MESSAGE frames."""
 
     which: Ints  # indices of the frames
-    among: Ints  # indices among the commands of their type
     columns: EntryColumns
 
 
@@ -46,7 +45,7 @@ class DecodedFrames:
         self.correlation_id = np.zeros(n, np.int64)
         self.uncorrelated = np.ones(n, bool)  # there is no correlation id
         self.found: dict[str, Commands] = {}
-        self.entries: dict[str, DecodedEntries] = {}
+        self.entries: DecodedEntries  # of those that may be regular
         self.subjects = Subjects(n)
         self.dialects = [conversation.state.dialect for conversation in self.conversations]
         self.connected = np.full(len(self.conversations), _NEVER)  # the frames that change them

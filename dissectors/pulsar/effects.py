@@ -1,12 +1,14 @@
 """What regular frames change in their connections: as calls to make in the order of the frames.
 
-The same changes as PulsarState.update, LostRequests.update and PulsarDiagnostics.inspect, from columns.
+The same changes as PulsarState.update, LostRequests.update and PulsarDiagnostics.inspect, from columns. What consumers
+receive is most of it and changes nothing that another frame needs, so these calls are made for many frames at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,12 +19,13 @@ from dissectors.pulsar.columnar import Messages
 from dissectors.pulsar.command_columns import position
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.decoded_frames import DecodedFrames
-from dissectors.pulsar.diagnostics import At, Position
+from dissectors.pulsar.diagnostics import At, Position, PulsarDiagnostics
 from dissectors.pulsar.names import short
 from dissectors.pulsar.orphans import ID_FIELDS
-from dissectors.pulsar.subjects import UNSIGNED, Subject, Subjects
+from dissectors.pulsar.subjects import Subject, unsigned
 
 _CUMULATIVE = 1
+_new = tuple.__new__
 
 Change = Callable[[PulsarConversation], None]
 Changes = Iterator[tuple[int, Change]]
@@ -39,7 +42,7 @@ class _Regular(NamedTuple):
 
     def numbers(self, field: str) -> list[int]:
         """The values of a field, as they are on the wire: without a sign."""
-        return [value & UNSIGNED for value in self.messages.number(field)[self.rows].tolist()]
+        return unsigned(self.messages.number(field)[self.rows])
 
     def texts(self, field: str) -> list[str | None]:
         values = self.messages.texts(field, self.frames.frames.buf, self.rows)
@@ -48,19 +51,16 @@ class _Regular(NamedTuple):
     def places(self) -> list[At]:
         facts = self.frames.frames.facts(self.which)
         columns = (facts.first_ns, facts.last_ns, facts.packet_ref, facts.offset)
-        return list(map(At, *(column.tolist() for column in columns)))
+        return list(map(_new, repeat(At), zip(*(column.tolist() for column in columns), strict=True)))
 
 
 def changes(frames: DecodedFrames) -> Changes:
-    """The frames that change something, and what each does to its conversation."""
-    watched = frames.conversations[0].diagnostics is not None
-    for effects in (EFFECTS, WATCHED_EFFECTS if watched else {}):
-        for name, effect in effects.items():
-            if name in frames.found:
-                _, which, messages, _ = frames.found[name]
-                rows = np.flatnonzero(frames.regular[which])
-                if not len(rows):
-                    continue
+    """The frames that change what is known, and what each does to its conversation."""
+    for name, effect in EFFECTS.items():
+        if name in frames.found:
+            _, which, messages, _ = frames.found[name]
+            rows = np.flatnonzero(frames.regular[which])
+            if len(rows):
                 yield from effect(_Regular(frames, name, which[rows], rows, messages))
 
 
@@ -114,12 +114,11 @@ def _confirmations(regular: _Regular) -> Changes:
     """A broker lets a producer in: the request says which."""
     requests = regular.frames.partner[regular.which]
     _, which, messages, _ = regular.frames.found["PRODUCER"]
-    ids = messages.number("producer_id")[np.searchsorted(which, requests)].tolist()
-    epoch = regular.messages.number("topic_epoch")[regular.rows].tolist()
+    ids = unsigned(messages.number("producer_id")[np.searchsorted(which, requests)])
     stated = regular.messages.has("topic_epoch")[regular.rows].tolist()
-    columns = (regular.which.tolist(), ids, regular.texts("producer_name"), epoch, stated)
-    for i, id_, name, number, there in zip(*columns, strict=True):
-        yield i, partial(_confirm, id_ & UNSIGNED, short(name or ""), number & UNSIGNED if there else None)
+    columns = (regular.which.tolist(), ids, regular.texts("producer_name"), regular.numbers("topic_epoch"), stated)
+    for i, id_, name, epoch, there in zip(*columns, strict=True):
+        yield i, partial(_confirm, id_, short(name or ""), epoch if there else None)
 
 
 def _confirm(id_: int, name: str, epoch: int | None, conversation: PulsarConversation) -> None:
@@ -138,45 +137,50 @@ def _close(name: str, id_: int, conversation: PulsarConversation) -> None:
 # --- what consumers receive ---
 
 
-def _of_consumers(regular: _Regular, method: Callable[..., None], *columns: list[Any]) -> Changes:
-    groups = regular.frames.subjects.group[regular.which].tolist()
-    subjects = regular.frames.subjects
-    ids = zip(groups, regular.numbers("consumer_id"), regular.places(), *columns, strict=True)
-    for i, values in zip(regular.which.tolist(), ids, strict=True):
-        yield i, partial(_inspect, method, subjects, values)
+class ConsumerEvent(NamedTuple):
+    """A frame of a consumer: the method of the diagnostics that takes it, and with what."""
+
+    method: Callable[..., None]
+    group: int  # of subjects.endpoints
+    consumer_id: int
+    at: At
+    values: tuple[Any, ...]
 
 
-def _inspect(
-    method: Callable[..., None], subjects: Subjects, values: tuple[Any, ...], conversation: PulsarConversation
-) -> None:
-    group, consumer_id, at, *rest = values
-    method(conversation, consumer_id, subjects.endpoints[group], at, *rest)
+def consumer_events(frames: DecodedFrames) -> tuple[Ints, list[ConsumerEvent]]:
+    """The regular frames that tell how consumers keep up, and what each tells, in their order."""
+    which: list[Ints] = []
+    events: list[ConsumerEvent] = []
+    watched = frames.conversations[0].diagnostics is not None
+    for name, (method, values) in WATCHED_EFFECTS.items() if watched else ():
+        if name in frames.found:
+            _, each, messages, _ = frames.found[name]
+            rows = np.flatnonzero(frames.regular[each])
+            regular = _Regular(frames, name, each[rows], rows, messages)
+            groups = frames.subjects.group[regular.which].tolist()
+            columns = (groups, regular.numbers("consumer_id"), regular.places(), zip(*values(regular), strict=True))
+            which.append(regular.which)
+            events += map(_new, repeat(ConsumerEvent), zip(repeat(method), *columns))
+    if not which:
+        return np.zeros(0, np.int64), events
+    indices = np.concatenate(which)
+    turn = np.argsort(indices)
+    return indices[turn], [events[k] for k in turn.tolist()]
 
 
-def _grants(regular: _Regular) -> Changes:
-    return _of_consumers(regular, _grant, regular.numbers("messagePermits"))
+def _grants(regular: _Regular) -> Sequence[Iterable[Any]]:
+    return (regular.numbers("messagePermits"),)
 
 
-def _grant(conversation: PulsarConversation, *values: Any) -> None:
-    assert conversation.diagnostics is not None
-    conversation.diagnostics.grant(*values)
-
-
-def _deliveries(regular: _Regular) -> Changes:
+def _deliveries(regular: _Regular) -> Sequence[Iterable[Any]]:
     ledger, entry = position(regular.messages)
-    entries = regular.frames.entries["MESSAGE"]
+    entries = regular.frames.entries
     records = entries.columns.records[np.searchsorted(entries.which, regular.which)].tolist()
     again = (regular.messages.number("redelivery_count")[regular.rows] != 0).tolist()
-    positions = _positions(ledger[regular.rows], entry[regular.rows])
-    return _of_consumers(regular, _deliver, positions, records, again)
+    return _positions(ledger[regular.rows], entry[regular.rows]), records, again
 
 
-def _deliver(conversation: PulsarConversation, *values: Any) -> None:
-    assert conversation.diagnostics is not None
-    conversation.diagnostics.deliver(*values)
-
-
-def _acknowledgements(regular: _Regular) -> Changes:
+def _acknowledgements(regular: _Regular) -> Sequence[Iterable[Any]]:
     positions: list[list[Position]] = [[] for _ in regular.messages.ok]
     ids = regular.messages.nested.get("message_id")
     if ids is not None:
@@ -184,17 +188,11 @@ def _acknowledgements(regular: _Regular) -> Changes:
         for parent, one in zip(ids.parent.tolist(), each, strict=True):
             positions[parent].append(one)
     cumulative = (regular.messages.number("ack_type")[regular.rows] == _CUMULATIVE).tolist()
-    return _of_consumers(regular, _acknowledge, [positions[row] for row in regular.rows.tolist()], cumulative)
-
-
-def _acknowledge(conversation: PulsarConversation, *values: Any) -> None:
-    assert conversation.diagnostics is not None
-    conversation.diagnostics.acknowledge(*values)
+    return [positions[row] for row in regular.rows.tolist()], cumulative
 
 
 def _positions(ledger: Ints, entry: Ints) -> list[Position]:
-    columns = zip(ledger.tolist(), entry.tolist(), strict=True)
-    return [(of_ledger & UNSIGNED, of_entry & UNSIGNED) for of_ledger, of_entry in columns]
+    return list(zip(unsigned(ledger), unsigned(entry), strict=True))
 
 
 EFFECTS: dict[str, Callable[[_Regular], Changes]] = {
@@ -206,9 +204,11 @@ EFFECTS: dict[str, Callable[[_Regular], Changes]] = {
     "CLOSE_PRODUCER": _closings,
     "CLOSE_CONSUMER": _closings,
 }
-WATCHED_EFFECTS: dict[str, Callable[[_Regular], Changes]] = {
-    "FLOW": _grants,
-    "MESSAGE": _deliveries,
-    "ACK": _acknowledgements,
+"""Commands that change something, and how."""
+
+WATCHED_EFFECTS: dict[str, tuple[Callable[..., None], Callable[[_Regular], Sequence[Iterable[Any]]]]] = {
+    "FLOW": (PulsarDiagnostics.grant, _grants),
+    "MESSAGE": (PulsarDiagnostics.deliver, _deliveries),
+    "ACK": (PulsarDiagnostics.acknowledge, _acknowledgements),
 }
-"""Commands whose effect only findings need."""
+"""Commands whose effect only findings need: what takes it, and with which values of the frames."""

@@ -17,6 +17,7 @@ from dissectors.limits import Limits
 from dissectors.pulsar import columnar
 from dissectors.pulsar.batches import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, CODECS
 from dissectors.pulsar.columnar import Messages
+from dissectors.pulsar.command_columns import unsigned_32
 from dissectors.wire.codecs import CodecError, decompress
 
 NO_CHECKSUM = -1
@@ -55,20 +56,21 @@ class EntryColumns(NamedTuple):
 def read(octets: Octets, after: Ints, end: Ints, limits: Limits) -> EntryColumns:
     """The entries that follow the commands which end at `after`."""
     broker = (integers(octets, after, 2) == _BROKER_MAGIC) & (after + 6 <= end)
-    size = np.where(broker, _unsigned(octets, after + 2), 0)
+    size = np.where(broker, unsigned_32(octets, after + 2), 0)
     ok = after + 6 + size <= end
     at = np.where(broker & ok, after + 6 + size, after)
     which = np.flatnonzero(broker & ok)
-    ok[which] = columnar.read("BrokerEntryMetadata", octets, after[which] + 6, at[which]).ok
+    (metadata,) = columnar.read(["BrokerEntryMetadata"], [len(which)], octets, after[which] + 6, at[which])
+    ok[which] = metadata.ok
 
     marked = integers(octets, at, 2) == _CRC_MAGIC
     covered = np.where(marked, at + 6, at)
-    stored = np.where(marked, _unsigned(octets, at + 2), NO_CHECKSUM)
-    size = _unsigned(octets, np.minimum(covered, end))
+    stored = np.where(marked, unsigned_32(octets, at + 2), NO_CHECKSUM)
+    size = unsigned_32(octets, np.minimum(covered, end))
     payload = covered + 4 + size
     ok &= (payload <= end) & (size <= limits.command_bytes)
     payload = np.where(ok, payload, covered + 4)
-    meta = columnar.read("MessageMetadata", octets, covered + 4, payload)
+    (meta,) = columnar.read(["MessageMetadata"], [len(payload)], octets, covered + 4, payload)
     ok &= meta.ok
     for name in _IRREGULAR:
         ok &= ~meta.has(name)
@@ -94,7 +96,3 @@ def verify(buf: bytes, entries: EntryColumns, limits: Limits) -> None:
             decompress(CODECS[codec], view[start:end], limit=limits.decompressed_bytes, size=size)
         except CodecError:
             entries.ok[i] = False
-
-
-def _unsigned(octets: Octets, at: Ints) -> Ints:
-    return integers(octets, at, 4) & 0xFFFFFFFF

@@ -27,7 +27,7 @@ from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, FAILING, SPA
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.decode import decode
 from dissectors.pulsar.decoded_frames import NONE, DecodedEntries, DecodedFrames
-from dissectors.pulsar.effects import changes
+from dissectors.pulsar.effects import changes, consumer_events
 from dissectors.pulsar.emit import signed
 from dissectors.pulsar.frames import PADDING
 from dissectors.pulsar.match import key_of
@@ -39,6 +39,7 @@ _CONNECT = _SPACE_CODES["connect"]
 _REQUESTS = frozenset(_SPACE_CODES[space] for space in FAILING)
 _OF_REGULAR = {SPACES[code][0] for code in REGULAR} - {""}
 _KEYED = [code for code in COMMANDS if SPACES[code][0] in _OF_REGULAR or code == commands.ERROR]
+_PAYLOAD = tuple(commands.PAYLOAD)
 _NAMING = (commands.PRODUCER, commands.PRODUCER_SUCCESS, commands.SUBSCRIBE)  # they change what ids stand for
 
 
@@ -73,13 +74,11 @@ class _Exchanges(DecodedFrames):
     def _read_commands(self) -> None:
         frames = self.frames
         fits = self.after - frames.start - 8 <= self.limits.command_bytes
-        for code in np.unique(self.code[fits]).tolist():
-            command = REGULAR.get(code)
-            if command is None:
-                continue
-            which = np.flatnonzero((self.code == code) & fits)
-            found = command_columns.read(command, frames.octets, which, frames.start[which], self.after[which])
-            self.found[command.name] = found
+        which = np.flatnonzero(command_columns.IS_REGULAR[self.code] & fits)
+        for found in command_columns.read(
+            frames.octets, which, self.code[which], frames.start[which], self.after[which]
+        ):
+            self.found[found.command.name] = found
             self.read[found.which] = found.messages.ok
             self._set_keys(found)
         self._set_keys_of_others(np.flatnonzero(~self.read & np.isin(self.code, _KEYED)))
@@ -195,22 +194,18 @@ class _Exchanges(DecodedFrames):
     # --- entries ---
 
     def _read_entries(self) -> None:
-        verify = bool({"batches", "findings"} & self.tables)
-        for name in ("SEND", "MESSAGE"):
-            if name not in self.found:
-                continue
-            which = self.found[name].which
-            if name == "MESSAGE":
-                self.regular[which] &= ~self._compacted()[self.frames.conversation[which]]
-            if "messages" in self.tables:
-                self.regular[which] = False
-            among = np.flatnonzero(self.regular[which])
-            which = which[among]
-            entries = entry_columns.read(self.frames.octets, self.after[which], self.frames.end[which], self.limits)
-            if verify:
-                entry_columns.verify(self.frames.buf, entries, self.limits)
-            self.regular[which] = entries.ok
-            self.entries[name] = DecodedEntries(which, among, entries)
+        if "MESSAGE" in self.found:
+            which = self.found["MESSAGE"].which
+            self.regular[which] &= ~self._compacted()[self.frames.conversation[which]]
+        carrying = np.isin(self.code, _PAYLOAD)
+        if "messages" in self.tables:
+            self.regular[carrying] = False
+        which = np.flatnonzero(self.regular & carrying)
+        entries = entry_columns.read(self.frames.octets, self.after[which], self.frames.end[which], self.limits)
+        if {"batches", "findings"} & self.tables:
+            entry_columns.verify(self.frames.buf, entries, self.limits)
+        self.regular[which] = entries.ok
+        self.entries = DecodedEntries(which, entries)
         self._agree()
 
     def _compacted(self) -> Bools:
@@ -226,26 +221,36 @@ class _Exchanges(DecodedFrames):
     # --- in order ---
 
     def _in_order(self) -> None:
-        """Regular frames change what their connections know, the others go to them: each in its place."""
+        """Regular frames change what their connections know, the others go to them: each in its place.
+
+        Epochs begin with the frames that may change what ids stand for.
+        """
         frames, regular, subjects = self.frames, self.regular, self.subjects
         begins = np.diff(frames.conversation, prepend=NONE) != 0
         naming = begins | ~regular | np.isin(self.code, _NAMING)
+        epoch = np.cumsum(naming) - 1
         subjects.name_topics(self.found, regular, frames.buf)
-        subjects.find_endpoints(self.found, regular, np.cumsum(naming))
+        subjects.find_endpoints(self.found, regular, epoch)
         pending = dict(changes(self))
+        watched, events = consumer_events(self)
+        every = np.arange(naming.sum() + 1)
+        groups, parts = np.searchsorted(subjects.epochs, every), np.searchsorted(epoch[watched], every)
+        looking = np.flatnonzero(naming)[np.diff(groups) > 0]
         irregular = np.flatnonzero(~regular)
+        stops = np.unique(np.concatenate((irregular, looking, np.fromiter(pending, np.int64, len(pending)))))
+        at, last = epoch[stops], epoch[stops] + naming[stops]
+        columns = (stops, frames.conversation[stops], regular[stops], groups[at], groups[last], parts[at], parts[last])
         each = frames.each(irregular)
-        stops = np.unique(np.concatenate((irregular, subjects.first, np.fromiter(pending, np.int64, len(pending)))))
-        columns = (stops, frames.conversation[stops], regular[stops])
-        for i, t, plain in zip(*(column.tolist() for column in columns), strict=True):
+        for i, t, plain, group, end, first, stop in zip(*(column.tolist() for column in columns), strict=True):
             conversation = self.conversations[t]
             if not plain:
                 conversation.on_frame(next(each))
-                continue
-            subjects.look_up(i, conversation.state.names)
-            change = pending.get(i)
-            if change is not None:
-                change(conversation)
+            elif i in pending:
+                pending[i](conversation)
+            if group < end:
+                subjects.look_up(group, end, conversation.state.names)
+                for method, of, consumer_id, place, values in events[first:stop]:
+                    method(conversation.diagnostics, consumer_id, subjects.endpoints[of], place, *values)
         subjects.settle()
         self._count()
 

@@ -56,12 +56,12 @@ def judge(buf: bytes, pos: int, end: int, limit: int, direction: int) -> int:
         return INVALID
     if command + 8 > total if known.code in PAYLOAD else command + 4 != total:
         return INVALID
-    tag = _tag(known.code)
+    own = tag(known.code)
     at = pos + 10
-    here = buf[at : min(end, at + len(tag))]
-    if here != tag[: len(here)]:
+    here = buf[at : min(end, at + len(own))]
+    if here != own[: len(here)]:
         return INVALID
-    at += len(tag)
+    at += len(own)
     size = shift = 0
     while at < end and shift < 35:
         byte = buf[at]
@@ -86,15 +86,16 @@ def search(
     return first_start(starts, verdict, budget, pos, end, _SHORTEST, final)
 
 
-def _tag(code: int) -> bytes:
-    tag = code << 3 | 2
-    return bytes([tag]) if tag < 0x80 else bytes([tag & 0x7F | 0x80, tag >> 7])
+def tag(code: int) -> bytes:
+    """The tag of the field that has a command's own number, as it lies on the wire."""
+    number = code << 3 | 2
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7])
 
 
 def _starts(direction: int) -> re.Pattern[bytes]:
     """What the commands of a sender begin with: type and tag."""
     codes = [command.code for command in COMMANDS.values() if command.sender & sender_bit(direction)]
-    return re.compile(b"\x08(?=" + b"|".join(re.escape(bytes([code]) + _tag(code)) for code in codes) + b")")
+    return re.compile(b"\x08(?=" + b"|".join(re.escape(bytes([code]) + tag(code)) for code in codes) + b")")
 
 
 _STARTS = (_starts(0), _starts(1))

@@ -25,14 +25,13 @@ from dissectors.frame_columns import Ints
 from dissectors.pulsar.api import text
 from dissectors.pulsar.batches import CODEC_NAMES
 from dissectors.pulsar.command_columns import position
-from dissectors.pulsar.commands import COMMANDS
+from dissectors.pulsar.commands import COMMANDS, SEND
 from dissectors.pulsar.decoded_frames import NONE, DecodedFrames
 from dissectors.pulsar.entries import FORMAT, MS
 from dissectors.pulsar.entry_columns import NO_CHECKSUM
-from dissectors.sink import Coded, Masked, text_column
+from dissectors.sink import Coded, Masked, hex_column, text_column
 
 _NAMES = [COMMANDS[code].name if code in COMMANDS else None for code in range(max(COMMANDS) + 1)]
-_ROLES = {"SEND": PRODUCE, "MESSAGE": CONSUME}
 
 
 def report_exchanges(decoded: DecodedFrames) -> None:
@@ -78,46 +77,43 @@ def report_batches(decoded: DecodedFrames) -> None:
     sink = decoded.conversations[0].sink
     if "batches" not in sink.tables:
         return
-    buf = decoded.frames.buf
-    for name, (which, _, entries) in decoded.entries.items():
-        rows = np.flatnonzero(decoded.regular[which])
-        which = which[rows]
-        if not len(which):
-            continue
-        at, stored, meta = entries.at[rows], entries.stored[rows], entries.meta
-        times, packet_refs = decoded.frames.locate(at)
-        published = meta.number("publish_time")[rows] * MS
-        sums = [None if value == NO_CHECKSUM else checksum.shown(checksum.CRC32C, value) for value in stored.tolist()]
-        summed = (stored != NO_CHECKSUM).astype(np.int64)
-        in_transaction = meta.has("txnid_most_bits") | meta.has("txnid_least_bits")
-        producers = meta.texts("producer_name", buf, rows)
-        sink.extend(
-            "batches",
-            len(which),
-            role=_ROLES[name],
-            position=_positions(decoded, name, which),
-            records=entries.records[rows],
-            codec=Coded(list(CODEC_NAMES.values()), meta.number("compression")[rows]),
-            stored_bytes=entries.end[rows] - at,
-            uncompressed_bytes=entries.uncompressed_bytes[rows],
-            format=FORMAT,
-            producer=[text(producer or b"") for producer in producers],
-            base_sequence=meta.number("sequence_id")[rows],
-            transactional=in_transaction[rows],
-            control=False,
-            first_timestamp=published,
-            max_timestamp=published,
-            checksum_kind=Coded([checksum.NONE, checksum.CRC32C], summed),
-            checksum_stored=sums,
-            checksum_computed=sums,
-            verdict=Coded(["absent", "ok"], summed),
-            outcome=OK,
-            time=times,
-            packet_ref=packet_refs,
-            stream_offset=decoded.frames.offset_of(which, at),
-            **_shared(decoded, which),
-            **decoded.subjects.batch_columns(which),
-        )
+    rows = np.flatnonzero(decoded.regular[decoded.entries.which])
+    if not len(rows):
+        return
+    which, entries = decoded.entries.which[rows], decoded.entries.columns
+    at, stored, meta = entries.at[rows], entries.stored[rows], entries.meta
+    times, packet_refs = decoded.frames.locate(at)
+    published = meta.number("publish_time")[rows] * MS
+    summed = stored != NO_CHECKSUM
+    sums = pc.if_else(pa.array(summed), hex_column(stored), pa.scalar(None, pa.string()))
+    in_transaction = meta.has("txnid_most_bits") | meta.has("txnid_least_bits")
+    sink.extend(
+        "batches",
+        len(which),
+        role=Coded([CONSUME, PRODUCE], (decoded.code[which] == SEND).astype(np.int64)),
+        position=_positions(decoded, which),
+        records=entries.records[rows],
+        codec=Coded(list(CODEC_NAMES.values()), meta.number("compression")[rows]),
+        stored_bytes=entries.end[rows] - at,
+        uncompressed_bytes=entries.uncompressed_bytes[rows],
+        format=FORMAT,
+        producer=_names(meta.texts("producer_name", decoded.frames.buf, rows)),
+        base_sequence=meta.number("sequence_id")[rows],
+        transactional=in_transaction[rows],
+        control=False,
+        first_timestamp=published,
+        max_timestamp=published,
+        checksum_kind=Coded([checksum.NONE, checksum.CRC32C], summed.astype(np.int64)),
+        checksum_stored=sums,
+        checksum_computed=sums,
+        verdict=Coded(["absent", "ok"], summed.astype(np.int64)),
+        outcome=OK,
+        time=times,
+        packet_ref=packet_refs,
+        stream_offset=decoded.frames.offset_of(which, at),
+        **_shared(decoded, which),
+        **decoded.subjects.batch_columns(which),
+    )
 
 
 def _shared(decoded: DecodedFrames, which: Ints) -> dict[str, Any]:
@@ -143,8 +139,7 @@ def _dialects(decoded: DecodedFrames, which: Ints) -> Coded:
 def _messages(decoded: DecodedFrames, name: str) -> Ints:
     """A count of the entries: a column over all frames, NONE where there is none."""
     column = np.full(len(decoded.code), NONE)
-    for which, _, entries in decoded.entries.values():
-        column[which] = getattr(entries, name)
+    column[decoded.entries.which] = getattr(decoded.entries.columns, name)
     return column
 
 
@@ -159,15 +154,23 @@ def _partitions(decoded: DecodedFrames, subject: Coded, answers: Ints) -> Masked
     return _masked(np.where(stated[answers] == NONE, own, stated[answers]))
 
 
-def _positions(decoded: DecodedFrames, name: str, which: Ints) -> pa.Array:
+def _positions(decoded: DecodedFrames, which: Ints) -> pa.Array:
     """`ledger:entry` of entries: a MESSAGE holds it, that of a SEND comes with its receipt."""
-    carrier, at = (name, which) if name == "MESSAGE" else ("SEND_RECEIPT", decoded.partner[which])
-    _, where, messages, _ = decoded.found[carrier]
-    rows = np.searchsorted(where, at)
-    ledger, entry = (column[rows] for column in position(messages))
-    positions = text_column(ledger, Coded([":"], np.zeros(len(rows), np.int64)), entry)
-    there = pa.array(messages.has("message_id")[rows])
-    return pc.if_else(there, positions, pa.scalar(None, pa.string()))
+    there = np.zeros(len(decoded.code), bool)
+    ids = np.zeros((2, len(decoded.code)), np.int64)
+    for name in ("MESSAGE", "SEND_RECEIPT"):
+        if name in decoded.found:
+            _, where, messages, _ = decoded.found[name]
+            there[where], ids[:, where] = messages.has("message_id"), position(messages)
+    at = np.where(decoded.code[which] == SEND, decoded.partner[which], which)
+    positions = text_column(ids[0, at], Coded([":"], np.zeros(len(at), np.int64)), ids[1, at])
+    return pc.if_else(pa.array(there[at]), positions, pa.scalar(None, pa.string()))
+
+
+def _names(values: list[bytes | None]) -> Coded:
+    number: dict[bytes | None, int] = {}
+    codes = np.array([number.setdefault(value, len(number)) for value in values], np.int64)
+    return Coded([text(value or b"") for value in number], codes)
 
 
 def _masked(column: Ints) -> Masked:

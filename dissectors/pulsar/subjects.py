@@ -17,13 +17,17 @@ from dissectors.pulsar.command_columns import Commands
 from dissectors.pulsar.names import Endpoint, PulsarNames, Topic, short, topic
 from dissectors.sink import Coded
 
-UNSIGNED = (1 << 64) - 1  # & UNSIGNED: a signed 64-bit number as an unsigned one
-
 _FIELDS: dict[str, tuple[str, ...]] = {
     "PRODUCER": ("topic", "producer_name"),
     "SUBSCRIBE": ("topic", "consumer_name", "subscription"),
 }
 """Commands that introduce a producer or consumer: the fields that say what it is."""
+
+
+def unsigned(values: Ints) -> list[int]:
+    """Signed 64-bit numbers as unsigned ones."""
+    out: list[int] = values.view(np.uint64).tolist()
+    return out
 
 
 class Subject(NamedTuple):
@@ -39,11 +43,11 @@ class Subjects:
     def __init__(self, frames: int) -> None:
         self.codes: Ints = np.zeros(frames, np.int64)  # of each frame
         self.group: Ints = np.full(frames, -1)  # of frames that are looked up together
-        self.first: Ints = np.zeros(0, np.int64)  # the first frame of each group
+        self.epochs: Ints = np.zeros(0, np.int64)  # of each group, ascending
         self.endpoints: list[Endpoint | None] = []  # of each group, once it is looked up
         self._values = [Subject()]
         self._codes = {Subject(): 0}
-        self._lookups: dict[int, tuple[int, int, bool]] = {}  # first frame: group, id, whether of a consumer
+        self._lookups: list[tuple[int, int]] = []  # of each group: whether it is a consumer's, and its id
 
     def code(self, subject: Subject) -> int:
         """The code of a subject."""
@@ -86,23 +90,19 @@ class Subjects:
         if not parts:
             return
         which, ids, consumer = (np.concatenate(column) for column in zip(*parts, strict=True))
-        turn = np.lexsort((which, ids, consumer, epoch[which]))
-        which, ids, consumer = which[turn], ids[turn], consumer[turn]
         keys = np.stack((epoch[which], consumer, ids))
+        turn = np.lexsort(keys[::-1])
+        keys = keys[:, turn]
         head = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))[: len(which)]
-        self.group[which] = np.cumsum(head) - 1
-        self.first = which[head]
-        columns = (self.first, ids[head], consumer[head])
-        for group, (i, id_, of_consumer) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            self._lookups[i] = group, id_ & UNSIGNED, bool(of_consumer)
-        self.endpoints = [None] * len(self.first)
+        self.group[which[turn]] = np.cumsum(head) - 1
+        self.epochs, consumer, ids = keys[:, head]
+        self._lookups = list(zip(consumer.tolist(), unsigned(ids), strict=True))
+        self.endpoints = [None] * len(self._lookups)
 
-    def look_up(self, frame: int, names: PulsarNames) -> None:
-        """Look up what the id in a frame stands for, if it is the first of its group."""
-        lookup = self._lookups.get(frame)
-        if lookup is not None:
-            group, id_, of_consumer = lookup
-            self.endpoints[group] = (names.consumers if of_consumer else names.producers).get(id_)
+    def look_up(self, begin: int, end: int, names: PulsarNames) -> None:
+        """Look up what the ids of some groups stand for, in what their connection knows in their epoch."""
+        known = names.producers, names.consumers
+        self.endpoints[begin:end] = [known[consumer].get(id_) for consumer, id_ in self._lookups[begin:end]]
 
     def settle(self) -> None:
         """All groups were looked up: give their frames their subjects."""

@@ -5,7 +5,20 @@ Sources: Protocol Buffers, "Encoding"; Kafka protocol guide, UNSIGNED_VARINT and
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
 MOST = 10  # bytes of 64 bits
+_WORD = 8
+_HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
+_SQUEEZE = [
+    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
+    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
+    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
+]
+"""Bits that stay and bits that move down by so many: seven bits of each byte become 14 of each two, 28, 56."""
 
 
 class VarintError(ValueError):
@@ -30,3 +43,40 @@ def zigzag(data: bytes, at: int) -> tuple[int, int]:
     """The same of a signed integer: 0, -1, 1, -2 … are written as 0, 1, 2, 3 …"""
     value, after = unsigned(data, at)
     return (value >> 1) ^ -(value & 1), after
+
+
+def many(
+    octets: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The integers at some indices as signed 64-bit numbers, the indices after them, and which of them are malformed.
+
+    Behind each index there must be ten bytes; one that goes on after them, or has more than 64 bits, is malformed.
+    """
+    value = octets[at].astype(np.int64)
+    after = at + 1
+    malformed = long = np.flatnonzero(value > 0x7F)
+    if len(long):
+        value[long], after[long], wrong = _long(octets, at[long])
+        malformed = long[wrong]
+    return value, after, malformed
+
+
+def _long(octets: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> tuple[Any, Any, Any]:
+    """The same of integers of more than one byte: eight bytes at once, and two more where they do not suffice."""
+    words = np.ndarray((len(octets) - _WORD + 1,), "<u8", octets, 0, (1,))[at]
+    ends = ~words & _HIGH_BITS
+    last = ends & (~ends + np.uint64(1))  # the high bit of the last byte; 0 where it is not among the eight
+    size = np.frexp(last.astype(np.float64))[1] >> 3
+    value = words & (last - np.uint64(1)) & _LOW_BITS
+    for stay, move, shift in _SQUEEZE:
+        value = (value & stay) | ((value & move) >> shift)
+    value = value.view(np.int64)
+    wrong = rest = np.flatnonzero(last == 0)
+    if len(rest):
+        ninth, tenth = (octets[at[rest] + i].astype(np.int64) for i in (8, 9))
+        ends_early = ninth < 0x80
+        tenth[ends_early] = 0
+        value[rest] |= (ninth & 0x7F) << 56 | tenth << 63
+        size[rest] = np.where(ends_early, 9, 10)
+        wrong = rest[tenth > 1]
+    return value, at + size, wrong

@@ -20,7 +20,8 @@ def read(name: str, each: list[bytes]) -> tuple[columnar.Messages, bytes]:
     buf = b"".join(each) + bytes(PADDING)
     end = np.cumsum([len(data) for data in each])
     start = end - [len(data) for data in each]
-    return columnar.read(name, np.frombuffer(buf, np.uint8), start, end), buf
+    (found,) = columnar.read([name], [len(each)], np.frombuffer(buf, np.uint8), start, end)
+    return found, buf
 
 
 def assert_agrees(name: str, each: list[bytes]) -> int:
@@ -107,8 +108,19 @@ def test_messages_within_messages_are_read_to_a_bounded_depth() -> None:
     assert found.ok.tolist() == [False]
 
 
-def test_a_number_of_ten_bytes_is_negative_and_one_of_eleven_is_none() -> None:
-    octets = np.frombuffer(b"\xff" * 9 + b"\x01" + b"\xff" * 10 + b"\x01" + bytes(PADDING), np.uint8)
-    value, after, malformed = columnar.varints(octets, np.array([0, 10]))
-    assert (value[0], after[0]) == (-1, 10)
-    assert malformed.tolist() == [False, True]
+@settings(max_examples=100)
+@given(st.lists(st.sampled_from(MESSAGES), min_size=2, max_size=5), st.data())
+def test_messages_of_many_types_are_read_together_as_each_alone(names: list[str], draw: st.DataObject) -> None:
+    each = [
+        [wire.message(contents(api.DESCRIPTOR.message_types_by_name[name], draw)[0]) for _ in range(2)]
+        for name in names
+    ]
+    flat = [data for messages in each for data in messages]
+    buf = b"".join(flat) + bytes(PADDING)
+    end = np.cumsum([len(data) for data in flat])
+    start = end - [len(data) for data in flat]
+    together = columnar.read(names, [2] * len(names), np.frombuffer(buf, np.uint8), start, end)
+    for name, messages, found in zip(names, each, together, strict=True):
+        assert found.ok.tolist() == read(name, messages)[0].ok.tolist()
+        for i in np.flatnonzero(found.ok).tolist():
+            _assert_equal(getattr(api, name).FromString(messages[i]), found, i, buf)
