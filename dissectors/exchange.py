@@ -289,25 +289,29 @@ class Report:
             ),
         )
 
-    def batch(self, request: PendingRequest, frame: FrameFacts, **columns: Any) -> None:
-        """A checksummed unit of messages, which `frame` of an exchange carried. columns: of `batches`."""
+    def batch(self, request: PendingRequest, frame: FrameFacts | None, **columns: Any) -> None:
+        """A checksummed unit of messages, which `frame` of an exchange carried. columns: of `batches`.
+
+        frame: None where bytes carried it whose exchange is not known, and has no row.
+        """
         if self.wants_batches:
             self._append("batches", Batch(self.conn, **self._carried_by(request, frame), **columns))
 
-    def message(self, request: PendingRequest, frame: FrameFacts, **columns: Any) -> None:
-        """A message, which `frame` of an exchange carried. columns: of `messages`."""
+    def message(self, request: PendingRequest, frame: FrameFacts | None, **columns: Any) -> None:
+        """A message, which `frame` of an exchange carried, as for `batch`. columns: of `messages`."""
         if self.wants_messages:
             shared = self._carried_by(request, frame)
             del shared["client_id"]
             self._append("messages", Message(self.conn, **shared, **columns))
 
-    def _carried_by(self, request: PendingRequest, frame: FrameFacts) -> dict[str, Any]:
+    def _carried_by(self, request: PendingRequest, frame: FrameFacts | None) -> dict[str, Any]:
+        begins = request.frame or frame
         return {
             "api": request.api,
             "client_id": request.client_id,
             "correlation_id": request.correlation_id,
             "group": request.group,
-            "exchange_id": exchange_id(self.conn, request.frame or frame),
+            "exchange_id": None if begins is None else exchange_id(self.conn, begins),
         }
 
     def _append(self, table: str, row: Any) -> None:

@@ -80,6 +80,9 @@ class Framing(ConnectionReporter):
     def on_gap(self, direction: int, gap: Gap) -> None:
         """Bytes are missing between frames or within one: answers or requests may have been in them."""
 
+    def on_skipped(self, direction: int, start: int, end: int) -> None:
+        """The bytes [start, end) of a direction's stream, still in its inbox, are in no frame."""
+
     def budget(self, direction: int) -> SearchBudget:
         """What `resync` may spend in a direction."""
         if self._budgets is None:
@@ -114,6 +117,15 @@ class Framing(ConnectionReporter):
         """Something new is known: a search that waits for more bytes looks at those at hand once more."""
         self._searches[direction].needs = 0
 
+    def holes(self, frame: Frame) -> list[tuple[int, int]]:
+        """The bytes [start, end) that are missing in a frame that is being handed over, as indices of its data."""
+        if frame.complete:
+            return []
+        shift, stop = frame.start - frame.offset, frame.start + frame.size
+        end = frame.offset + frame.end - frame.start
+        found = [(a + shift, b + shift) for a, b in self.inboxes[frame.direction].holes(frame.offset, end)]
+        return [*found, (frame.end, stop)] if frame.end < stop else found
+
     def pieces(self, direction: int, start: int, end: int) -> list[Piece]:
         """Where the bytes [start, end) of a direction's stream came from, as far as they are at hand."""
         return self.inboxes[direction].pieces(start, end)
@@ -142,7 +154,7 @@ class Framing(ConnectionReporter):
                 search.skipped += end - pos
             else:
                 self.pending_bytes += captured
-            inbox.skip(end)
+            self._skip(inbox, direction, end)
             return
         before = self.framed_bytes
         self._hand_over(inbox, end)
@@ -273,6 +285,13 @@ class Framing(ConnectionReporter):
         self.framed_bytes += captured
         self.on_frame(frame)
 
+    def _skip(self, inbox: Inbox, direction: int, end: int) -> None:
+        """Move on to an index of the window: what lies before it is in no frame."""
+        _, pos, _ = inbox.window
+        if end > pos:
+            self.on_skipped(direction, inbox.offset, inbox.offset + end - pos)
+        inbox.skip(end)
+
     def _reject(self, direction: int) -> None:
         """The bytes at the position are no frame: look for one from the next byte on."""
         inbox, search = self.inboxes[direction], self._searches[direction]
@@ -285,7 +304,7 @@ class Framing(ConnectionReporter):
             packet_ref=packet_ref,
             offset=inbox.offset,
         )
-        inbox.skip(inbox.window[1] + 1)
+        self._skip(inbox, direction, inbox.window[1] + 1)
         self._begin_search(inbox, search)
         search.skipped = 1
         self.skipped_bytes += 1
@@ -320,16 +339,9 @@ class Framing(ConnectionReporter):
         offset = start + at - pos
         self.skipped_bytes += at - pos - inbox.missing(start, offset)
         search.skipped += at - pos
-        inbox.skip(at)
-        if budget is not None and budget.passed_over and not self._gave_up:
-            self._gave_up = True
-            self.finding(
-                "search_abandoned",
-                "Many places look like the start of a frame; not all were judged, so frames may be missing",
-                direction=direction,
-                time=time,
-                packet_ref=packet_ref,
-            )
+        self._skip(inbox, direction, at)
+        if budget is not None:
+            self.report_passed_over(budget, direction, time, packet_ref)
         if not found:
             return
         inbox.gather(False)
@@ -344,6 +356,18 @@ class Framing(ConnectionReporter):
                 packet_ref=packet_ref,
                 offset=offset,
                 length=search.skipped,
+            )
+
+    def report_passed_over(self, budget: SearchBudget, direction: int, time: int, packet_ref: int) -> None:
+        """Report once that a search did not judge every place; time (ns), packet: of bytes that it searched."""
+        if budget.passed_over and not self._gave_up:
+            self._gave_up = True
+            self.finding(
+                "search_abandoned",
+                "Many places look like the start of a frame; not all were judged, so frames may be missing",
+                direction=direction,
+                time=time,
+                packet_ref=packet_ref,
             )
 
     def _report_gap(self, direction: int, gap: Gap) -> None:

@@ -11,7 +11,7 @@ joined to the window once. Positions in the window are indices of its buffer; th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -203,7 +203,30 @@ class Inbox:
 
     def missing(self, start: int, end: int) -> int:
         """How many bytes of [start, end) of the stream were not captured."""
-        return sum(max(0, min(end, hole.end) - max(start, hole.start)) for hole in self._holes)
+        return sum(hole_end - hole_start for hole_start, hole_end in self.holes(start, end))
+
+    def holes(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts [start, end) of these bytes of the stream that were not captured, in order."""
+        return [
+            (max(start, hole.start), min(end, hole.end))
+            for hole in self._holes
+            if hole.start < end and hole.end > start
+        ]
+
+    def captured(self, start: int, end: int) -> Iterator[Chunk]:
+        """Those of the bytes [start, end) of the window, as stream offsets, that were captured."""
+        for hole_start, hole_end in [*self.holes(start, end), (end, end)]:
+            if start < hole_start:
+                first, stop = self._piece(start), self._piece(hole_start - 1) + 1
+                yield Chunk(
+                    start,
+                    self._buf[start - self._base : hole_start - self._base],
+                    [start, *self._starts[first + 1 : stop]],
+                    self._orders[first:stop],
+                    self._packet_refs[first:stop],
+                    self._times[first:stop],
+                )
+            start = hole_end
 
     def pieces(self, start: int, end: int) -> list[Piece]:
         """Where the bytes [start, end) of the stream came from, as far as they are at hand."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dissectors.conversation import Conversation, ConversationSummary
@@ -20,7 +20,7 @@ from dissectors.exchange import (
     queued,
 )
 from dissectors.exchange import PRODUCE as PRODUCED
-from dissectors.frame import Frame
+from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches, envelope
 from dissectors.kafka.body_summary import BodySummary
 from dissectors.kafka.decode import (
@@ -41,7 +41,6 @@ from dissectors.kafka.decode import (
     Full,
     after_tags,
     api_version,
-    within,
 )
 from dissectors.kafka.delivery import (
     READ_COMMITTED,
@@ -58,18 +57,21 @@ from dissectors.kafka.frames import Resync, measure_request, measure_response, p
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import METADATA_TOPIC_ID
 from dissectors.kafka.orphans import KafkaOrphans, explain
-from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
+from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.kafka.sessions import FetchSessions
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink
-from dissectors.tcp.chunk import CLIENT, Gap
+from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 _SIZES = 1000  # how many lengths are remembered
 _CLIENTS = 100  # and how many client ids
 METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
-_FETCHES = frozenset({FETCH, SHARE_FETCH})
+_OF_SESSIONS = frozenset({FETCH, SHARE_FETCH})
+FETCHES = frozenset({FETCH, SHARE_FETCH, FETCH_SNAPSHOT})
+"""Requests whose answers carry batches."""
 
 
 class KafkaConversation(Conversation):
@@ -97,6 +99,8 @@ class KafkaConversation(Conversation):
         self._holes: list[int] = []  # lengths of the holes in what the client sent
         self._unknown: tuple[tuple[int, int], ...] = ()  # APIs reported as unknown
         self._resync = Resync(self)
+        self.replica = False  # whether it is a broker or controller that fetches
+        self._recovery = BatchRecovery(self)
 
     # --- what the base class asks ---
 
@@ -108,6 +112,8 @@ class KafkaConversation(Conversation):
         return self._resync.find(direction, buf, pos, end, final)
 
     def on_frame(self, frame: Frame) -> None:
+        if self._recovery.held:
+            self._recovery.finish(frame.direction)
         if frame.direction == CLIENT:
             self._on_request(frame)
         else:
@@ -117,13 +123,29 @@ class KafkaConversation(Conversation):
         if direction == CLIENT and len(self._holes) < _SIZES:
             self._holes.append(gap.length)
 
+    def on_skipped(self, direction: int, start: int, end: int) -> None:
+        self._recovery.skipped(direction, start, end)
+
     def on_close(self) -> None:
+        self._recovery.finish(CLIENT, SERVER)
         for orphan in self.orphans.release():
             self._explain(*orphan)
         for call in (*self.tokens, *self.waiting.rest()):
             self._unanswered(call, complete=None)
         self.tokens.clear()
         self._advise()
+
+    def shed(self) -> None:
+        super().shed()
+        self._recovery.finish(CLIENT, SERVER)
+
+    def confirm(self) -> None:
+        super().confirm()
+        self._recovery.confirm()
+
+    @property
+    def held(self) -> int:
+        return super().held + self._recovery.held
 
     def summary(self) -> ConversationSummary:
         name, version = self.software
@@ -147,6 +169,8 @@ class KafkaConversation(Conversation):
         if have - start < 12:
             if frame.complete:
                 self.finding_at(frame, "malformed_frame", "A request too short for its header")
+            else:
+                self.report_found(CLIENT, self._recovery.found(frame, have))
             return
         call = self.open_request(frame)
         if call.api_code == PRODUCE and call.values.get("acks") == 0:
@@ -221,9 +245,7 @@ class KafkaConversation(Conversation):
         try:
             if api.request_tags:
                 body = after_tags(data, body)
-            summary = api.summarise_request(data, body, have)
-            if not summary.whole:
-                summary = within(api.summarise_request, data, body, have)
+            summary, have = self._recovery.summary(api.summarise_request, frame, body)
             if self.sink.full:
                 whole = api.full_request(data, body, frame.start + frame.size)
                 if api.key == ENVELOPE:
@@ -233,6 +255,8 @@ class KafkaConversation(Conversation):
                 call.body = self._full(frame, api, "request", whole)
         except NOT_DECODED:
             self._malformed(frame, api, "request", ENDS_EARLY)
+            if api.key == PRODUCE:
+                call.found = self._recovery.found(frame, have)
             return
         if not summary.whole and not self.sink.full:
             self._malformed(frame, api, "request", ENDS_EARLY)
@@ -240,7 +264,7 @@ class KafkaConversation(Conversation):
         call.group = summary.values.get("groupId")
         if summary.names:
             self.emit.names.learn(summary.names, frame.first_ns)
-        if api.key in _FETCHES:
+        if api.key in _OF_SESSIONS:
             call.session = self.sessions.request(summary)
             if call.session is not None:
                 call.topic_keys, call.partitions = call.session.topics, call.session.partitions
@@ -248,21 +272,22 @@ class KafkaConversation(Conversation):
             self._carried(frame, call, summary)
         elif api.key == API_VERSIONS and summary.values:
             self.software = (summary.values["clientSoftwareName"], summary.values["clientSoftwareVersion"])
+        if api.key == PRODUCE:
+            call.found = self._recovery.found(frame, have)
 
     def _carried(self, frame: Frame, call: KafkaRequest, summary: BodySummary) -> None:
         """Count the records of a Produce, and look at its batches while its bytes are there."""
         total = size = 0
-        known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
         carried = []
         old = batches.old_format(True, call.version) if call.version is not None else None
         for records in summary.sets:
             size += records.size
             if not self.emit.report.looks_into_batches:
-                total += batches.count(frame.data, records.start, records.size, known, limit)
+                total += self._recovery.count(frame, records, old=old)
                 continue
-            seen = self.emit.look(frame, records, lenient=False, old=old)
+            seen = self.emit.look(frame, records, self._recovery.units(frame, records, lenient=False, old=old))
             total += sum(batch.unit.records or 0 for batch in seen)
-            carried.append((records.topic, records.partition, seen))
+            carried.append((records, seen))
             if self.watch is not None:
                 self.watch.batches(frame, PRODUCED, records.topic, records.partition, seen)
         call.records, call.payload_bytes = total, size
@@ -273,18 +298,19 @@ class KafkaConversation(Conversation):
         """Report the batches of a Produce, now that it is known what became of them."""
         if call.frame is None:
             return
-        for topic, partition, seen in call.batches:
+        for (topic, partition, start, _), seen in call.batches:
             code, base = codes.get((topic, partition), 0), None
             outcome = "unknown" if bases is None else "error" if code else "ok"
             if bases is not None and not code:
                 base = bases.get((topic, partition))
                 if base is None:
                     outcome = "unknown"
-                elif base < 0:
+                elif base < 0 or (seen and seen[0].unit.start > start):
                     base = None
             if code and self.watch is not None:
                 self.watch.refused(topic, partition, seen)
             self.emit.batches(PRODUCED, call, call.frame, topic, partition, seen, outcome, base)
+        self.report_found(CLIENT, call.found, call, call.frame)
 
     # --- responses ---
 
@@ -299,6 +325,8 @@ class KafkaConversation(Conversation):
         if have - start < 8:
             if frame.complete:
                 self.finding_at(frame, "malformed_frame", "A response too short for its header")
+            else:
+                self.report_found(SERVER, self._recovery.found(frame, have))
             return
         _, correlation_id = RESPONSE_HEAD.unpack_from(data, start)
         call, passed = self.waiting.take(correlation_id)
@@ -315,7 +343,7 @@ class KafkaConversation(Conversation):
         self.answered = True
         assert call.frame is not None
         call.queued_ns = queued(call.frame, frame.facts, before_ns)
-        if self.watch is not None and call.queued_ns and call.api_code not in _FETCHES:
+        if self.watch is not None and call.queued_ns and call.api_code not in _OF_SESSIONS:
             self.watch.queued(call.frame, call.api or "", call.queued_ns)
         api = call.api_version
         if api is None or not api.known:
@@ -333,6 +361,8 @@ class KafkaConversation(Conversation):
         call = KafkaRequest(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
         if api is None:
             self.emit.exchange(ORPHAN, call, frame)
+            found = self._recovery.found(frame, frame.start + 8)
+            self.report_found(SERVER, found, self._lost_request(SERVER, correlation_id), frame.facts)
             return
         if api not in self._used:
             call.version = None  # the API is sure, the version is not
@@ -345,6 +375,8 @@ class KafkaConversation(Conversation):
             f"An answer with correlation id {correlation_id}, whose request was not captured",
             correlation_id=correlation_id,
         )
+        found = self._recovery.found(frame, frame.start + 8)
+        self.report_found(SERVER, found, self._lost_request(SERVER, correlation_id))
 
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
         kind = ORPHAN if call.frame is None else CALL
@@ -355,9 +387,7 @@ class KafkaConversation(Conversation):
         try:
             if api.response_tags:
                 body = after_tags(data, body)
-            summary = api.summarise_response(data, body, have)
-            if not summary.whole:
-                summary = within(api.summarise_response, data, body, have)
+            summary, have = self._recovery.summary(api.summarise_response, frame, body)
             if self.sink.full:
                 whole = api.full_response(data, body, frame.start + frame.size)
                 if api.key == ENVELOPE:
@@ -369,6 +399,8 @@ class KafkaConversation(Conversation):
             self._malformed(frame, api, "response", ENDS_EARLY)
             self._produced(call, {}, None)
             self.emit.exchange(kind, call, frame)
+            if api.key in FETCHES:
+                self.report_found(SERVER, self._recovery.found(frame, have), call, frame.facts)
             return
         if not summary.whole and not self.sink.full:
             self._malformed(frame, api, "response", ENDS_EARLY)
@@ -382,15 +414,16 @@ class KafkaConversation(Conversation):
             self.emit.names.learn(summary.names, frame.first_ns)
         records = payload = None
         long_poll = False
-        if api.key in _FETCHES or api.key == FETCH_SNAPSHOT:
+        if api.key in FETCHES:
             records, payload = self._fetched(frame, call, api, summary, body)
+            self.report_found(SERVER, self._recovery.found(frame, have), call, frame.facts)
             if call.frame is not None and (call.values.get("maxWaitMs") or 0) > 0 and not summary.throttle_ms:
                 long_poll = held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, payload)
             if api.key == FETCH:
                 failed = bool(faults) and faults[0].scope == "request"
                 self.sessions.answer(call.values, call.session, summary.values.get("sessionId"), failed)
         elif api.key == PRODUCE:
-            if call.batches:
+            if call.batches or call.found:
                 codes = {(f.topic, f.partition): f.code for f in faults}
                 self._produced(call, codes, {(topic, partition): base for topic, partition, base in summary.pairs})
         elif api.key == JOIN_GROUP and self.watch is not None and not faults:
@@ -417,6 +450,8 @@ class KafkaConversation(Conversation):
     ) -> tuple[int, int]:
         """(records that the application gets, bytes of record sets) of an answer to a fetch; reports its batches."""
         replica = call.values.get("replicaId")
+        if api.key != SHARE_FETCH and call.frame is not None:
+            self.replica = api.key == FETCH_SNAPSHOT or (replica is not None and replica >= 0)
         role = REPLICATE if api.key == FETCH_SNAPSHOT or (replica is not None and replica >= 0) else CONSUME
         total = 0
         known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
@@ -431,14 +466,42 @@ class KafkaConversation(Conversation):
             offset = call.session.fetch_offset(records.topic, records.partition) if call.session else None
             ended = of_partition(aborted, records.topic, records.partition)
             if self.emit.report.looks_into_batches:
-                seen = self.emit.look(frame, records, lenient=True, old=old)
+                seen = self.emit.look(frame, records, self._recovery.units(frame, records, lenient=True, old=old))
                 if self.watch is not None:
                     self.watch.batches(frame, role, records.topic, records.partition, seen)
                 self.emit.batches(role, call, frame.facts, records.topic, records.partition, seen, OK, None)
                 total += delivered(frame.data, (batch.unit for batch in seen), offset, ended, limit)
-            else:
+            elif frame.complete:
                 total += delivered_of_set(frame.data, records.start, records.size, known, limit, offset, ended)
+            else:
+                read = self._recovery.units(frame, records, lenient=True, old=old)
+                total += delivered(frame.data, read, offset, ended, limit)
         return total, sum(records.size for records in summary.sets)
+
+    def _lost_request(self, direction: int, correlation_id: int | None = None) -> KafkaRequest:
+        """A request that was not captured, and what is known of it because it, or its answer, carries batches."""
+        keys = {PRODUCE} if direction == CLIENT else {api.key for api in self._used if api.key in FETCHES}
+        ids = list(self._client_ids.values())
+        api = api_version(min(keys), 0) if len(keys) == 1 else None
+        call = KafkaRequest(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
+        call.version = None  # the API is sure, the version is not
+        return call
+
+    def report_found(
+        self,
+        direction: int,
+        seen: Sequence[VerifiedBatch],
+        call: KafkaRequest | None = None,
+        exchange: FrameFacts | None = None,
+    ) -> None:
+        """Batches behind a hole. call: what carried them; exchange: the frame of it that has a row."""
+        if not seen:
+            return
+        role = PRODUCED if direction == CLIENT else REPLICATE if self.replica else CONSUME
+        outcome = UNKNOWN if direction == CLIENT else OK
+        call = call or self._lost_request(direction)
+        topic, partition = call.session.only() if call.session is not None else (None, None)
+        self.emit.batches(role, call, exchange, topic, partition, seen, outcome, None)
 
     # --- both ---
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dissectors.checksum import shown
@@ -72,22 +72,22 @@ class KafkaEmitter:
 
     # --- batches ---
 
-    def look(self, frame: Frame, records: RecordSet, *, lenient: bool, old: int | None = None) -> list[VerifiedBatch]:
+    def look(self, frame: Frame, records: RecordSet | None, units: Iterator[RecordBatch]) -> list[VerifiedBatch]:
         """The batches of a record set, with their checksums' verdicts; what is wrong becomes a finding.
 
-        lenient, old: as `batches.units` has them.
+        records: None where the head of the set is not known.
+        units: as `batches.units` gives them.
         """
         seen = []
-        data, known = frame.data, min(frame.known, frame.end)
         try:
-            for unit in batches.units(data, records.start, records.size, known, self.limit, lenient=lenient, old=old):
+            for unit in units:
                 seen.append(self._seen(frame, records, unit))
         except BatchError as trouble:
             if frame.complete:
                 self._malformed_records(frame, records, trouble.at, trouble)
         return seen
 
-    def _malformed_records(self, frame: Frame, records: RecordSet, at: int, trouble: Exception) -> None:
+    def _malformed_records(self, frame: Frame, records: RecordSet | None, at: int, trouble: Exception) -> None:
         time, packet_ref = self.conversation.locate(frame, at)
         self.conversation.finding(
             "malformed_frame",
@@ -96,9 +96,14 @@ class KafkaEmitter:
             time=time,
             packet_ref=packet_ref,
             offset=frame.offset + at - frame.start,
-            topic=self.names.name(records.topic),
-            partition=records.partition,
+            **self._named(records),
         )
+
+    def _named(self, records: RecordSet | None) -> dict[str, Any]:
+        """Topic and partition, for a finding."""
+        if records is None:
+            return {"topic": None, "partition": None}
+        return {"topic": self.names.name(records.topic), "partition": records.partition}
 
     def describe(self, frame: Frame, sets: Sequence[RecordSet], body: dict[str, Any]) -> None:
         """Put beside the record sets in a decoded body what Kafka's own records in them say."""
@@ -129,7 +134,7 @@ class KafkaEmitter:
         except (BatchError, RecordError, CodecError):
             return
 
-    def _seen(self, frame: Frame, records: RecordSet, unit: RecordBatch) -> VerifiedBatch:
+    def _seen(self, frame: Frame, records: RecordSet | None, unit: RecordBatch) -> VerifiedBatch:
         time, packet_ref = self.conversation.locate(frame, unit.start)
         computed, verdict = None, "unverifiable"
         if unit.whole:
@@ -159,8 +164,7 @@ class KafkaEmitter:
                     packet_ref=packet_ref,
                     offset=frame.offset + unit.start - frame.start,
                     length=unit.size,
-                    topic=self.names.name(records.topic),
-                    partition=records.partition,
+                    **self._named(records),
                     codec=unit.codec,
                 )
         return VerifiedBatch(
@@ -168,7 +172,7 @@ class KafkaEmitter:
         )
 
     def _report_bad(
-        self, frame: Frame, records: RecordSet, unit: RecordBatch, computed: int, time: int, packet_ref: int
+        self, frame: Frame, records: RecordSet | None, unit: RecordBatch, computed: int, time: int, packet_ref: int
     ) -> None:
         kind = batches.checksum_kind(unit)
         self.conversation.finding(
@@ -179,8 +183,7 @@ class KafkaEmitter:
             packet_ref=packet_ref,
             offset=frame.offset + unit.start - frame.start,
             length=unit.size,
-            topic=self.names.name(records.topic),
-            partition=records.partition,
+            **self._named(records),
             position=unit.base_offset,
             format=f"magic {unit.magic}",
             checksum=kind,
@@ -204,17 +207,24 @@ class KafkaEmitter:
         self,
         role: str,
         request: KafkaRequest,
-        frame: FrameFacts,
-        topic: Topic,
-        partition: int,
+        frame: FrameFacts | None,
+        topic: Topic | None,
+        partition: int | None,
         verified: Sequence[VerifiedBatch],
         outcome: str,
         base: int | None,
     ) -> None:
-        """The rows of a partition's batches. `base`: the offset that the broker gave to the first one produced."""
+        """The rows of a partition's batches. frame: that carried them; None where its exchange has no row.
+
+        base: the offset that the broker gave to the first one produced.
+        """
         name = self.names.name(topic)
+        follows: int | None = None  # index behind the batch before
         for batch in verified:
             unit = batch.unit
+            if follows not in (None, unit.start):
+                base = None  # bytes are missing between them: so may batches be
+            follows = unit.end
             first: int | None = unit.base_offset
             last: int | None = unit.last_offset
             if role == PRODUCE:
@@ -262,9 +272,9 @@ class KafkaEmitter:
         self,
         role: str,
         request: KafkaRequest,
-        frame: FrameFacts,
+        frame: FrameFacts | None,
         topic: str | None,
-        partition: int,
+        partition: int | None,
         batch: VerifiedBatch,
         base: int | None,
     ) -> None:

@@ -316,6 +316,7 @@ class ExchangeColumns:
             if fetched:
                 replica = self.fetches[int(self.partner[i])].values.get("replicaId")
                 self.role[i] = 1 if replica is None or replica < 0 else 2
+                self.conversations[t].replica = self.role[i] == 2
                 self.fetches[i] = summary
                 self.partitions[i] = summary.partitions
                 self._carry(i, summary.sets)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dissectors.exchange import PendingRequest
 from dissectors.frame import FrameFacts
 from dissectors.kafka.batches import RecordBatch
-from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.body_summary import RecordSet, Topic
 from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.messages import KafkaRecord
 from dissectors.kafka.sessions import FetchSession
@@ -33,7 +33,8 @@ class KafkaRequest(PendingRequest):
     """A request of one connection. `frame` is None where only the answer was captured."""
 
     topic_keys: Sequence[Topic] = ()  # names or ids: an id's name may be learned before the answer comes
-    batches: Sequence[tuple[Topic, int, Sequence[VerifiedBatch]]] = ()  # (topic, partition, batches) of a Produce
+    batches: Sequence[tuple[RecordSet, Sequence[VerifiedBatch]]] = ()  # of a Produce
+    found: Sequence[VerifiedBatch] = ()  # batches of a Produce behind a hole, whose topics are not known
     values: Mapping[str, Any] = {}
     session: FetchSession | None = None
     inner: dict[str, Any] | None = None  # the request in an envelope, decoded

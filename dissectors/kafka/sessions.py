@@ -18,11 +18,20 @@ _MAX_SESSIONS = 1000  # of one connection; a client has one for each broker
 class FetchSession:
     """The partitions of one session."""
 
-    def __init__(self, pairs: Iterable[tuple[Any, ...]]) -> None:
+    def __init__(self, summary: BodySummary) -> None:
         self._held: dict[Topic | None, dict[int, int | None]] = {}  # partition -> fetch offset, where there is one
         self.topics: tuple[Topic, ...] = ()
         self.partitions = 0
-        self.change(pairs, ())
+        self._epoch: int = NEW  # of the newest request
+        self._gapless = summary.whole  # nothing of what was asked for since its first request is missing
+        self.change(summary.pairs, ())
+
+    def follow(self, epoch: int, summary: BodySummary) -> None:
+        """A request goes on with the session."""
+        self._gapless = self._gapless and epoch == self._epoch + 1 and summary.whole
+        self._epoch = epoch
+        if summary.pairs or summary.forgotten:
+            self.change(summary.pairs, summary.forgotten)
 
     def change(self, pairs: Iterable[tuple[Any, ...]], forgotten: Iterable[tuple[Topic, int]]) -> None:
         """Add and remove partitions. pairs: (topic, partition), and the fetch offset where there is one."""
@@ -36,6 +45,13 @@ class FetchSession:
                     del self._held[topic]
         self.topics = tuple(topic for topic in self._held if topic is not None)  # none: neither name nor id was given
         self.partitions = sum(map(len, self._held.values()))
+
+    def only(self) -> tuple[Topic | None, int | None]:
+        """Topic and partition of all that an answer carries, where it can be only one."""
+        if len(self._held) != 1 or not self._gapless:
+            return None, None
+        ((topic, partitions),) = self._held.items()
+        return topic, next(iter(partitions)) if len(partitions) == 1 else None
 
     def fetch_offset(self, topic: Topic, partition: int) -> int | None:
         """The offset from which a partition is fetched; None where it is not known."""
@@ -59,10 +75,10 @@ class FetchSessions:
         if epoch is None or epoch in (NEW, FINAL):
             if number:
                 self._sessions.pop(number, None)
-            return FetchSession(summary.pairs)
+            return FetchSession(summary)
         session = self._sessions.get(number)
-        if session is not None and (summary.pairs or summary.forgotten):
-            session.change(summary.pairs, summary.forgotten)
+        if session is not None:
+            session.follow(epoch, summary)
         return session
 
     def answer(self, asked: Mapping[str, Any], session: FetchSession | None, number: int | None, failed: bool) -> None:
@@ -80,10 +96,10 @@ class FetchSessions:
         if epoch == NEW:
             if len(self._sessions) >= _MAX_SESSIONS:
                 self._sessions.pop(next(iter(self._sessions)))
-            self._sessions[key] = FetchSession(summary.pairs)
+            self._sessions[key] = FetchSession(summary)
         session = self._sessions.get(key)
         if epoch == FINAL:
             self._sessions.pop(key, None)
-        elif epoch != NEW and session is not None and (summary.pairs or summary.forgotten):
-            session.change(summary.pairs, summary.forgotten)
+        elif epoch != NEW and session is not None:
+            session.follow(epoch, summary)
         return session

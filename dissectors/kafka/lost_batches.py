@@ -1,0 +1,225 @@
+"""Record batches whose surroundings were lost: found by their own bytes.
+
+    a hole in a body        record sets whose heads were captured are read on behind it: a batch's length leads to the
+                            next, and where a head is missing the next whole batch is searched. What such a set holds
+                            is of its topic and partition.
+    a body without a head   of the frame, or of a record set: a batch is searched, and its topic is not known
+
+A batch that was searched is whole, of magic 2, and its CRC32C is right: a chance of one in 2^32 for each place with a
+header that makes sense. What it costs is bounded by a budget a byte (dissectors/search.py).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from dissectors.checksum import CRC32C, compute
+from dissectors.frame import Frame
+from dissectors.frame_columns import integers
+from dissectors.kafka import batches
+from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError, RecordBatch
+from dissectors.kafka.body_summary import BodySummary, RecordSet
+from dissectors.search import Judgement, Octets, Places, SearchBudget, first_start, places
+from dissectors.tcp.chunk import Chunk, Piece
+
+HEAD = HEADER.itemsize  # 61
+_GATHERED = 1 << 16  # bytes that are searched at once
+_CODECS = 5
+_COVERED = 21  # where the bytes begin that the checksum covers
+_START = attrgetter("start")
+
+
+class CapturedRanges:
+    """Which bytes of a frame were captured: all of [start, end) but some holes."""
+
+    __slots__ = ("_starts", "base", "end", "holes")
+
+    def __init__(self, holes: Sequence[tuple[int, int]], end: int, base: int) -> None:
+        """holes: [start, end) as indices into the frame's data, ascending. base: stream offset of index 0."""
+        self.holes = holes
+        self.end = end
+        self.base = base
+        self._starts = [start for start, _ in holes]
+
+    def until(self, at: int) -> int:
+        """The index of the first missing byte from `at` on."""
+        i = bisect_right(self._starts, at)
+        if i and at < self.holes[i - 1][1]:
+            return at
+        return self._starts[i] if i < len(self._starts) else max(at, self.end)
+
+    def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The captured parts of [start, end), in order."""
+        for hole_start, hole_end in self.holes[max(0, bisect_right(self._starts, start) - 1) :]:
+            if hole_start >= end:
+                break
+            if start < hole_start:
+                yield start, hole_start
+            start = max(start, hole_end)
+        if start < end:
+            yield start, end
+
+
+def readable(summary: BodySummary, captured: CapturedRanges, end: int) -> int:
+    """Up to where a body was read from captured bytes alone, though holes were read as zeros.
+
+    What a reader steps over are the records of a set. Their places are right as long as every hole before them lies in
+    the records of another set.
+    """
+    sets = iter(summary.sets)
+    carried = next(sets, None)
+    for start, stop in captured.holes:
+        while carried is not None and carried.start + carried.size <= start:
+            carried = next(sets, None)
+        if carried is None or start < carried.start or stop > carried.start + carried.size:
+            return min(start, end)
+    return end
+
+
+def units(
+    data: bytes, records: RecordSet, captured: CapturedRanges, limit: int, search: BatchSearch, *, old: int | None
+) -> Iterator[RecordBatch]:
+    """As batches.units, for a record set with holes: nothing in it is called malformed."""
+    at, end = records.start, records.start + records.size
+    while at < end:
+        after, known = at, captured.until(at)
+        try:
+            for unit in batches.units(data, at, end - at, known, limit, lenient=True, old=old):
+                yield unit
+                after = unit.end
+        except BatchError as trouble:
+            known = min(known, trouble.at + 1)
+        if after >= end:
+            return
+        if after < known or captured.until(after) == after:  # the next head is not there
+            found = search.first(data, captured, max(after, known), end)
+            if found is None:
+                return
+            after = found
+        at = after
+
+
+class LostBatch(NamedTuple):
+    """A batch in bytes that are in no frame."""
+
+    data: bytes
+    first: Piece  # of its first byte
+
+    def frame(self, direction: int) -> Frame:
+        """As if it were a frame of its own."""
+        (offset, packet_ref, time), size = self.first, len(self.data)
+        return Frame(direction, self.data, 0, size, size, size, offset, 0, time, time, packet_ref, False)
+
+
+class BatchSearch:
+    """The search in one direction of a connection."""
+
+    __slots__ = ("_end", "_largest", "_parts", "_pieces", "_size", "_wanted", "budget")
+
+    def __init__(self, largest: int) -> None:
+        """largest: bytes of a batch beyond which it is not waited for."""
+        self.budget = SearchBudget()
+        self._largest = largest
+        self._parts: list[bytes] = []  # bytes that lie side by side in the stream, searched in part or not at all
+        self._pieces: list[Piece] = []  # where they came from
+        self._size = 0
+        self._end = 0  # stream offset of their end
+        self._wanted = _GATHERED  # so many are needed for the search to come further
+
+    @property
+    def held(self) -> int:
+        """Bytes kept."""
+        return self._size
+
+    # --- in a frame at hand ---
+
+    def first(self, data: bytes, captured: CapturedRanges, start: int, end: int) -> int | None:
+        """Index of the first whole batch in [start, end) of a frame's data."""
+        self.budget.base = captured.base
+        for a, b in captured.within(start, end):
+            at, found = self._next(data, a, b, final=True)
+            if found:
+                return at
+        return None
+
+    def every(self, data: bytes, captured: CapturedRanges, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """[start, end) of every whole batch there."""
+        self.budget.base = captured.base
+        for a, b in captured.within(start, end):
+            while (found := self._next(data, a, b, final=True))[1]:
+                stop = _end(data, found[0])
+                yield found[0], stop
+                a = stop
+
+    # --- in bytes that no frame holds, as they come ---
+
+    def add(self, chunk: Chunk) -> Iterator[LostBatch]:
+        """More bytes; the batches that are whole by now."""
+        if self._size and chunk.offset != self._end:
+            yield from self.finish()
+        self._parts.append(chunk.data)
+        self._pieces += map(Piece, chunk.starts, chunk.packet_refs, chunk.times)
+        self._size += len(chunk.data)
+        self._end = chunk.offset + len(chunk.data)
+        if self._size >= self._wanted:
+            yield from self._search(final=False)
+
+    def finish(self) -> Iterator[LostBatch]:
+        """No bytes follow side by side: the batches in what is left."""
+        if self._size:
+            yield from self._search(final=True)
+
+    def _search(self, final: bool) -> Iterator[LostBatch]:
+        data, base, at = b"".join(self._parts), self._end - self._size, 0
+        self.budget.base = base
+        while True:
+            at, found = self._next(data, at, len(data), final)
+            if not found:
+                break
+            stop = _end(data, at)
+            piece = self._pieces[self._piece(base + at)]
+            yield LostBatch(data[at:stop], piece._replace(start=base + at))
+            at = stop
+        self._size = len(data) - at
+        self._parts = [data[at:]] if self._size else []
+        self._pieces = self._pieces[self._piece(base + at) :] if self._size else []
+        self._wanted = max(self.budget.needs, self._size + _GATHERED)
+
+    def _piece(self, offset: int) -> int:
+        return bisect_right(self._pieces, offset, key=_START) - 1
+
+    # --- both ---
+
+    def _next(self, data: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
+        """As search.first_start."""
+        budget = self.budget
+
+        def judge(at: int) -> Judgement:
+            stop = _end(data, at)
+            if stop - at > self._largest:
+                return Judgement.NO
+            if stop > end:
+                return budget.wait_for(stop - at)
+            budget.spend(stop - at)
+            stored = int.from_bytes(data[at + 17 : at + _COVERED], "big")
+            right = compute(CRC32C, memoryview(data)[at + _COVERED : stop]) == stored
+            return Judgement.YES if right else Judgement.NO
+
+        return first_start(places(_places, HEAD, data, pos, end), judge, budget, pos, end, HEAD, final)
+
+
+def _end(data: bytes, at: int) -> int:
+    return at + KEEPS_LENGTH + int.from_bytes(data[at + 8 : at + KEEPS_LENGTH], "big", signed=True)
+
+
+def _places(octets: Octets, n: int) -> Places:
+    """Magic 2, attributes that are known, and a length and counts that go together."""
+    at = np.flatnonzero((octets[16 : 16 + n] == 2) & (octets[21 : 21 + n] == 0) & (octets[22 : 22 + n] < 0x80))
+    at = at[(octets[at + 22] & batches.CODEC_BITS) < _CODECS]
+    length, delta, count = (integers(octets, at + field, 4) for field in (8, 23, 57))
+    return at[(length >= SMALLEST[2]) & (delta >= 0) & (count >= 0) & (count <= delta + 1)]

@@ -1,0 +1,120 @@
+"""What a conversation makes of its frames with holes, and of bytes that are in no frame: see lost_batches.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dissectors.frame import Frame
+from dissectors.kafka import batches
+from dissectors.kafka.batches import RecordBatch
+from dissectors.kafka.body_summary import BodySummary, RecordSet, Summariser
+from dissectors.kafka.decode import within
+from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch, readable, units
+from dissectors.kafka.pending import VerifiedBatch
+
+if TYPE_CHECKING:
+    from dissectors.kafka.conversation import KafkaConversation
+
+_EARLY = 10_000  # batches kept back until a frame proves the protocol
+
+
+class BatchRecovery:
+    """The record batches of one connection that lie behind holes."""
+
+    __slots__ = ("_conversation", "_early", "_searches", "held")
+
+    def __init__(self, conversation: KafkaConversation) -> None:
+        self._conversation = conversation
+        self._searches: tuple[BatchSearch, BatchSearch] | None = None  # once there is something to search
+        self._early: list[tuple[int, LostBatch]] = []  # of the time before the protocol was proven
+        self.held = 0  # bytes kept
+
+    # --- frames with holes ---
+
+    def summary(self, summarise: Summariser, frame: Frame, body: int) -> tuple[BodySummary, int]:
+        """What a body says, and the index up to which it was read: holes in its records do not end it."""
+        data, end = frame.data, frame.end
+        if frame.complete:
+            summary = summarise(data, body, end)
+            return (summary if summary.whole else within(summarise, data, body, end)), end
+        read = readable(within(summarise, data, body, end), self._captured(frame), end)
+        return within(summarise, data, body, read), read
+
+    def units(self, frame: Frame, records: RecordSet, *, lenient: bool, old: int | None) -> Iterator[RecordBatch]:
+        """As batches.units."""
+        data, limit = frame.data, self._conversation.options.limits.decompressed_bytes
+        if frame.complete:
+            return batches.units(data, records.start, records.size, frame.end, limit, lenient=lenient, old=old)
+        return units(data, records, self._captured(frame), limit, self._search(frame.direction), old=old)
+
+    def count(self, frame: Frame, records: RecordSet, *, old: int | None) -> int:
+        """As batches.count."""
+        if frame.complete:
+            limit = self._conversation.options.limits.decompressed_bytes
+            return batches.count(frame.data, records.start, records.size, frame.end, limit)
+        return sum(unit.records or 0 for unit in self.units(frame, records, lenient=True, old=old))
+
+    def found(self, frame: Frame, start: int) -> Sequence[VerifiedBatch]:
+        """The whole batches in a frame from an index on, where nothing says of what topic they are."""
+        if start >= frame.end or not self._conversation.emit.report.looks_into_batches:
+            return ()
+        found: list[VerifiedBatch] = []
+        search = self._search(frame.direction)
+        for at, end in search.every(frame.data, self._captured(frame), start, frame.end):
+            found += self._look(frame, at, end)
+        self._conversation.report_passed_over(search.budget, frame.direction, frame.first_ns, frame.packet_ref)
+        return found
+
+    # --- bytes that are in no frame ---
+
+    def skipped(self, direction: int, start: int, end: int) -> None:
+        """The bytes [start, end) of a direction's stream, still in its inbox, are in no frame."""
+        conversation, search = self._conversation, self._search(direction)
+        if not conversation.emit.report.looks_into_batches:
+            return
+        self.held -= search.held
+        for chunk in conversation.inboxes[direction].captured(start, end):
+            for lost in search.add(chunk):
+                self._report(direction, lost)
+            conversation.report_passed_over(search.budget, direction, chunk.times[0], chunk.packet_refs[0])
+        self.held += search.held
+
+    def finish(self, *directions: int) -> None:
+        """No bytes follow side by side."""
+        if not self.held:
+            return
+        for direction in directions:
+            search = self._search(direction)
+            self.held -= search.held
+            for lost in search.finish():
+                self._report(direction, lost)
+
+    def confirm(self) -> None:
+        """It is this protocol: report what was found before it was proven."""
+        early, self._early = self._early, []
+        for direction, lost in early:
+            self._report(direction, lost)
+
+    def _report(self, direction: int, lost: LostBatch) -> None:
+        if self._conversation.proven:
+            self._conversation.report_found(direction, self._look(lost.frame(direction), 0, len(lost.data)))
+        elif len(self._early) < _EARLY:
+            self._early.append((direction, lost))
+
+    # --- both ---
+
+    def _look(self, frame: Frame, start: int, end: int) -> list[VerifiedBatch]:
+        """The batch at [start, end) of a frame's data."""
+        emit = self._conversation.emit
+        unit = batches.units(frame.data, start, end - start, end, emit.limit, lenient=True)
+        return emit.look(frame, None, unit)
+
+    def _captured(self, frame: Frame) -> CapturedRanges:
+        return CapturedRanges(self._conversation.holes(frame), frame.end, frame.offset - frame.start)
+
+    def _search(self, direction: int) -> BatchSearch:
+        if self._searches is None:
+            largest = self._conversation.options.limits.held_bytes
+            self._searches = BatchSearch(largest), BatchSearch(largest)
+        return self._searches[direction]
