@@ -130,7 +130,6 @@ def _on_spark(
     stage: Stage,
 ) -> tuple[Problems, Computed]:
     from pipelines import forensics, spark_job
-    from pipelines.tables.on_spark import SparkEngine
     from pipelines.update import update_records
 
     stage("starting Spark")
@@ -142,11 +141,11 @@ def _on_spark(
     local = storage.local_path(store)
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
-    stage("looking into bad checksums")
-    cases = forensics.cases(spark, decoded.files, decoded.options, decoded.secrets, decoded.records)
-    _write_cases(cases, out)
-    stage("computing tables")
-    with SparkEngine(spark, decoded.records) as engine:
+    with decoded.engine() as engine:
+        stage("looking into bad checksums")
+        cases = forensics.cases(spark, engine, decoded.files, decoded.options, decoded.secrets)
+        _write_cases(cases, out)
+        stage("computing tables")
         engine.add(CASES, case_table(cases))
         return decoded.problems, compute(engine, out / TABLE_FOLDER, by, bucket_us)
 
@@ -167,7 +166,7 @@ def _in_process(
     stage("decoding")
     decoded = local_job.decode_to_records(files, out / RECORD_FOLDER, options, progress)
     scratch = out / _SCRATCH
-    with LocalEngine(out / RECORD_FOLDER, options.tables, scratch) as engine:
+    with LocalEngine(str(out / RECORD_FOLDER), options.tables, scratch) as engine:
         stage("looking into bad checksums")
         cases = local_job.cases(engine, decoded, options)
         _write_cases(cases, out)

@@ -22,17 +22,17 @@ from dissectors.forensics import Case, report
 from dissectors.forensics.cases import examine
 from dissectors.forensics.investigation import paired
 from dissectors.forensics.packets import Carriers, Wanted, gather_file, joined
-from dissectors.forensics.related import ANSWERED, IDENTITIES, REACTION, RELATED, SIGHTING, Relations, Surroundings
+from dissectors.forensics.related import Relations
 from dissectors.options import Options
 from dissectors.sink import Suspect, bounded
 from pipelines import blocks, decode, spark_job
+from pipelines.bad_batches import bad_batches, surroundings
 from pipelines.blocks import key_of
-from pipelines.tables.integrity import LISTED
-from pipelines.tables.table import Records
+from pipelines.tables.compute import TableEngine
 from pipelines.tasks import collect, each, spread
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
 _ENDS = ("client_ip", "client_port", "server_ip", "server_port")
@@ -40,58 +40,22 @@ _ITEMS = 8  # that a task looks into
 
 
 def cases(
-    spark: SparkSession, files: Sequence[str], options: Options, secrets: Sequence[bytes], records: Records
+    spark: SparkSession, engine: TableEngine, files: Sequence[str], options: Options, secrets: Sequence[bytes]
 ) -> list[Row]:
     """One JSON object a bad checksum, as `brokerscope forensics --format json` writes them, in order of time.
 
-    secrets: TLS key logs. Of more than LISTED bad batches, the first are told.
+    engine: holds the records. secrets: TLS key logs. Of more than LISTED bad batches, the first are looked into.
     """
-    bad = _bad(records["batches"])
+    bad = bad_batches(engine)
     if not bad:
         return []
     pairs = paired(bad, _suspects(spark, files, options, secrets, bad))
-    around = _surroundings(records, bad)
+    around = surroundings(engine)
     near = [around.of(row) if suspect else Relations() for row, suspect in pairs]
     wanted = [Wanted(s, r.witnesses) for (_, s), r in zip(pairs, near, strict=True) if s is not None]
     found = iter(_gather(spark, files, options, wanted))
     work = [(row, suspect, next(found) if suspect else None, r) for (row, suspect), r in zip(pairs, near, strict=True)]
     return _spread(spark, work, _examiner(files))
-
-
-def _bad(batches: DataFrame) -> list[Row]:
-    from pyspark.sql import functions as F
-
-    order = ("time", "file", "packet", "stream_offset")
-    rows: list[Row] = batches.where(F.col("verdict") == "bad").orderBy(*order).limit(LISTED).toArrow().to_pylist()
-    return rows
-
-
-def _surroundings(records: Records, bad: Sequence[Row]) -> Surroundings:
-    """The sightings and answers that may belong to one of these rows."""
-    from pyspark.sql import functions as F
-
-    batches, schema = records["batches"], records["batches"].schema
-    parts = []
-    for _, keys in IDENTITIES:
-        values = list({tuple(row[key] for key in keys): None for row in bad if all(row[k] is not None for k in keys)})
-        if values:
-            known = batches.sparkSession.createDataFrame(values, _fields(schema, keys))
-            parts.append(batches.join(F.broadcast(known), list(keys), "left_semi").select(*SIGHTING))
-    sightings = None
-    for part in parts:
-        sightings = part if sightings is None else sightings.unionAll(part)
-    errors = records["errors"].where(F.col("name").rlike(f"(?i){REACTION}"))
-    told = {tuple(row[key] for key in ANSWERED) for row in bad}
-    return Surroundings(
-        None if sightings is None else sightings.distinct().limit(RELATED * LISTED).toArrow(),
-        [row for row in errors.limit(LISTED).toArrow().to_pylist() if tuple(row[k] for k in ANSWERED) in told],
-    ).ordered()
-
-
-def _fields(schema: Any, keys: Sequence[str]) -> Any:
-    from pyspark.sql.types import StructType
-
-    return StructType([schema[key] for key in keys])
 
 
 # --- the suspect bytes -----------------------------------------------------------------------------------------------

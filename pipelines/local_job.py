@@ -11,13 +11,13 @@ from dissectors.forensics import report
 from dissectors.forensics.cases import Case, examine
 from dissectors.forensics.investigation import paired
 from dissectors.forensics.packets import Wanted, gather
-from dissectors.forensics.related import ANSWERED, IDENTITIES, REACTION, RELATED, SIGHTING, Relations, Surroundings
+from dissectors.forensics.related import Relations, Surroundings
 from dissectors.options import Options
 from dissectors.run import Run
 from dissectors.sink import Suspect
+from pipelines.bad_batches import bad_batches, surroundings
 from pipelines.record_files import RecordWriter, schemas, write_empty
-from pipelines.tables.integrity import LISTED
-from pipelines.tables.on_duckdb import LocalEngine
+from pipelines.tables.compute import TableEngine
 
 
 @dataclass(frozen=True)
@@ -48,30 +48,16 @@ def decode_to_records(
     return LocalRecords(sorted(problems), run.suspects, run.files)
 
 
-def cases(engine: LocalEngine, decoded: LocalRecords, options: Options) -> list[dict[str, Any]]:
+def cases(engine: TableEngine, decoded: LocalRecords, options: Options) -> list[dict[str, Any]]:
     """One JSON object a bad checksum, as `brokerscope forensics --format json` writes them, in order of time.
 
-    Of more than LISTED bad batches, the first are looked into.
+    Of more than LISTED bad batches, the first are looked into. engine: holds the records.
     """
-    order = ", ".join(f"{column} nulls last" for column in ("time", "file", "packet", "stream_offset"))
-    batches, errors = engine.relations["all_batches"], engine.relations["all_errors"]
-    bad = engine.fetch(f"select * from {batches} where verdict = 'bad' order by {order} limit {LISTED}")
-    if not bad.num_rows:
+    bad = bad_batches(engine)
+    if not bad:
         return []
-    engine.add("bad", bad)
-    same = [" and ".join(f"b.{key} = k.{key}" for key in keys) for _, keys in IDENTITIES]
-    sightings = engine.fetch(
-        f"select {', '.join(SIGHTING)} from {batches} b where "
-        + " or ".join(f"exists (select 1 from {engine.relations['bad']} k where {condition})" for condition in same)
-        + f" limit {RELATED * LISTED}"
-    )
-    answers = " and ".join(f"e.{key} = k.{key}" for key in ANSWERED)
-    reactions = engine.fetch(
-        f"select * from {errors} e where regexp_matches(name, '(?i){REACTION}') and exists "
-        f"(select 1 from {engine.relations['bad']} k where {answers}) limit {LISTED}"
-    )
-    around = Surroundings(sightings, reactions.to_pylist()).ordered()
-    return [report.as_json(case) for case in _looked_into(bad.to_pylist(), around, decoded, options)]
+    around = surroundings(engine)
+    return [report.as_json(case) for case in _looked_into(bad, around, decoded, options)]
 
 
 def _looked_into(

@@ -8,9 +8,12 @@ import posixpath
 import re
 import secrets as random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -24,6 +27,9 @@ from pipelines.blocks import Keys, Sharing, Survey, Work
 from pipelines.decode import NAMES, OPEN, RECORDS, Decoding, DecodingPart, Job, Waiting
 from pipelines.record_files import Written, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
+from pipelines.tables.compute import TableEngine
+from pipelines.tables.on_duckdb import LocalEngine
+from pipelines.tables.on_spark import SparkEngine
 from pipelines.tasks import MADE, collect, each, settings, spread
 
 if TYPE_CHECKING:
@@ -33,6 +39,11 @@ if TYPE_CHECKING:
 
 LIGHT = 4096 * MIB  # bytes of captures up to which the quick compiler is enough
 BYTES_A_PART = 64 * MIB  # of captures, decoded by one task
+TABLE_ROWS = 5_000_000
+"""Rows of records up to which the driver computes the tables itself, in bounded memory: a second of CPU for each
+200,000 rows, where Spark needs 40 for planning and compiling its queries, however few the rows are."""
+TABLE_ROWS_SETTING = "spark.brokerscope.tableRows"  # of a session: another number; 0 has Spark compute them
+TABLE_MEMORY = "512MB"  # that the driver takes for that; what is more goes to temporary files
 SPLIT_SETTING = "spark.brokerscope.splitBytes"  # of a session: bytes that a task reads, about
 FILES_A_TASK = 2000  # read by one task, at most
 PARTITIONS = "spark.sql.shuffle.partitions"  # where it is set, the captures are shared out into so many parts
@@ -51,11 +62,32 @@ ROWS_A_BATCH = 16  # of blocks, between Java and Python: they are some megabytes
 class SparkRecords:
     """What the decoding of a capture set left behind."""
 
-    records: Records  # the record tables, read from where they were written
-    files: list[str]  # that the records are of
+    spark: SparkSession
+    folder: str  # path or URL of the records
+    written: list[Written]  # the files in it
+    files: list[str]  # captures that the records are of
     problems: list[tuple[str, str]]  # kind of finding, message: files that were not read whole
     options: Options  # as tasks get them
     secrets: list[bytes]  # TLS key logs that the user gave
+
+    @cached_property
+    def records(self) -> Records:
+        """The record tables, read from where they were written."""
+        return read_records(self.spark, self.folder, self.options, self.written)
+
+    @contextmanager
+    def engine(self) -> Iterator[TableEngine]:
+        """What computes tables of these records: this process where they are few, else Spark."""
+        limit = int(self.spark.conf.get(TABLE_ROWS_SETTING, None) or TABLE_ROWS)
+        if sum(file.rows for file in self.written) > limit:
+            with SparkEngine(self.spark, self.records) as engine:
+                yield engine
+        else:
+            with (
+                TemporaryDirectory(prefix="brokerscope-tables-") as scratch,
+                LocalEngine(self.folder, self.options.tables, Path(scratch), memory=TABLE_MEMORY) as engine,
+            ):
+                yield engine
 
 
 def start(files: Sequence[str], master: str | None, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -87,7 +119,7 @@ def decode_to_records(spark: SparkSession, files: Sequence[str], out: str, optio
     folder = storage.join(out, RECORD_FOLDER)
     empty = set(options.tables) - {file.table for file in written}
     written += write_empty(folder, schemas(tuple(empty), full=options.full, payloads=options.payloads))
-    return SparkRecords(read_records(spark, folder, options, written), list(files), problems, options, keylog)
+    return SparkRecords(spark, folder, written, list(files), problems, options, keylog)
 
 
 def check_workers(spark: SparkSession, staging: str) -> None:

@@ -171,6 +171,11 @@ def _each(function: Callable[[Any], None], items: Sequence[Any], root: str) -> N
         raise StorageError(f"{root}: cannot be written: {error}") from error
 
 
+def file_system(url: str) -> Any:
+    """fsspec's file system behind a URL."""
+    return _file_system(url)[0]
+
+
 def _file_system(path: str) -> tuple[Any, str]:
     import fsspec
 

@@ -37,7 +37,7 @@ from pipelines.decode import NAMES, OPEN, DecodingPart, Job, Output, Waiting, re
 from pipelines.lake import File, Manifest, OpenFile, PartState, Rows, Site
 from pipelines.record_files import schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
-from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, read_records, share_out
+from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
 from pipelines.tasks import collect, each, spread
 
 if TYPE_CHECKING:
@@ -203,9 +203,7 @@ def _update(spark: SparkSession, files: Sequence[str], lake: str, options: Optio
         raise InputError("; ".join(message for _, message in problems))
     paths = [file.path for file in read]
     there = [path for path, size in zip(paths, storage.each(file_size, paths), strict=True) if size]
-    return SparkRecords(
-        read_records(spark, folder, options, [*after.records(), *empty]), there, problems, options, keylog
-    )
+    return SparkRecords(spark, folder, [*after.records(), *empty], there, problems, options, keylog)
 
 
 Chosen = dict[str, list[tuple[int, str]]]  # site -> (number, path) of the files to read

@@ -61,9 +61,11 @@ def opened(out: Path) -> Iterator[Records | None]:
     if not (folder / "exchanges").is_dir():
         yield None
         return
-    with TemporaryDirectory(prefix="brokerscope-report-") as scratch, LocalEngine(folder, (), Path(scratch)) as engine:
+    with (
+        TemporaryDirectory(prefix="brokerscope-report-") as scratch,
+        LocalEngine(str(folder), (), Path(scratch), memory=MEMORY) as engine,
+    ):
         try:
-            engine.duckdb.execute(f"set memory_limit = '{MEMORY}'")
             engine.relations = {f"all_{name}": _relation(engine, folder / name, name) for name in READ}
             _name(engine)
             yield Records(engine)
@@ -83,7 +85,7 @@ def _relation(engine: LocalEngine, folder: Path, name: str) -> str:
     """All rows of a table with all columns of today; those that the files lack are null."""
     source, found = "(select 1 where false)", set[str]()
     if any(folder.rglob("*.parquet")):
-        source = files(folder)
+        source = files(str(folder))
         found = set(engine.columns(source))
     columns = []
     for field in schema(name):

@@ -28,6 +28,9 @@ class TableEngine(Protocol):
     relations: Mapping[str, str]
     """What the names that queries read stand for: `all_exchanges`, `all_batches`, … and `cases`."""
 
+    def add(self, name: str, rows: pa.Table) -> None:
+        """Give a table of few rows a name that queries may read."""
+
     def columns(self, relation: str) -> Sequence[str]:
         """The columns of a relation."""
 

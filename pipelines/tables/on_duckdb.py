@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipelines import storage
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect, DuckDB
 from pipelines.tables.table import Table
@@ -25,11 +26,12 @@ _SETTINGS = {
 class _Connection:
     """A database in memory, closed at the end of a `with` block."""
 
-    def __init__(self, scratch: Path | None = None) -> None:
+    def __init__(self, scratch: Path | None = None, memory: str | None = None) -> None:
         import duckdb
 
         self.duckdb: Any = duckdb.connect(":memory:")
-        for name, value in {**_SETTINGS, "temp_directory": str(scratch) if scratch else ""}.items():
+        limit = {"memory_limit": memory} if memory else {}
+        for name, value in {**_SETTINGS, **limit, "temp_directory": str(scratch) if scratch else ""}.items():
             self.duckdb.execute(f"set {name} = {_text(value)}")
 
     def __enter__(self) -> Any:
@@ -48,14 +50,17 @@ class _Connection:
 
 
 class LocalEngine(_Connection):
-    """Runs the tables' queries over OUT/records. What does not fit in memory goes to files in `scratch`."""
+    """Runs the tables' queries over OUT/records. What does not fit in `memory` goes to files in `scratch`."""
 
     at_once = 1  # a query uses all cores
 
-    def __init__(self, records: Path, tables: Sequence[str], scratch: Path) -> None:
-        super().__init__(scratch)
+    def __init__(self, records: str, tables: Sequence[str], scratch: Path, memory: str | None = None) -> None:
+        """records: a path, or a URL that fsspec opens. memory: `512MB`, for example; a share of all by default."""
+        super().__init__(scratch, memory)
         self.dialect: Dialect = DuckDB()
-        self.relations: Mapping[str, str] = {f"all_{name}": files(records / name) for name in tables}
+        if storage.local_path(records) is None:
+            self.duckdb.register_filesystem(storage.file_system(records))
+        self.relations: Mapping[str, str] = {f"all_{name}": files(storage.join(records, name)) for name in tables}
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Give a table of few rows a name."""
@@ -98,7 +103,7 @@ class WrittenTables(_Connection):
 
         Tables of older versions lack columns; they are ordered by those that they have.
         """
-        relation = files(self._folder / f"{name}.parquet")
+        relation = files(str(self._folder / f"{name}.parquet"))
         there = [column for column, _ in self._columns(relation) if not column.endswith("_sketch")]
         columns = ", ".join(map(DuckDB().quoted, there))
         terms = TABLES[name].ordered_by(there) if name in TABLES else ""
@@ -108,7 +113,7 @@ class WrittenTables(_Connection):
 
     def sums(self, name: str) -> dict[str, int]:
         """The sum of each column of whole numbers, over all rows."""
-        relation = files(self._folder / f"{name}.parquet")
+        relation = files(str(self._folder / f"{name}.parquet"))
         names = [column for column, kind in self._columns(relation) if kind in ("BIGINT", "INTEGER")]
         if not names:
             return {}
@@ -116,10 +121,12 @@ class WrittenTables(_Connection):
         return dict(zip(names, self.duckdb.execute(f"select {sums} from {relation}").fetchone(), strict=True))
 
 
-def files(path: Path) -> str:
-    """A relation over a Parquet file, or over all files of a folder."""
-    inside = "/**/*.parquet" if path.is_dir() else ""
-    return f"read_parquet({_text(glob.escape(str(path)) + inside)}, union_by_name = true, hive_partitioning = false)"
+def files(root: str) -> str:
+    """A relation over a Parquet file, or over all files of a folder; root: a path or a URL."""
+    path = storage.local_path(root)
+    inside = "/**/*.parquet" if path is None or path.is_dir() else ""
+    found = glob.escape(root if path is None else str(path)) + inside
+    return f"read_parquet({_text(found)}, union_by_name = true, hive_partitioning = false)"
 
 
 def _text(value: str) -> str:

@@ -17,6 +17,7 @@ from pipelines.analyze import LOCAL_BYTES, analyze, choose
 from pipelines.cli import app
 from pipelines.compare import differences
 from pipelines.tables.compute import compute
+from pipelines.tasks import settings
 from tests.pipelines import synthetic
 from tests.pipelines.conftest import Analysed
 from tests.pipelines.test_tables import spark_engine, written
@@ -67,6 +68,21 @@ def test_sketches_of_parts_merge_to_the_percentile_of_the_whole(spark: Any, tmp_
     p90 = day.select(F.kll_sketch_get_quantile_bigint("sketch", F.lit(0.9)).alias("p90")).first()["p90"]
     totals = sorted(r["total_ns"] for r in whole["exchanges"].to_pylist() if r["api"] == "SEND" and r["total_ns"])
     assert p90 == totals[math.ceil(0.9 * len(totals)) - 1]
+
+
+def test_tables_of_few_records_are_those_that_spark_computes(spark: Any, samples: list[str], tmp_path: Path) -> None:
+    for name, rows in (("few", None), ("many", "0")):
+        (tmp_path / name).mkdir()
+        with settings(spark, {"spark.brokerscope.tableRows": rows} if rows else {}):
+            analyze(samples, tmp_path / name, Options(), "spark", by=("client",), bucket_us=1_000_000)
+    compared, different = differences(tmp_path / "few", tmp_path / "many")
+    assert compared > 100
+    assert different == []
+    sketched = {
+        name: "total_sketch" in pq.read_table(tmp_path / name / "tables" / "latency.parquet").column_names
+        for name in ("few", "many")
+    }
+    assert sketched == {"few": False, "many": True}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def written(records: dict[str, pa.Table], folder: Path) -> Path:
 
 
 def local_engine(records: Path) -> LocalEngine:
-    engine = LocalEngine(records, record_tables.DEFAULT_TABLES, records / "scratch")
+    engine = LocalEngine(str(records), record_tables.DEFAULT_TABLES, records / "scratch")
     engine.add(CASES, case_table([]))
     return engine
 

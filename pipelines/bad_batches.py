@@ -1,0 +1,41 @@
+"""Bad batches among the records, and the rows that may tell why: what forensics asks of whichever engine holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.forensics.related import ANSWERED, IDENTITIES, REACTION, RELATED, SIGHTING, Surroundings
+from pipelines.tables.compute import TableEngine, bound
+from pipelines.tables.integrity import LISTED
+
+Row = dict[str, Any]
+_BAD = "bad_batches"  # the name that their rows get
+_ORDER = ", ".join(f"{column} nulls last" for column in ("time", "file", "packet", "stream_offset"))
+
+
+def bad_batches(engine: TableEngine) -> list[Row]:
+    """Rows of `batches` with a bad checksum, in order of time: the first LISTED.
+
+    Where there are some, the engine knows them as `bad_batches` from then on.
+    """
+    rows = engine.fetch(
+        bound(f"select * from all_batches where verdict = 'bad' order by {_ORDER} limit {LISTED}", engine.relations)
+    )
+    if rows.num_rows:
+        engine.add(_BAD, rows)
+    return rows.to_pylist()  # type: ignore[no-any-return]
+
+
+def surroundings(engine: TableEngine) -> Surroundings:
+    """The sightings and answers that may belong to one of the bad batches."""
+    same = [" and ".join(f"b.{key} = k.{key}" for key in keys) for _, keys in IDENTITIES]
+    anywhere = " or ".join(f"exists (select 1 from {_BAD} k where {condition})" for condition in same)
+    sightings = f"select {', '.join(SIGHTING)} from all_batches b where {anywhere} limit {RELATED * LISTED}"
+    answers = " and ".join(f"e.{key} = k.{key}" for key in ANSWERED)
+    reaction = " or ".join(f"lower(e.name) like '%{word}%'" for word in REACTION.split("|"))
+    reactions = f"""
+        select * from all_errors e
+        where ({reaction}) and exists (select 1 from {_BAD} k where {answers}) limit {LISTED}
+    """
+    found, told = (engine.fetch(bound(query, engine.relations)) for query in (sightings, reactions))
+    return Surroundings(found, told.to_pylist()).ordered()
