@@ -118,3 +118,13 @@ def test_throttling_is_told_and_is_no_latency() -> None:
     throttled = [e for e in rows("java43-quota")["exchanges"] if e["throttle_ms"]]
     assert max(e["throttle_ms"] for e in throttled if e["api"] == "Produce") == 1270
     assert not any(e["long_poll"] for e in throttled)
+
+
+def test_each_consumer_received_what_its_isolation_level_lets_through() -> None:
+    """Both read all 61 records off the wire; the one that reads committed ones drops those of aborted transactions."""
+    told = truth("java43-transactions")["transactions"]
+    received: Counter[str] = Counter()
+    for exchange in rows("java43-transactions")["exchanges"]:
+        if exchange["api"] == "Fetch" and exchange["topics"] == ["pay-tx"]:
+            received[exchange["client_id"]] += exchange["records"] or 0
+    assert received == {"pay-rc": told["read_committed_consumed"], "pay-ru": told["read_uncommitted_consumed"]}

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pipelines.report.facts import facts
+from pipelines.report.records import opened
 from pipelines.tables import TABLES
 from pipelines.tables.compute import compute
 from tests.pipelines import synthetic
@@ -90,6 +92,22 @@ def test_two_points_give_the_tables_of_the_one_nearest_to_the_server(
     assert {row["network_p50_ns"] for row in hops} == {NETWORK_NS}
     assert {(row["client_site"], row["server_site"]) for row in hops} == {("clients", "site")}
     assert {(row["client_only"], row["server_only"]) for row in hops} == {(0, 0)}
+
+
+@pytest.mark.parametrize("before", [lambda records: records, translated], ids=["same addresses", "translated"])
+def test_the_page_counts_what_two_points_saw_once(tmp_path: Path, before: Callable[[Records], Records]) -> None:
+    one, both = (counted(records, tmp_path) for records in (AT_BROKER, together(AT_BROKER, before(AT_CLIENTS))))
+    assert one["requests"] and one["data_time"]
+    assert both == one
+
+
+def counted(records: Records, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """What the selector of the page works on."""
+    out = folder / str(records["exchanges"].num_rows)
+    written(records, out / "records")
+    with opened(out) as found:
+        assert found is not None
+        return {name: fact.rows for name, fact in facts(found, 1_000_000).tables.items()}
 
 
 def test_what_only_one_point_saw_counts_too(at_one_point: Records, tmp_path: Path) -> None:
