@@ -18,7 +18,7 @@ from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import First, LocalEngine, WrittenTables
 
 EngineName = Literal["spark", "local"]
-ENTRIES = (RECORD_FOLDER, TABLE_FOLDER, CASES_FILE, ABOUT, report.PAGE)
+ENTRIES = (RECORD_FOLDER, TABLE_FOLDER, CASES_FILE, ABOUT, report.PAGE, report.PART)
 """What a run leaves in OUT."""
 LOCAL_BYTES = 1 << 30  # of captures, up to which one process is the quicker way to the answer
 PRINTED_ROWS = 12  # of each table

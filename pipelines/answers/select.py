@@ -28,21 +28,27 @@ def condition(
     where: str | None = None,
     since: str | None = None,
     until: str | None = None,
+    site: str | None = None,
     topic: str | None = None,
     client: str | None = None,
     api: str | None = None,
     group: str | None = None,
     errors: bool = False,
     slower_than: str | None = None,
+    clock: str | None = None,
 ) -> str | None:
-    """The condition, None for all rows. Raises ValueError for what means nothing, or nothing for this table."""
+    """The condition, None for all rows. clock: the column that --since and --until mean, by default the row's time.
+
+    Raises ValueError for what means nothing, or nothing for this table.
+    """
     have = [column.name for column in records.columns(table)]
-    clock = "start_time" if table == "connections" else "time"
+    clock = clock or ("start_time" if table == "connections" else "time")
     span = "duration_ns" if table == "connections" else "total_ns"
     parts = [f"({where})"] if where is not None else []
     asked: tuple[tuple[str, str | None, Sequence[str], Callable[[str, Sequence[str]], str]], ...] = (
         ("--since", since, (clock,), lambda v, c: _moment(c[0], ">=", v)),
         ("--until", until, (clock,), lambda v, c: _moment(c[0], "<", v)),
+        ("--site", site, ("site",), _any_of),
         ("--topic", topic, ("topics", "topic"), _any_of),
         ("--client", client, ("client_id", "client_ip", "connection"), _client),
         ("--api", api, ("api",), _any_of),

@@ -10,16 +10,40 @@ import typer
 
 def report(
     out: Annotated[str, typer.Argument(metavar="OUT", help="The folder that `analyze` wrote.")],
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="From this time on: 01:11:18, 2026-01-31T01:11; UTC.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")] = None,
+    site: Annotated[
+        str | None,
+        typer.Option("--site", metavar="NAME,…", help="At these capture points; * and ? are wild."),
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", metavar="NAME,…", help="Of these topics; connections that use them."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="The page. OUT/report.html by default, of a part OUT/selection.html."
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the page's path.")] = False,
 ) -> None:
-    """The HTML page again, from the tables in OUT.
+    """The HTML page again, from what `analyze` wrote; or the page of a part, whose tables are computed for it.
 
     \b
-    Example:
+    Examples:
       brokerscope report out
+      brokerscope report lake --since 2026-01-31T08:00 --until 2026-01-31T09:00 --topic 'orders*'
     """
     from pipelines import report as pages
+    from pipelines.report.selection import Selection
 
-    page = pages.write(Path(out))
+    try:
+        selection = Selection(since, until, site, topic)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="which part") from None
+    page = pages.write(Path(out), selection or None, Path(output) if output else None)
     if not quiet:
         print(page)

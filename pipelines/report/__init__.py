@@ -1,6 +1,7 @@
 """The report: one self-contained HTML page, made from what `analyze` wrote.
 
 load.py      OUT/tables, OUT/analysis.json and OUT/forensics.jsonl -> Analysis
+selection.py a part of OUT, by time, capture point and topic
 records.py   OUT/records, asked in SQL, in bounded memory
 facts.py     records -> counts by protocol, broker, topic, client, group and time: what the selector works on
 checks.py    what may be wrong, a sentence each; wrong.py: the box of them
@@ -15,19 +16,28 @@ assets/      the look, and the script: tables, charts, selector, commands to cop
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipelines.report.selection import Selection
 
 PAGE = "report.html"
+PART = "selection.html"
 
 
-def write(out: Path) -> Path:
-    """Make the page of an analysis again; returns its path. Raises InputError where OUT holds no tables."""
+def write(out: Path, selection: Selection | None = None, to: Path | None = None) -> Path:
+    """Make the page of an analysis again, or of a part of it; returns its path.
+
+    to: where to write it, by default OUT/report.html, or OUT/selection.html for a part. Raises InputError where OUT
+    holds no tables, or, for a part, no records.
+    """
     from pipelines import outputs
     from pipelines.report.load import loaded
     from pipelines.report.page import html
 
-    with loaded(out) as analysis:
+    with loaded(out, selection) as analysis:
         made = html(analysis).encode("utf-8", "backslashreplace")
-    path = out / PAGE
+    path = to or out / (PART if selection else PAGE)
     with outputs.file(path) as stream:
         stream.write(made)
     return path

@@ -8,13 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from dissectors.errors import InputError
 from pipelines.database import sentence
 from pipelines.report.facts import Facts, facts
 from pipelines.report.records import FOLDER, Records, opened
+from pipelines.report.selection import Selection
 from pipelines.tables import TABLES
+from pipelines.tables.integrity import CASE_KEYS
 from pipelines.tables.on_duckdb import WrittenTables
 
 Row = dict[str, Any]
@@ -50,20 +53,47 @@ class Analysis:
 
 
 @contextmanager
-def loaded(out: Path) -> Iterator[Analysis]:
-    """OUT, with its records open. Raises InputError where there is nothing to read."""
-    analysis = _tables(out)
-    about, cases = out / ABOUT, out / CASES_FILE
+def loaded(out: Path, selection: Selection | None = None) -> Iterator[Analysis]:
+    """OUT, with its records open; or a part of them, with tables of their own.
+
+    Raises InputError where there is nothing to read.
+    """
+    about, cases = _described(out)
+    with opened(out, selection) as records:
+        if not selection:
+            analysis = _tables(out)
+        elif records is None:
+            raise InputError(f"{out}: no records here to select from")
+        else:
+            cases = [case for case in cases if _key(case) in {_key(row) for row in records.rows(_BAD)}]
+            with TemporaryDirectory(prefix="brokerscope-report-") as folder:
+                computed = records.compute(Path(folder, TABLE_FOLDER), cases)
+                analysis = _tables(Path(folder))
+            about |= {"selection": str(selection), "bucket_us": computed.bucket_us, "by": []}
+        analysis.about, analysis.cases, analysis.records = about, cases, records
+        yield analysis
+
+
+_BAD = f"select {', '.join(CASE_KEYS)} from batches where verdict = 'bad'"
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return tuple(row[key] for key in CASE_KEYS)
+
+
+def _described(out: Path) -> tuple[dict[str, Any], list[Row]]:
+    """What is known about the run, and what forensics said."""
+    about: dict[str, Any] = {}
+    cases: list[Row] = []
     try:
-        if about.is_file():
-            analysis.about = json.loads(about.read_text(encoding="utf-8"))
-        if cases.is_file():
-            with cases.open(encoding="utf-8") as lines:
-                analysis.cases = [json.loads(line) for line in lines]
+        if (out / ABOUT).is_file():
+            about = json.loads((out / ABOUT).read_text(encoding="utf-8"))
+        if (out / CASES_FILE).is_file():
+            with (out / CASES_FILE).open(encoding="utf-8") as lines:
+                cases = [json.loads(line) for line in lines]
     except (OSError, ValueError) as error:
         raise InputError(f"{out}: cannot be read: {error}") from None
-    with opened(out) as analysis.records:
-        yield analysis
+    return about, cases
 
 
 def _tables(out: Path) -> Analysis:

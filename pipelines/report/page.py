@@ -81,6 +81,8 @@ def _navigation() -> Html:
 def _top(analysis: Analysis) -> Html:
     captures = analysis.about.get("files", [])
     where = f"{len(captures):,} capture{'s' if len(captures) != 1 else ''}" if captures else ""
+    selection = analysis.about.get("selection")
+    part_of = f"only {shown(selection)}" if selection else ""
     problems = analysis.about.get("problems", [])
     lines = [tag("li", shown(problem)) for problem in problems[:PROBLEMS]]
     if len(problems) > PROBLEMS:
@@ -88,7 +90,7 @@ def _top(analysis: Analysis) -> Html:
     return join(
         [
             tag("h1", "What the brokers did"),
-            tag("p", " · ".join(part for part in (where, _span(analysis)) if part), class_="sub"),
+            tag("p", " · ".join(part for part in (where, part_of, _span(analysis)) if part), class_="sub"),
             tag("ul", *lines, class_="problems") if problems else None,
         ]
     )

@@ -7,7 +7,7 @@ versions lack columns: these are null.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from dissectors.errors import InputError
 from dissectors.records import schema
 from pipelines.database import sentence
-from pipelines.tables.compute import bound, relations
+from pipelines.report.selection import Selection
+from pipelines.tables.compute import Computed, bound, compute, relations
+from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, files
 
 if TYPE_CHECKING:
@@ -43,6 +45,11 @@ class Records:
         names = [column[0] for column in answer.description or ()]
         return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
+    def compute(self, folder: Path, cases: Sequence[dict[str, Any]]) -> Computed:
+        """Write the aggregate tables of these records. cases: what forensics said of bad checksums."""
+        self._engine.add(CASES, case_table(cases))
+        return compute(self._engine, folder)
+
     def table(self, sql: str) -> pa.Table:
         """The rows of a query, as an Arrow table."""
         return self._engine.fetch(sql)
@@ -53,8 +60,8 @@ class Records:
 
 
 @contextmanager
-def opened(out: Path) -> Iterator[Records | None]:
-    """The records in OUT; None where there are none. Raises InputError where they cannot be read."""
+def opened(out: Path, selection: Selection | None = None) -> Iterator[Records | None]:
+    """The records in OUT, or some of them; None where there are none. Raises InputError where they cannot be read."""
     import duckdb
 
     folder = out / FOLDER
@@ -66,7 +73,9 @@ def opened(out: Path) -> Iterator[Records | None]:
         LocalEngine(str(folder), (), Path(scratch), memory=MEMORY) as engine,
     ):
         try:
-            engine.relations = {f"all_{name}": _relation(engine, folder / name, name) for name in READ}
+            chosen = selection or Selection()
+            known = {name: _relation(engine, chosen.folders(folder / name), name) for name in READ}
+            engine.relations = {f"all_{name}": rows for name, rows in chosen.relations(known).items()}
             _name(engine)
             yield Records(engine)
         except duckdb.Error as error:
@@ -81,11 +90,12 @@ def _name(engine: LocalEngine) -> None:
         engine.duckdb.execute(f"create {kind} {name} as {bound(f'select * from {name}', known)}")
 
 
-def _relation(engine: LocalEngine, folder: Path, name: str) -> str:
+def _relation(engine: LocalEngine, folders: Sequence[Path], name: str) -> str:
     """All rows of a table with all columns of today; those that the files lack are null."""
     source, found = "(select 1 where false)", set[str]()
-    if any(folder.rglob("*.parquet")):
-        source = files(str(folder))
+    filled = [str(folder) for folder in folders if any(folder.rglob("*.parquet"))]
+    if filled:
+        source = files(*filled)
         found = set(engine.columns(source))
     columns = []
     for field in schema(name):

@@ -71,7 +71,7 @@ class LocalEngine(_Connection):
         return [column for column, _ in self._columns(relation)]
 
     def keep(self, name: str, query: str) -> str:
-        self.duckdb.execute(f"create table kept_{name} as {query}")
+        self.duckdb.execute(f"create or replace table kept_{name} as {query}")
         return f"kept_{name}"
 
     def write(self, query: str, table: Table, path: Path) -> None:
@@ -121,12 +121,16 @@ class WrittenTables(_Connection):
         return dict(zip(names, self.duckdb.execute(f"select {sums} from {relation}").fetchone(), strict=True))
 
 
-def files(root: str) -> str:
-    """A relation over a Parquet file, or over all files of a folder; root: a path or a URL."""
+def files(*roots: str) -> str:
+    """A relation over Parquet files and all files of folders; roots: paths or URLs."""
+    found = ", ".join(_text(_pattern(root)) for root in roots)
+    return f"read_parquet([{found}], union_by_name = true, hive_partitioning = false)"
+
+
+def _pattern(root: str) -> str:
     path = storage.local_path(root)
     inside = "/**/*.parquet" if path is None or path.is_dir() else ""
-    found = glob.escape(root if path is None else str(path)) + inside
-    return f"read_parquet({_text(found)}, union_by_name = true, hive_partitioning = false)"
+    return glob.escape(root if path is None else str(path)) + inside
 
 
 def _text(value: str) -> str:

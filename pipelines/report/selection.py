@@ -1,0 +1,84 @@
+"""A part of what OUT holds: of some time, of some capture points, of some topics.
+
+Requests, batches, errors and findings belong to the time in which they happened; a connection belongs to every time in
+which it was open. A topic selects the requests, batches and errors that name it, the connections of these, and the
+findings about these connections.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.answers.select import condition
+from pipelines.record_files import NOWHERE
+
+_CONNECTION = ("site", "connection", "incarnation")
+_NAMING = ("exchanges", "batches", "errors")  # tables that name topics
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is asked for, as given on the command line; None for all. Raises ValueError for what means nothing."""
+
+    since: str | None = None
+    until: str | None = None
+    site: str | None = None
+    topic: str | None = None
+
+    def __post_init__(self) -> None:
+        for table in (*_NAMING, "connections", "findings"):
+            self._conditions(table)
+
+    def __bool__(self) -> bool:
+        return any((self.since, self.until, self.site, self.topic))
+
+    def __str__(self) -> str:
+        parts = (("since", self.since), ("until", self.until), ("at", self.site), ("topic", self.topic))
+        return ", ".join(f"{word} {value}" for word, value in parts if value is not None)
+
+    def relations(self, known: dict[str, str]) -> dict[str, str]:
+        """Relations, by the names of record tables, with only the rows that are selected."""
+        out = {name: f"(select * from {rows}{_where(self._conditions(name))})" for name, rows in known.items()}
+        if self.topic is not None:
+            columns = ", ".join(_CONNECTION)
+            naming = " union all ".join(f"select {columns} from {out[name]}" for name in _NAMING)
+            for name in ("connections", "findings"):
+                same = " and ".join(f"r.{column} = n.{column}" for column in _CONNECTION)
+                out[name] = f"(select * from {out[name]} r where exists (select 1 from ({naming}) n where {same}))"
+        return out
+
+    def folders(self, table: Path) -> list[Path]:
+        """The folders of days that may hold rows, where records lie by site and day; the table's own where not."""
+        days = list(table.glob("site=*/date=*"))
+        first = self.since[:10] if self.since and _DAY.match(self.since) and table.name != "connections" else ""
+        last = self.until[:10] if self.until and _DAY.match(self.until) else "9"
+
+        def wanted(day: str) -> bool:
+            return day == NOWHERE or first <= day <= last
+
+        # a time with an offset may be a day off in UTC: those are told from the rows alone
+        if not days or any(time and re.search(r"[+-]\d{2}:?\d{2}$", time[10:]) for time in (self.since, self.until)):
+            return [table]
+        return [folder for folder in days if wanted(folder.name.removeprefix("date="))]
+
+    def _conditions(self, table: str) -> list[str]:
+        open_until = table == "connections"
+        parts = [
+            condition(
+                table,
+                since=None if open_until else self.since,
+                until=self.until,
+                site=self.site,
+                topic=self.topic if table in _NAMING else None,
+            )
+        ]
+        if open_until and self.since is not None:
+            parts.append(condition(table, since=self.since, clock="end_time"))
+        return [part for part in parts if part is not None]
+
+
+def _where(conditions: list[str]) -> str:
+    return f" where {' and '.join(conditions)}" if conditions else ""

@@ -1,0 +1,104 @@
+"""`report --since --until --site --topic`: a page of a part counts that part, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from dissectors.options import Options
+from pipelines.analyze import analyze
+from pipelines.cli import app
+from pipelines.report.load import loaded
+from pipelines.report.selection import Selection
+from tests.pipelines.conftest import SAMPLES
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two capture points and two protocols."""
+    folder = tmp_path_factory.mktemp("out")
+    captures = [str(SAMPLES / name) for name in ("iggy-messages.pcap", "pulsar-corrupted.pcap")]
+    analyze(captures, folder, Options(site="file"), "local")
+    return folder
+
+
+def records(out: Path, table: str) -> list[Row]:
+    files = sorted((out / "records" / table).rglob("*.parquet"))
+    rows: list[Row] = pa.concat_tables(pq.ParquetFile(file).read() for file in files).to_pylist()
+    return rows
+
+
+def calls(rows: list[Row]) -> int:
+    return sum(row["kind"] == "call" for row in rows)
+
+
+def counted(out: Path, selection: Selection) -> dict[str, int]:
+    """What the tables of a part say."""
+    with loaded(out, selection) as analysis:
+        return {
+            "calls": sum(row["count"] for row in analysis["latency"]),
+            "connections": sum(row["connections"] for row in analysis["traffic"]),
+            "cases": len(analysis.cases),
+        }
+
+
+@pytest.fixture(scope="module")
+def middle(out: Path) -> datetime:
+    times = sorted(row["time"] for row in records(out, "exchanges"))
+    return times[len(times) // 2]
+
+
+def test_the_parts_before_and_after_a_moment_are_the_whole(out: Path, middle: datetime) -> None:
+    moment = middle.strftime("%Y-%m-%dT%H:%M:%S.%f")
+    before, after = counted(out, Selection(until=moment)), counted(out, Selection(since=moment))
+    rows = records(out, "exchanges")
+    assert before["calls"] == calls([row for row in rows if row["time"] < middle])
+    assert after["calls"] == calls([row for row in rows if row["time"] >= middle])
+    assert min(before["calls"], after["calls"]) > 0
+    open_then = [row for row in records(out, "connections") if row["start_time"] < middle <= row["end_time"]]
+    assert before["connections"] + after["connections"] == len(records(out, "connections")) + len(open_then)
+
+
+def test_a_site_is_one_capture_point(out: Path) -> None:
+    of = [row for row in records(out, "exchanges") if row["protocol"] == "iggy"]
+    (site,) = {row["site"] for row in of}
+    assert counted(out, Selection(site=site)) == {
+        "calls": calls(of),
+        "connections": len({(row["connection"], row["incarnation"]) for row in of}),
+        "cases": 0,
+    }
+
+
+def test_a_topic_brings_its_connections_and_what_broke_there(out: Path) -> None:
+    (bad,) = [row for row in records(out, "batches") if row["verdict"] == "bad"]
+    naming = [row for row in records(out, "exchanges") if bad["topic"] in (row["topics"] or [])]
+    found = counted(out, Selection(topic=bad["topic"]))
+    assert (found["calls"], found["cases"]) == (calls(naming), 1)
+    assert 0 < found["connections"] <= len({(row["connection"], row["incarnation"]) for row in naming})
+    assert counted(out, Selection(topic="nobody-*")) == {"calls": 0, "connections": 0, "cases": 0}
+
+
+def test_only_folders_of_the_days_asked_for_are_read(out: Path, middle: datetime) -> None:
+    day = middle.date().isoformat()
+    found = Selection(since=f"{day}T00:00", until=f"{day}T23:59:59").folders(out / "records" / "exchanges")
+    assert {folder.name for folder in found} == {f"date={day}"}
+    with_offset = Selection(since=f"{day}T00:00+05:00").folders(out / "records" / "exchanges")
+    assert with_offset == [out / "records" / "exchanges"]
+
+
+def test_the_command_writes_a_page_of_the_part_beside_the_whole(out: Path, tmp_path: Path) -> None:
+    whole = (out / "report.html").read_bytes()
+    done = CliRunner().invoke(app, ["report", str(out), "--topic", "nobody", "-o", str(tmp_path / "part.html")])
+    assert done.exit_code == 0, done.output
+    assert "only topic nobody" in (tmp_path / "part.html").read_text()
+    assert CliRunner().invoke(app, ["report", str(out), "--site", "*"]).stdout.strip() == str(out / "selection.html")
+    assert (out / "report.html").read_bytes() == whole
+    assert CliRunner().invoke(app, ["report", str(out), "--since", "soon"]).exit_code == 2
