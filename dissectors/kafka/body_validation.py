@@ -2,136 +2,231 @@
 
 Sensible: nothing lies beyond the end, tagged fields are those of the schema, error codes exist, times are such as
 brokers give, text can be shown. To explain an answer whose request was not captured, it is tried as the answer to every
-version of every API. Nearly all of these tries end within a few fields, so nothing is compiled for them.
+version of every API, and nearly all of these tries end within a few fields. So a failure is a value, not an exception;
+and steps become functions, one for all steps that check alike, so that messages which begin alike are tried together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Generic, TypeVar
 
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.plan import NOTES, Op, Step, plan
-from dissectors.kafka.writer import LONGEST, bad
-from dissectors.wire.varint import unsigned
+from dissectors.kafka.writer import LONGEST
+from dissectors.wire.varint import VarintError, unsigned
 
+Check = Callable[[bytes, int, int], int]
+"""(data, index of a value, end of the message) -> the index after the value, NO or SHORT."""
+
+NO = -1  # it makes no sense
+SHORT = -2  # the bytes end before it does
 _LONGEST_THROTTLE = 3_600_000  # ms
+_ARRAYS = (Op.ARRAY, Op.PARTITIONS)
 T = TypeVar("T")
-_FAILURES = (IndexError, ValueError)
 
 
 def is_sensible(name: str, version: int, data: bytes, start: int, end: int) -> bool:
     """Whether data[start:end] is a message. Where `data` ends before, whether it is the beginning of one."""
-    try:
-        return _walk(plan(name, version).steps, data, start, end) == end
-    except IndexError:
-        return len(data) < end
-    except ValueError:
-        return False
+    after = _message(name, version)(data, start, end)
+    return after == end or (after == SHORT and len(data) < end)
 
 
 class Candidates(Generic[T]):
     """Many messages, tried at once: the steps with which some of them begin alike are made once."""
 
     def __init__(self) -> None:
-        self._next: dict[Step, Candidates[T]] = {}
+        self._next: dict[Check, Candidates[T]] = {}
         self._ends: list[T] = []
 
     def add(self, name: str, version: int, stands_for: T) -> None:
         """One more message, and what it stands for."""
         here = self
-        for step in plan(name, version).steps:
-            if step.op not in NOTES:
-                here = here._next.setdefault(step, Candidates())
+        for check in _checks(plan(name, version).steps):
+            here = here._next.setdefault(check, Candidates())
         here._ends.append(stands_for)
 
-    def fitting(self, data: bytes, at: int) -> Iterator[T]:
+    def fitting(self, data: bytes, at: int) -> list[T]:
         """What the messages stand for that data[at:] may be."""
-        if at == len(data):
-            yield from self._ends
-        for step, after in self._next.items():
-            try:
-                behind = _one(step, data, at, len(data))
-            except _FAILURES:
-                continue
-            yield from after.fitting(data, behind)
+        end = len(data)
+        found = list(self._ends) if at == end else []
+        for check, following in self._next.items():
+            after = check(data, at, end)
+            if after >= 0:
+                found += following.fitting(data, after)
+        return found
 
 
-def _walk(steps: Sequence[Step], d: bytes, at: int, end: int) -> int:
-    """The index after the steps. Raises ValueError where d makes no sense, IndexError where it ends too early."""
-    for step in steps:
-        at = _one(step, d, at, end)
-    return at
+@cache
+def _message(name: str, version: int) -> Check:
+    return _one_by_one(_checks(plan(name, version).steps))
 
 
-def _one(step: Step, d: bytes, at: int, end: int) -> int:
-    op = step.op
-    if op in NOTES:
+def _checks(steps: Sequence[Step]) -> tuple[Check, ...]:
+    return tuple(_check(step) for step in steps if step.op not in NOTES)
+
+
+@cache
+def _check(step: Step) -> Check:
+    inner = _one_by_one(_checks(step.inner))
+    if step.op is Op.STRUCT:
+        return inner
+    if step.op is Op.OPTIONAL:
+        return _optional(inner)
+    if step.op is Op.TAGS:
+        return _tags(tuple((tag.number, _one_by_one(_checks(tag.inner))) for tag in step.tags))
+    if step.op in _ARRAYS:
+        return _array(_length(step.compact, step.wide), step.size, inner)
+    if not step.size:
+        return _sized(_length(step.compact, step.wide), step.printable)
+    if step.op is Op.ERROR:
+        return _number(step.size, is_known)
+    return _number(step.size, _is_throttle) if step.op is Op.THROTTLE else _skip(step.size)
+
+
+# --- the functions: each maker gives the same one for the same arguments ---------------------------------------------
+
+
+@cache
+def _one_by_one(checks: tuple[Check, ...]) -> Check:
+    if len(checks) == 1:
+        return checks[0]
+
+    def check(d: bytes, at: int, end: int) -> int:
+        for each in checks:
+            at = each(d, at, end)
+            if at < 0:
+                return at
         return at
-    if op is Op.STRUCT:
-        return _walk(step.inner, d, at, end)
-    if op is Op.OPTIONAL:
-        return at + 1 if d[at] > 127 else _walk(step.inner, d, at + 1, end)
-    if op is Op.TAGS:
-        return _tags(step, d, at, end)
-    if step.size and op not in (Op.ARRAY, Op.PARTITIONS):
-        after = _behind(d, at, step.size, end)
-        if op is Op.ERROR and not is_known(_signed(d, at, after)):
-            bad("no such error")
-        if op is Op.THROTTLE and not 0 <= _signed(d, at, after) <= _LONGEST_THROTTLE:
-            bad("a strange throttle time")
-        return after
-    n, at = _length(step, d, at, end)
-    if op in (Op.ARRAY, Op.PARTITIONS):
-        return _array(step, n, d, at, end)
-    after = _behind(d, at, max(n, 0), end)
-    if step.printable and not d[at:after].decode("utf-8", "backslashreplace").isprintable():
-        bad("text that cannot be shown")
-    return after
+
+    return check
 
 
-def _array(step: Step, n: int, d: bytes, at: int, end: int) -> int:
-    if n > end - at:
-        bad("a count beyond the end")
-    if step.size:
-        return _behind(d, at, max(n, 0) * step.size, end)
-    for _ in range(n):
-        at = _walk(step.inner, d, at, end)
-    return at
-
-
-def _tags(step: Step, d: bytes, at: int, end: int) -> int:
-    count, at = unsigned(d, at, LONGEST)
-    known = {tag.number: tag.inner for tag in step.tags}
-    for _ in range(count):
-        number, at = unsigned(d, at, LONGEST)
-        size, at = unsigned(d, at, LONGEST)
-        if number not in known or size > end - at or _walk(known[number], d, at, at + size) != at + size:
-            bad("an unknown tagged field, or one of another size")
-        at += size
-    return at
-
-
-def _length(step: Step, d: bytes, at: int, end: int) -> tuple[int, int]:
-    if step.compact:
-        n, at = unsigned(d, at, LONGEST)
-        return n - 1, at
-    after = _behind(d, at, 4 if step.wide else 2, end)
-    n = _signed(d, at, after)
-    if n < -1:
-        bad("a negative length")
-    return n, after
-
-
-def _behind(d: bytes, at: int, size: int, end: int) -> int:
-    """The index after `size` bytes."""
-    after = at + size
+def _behind(d: bytes, after: int, end: int) -> int:
+    """The index after a value that reaches so far."""
     if after > end:
-        bad("a value beyond the end")
-    if after > len(d):
-        raise IndexError("the bytes end before the message")
-    return after
+        return NO
+    return after if after <= len(d) else SHORT
 
 
-def _signed(d: bytes, at: int, after: int) -> int:
-    return int.from_bytes(d[at:after], "big", signed=True)
+def _is_throttle(ms: int) -> bool:
+    return 0 <= ms <= _LONGEST_THROTTLE
+
+
+@cache
+def _skip(size: int) -> Check:
+    return lambda d, at, end: _behind(d, at + size, end)
+
+
+@cache
+def _number(size: int, makes_sense: Callable[[int], bool]) -> Check:
+    def check(d: bytes, at: int, end: int) -> int:
+        after = _behind(d, at + size, end)
+        if after >= 0 and not makes_sense(int.from_bytes(d[at:after], "big", signed=True)):
+            return NO
+        return after
+
+    return check
+
+
+@cache
+def _optional(inner: Check) -> Check:
+    def check(d: bytes, at: int, end: int) -> int:
+        if at >= len(d):
+            return SHORT
+        return at + 1 if d[at] > 127 else inner(d, at + 1, end)
+
+    return check
+
+
+def _varint(d: bytes, at: int) -> tuple[int, int]:
+    """(an unsigned varint, the index after it, NO or SHORT)."""
+    if at < len(d) and d[at] < 128:
+        return d[at], at + 1
+    try:
+        return unsigned(d, at, LONGEST)
+    except VarintError:
+        return 0, NO
+    except IndexError:
+        return 0, SHORT
+
+
+Length = Callable[[bytes, int, int], tuple[int, int]]
+"""As Check: (a length, negative for null; the index after it, NO or SHORT)."""
+
+
+def _compact(d: bytes, at: int, end: int) -> tuple[int, int]:
+    n, after = _varint(d, at)
+    return n - 1, after
+
+
+@cache
+def _length(compact: bool, wide: bool) -> Length:
+    if compact:
+        return _compact
+    size = 4 if wide else 2
+
+    def length(d: bytes, at: int, end: int) -> tuple[int, int]:
+        after = _behind(d, at + size, end)
+        n = int.from_bytes(d[at:after], "big", signed=True) if after >= 0 else 0
+        return n, (NO if n < -1 else after)
+
+    return length
+
+
+@cache
+def _sized(length: Length, printable: bool) -> Check:
+    def check(d: bytes, at: int, end: int) -> int:
+        n, at = length(d, at, end)
+        if at < 0:
+            return at
+        after = _behind(d, at + max(n, 0), end)
+        if printable and after >= 0 and not d[at:after].decode("utf-8", "backslashreplace").isprintable():
+            return NO
+        return after
+
+    return check
+
+
+@cache
+def _array(length: Length, size: int, element: Check) -> Check:
+    """size: of each element, where all have one; else `element` checks each of them."""
+
+    def check(d: bytes, at: int, end: int) -> int:
+        n, at = length(d, at, end)
+        if at < 0:
+            return at
+        if n > end - at:
+            return NO
+        if size:
+            return _behind(d, at + max(n, 0) * size, end)
+        for _ in range(n):
+            at = element(d, at, end)
+            if at < 0:
+                return at
+        return at
+
+    return check
+
+
+@cache
+def _tags(fields: tuple[tuple[int, Check], ...]) -> Check:
+    known = dict(fields)
+
+    def check(d: bytes, at: int, end: int) -> int:
+        count, at = _varint(d, at)
+        for _ in range(count):
+            number, at = _varint(d, at) if at >= 0 else (0, at)
+            size, at = _varint(d, at) if at >= 0 else (0, at)
+            if at < 0:
+                return at
+            if number not in known or size > end - at:
+                return NO
+            after = known[number](d, at, at + size)
+            if after != at + size:
+                return SHORT if after == SHORT else NO
+            at = after
+        return at
+
+    return check
