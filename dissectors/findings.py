@@ -236,6 +236,8 @@ KINDS: dict[str, FindingKind] = {
     ),
 }
 
+_JSON = json.JSONEncoder(default=str).encode
+
 SUSPICIOUS = tuple(name for name, kind in KINDS.items() if kind.suspicious)
 """Kinds that speak of bytes which may be broken, or were not looked at."""
 
@@ -267,5 +269,5 @@ def finding(
         packet_ref,
         offset,
         length,
-        json.dumps(evidence, default=str) if evidence else None,
+        _JSON(evidence) if evidence else None,
     )

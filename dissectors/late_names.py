@@ -127,6 +127,22 @@ class Names:
         """`text` with its tokens replaced."""
         return _TOKEN.sub(lambda m: self.get(m[1], time) or self.get(m[1] + LIKELY, time) or m[2], text)
 
+    def is_constant(self, text: str, first: int, last: int) -> bool:
+        """Whether the tokens in `text` become the same at any time from `first` to `last` (ns)."""
+        return all(
+            self._step(key, first) == self._step(key, last)
+            for token, _ in _TOKEN.findall(text)
+            for key in (token, token + LIKELY)
+        )
+
+    def _step(self, key: str, time: int) -> int:
+        """A number that stays as long as what `key` is called."""
+        runs = self._runs.get(key)
+        if not runs:
+            return -1
+        at = bisect_right(runs, time, key=_FIRST)
+        return at if at or runs[0].first > time + self.wait_ns else 1
+
     def missing(self, text: str, time: int) -> set[str]:
         """The keys of the tokens in `text` that have no name."""
         return {key for key, _ in _TOKEN.findall(text) if self.get(key, time) is None}
@@ -134,10 +150,10 @@ class Names:
 
 def open_rows(batch: pa.RecordBatch) -> pa.BooleanArray:
     """Whether a name of each row is still a token."""
-    out = pa.repeat(pa.scalar(False), batch.num_rows)
+    out = np.zeros(batch.num_rows, bool)
     for at in _named(batch):
-        out = pc.or_(out, _marked(batch.column(at)))
-    return out
+        out |= _marked(batch.column(at))
+    return pa.array(out)
 
 
 def open_keys(batch: pa.RecordBatch) -> set[str]:
@@ -153,29 +169,32 @@ def open_keys(batch: pa.RecordBatch) -> set[str]:
 
 def resolve(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
     """The batch with every token replaced by the name reported for it, or by its fallback."""
-    times = row_times(batch)
     for at in _named(batch):
-        rows = np.flatnonzero(_marked(batch.column(at)).to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(_marked(batch.column(at)))
         if len(rows):
-            batch = batch.set_column(at, batch.schema.field(at), _resolved(batch.column(at), rows, times[rows], names))
+            column = _resolved(batch.column(at), rows, row_times(batch)[rows], names)
+            batch = batch.set_column(at, batch.schema.field(at), column)
     return batch
 
 
 def waiting(batch: pa.RecordBatch, names: Names, clock: int) -> tuple[npt.NDArray[np.bool_], set[str]]:
     """(whether each row still waits for a name when the capture has come to `clock`, the keys that it waits for)."""
-    times = row_times(batch)
-    rows = np.zeros(batch.num_rows, bool)
+    waits = np.zeros(batch.num_rows, bool)
     keys: set[str] = set()
     for at in _named(batch):
-        column = batch.column(at)
-        marked = _marked(column).to_numpy(zero_copy_only=False) & (times + names.wait_ns > clock)
-        index = np.flatnonzero(marked)
-        for row, value, time in zip(index.tolist(), column.take(index).to_pylist(), times[index].tolist(), strict=True):
-            texts = [value] if isinstance(value, str) else value
-            if missing := set().union(*(names.missing(text, time) for text in texts)):
-                rows[row] = True
-                keys |= missing
-    return rows, keys
+        marked = _marked(batch.column(at))
+        if not marked.any():
+            continue
+        times = row_times(batch)
+        rows = np.flatnonzero(marked & (times + names.wait_ns > clock))
+        for texts, which in _by_value(batch.column(at), rows):
+            if not any(names.missing(text, int(times[which].min())) for text in texts):
+                continue  # nor later
+            for row, time in zip(which.tolist(), times[which].tolist(), strict=True):
+                if missing := set().union(*(names.missing(text, time) for text in texts)):
+                    waits[row] = True
+                    keys |= missing
+    return waits, keys
 
 
 def row_times(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -190,25 +209,46 @@ def _named(batch: pa.RecordBatch) -> list[int]:
     return [at for name in NAMED_COLUMNS if (at := batch.schema.get_field_index(name)) >= 0]
 
 
-def _marked(column: pa.Array) -> pa.BooleanArray:
+def _marked(column: pa.Array) -> npt.NDArray[np.bool_]:
     """Whether a token stands in each row."""
-    if not pa.types.is_list(column.type):
-        return pc.match_substring(column, MARK).fill_null(False)
     rows = np.zeros(len(column), bool)
-    flat = pc.match_substring(column.flatten(), MARK).fill_null(False)
-    if flat.true_count:
-        rows[pc.list_parent_indices(column).filter(flat).to_numpy()] = True
-    return pa.array(rows)
+    listed = pa.types.is_list(column.type)
+    data = (column.values if listed else column).buffers()[-1]
+    if data is None or np.frombuffer(data, np.uint8).all():  # none in all the bytes: the common case
+        return rows
+    found = pc.match_substring(column.flatten() if listed else column, MARK).fill_null(False)
+    where = np.flatnonzero(found.to_numpy(zero_copy_only=False))
+    rows[pc.list_parent_indices(column).to_numpy()[where] if listed else where] = True
+    return rows
+
+
+def _by_value(column: pa.Array, rows: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """(texts, rows) for each value that some rows of a column have."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for row, value in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+        found.setdefault((value,) if isinstance(value, str) else tuple(value), []).append(row)
+    for texts, which in found.items():
+        yield texts, np.array(which, np.int64)
 
 
 def _resolved(column: pa.Array, rows: Any, times: Any, names: Names) -> pa.Array:
-    """The column with the tokens of some rows replaced."""
-    replace: list[Any] = [
-        names.text(value, time)
-        if isinstance(value, str)
-        else list(dict.fromkeys(names.text(text, time) for text in value))
-        for value, time in zip(column.take(rows).to_pylist(), times.tolist(), strict=True)
-    ]
+    """The column with the tokens of some rows replaced. times: of these rows."""
+    place = np.zeros(len(column), np.int64)
+    place[rows] = np.arange(len(rows))
+    replace: list[Any] = [None] * len(rows)
+    for texts, which in _by_value(column, rows):
+        at = place[which]
+        first, last = int(times[at].min()), int(times[at].max())
+        always = all(names.is_constant(text, first, last) for text in texts)
+        value = _named_texts(column.type, texts, first, names)
+        for i, time in zip(at.tolist(), times[at].tolist(), strict=True):
+            replace[i] = value if always else _named_texts(column.type, texts, time, names)
     index = np.arange(len(column))
     index[rows] = len(column) + np.arange(len(replace))
     return pa.concat_arrays([column, pa.array(replace, column.type)]).take(pa.array(index))
+
+
+def _named_texts(type: pa.DataType, texts: tuple[str, ...], time: int, names: Names) -> str | list[str]:
+    """What stands in a row of that time in the place of `texts`."""
+    named = list(dict.fromkeys(names.text(text, time) for text in texts))
+    return named if pa.types.is_list(type) else named[0]
