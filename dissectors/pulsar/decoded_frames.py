@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from dissectors.exchange import exchange_ids
 from dissectors.frame_columns import Frames, Ints
 from dissectors.pulsar.command_columns import Commands, unsigned_32
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.entry_columns import EntryColumns
 from dissectors.pulsar.subjects import Subjects
+from dissectors.sink import Coded
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 NONE = -1  # in a column: no value
@@ -50,3 +54,19 @@ class DecodedFrames:
         self.dialects = [conversation.state.dialect for conversation in self.conversations]
         self.connected = np.full(len(self.conversations), _NEVER)  # the frames that change them
         self.failed: set[tuple[int, int]] = set()  # conversation and request id of each ERROR
+
+    def conns(self, which: Ints) -> Coded:
+        """The connections of some frames."""
+        return Coded([conversation.conn for conversation in self.conversations], self.frames.conversation[which])
+
+    # --- once it is known which frames are regular, and which answer which ---
+
+    @cached_property
+    def beginnings(self) -> Ints:
+        """The frames with which regular exchanges begin."""
+        return np.flatnonzero(self.regular & (self.request | (self.partner < 0)))
+
+    @cached_property
+    def exchange_ids(self) -> pa.Array:
+        """Of these exchanges."""
+        return exchange_ids(self.conns(self.beginnings), self.frames.facts(self.beginnings))

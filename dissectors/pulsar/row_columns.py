@@ -18,10 +18,9 @@ from dissectors.exchange import (
     PUSH,
     UNKNOWN,
     columns_from_frames,
-    exchange_ids,
     queued,
 )
-from dissectors.frame_columns import Ints
+from dissectors.frame_columns import Bools, Ints
 from dissectors.pulsar.api import text
 from dissectors.pulsar.batches import CODEC_NAMES
 from dissectors.pulsar.command_columns import position
@@ -31,45 +30,40 @@ from dissectors.pulsar.entries import FORMAT, MS
 from dissectors.pulsar.entry_columns import NO_CHECKSUM
 from dissectors.sink import Coded, Masked, hex_column, text_column
 
+_OF_REQUEST = ("request_ns", "request_bytes", "request_packet_ref")
+_OF_RESPONSE = ("response_ns", "response_bytes", "response_packet_ref")
+_OF_BOTH = ("wait_ns", "total_ns", "queued_ns")
 _NAMES = [COMMANDS[code].name if code in COMMANDS else None for code in range(max(COMMANDS) + 1)]
 
 
 def report_exchanges(decoded: DecodedFrames) -> None:
     """The rows of regular exchanges."""
-    sink = decoded.conversations[0].sink
-    if "exchanges" not in sink.tables:
+    sink, which = decoded.conversations[0].sink, decoded.beginnings
+    if "exchanges" not in sink.tables or not len(which):
         return
-    frames, paired = decoded.frames, decoded.partner >= 0
-    counts = {name: _messages(decoded, name) for name in ("records", "payload_bytes")}
-    alone = decoded.regular & ~paired
-    for kind, which in (
-        (CALL, np.flatnonzero(decoded.regular & paired & decoded.request)),
-        (ONE_WAY, np.flatnonzero(alone & frames.client)),
-        (PUSH, np.flatnonzero(alone & ~frames.client)),
-    ):
-        if not len(which):
-            continue
-        facts, answers = frames.facts(which), decoded.partner[which]
-        columns = _shared(decoded, which) | decoded.subjects.columns(which)
-        if kind == CALL:
-            response = frames.facts(answers)
-            columns["dialect"] = _dialects(decoded, answers)
-            columns["partitions"] = _partitions(decoded, columns["partitions"], answers)
-            columns["queued_ns"] = queued(facts, response, np.zeros(len(which), np.int64))
-            columns |= columns_from_frames(facts, response)
-        else:
-            columns |= columns_from_frames(facts, None) if kind == ONE_WAY else columns_from_frames(None, facts)
-        sink.extend(
-            "exchanges",
-            len(which),
-            kind=kind,
-            api_code=decoded.code[which],
-            status=UNKNOWN if kind == ONE_WAY else OK,
-            error_count=0,
-            long_poll=None if kind == PUSH else False,
-            **{name: _masked(column[which]) for name, column in counts.items()},
-            **columns,
-        )
+    alone = decoded.partner[which] < 0
+    one_way, push = alone & decoded.frames.client[which], alone & ~decoded.frames.client[which]
+    last = np.where(alone, which, decoded.partner[which])
+    first_facts, last_facts = decoded.frames.facts(which), decoded.frames.facts(last)
+    columns = columns_from_frames(first_facts, last_facts)
+    columns["queued_ns"] = queued(first_facts, last_facts, np.zeros(len(which), np.int64))
+    for names, missing in ((_OF_REQUEST, push), (_OF_RESPONSE, one_way), (_OF_BOTH, alone)):
+        columns |= {name: _without(columns[name], missing) for name in names}
+    columns |= _shared(decoded, which) | decoded.subjects.columns(which)
+    columns["dialect"] = _dialects(decoded, last)
+    columns["partitions"] = _partitions(decoded, columns["partitions"], last)
+    sink.extend(
+        "exchanges",
+        len(which),
+        kind=Coded([CALL, ONE_WAY, PUSH], one_way + 2 * push),
+        api_code=decoded.code[which],
+        status=Coded([OK, UNKNOWN], one_way.astype(np.int64)),
+        error_count=0,
+        long_poll=Coded([False, None], push.astype(np.int64)),
+        records=_masked(_of_entries(decoded, "records")[which]),
+        payload_bytes=_masked(_of_entries(decoded, "payload_bytes")[which]),
+        **columns,
+    )
 
 
 def report_batches(decoded: DecodedFrames) -> None:
@@ -118,14 +112,12 @@ def report_batches(decoded: DecodedFrames) -> None:
 
 def _shared(decoded: DecodedFrames, which: Ints) -> dict[str, Any]:
     """What a row of any table says of its exchange, which begins with these frames."""
-    conversations = decoded.frames.conversation[which]
-    conns = Coded([conversation.conn for conversation in decoded.conversations], conversations)
     return {
-        "conn": conns,
+        "conn": decoded.conns(which),
         "dialect": _dialects(decoded, which),
         "api": Coded(_NAMES, decoded.code[which]),
         "correlation_id": Masked(decoded.correlation_id[which], decoded.uncorrelated[which]),
-        "exchange_id": exchange_ids(conns, decoded.frames.facts(which)),
+        "exchange_id": decoded.exchange_ids.take(pa.array(np.searchsorted(decoded.beginnings, which))),
     }
 
 
@@ -136,7 +128,7 @@ def _dialects(decoded: DecodedFrames, which: Ints) -> Coded:
     return Coded([*decoded.dialects, *later], t + len(later) * (which >= decoded.connected[t]))
 
 
-def _messages(decoded: DecodedFrames, name: str) -> Ints:
+def _of_entries(decoded: DecodedFrames, name: str) -> Ints:
     """A count of the entries: a column over all frames, NONE where there is none."""
     column = np.full(len(decoded.code), NONE)
     column[decoded.entries.which] = getattr(decoded.entries.columns, name)
@@ -144,7 +136,7 @@ def _messages(decoded: DecodedFrames, name: str) -> Ints:
 
 
 def _partitions(decoded: DecodedFrames, subject: Coded, answers: Ints) -> Masked:
-    """Partitions of a call: what the answer to PARTITIONED_METADATA says, else those of the topic in the request."""
+    """Partitions of exchanges: what the answer to PARTITIONED_METADATA says, else those of the topic in the request."""
     own = np.array([NONE if value is None else value for value in subject.values], np.int64)[subject.codes]
     stated = np.full(len(decoded.code), NONE)
     if "PARTITIONED_METADATA_RESPONSE" in decoded.found:
@@ -175,3 +167,8 @@ def _names(values: list[bytes | None]) -> Coded:
 
 def _masked(column: Ints) -> Masked:
     return Masked(column, column == NONE)
+
+
+def _without(column: Ints | Masked, missing: Bools) -> Masked:
+    """A column in which more values are missing."""
+    return Masked(column.values, column.missing | missing) if isinstance(column, Masked) else Masked(column, missing)
