@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 from dissectors.kafka import secrets
 from dissectors.wire.codecs import CodecError, decompress
-from dissectors.wire.varint import VarintError, unsigned
+from dissectors.wire.protobuf import BYTES, fields
 
 DECODED = "Decoded"
 REQUEST, RESPONSE = "requestData", "responseData"
@@ -66,28 +65,9 @@ def _telemetry(raw: bytes, holder: dict[str, Any], field: str) -> dict[str, Any]
 
 def _parts(data: bytes, wanted: int) -> Iterator[bytes]:
     """The length-delimited fields with this number in a protobuf message, as far as it makes sense."""
-    with suppress(IndexError, VarintError):
-        yield from _fields(data, wanted)
-
-
-def _fields(data: bytes, wanted: int) -> Iterator[bytes]:
-    at, end = 0, len(data)
-    while at < end:
-        tag, at = unsigned(data, at)
-        kind = tag & 7
-        if kind == 2:
-            n, at = unsigned(data, at)
-            if at + n > end:
-                return
-            if tag >> 3 == wanted:
-                yield data[at : at + n]
-            at += n
-        elif kind == 0:
-            _, at = unsigned(data, at)
-        elif kind in (1, 5):
-            at += 8 if kind == 1 else 4
-        else:
-            return
+    for field in fields(data, 0, len(data)):
+        if field.kind == BYTES and field.number == wanted:
+            yield data[field.start : field.end]
 
 
 def _authentication(raw: bytes, holder: dict[str, Any], field: str) -> str:

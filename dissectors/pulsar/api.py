@@ -12,14 +12,13 @@ from typing import Any
 from google.protobuf import descriptor_pool, message_factory
 
 from dissectors.wire.proto import proto
+from dissectors.wire.protobuf import fields
 
 
 def _file_descriptor(compiled: bytes) -> bytes:
-    """The one FileDescriptorProto in a FileDescriptorSet: field 1, its length as a varint, the bytes."""
-    at = 1
-    while compiled[at] & 0x80:
-        at += 1
-    return compiled[at + 1 :]
+    """The one FileDescriptorProto in a FileDescriptorSet."""
+    file = next(fields(compiled, 0, len(compiled)))
+    return compiled[file.start : file.end]
 
 
 def _file() -> Any:

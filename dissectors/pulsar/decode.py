@@ -15,10 +15,11 @@ from dissectors.frame import Frame
 from dissectors.pulsar import api, secrets
 from dissectors.pulsar.api import MESSAGES
 from dissectors.pulsar.commands import COMMANDS, CommandType
+from dissectors.wire import varint
+from dissectors.wire.protobuf import BYTES, VARINT, fields
 
 _BASE = api.BaseCommand
 _FIELDS = {field.number: field.name for field in api.DESCRIPTOR.message_types_by_name["BaseCommand"].fields}
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 
 
 class DecodedCommand(NamedTuple):
@@ -39,7 +40,7 @@ def decode(frame: Frame, limit: int) -> DecodedCommand:
     after = begin + int.from_bytes(data[start + 4 : begin], "big")
     code = data[start + 9]
     if code & 0x80:
-        code = _varint(data, start + 9, min(after, frame.known, frame.end))[0]
+        code, _ = varint.within(data, start + 9, min(after, frame.known, frame.end)) or (code, 0)
     command = COMMANDS.get(code)
     if after > frame.known:
         return DecodedCommand(code, command, _prefix(data, begin, frame.known, code), after, None, True)
@@ -59,15 +60,10 @@ def decode(frame: Frame, limit: int) -> DecodedCommand:
 
 def first_number(frame: Frame, after: int) -> int | None:
     """Field 1 of a command that is not in the schema, if it is a number: where most commands carry their request id."""
-    data = frame.data
-    end = min(after, frame.known)
-    _, at = _varint(data, frame.start + 9, end)
-    tag, at = _varint(data, at, end)
-    if tag & 7 != _BYTES:
-        return None
-    _, at = _varint(data, at, end)
-    tag, at = _varint(data, at, end)
-    return _varint(data, at, end)[0] if tag == 1 << 3 and at < end else None
+    data, end = frame.data, min(after, frame.known)
+    own = _second_field(data, frame.start + 8, end)
+    first = None if own is None else next(fields(data, own[1], end), None)
+    return first.value if first is not None and (first.number, first.kind) == (1, VARINT) else None
 
 
 # --- commands that are not all there ---------------------------------------------------------------------------------
@@ -75,19 +71,11 @@ def first_number(frame: Frame, after: int) -> int | None:
 
 def _prefix(data: bytes, begin: int, known: int, code: int) -> Any:
     """The command's field, from its bytes before `known`; None if not even one of its fields is whole."""
-    if code not in MESSAGES or known <= begin + 2:
+    own = _second_field(data, begin, known)
+    if own is None or own[0] != code or code not in MESSAGES:
         return None
-    at = _varint(data, begin + 1, known)[1]
-    tag, at = _varint(data, at, known)
-    if tag != code << 3 | _BYTES:
-        return None
-    at = _varint(data, at, known)[1]
-    whole = at
-    while whole < known:
-        next_ = _skip(data, whole, known)
-        if next_ is None:
-            break
-        whole = next_
+    at = own[1]
+    whole = max((field.end for field in fields(data, at, known)), default=at)
     if whole == at:
         return None
     try:
@@ -96,40 +84,12 @@ def _prefix(data: bytes, begin: int, known: int, code: int) -> Any:
         return None
 
 
-def _skip(data: bytes, at: int, end: int) -> int | None:
-    """Index after the field at `at`, or None if it does not end before `end`."""
-    tag, at = _varint(data, at, end)
-    kind = tag & 7
-    if kind == _VARINT:
-        if at >= end:
-            return None
-        at = _varint(data, at, end)[1]
-        return at if data[at - 1] < 0x80 else None
-    if kind == _BYTES:
-        if at >= end:
-            return None
-        size, at = _varint(data, at, end)
-        at += size
-    elif kind == _FIXED64:
-        at += 8
-    elif kind == _FIXED32:
-        at += 4
-    else:
-        return None
-    return at if at <= end else None
-
-
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The varint at `at` and the index after it; cut off at `end` or after ten bytes."""
-    value = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    return value, at
+def _second_field(data: bytes, begin: int, end: int) -> tuple[int, int] | None:
+    """Number and begin of what stands behind the type of a command: its own field, which may not be whole."""
+    type_ = next(fields(data, begin, end), None)
+    tag = None if type_ is None else varint.within(data, type_.end, end)
+    size = None if tag is None or tag[0] & 7 != BYTES else varint.within(data, tag[1], end)
+    return None if tag is None or size is None else (tag[0] >> 3, size[1])
 
 
 # --- bodies ----------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import struct
 from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, PAYLOAD
 from dissectors.search import Judgement, SearchBudget, first_start
+from dissectors.wire import varint
 
 PADDING = 10 * 1024
 """A frame may be this much larger than max_message_size (Commands.MESSAGE_SIZE_FRAME_PADDING)."""
@@ -28,6 +29,7 @@ PADDING = 10 * 1024
 _SIZES = struct.Struct(">II").unpack_from
 LEAST = 10  # two sizes, the type's tag and one byte of the type
 _SHORTEST = 12  # of frames that a search may find: sizes, type, tag, size 0
+_SIZE_BYTES = 5  # of the varint that says the size of a command's own field, at most
 TYPE_TAG = 0x08  # tag of BaseCommand.type
 
 
@@ -62,15 +64,10 @@ def judge(buf: bytes, pos: int, end: int, limit: int, direction: int) -> int:
     if here != own[: len(here)]:
         return INVALID
     at += len(own)
-    size = shift = 0
-    while at < end and shift < 35:
-        byte = buf[at]
-        at += 1
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return int(total) + 4 if at - pos - 8 + size == command else INVALID
-    return MORE if shift < 35 else INVALID
+    size = varint.within(buf, at, end)
+    if size is None or size[1] - at > _SIZE_BYTES:
+        return MORE if end - at < _SIZE_BYTES else INVALID
+    return int(total) + 4 if size[1] - pos - 8 + size[0] == command else INVALID
 
 
 def search(

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from dissectors.pulsar.commands import COMMANDS, CommandType
+from dissectors.wire import varint
 
 _FRESH = 32  # frames of both directions within which a lost request has its answer
 _IDS = 1000  # producers, consumers and watchers each
@@ -95,8 +96,4 @@ class LostRequests:
 def _size(name: str, id_: int, request_id: int) -> int:
     """Bytes of a frame that holds no more than these two ids."""
     tag = 1 if _BY_NAME[name].code < 16 else 2
-    return 8 + 2 + tag + 1 + (1 + _varint(id_)) + (1 + _varint(request_id))
-
-
-def _varint(value: int) -> int:
-    return max(1, -(-value.bit_length() // 7))
+    return 8 + 2 + tag + 1 + (1 + varint.size(id_)) + (1 + varint.size(request_id))

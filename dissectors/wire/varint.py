@@ -39,6 +39,20 @@ def unsigned(data: bytes, at: int, most: int = MOST) -> tuple[int, int]:
     raise VarintError(f"a varint of more than {most} bytes")
 
 
+def within(data: bytes, at: int, end: int) -> tuple[int, int] | None:
+    """The same of the bytes before index `end`; None where no integer ends there."""
+    try:
+        value, after = unsigned(data, at)
+    except (IndexError, VarintError):
+        return None
+    return (value, after) if after <= end else None
+
+
+def size(value: int) -> int:
+    """Bytes of an unsigned integer."""
+    return max(1, -(-value.bit_length() // 7))
+
+
 def zigzag(data: bytes, at: int) -> tuple[int, int]:
     """The same of a signed integer: 0, -1, 1, -2 … are written as 0, 1, 2, 3 …"""
     value, after = unsigned(data, at)
