@@ -12,6 +12,8 @@ from dissectors.findings import KINDS
 from pipelines.answers.records import Row, query
 from pipelines.blind_spots import BlindSpot, blind_spots
 from pipelines.formats import units
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.lost_brokers import lost_brokers
 
 TABLES = ("exchanges", "batches", "errors", "connections", "findings")
 SLOW_NS = 1_000_000_000  # a request that takes longer is worth a sentence
@@ -51,6 +53,7 @@ _FINDINGS = """
 SELECT severity, kind, count(*) AS count, arg_min(file, time) AS file, arg_min(packet, time) AS packet
 FROM findings WHERE severity <> 'info' GROUP BY 1, 2 ORDER BY severity, count DESC, kind
 """
+_LOST_BROKERS = f"{lost_brokers(DuckDB(), ('time', 'message'))} ORDER BY time, message"
 _COUNTS = """
 SELECT (SELECT count(*) FROM batches WHERE verdict = 'bad') AS bad,
        (SELECT count(*) FROM batches WHERE verdict IN ('ok', 'bad')) AS verified,
@@ -82,16 +85,18 @@ def summary(tables: Mapping[str, pa.Table], *, rows: int = 5, cut_packets: int |
     return Summary(
         query(tables, _SPAN)[0],
         query(tables, _PROTOCOLS),
-        _wrong(counts, errors, slowest, query(tables, _FINDINGS)),
+        _wrong(counts, errors, slowest, query(tables, _FINDINGS), query(tables, _LOST_BROKERS)),
         blind_spots(tables["connections"], tables["findings"], cut_packets),
         slowest,
         errors[:rows],
     )
 
 
-def _wrong(counts: Mapping[str, Any], errors: list[Row], slowest: list[Row], findings: list[Row]) -> list[str]:
+def _wrong(
+    counts: Mapping[str, Any], errors: list[Row], slowest: list[Row], findings: list[Row], lost_brokers: list[Row]
+) -> list[str]:
     """What is wrong, a sentence each."""
-    made = []
+    made = [row["message"] for row in lost_brokers]
     if counts["bad"]:
         of = f"{units.count(counts['bad'])} of {units.count(counts['verified'])} checksums"
         verb = "is" if counts["bad"] == 1 else "are"

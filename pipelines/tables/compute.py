@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect
+from pipelines.tables.lost_brokers import KIND, UNANSWERED, lost_brokers
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, sharing
-from pipelines.tables.table import Ask, Table
+from pipelines.tables.table import Ask, Table, count_if
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
@@ -73,8 +74,9 @@ def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...]
     """
     known = dict(engine.relations)
     shared: dict[tuple[str, ...], int] = {}
-    sites = engine.fetch(bound("select count(distinct site) as sites from all_connections", known))
-    if sites.column("sites")[0].as_py() > 1:
+    counts = f"select count(distinct site) as sites, {count_if(UNANSWERED)} as unanswered from all_connections"
+    (seen,) = engine.fetch(bound(counts, known)).to_pylist()
+    if seen["sites"] > 1:
         known[POINTS] = engine.keep(POINTS, bound(points(engine.dialect), known))
         for row in engine.fetch(bound(sharing(engine.dialect), known)).to_pylist():
             shared[tuple(row["sites"])] = row["stories"]
@@ -84,6 +86,11 @@ def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...]
     else:
         known[POINTS] = NO_POINTS
         known.update({table: f"all_{table}" for table in SAME})
+    if seen["unanswered"]:
+        columns = engine.columns(known["all_findings"])
+        names = ", ".join(map(engine.dialect.quoted, columns))
+        lost = engine.keep(KIND, bound(lost_brokers(engine.dialect, columns), known))
+        known["findings"] = f"(select {names} from {known['findings']} union all select {names} from {lost})"
     return known, shared
 
 
