@@ -21,6 +21,7 @@ from dissectors.checksum.unit_format import UnitFormat
 from dissectors.framing import Framing
 from dissectors.options import Options
 from dissectors.records import Conn
+from dissectors.redaction import CredentialCarriers
 from dissectors.search import NeverInMidstream, Recogniser
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Resent, Span
@@ -101,6 +102,10 @@ class Protocol:
     def unit_formats(self) -> Mapping[str, UnitFormat]:
         """What forensics knows of checksummed units, by the column `format` of `batches`."""
         return {}
+
+    def credentials(self) -> CredentialCarriers:
+        """Where credentials may lie in its frames."""
+        return CredentialCarriers()
 
     def dialects(self) -> Sequence[str]:
         """The dialects that a user may ask for with `--dialect`; none where the wire says its version itself."""

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 # Layers from the ground up. A module imports from its own layer and from those below.
 LAYERS = (
-    ("dissectors.errors", "dissectors.limits"),
+    ("dissectors.errors", "dissectors.limits", "dissectors.redaction"),
     ("dissectors.records",),
     ("dissectors.findings", "dissectors.frame"),
     ("dissectors.wire", "dissectors.options"),
@@ -43,7 +43,7 @@ HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 MODULES = (
     "recognise", "frames", "decode", "pending", "match", "batches", "emit", "errors", "names", "diagnostics",
-    "orphans", "forensics", "conversation",
+    "orphans", "forensics", "secrets", "conversation",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dissectors.checksum.unit_format import UnitFormat
 from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import Conn
+from dissectors.redaction import CredentialCarriers
 from dissectors.search import Recogniser
 from dissectors.sink import Sink
 
@@ -24,6 +25,11 @@ class Iggy(Protocol):
         from dissectors.iggy.forensics import UNITS
 
         return UNITS
+
+    def credentials(self) -> CredentialCarriers:
+        from dissectors.iggy.secrets import carriers
+
+        return carriers()
 
     def dialects(self) -> Sequence[str]:
         from dissectors.iggy import tables

@@ -15,6 +15,8 @@ VSR header, from byte 128 on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -23,6 +25,8 @@ from dissectors.iggy import batches, layouts, tables
 from dissectors.iggy.batches import MessageRun
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import MalformedBodyError
+from dissectors.iggy.secrets import SECRET_FIELDS
+from dissectors.redaction import without_tokens
 
 _PAIR = Struct("<II")
 _U32 = Struct("<I")
@@ -80,7 +84,7 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
     if not found:
         return _NOTHING
     if limit < end:
-        return _partial(found[0], buf, pos, end, limit)
+        return _known(found, _partial(found[0], buf, pos, end, limit))
     chosen: Body | None = None
     failed: Body | None = None
     readers = 0
@@ -95,11 +99,24 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
             failed = one
     if chosen is None:
         assert failed is not None
-        return failed
+        return _known(found, failed)
     empty_answer = side == layouts.RESPONSE and end == pos  # nothing found, in every release
     if readers & era.allowed != era.allowed and not empty_answer:
         era.narrow(readers, f"{side} {chosen.name} read by {_range(readers)}")
     return chosen
+
+
+def _known(found: Sequence[layouts.BodyLayout], read: Body) -> Body:
+    """What is certain of a body that was not read to its end.
+
+    Where layouts hold secrets at different places, one's name is another's password: only what lies before the first
+    field in which they differ is known.
+    """
+    if not any(layout.name in SECRET_FIELDS for layout in found):
+        return read
+    alike = takewhile(lambda fields: len(set(fields)) == 1, zip(*(layout.fields for layout in found), strict=False))
+    names = {fields[0].partition(":")[0] for fields in alike}
+    return read._replace(values={name: value for name, value in read.values.items() if name in names})
 
 
 def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
@@ -110,7 +127,7 @@ def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
             if layout.releases & era.allowed != era.allowed:
                 era.narrow(layout.releases, f"an error answered with {'a text' if one.values else 'nothing'}")
             text = one.values.get("message")
-            return text if isinstance(text, str) else None
+            return without_tokens(text) if isinstance(text, str) else None
     return None
 
 

@@ -19,6 +19,7 @@ from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.message import Msg
 from dissectors.iggy.pending import IggyRequest
+from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.late_names import unresolved
 from dissectors.records import Conn, endpoint
@@ -82,6 +83,8 @@ class IggyEmitter:
         values = {**more, **read.values}
         if read.run is not None:
             values["messages"] = _message_dicts(read.run, frame.data)
+        if not self.report.sink.payloads:
+            values = without_payload(values)
         return json.dumps(values, default=str, allow_nan=False)
 
     # --- exchanges ---

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-REDACTED = "<redacted>"
+from dissectors.iggy.secrets import option_value
+from dissectors.redaction import REDACTED
 
 Reader = Callable[[bytes, int, int], tuple[Any, int]]
 
@@ -311,13 +312,10 @@ def typed_headers(buf: bytes, pos: int, end: int) -> list[dict[str, Any]]:
     return found
 
 
-_SECRET_OPTIONS = frozenset({"encryption_key", "encryption_key_wrapped"})  # a stream's key, 0.10
-
-
 def options(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
     """Typed entries to the end: settings of a stream, topic or user."""
     entries = ((str(entry["key"]), entry["value"]) for entry in typed_headers(buf, pos, end))
-    return {key: REDACTED if key in _SECRET_OPTIONS else value for key, value in entries}, end
+    return {key: option_value(key, value) for key, value in entries}, end
 
 
 def options32(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:

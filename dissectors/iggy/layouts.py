@@ -233,6 +233,16 @@ def versions(side: str, name: str) -> tuple[BodyLayout, ...]:
     return tuple(sorted(layouts, key=lambda layout: -layout.releases))
 
 
+@cache
+def commands_with(kind: str) -> frozenset[str]:
+    """The commands whose request or response holds a field whose type begins so, in any release."""
+    found = set()
+    for side, name in _file():
+        if side != "type" and any(f":{kind}" in field for one in versions(side, name) for field in one.fields):
+            found.add(name)
+    return frozenset(found)
+
+
 def metadata_fits(values: dict[str, Any], start: int, after: int) -> bool:
     """Whether a send's `metadata_length` gives where its identifiers, partitioning and count end."""
     length = values.get("metadata_length")

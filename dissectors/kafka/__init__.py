@@ -10,6 +10,7 @@ from dissectors.conversation import Conversation, Protocol
 from dissectors.kafka.recognise import KafkaRecogniser, recognise
 from dissectors.options import Options
 from dissectors.records import Conn
+from dissectors.redaction import CredentialCarriers
 from dissectors.sink import Sink
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ class Kafka(Protocol):
         from dissectors.kafka.forensics import UNITS
 
         return UNITS
+
+    def credentials(self) -> CredentialCarriers:
+        from dissectors.kafka.secrets import carriers
+
+        return carriers()
 
     def recognise(self, client: bytes, server: bytes) -> float:
         return recognise(client, server)

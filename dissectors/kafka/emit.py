@@ -17,6 +17,7 @@ from dissectors.kafka.errors import EXPECTED, error
 from dissectors.kafka.messages import Header, KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
+from dissectors.redaction import without_tokens
 from dissectors.wire.codecs import CodecError
 
 
@@ -66,7 +67,7 @@ class KafkaEmitter:
             meaning.retriable,
             self.names.name(fault.topic),
             fault.partition,
-            fault.message,
+            None if fault.message is None else without_tokens(fault.message),
             (api, fault.code) in EXPECTED,
         )
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from dissectors.kafka import nested, schema, secrets
 from dissectors.kafka.schema import FIXED, SIZES, MessageSchema, MessageVersion, SchemaField
 from dissectors.kafka.writer import TEXT, SourceWriter
+from dissectors.redaction import REDACTED, without_tokens
 
 UNKNOWN_TAGS = "_unknownTags"
 ENDS_EARLY = "it ends early"
@@ -137,7 +138,9 @@ class FullWriter(SourceWriter):
                         self.flush()
                         self.line(f"if p != {stop}: bad('a tagged field of another size')")
                         self.line("continue")
-                self.line(f"{out}.setdefault({UNKNOWN_TAGS!r}, {{}})[{tag}] = base64(d[p:{stop}])")
+                secret = self.message.name in secrets.SECRET_FIELDS
+                unknown = repr(REDACTED) if secret else f"base64(d[p:{stop}])"
+                self.line(f"{out}.setdefault({UNKNOWN_TAGS!r}, {{}})[{tag}] = {unknown}")
                 self.line(f"p = {stop}")
 
     def read(self, field: SchemaField, put: Put, values: dict[str, str], out: str) -> None:
@@ -167,23 +170,25 @@ class FullWriter(SourceWriter):
             self.guard(n, end="there")
             self.line(f"{var} = {self.slice(field, n, out)}")
             self.line(f"p += {n}")
-        if field.name == "value" and "name" in values:
-            self.line(put(f"{self.const('hide', secrets.config_value)}({values['name']}, {var})"))
+        key, setting = secrets.SETTINGS.get(self.message.name, ("", ""))
+        if field.name == setting and key in values:
+            self.line(put(f"{self.const('hide', secrets.setting_value)}({values[key]}, {var})"))
         else:
             self.line(put(var))
 
     def slice(self, field: SchemaField, n: str, out: str) -> str:
         """The expression for `n` bytes at p."""
         if field.type == "string":
-            return f"d[p:p + {n}]{TEXT}"
+            text = f"d[p:p + {n}]{TEXT}"
+            return f"{self.const('cut', without_tokens)}({text})" if field.name in secrets.TEXT_FIELDS else text
         if field.type == "records":
             return f"{{'sizeInBytes': {n}}}"
         packet_ref = (self.message.name, field.name)
         show = beside(nested.VERSIONED[packet_ref]) if packet_ref in nested.VERSIONED else nested.SHOWN.get(packet_ref)
         if show is not None:
             return f"{self.const('show', show)}(d[p:p + {n}], {out}, {field.name!r})"
-        if secrets.is_secret(field):
-            return repr(secrets.REDACTED)
+        if secrets.is_secret(self.message.name, field.name):
+            return repr(REDACTED)
         return f"base64(d[p:p + {n}])"
 
     def inner(self, field: SchemaField, put: Put) -> None:

@@ -15,7 +15,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dissectors.kafka import secrets
+from dissectors.redaction import REDACTED
 from dissectors.wire.codecs import CodecError, decompress
 from dissectors.wire.protobuf import BYTES, fields
 
@@ -71,17 +71,17 @@ def _parts(data: bytes, wanted: int) -> Iterator[bytes]:
 
 
 def _authentication(raw: bytes, holder: dict[str, Any], field: str) -> str:
-    """SASL bytes are a secret; the name that PLAIN and SCRAM begin with is not."""
+    """SASL bytes are a secret; the name that PLAIN and SCRAM begin with is not, where it is certain where it lies."""
     name = b""
     parts = raw.split(b"\0")
-    if len(parts) == 3:  # PLAIN: authorisation id, name, password
+    if len(parts) == 3 and parts[2] and parts[0] in (b"", parts[1]):  # PLAIN: authorisation id, name, password
         name = parts[1]
     elif raw[:2] == b"n," and b"\1" not in raw:  # SCRAM: n,authorisation id,n=name,r=nonce
         name = next((part[2:] for part in raw.split(b",")[2:] if part[:2] == b"n="), b"")
     text = name.decode("utf-8", "ignore")
     if text and text.isprintable() and len(text) <= _LONGEST_NAME:
         holder[PRINCIPAL] = text
-    return secrets.REDACTED
+    return REDACTED
 
 
 SHOWN: dict[tuple[str, str], Show] = {

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dissectors.options import Options
     from dissectors.pulsar.conversation import PulsarConversation
     from dissectors.records import Conn
+    from dissectors.redaction import CredentialCarriers
     from dissectors.sink import Sink
 
 
@@ -29,6 +30,11 @@ class Pulsar(Protocol):
         from dissectors.pulsar.forensics import UNITS
 
         return UNITS
+
+    def credentials(self) -> CredentialCarriers:
+        from dissectors.pulsar.secrets import carriers
+
+        return carriers()
 
     def recognise(self, client: bytes, server: bytes) -> float:
         return recognise(client, server)

@@ -15,6 +15,7 @@ from dissectors.frame import Frame
 from dissectors.pulsar import api, secrets
 from dissectors.pulsar.api import MESSAGES
 from dissectors.pulsar.commands import COMMANDS, CommandType
+from dissectors.redaction import PAYLOAD, REDACTED, without_tokens
 from dissectors.wire import varint
 from dissectors.wire.protobuf import BYTES, VARINT, fields
 
@@ -104,9 +105,9 @@ def to_dict(message: Any, *, payloads: bool) -> dict[str, Any]:
     name = message.DESCRIPTOR.name
     for field, value in message.ListFields():
         if secrets.is_secret(name, field.name):
-            out[field.name] = secrets.REDACTED
+            out[field.name] = REDACTED
         elif not payloads and secrets.is_payload(name, field.name):
-            out[field.name] = secrets.PAYLOAD
+            out[field.name] = PAYLOAD
         elif field.is_repeated:
             out[field.name] = [_value(field, item, payloads) for item in value]
         else:
@@ -123,5 +124,5 @@ def _value(field: Any, value: Any, payloads: bool) -> Any:
         named = field.enum_type.values_by_number.get(value)
         return value if named is None else named.name
     if field.type == field.TYPE_STRING:
-        return secrets.without_tokens(api.text(value))
+        return without_tokens(api.text(value))
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value

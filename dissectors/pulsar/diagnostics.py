@@ -19,7 +19,7 @@ from dissectors.pulsar.emit import PulsarEmitter
 from dissectors.pulsar.errors import VALIDATION, error_code, unknown_number
 from dissectors.pulsar.names import Endpoint
 from dissectors.pulsar.pending import PulsarRequest
-from dissectors.pulsar.secrets import without_tokens
+from dissectors.redaction import without_tokens
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 SLOW_NS = 1_000_000_000

@@ -15,7 +15,7 @@ from dissectors.pulsar import api
 from dissectors.pulsar.api import MESSAGES
 from dissectors.pulsar.commands import ERROR, SEND_ERROR
 from dissectors.pulsar.names import Topic
-from dissectors.pulsar.secrets import without_tokens
+from dissectors.redaction import without_tokens
 
 NAMES = api.enum("ServerError")
 VALIDATION = api.enum("CommandAck.ValidationError")

@@ -15,9 +15,10 @@ Texts of brokers and properties of other names may quote a token: what looks lik
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import Any
 
-REDACTED = "<redacted>"
-PAYLOAD = "<payload>"
+from dissectors.redaction import REDACTED, CredentialCarriers, without_tokens
 
 SECRET_FIELDS: dict[str, frozenset[str]] = {
     "CommandConnect": frozenset({"auth_data", "original_auth_data"}),
@@ -36,11 +37,6 @@ PAYLOAD_FIELDS: dict[str, frozenset[str]] = {
 """Message -> the fields that hold an application's data: the key and the headers of a message."""
 
 _SENSITIVE_KEY = re.compile(r"passw|secret|token|credential|authorization|api.?key|private.?key", re.I)
-_TOKEN = re.compile(
-    r"eyJ[\w-]{8,}(?:\.[\w-]*){1,2}"  # a JSON web token
-    r"|(?i:(?<=bearer )\S+)|(?i:(?<=password[=:])\S+)|(?i:(?<=token[=:])\S+)"
-    r"|(?<=://)[^\s/@:]*:[^\s/@]+(?=@)"  # user and password in a URL
-)
 _NONE: frozenset[str] = frozenset()
 
 
@@ -59,6 +55,25 @@ def property_value(key: str, value: str) -> str:
     return REDACTED if _SENSITIVE_KEY.search(key) else without_tokens(value)
 
 
-def without_tokens(text: str) -> str:
-    """A text without the tokens and passwords that it may quote."""
-    return _TOKEN.sub(REDACTED, text)
+@cache
+def carriers() -> CredentialCarriers:
+    """The commands that may carry a credential: a secret field, or properties. Not SEND and MESSAGE, whose properties
+    are the application's data.
+    """
+    from dissectors.pulsar import api  # protobuf is loaded when Pulsar is met
+    from dissectors.pulsar.commands import COMMANDS
+
+    found = set()
+    for code, name in api.MESSAGES.items():
+        if code in COMMANDS and _carries(api.DESCRIPTOR.message_types_by_name[name], set()):
+            found.add(COMMANDS[code].name)
+    return CredentialCarriers(frozenset(found))
+
+
+def _carries(message: Any, seen: set[str]) -> bool:
+    """Whether a message holds a secret field or a property. seen: those that were looked at."""
+    if message.name in SECRET_FIELDS or message.name == "KeyValue":
+        return True
+    seen.add(message.name)
+    inner = [field.message_type for field in message.fields if field.message_type is not None]
+    return any(one.name not in seen and one.name != "Schema" and _carries(one, seen) for one in inner)

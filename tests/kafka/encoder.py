@@ -14,6 +14,8 @@ _FIXED = {
     "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "float64": "d", "bool": "?",
 }  # fmt: skip
 
+UNKNOWN_TAG = 1000  # of a tagged field that no schema knows
+
 
 def uvarint(value: int) -> bytes:
     out = bytearray()
@@ -52,8 +54,8 @@ class Encoder:
         if self.flexible:
             if self.unknown_tags and self.rng.random() < 0.2:
                 raw = self.rng.randbytes(self.rng.randrange(200))
-                values["_unknownTags"] = {1000: b64encode(raw).decode()}
-                tags.append((1000, raw))
+                values["_unknownTags"] = {UNKNOWN_TAG: b64encode(raw).decode()}
+                tags.append((UNKNOWN_TAG, raw))
             out += uvarint(len(tags)) + b"".join(uvarint(tag) + uvarint(len(d)) + d for tag, d in tags)
         return values, out
 

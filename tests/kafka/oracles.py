@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.nested import DECODED, INNER, PRINCIPAL
-from dissectors.kafka.secrets import REDACTED
+from dissectors.redaction import REDACTED
 
 LETTERS = "abcxyz-é"
 RENAMED = {  # fields that a later release calls something else

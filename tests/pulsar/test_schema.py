@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from dissectors.pulsar import api
 from dissectors.pulsar.decode import to_dict
-from dissectors.pulsar.secrets import REDACTED, SECRET_FIELDS, is_secret, property_value
+from dissectors.pulsar.secrets import SECRET_FIELDS, is_secret, property_value
+from dissectors.redaction import REDACTED
 from tests.pulsar import wire
 
 MESSAGES = sorted(api.DESCRIPTOR.message_types_by_name)

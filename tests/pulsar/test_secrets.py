@@ -8,8 +8,9 @@ import pytest
 
 from dissectors.options import Options
 from dissectors.pulsar import PROTOCOL
-from dissectors.pulsar.secrets import PAYLOAD_FIELDS, SECRET_FIELDS, property_value, without_tokens
+from dissectors.pulsar.secrets import PAYLOAD_FIELDS, SECRET_FIELDS, property_value
 from dissectors.records import TABLES
+from dissectors.redaction import without_tokens
 from tests.feeding import CLIENT, SERVER, feed, rows
 from tests.pulsar import wire
 
