@@ -53,9 +53,8 @@ class RecordSetColumns:
 
     def _verify(self) -> None:
         """Frames with anything that must be looked into leave, with all that they carry."""
-        found = self._batches
-        self._leave(~found.plain | (self._base > _FARTHEST))
-        self._leave_with(self._odd(found))
+        self._leave(~self._batches.plain | (self._base > _FARTHEST))
+        self._leave_with(self._odd(self._batches))  # those that are left
         self._leave_with(batch_columns.broken(self._frames.buf, self._batches))
         self._uncompressed = batch_columns.uncompressed(self._frames.buf, self._batches, self._exchanges.limit)
         self._leave_with(self._uncompressed < 0)

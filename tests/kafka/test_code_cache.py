@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,9 +63,51 @@ def test_a_damaged_cache_is_an_empty_one(kept: Path, damage: bytes) -> None:
     assert code_cache.find("FetchRequest", 12) is None
 
 
-def test_code_made_from_another_version_of_the_sources_is_not_used(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_made_from_other_sources_or_tables_is_not_used(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert code_cache.find("FetchRequest", 12) is not None
-    monkeypatch.setattr(code_cache, "_stamp", lambda path: (1, 2))
+    monkeypatch.setattr(code_cache, "_digest", lambda path: b"other")
     assert code_cache.find("FetchRequest", 12) is None
     code_cache._kept.cache_clear()
     assert code_cache._kept() == ({}, [])
+
+
+def test_a_table_of_the_same_size_and_time_but_other_content_is_noticed(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = code_cache._table("FetchRequest")
+    other = tmp_path / table.name
+    text = table.read_bytes()
+    other.write_bytes(text.replace(b"MaxWaitMs", b"MaxWaitms"))
+    os.utime(other, ns=(table.stat().st_atime_ns, table.stat().st_mtime_ns))
+    assert other.stat().st_size == len(text)
+    assert other.read_bytes() != text
+    monkeypatch.setattr(code_cache, "_table", lambda name: other)
+    assert code_cache.find("FetchRequest", 12) is None
+
+
+@pytest.mark.parametrize("others", [0o020, 0o002])
+@pytest.mark.parametrize("which", ["file", "folder"])
+def test_what_others_may_write_is_not_run(kept: Path, which: str, others: int) -> None:
+    at = kept if which == "file" else kept.parent
+    at.chmod(at.stat().st_mode | others)
+    assert code_cache.find("FetchRequest", 12) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("which", ["file", "folder"])
+def test_what_belongs_to_somebody_else_is_not_run(kept: Path, which: str) -> None:
+    os.chown(kept if which == "file" else kept.parent, 12345, -1)
+    assert code_cache.find("FetchRequest", 12) is None
+
+
+def test_what_is_kept_is_used_whatever_the_mask_of_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_cache, "FILE", tmp_path / "wide" / "cache" / "summaries")
+    before = os.umask(0)
+    try:
+        precompile.main()
+    finally:
+        os.umask(before)
+    code_cache._kept.cache_clear()
+    assert code_cache.find("FetchRequest", 12) is not None
+    code_cache._kept.cache_clear()
+    assert [path.name for path in code_cache.FILE.parent.iterdir()] == ["summaries"]
