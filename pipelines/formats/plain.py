@@ -37,8 +37,7 @@ def _cells(character: str) -> int:
 def wrapped(text: str, room: int) -> list[str]:
     """A text in lines of at most `room` cells, broken between words where there are any."""
     lines: list[str] = []
-    while width(text) > room:
-        at = _fitting(text, room)
+    while (at := _fitting(text, room)) < len(text):
         space = text.rfind(" ", 0, at + 1)
         at = space if space > at // 2 else at
         lines.append(text[:at].rstrip())

@@ -1,8 +1,8 @@
 """What must hold of every capture, and what it costs to look at it.
 
-Every table with bodies and payloads, as JSON and in one other format, and forensics where a checksum is bad; of every
-tenth case also what the commands answer, which takes ten times as long as decoding. A capture that cannot be read at
-all is refused with a clear error.
+Every table with bodies and payloads, as JSON, and forensics where a checksum is bad; now and then another format, and
+what the commands answer, which takes twenty times as long as decoding. A capture that cannot be read at all is refused
+with a clear error.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ TIMES = 10
 FLOOR = 4.0  # seconds of CPU: below it a case is never slow, whatever its seed costs
 MEMORY = Limits().memory_bytes
 _OTHERS = ("csv", "text", "parquet")
+ROUND = 36  # after so many cases the same is asked again
 _HARMFUL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
 
 
@@ -55,10 +56,10 @@ def look(path: Path, keylog: Path | None, number: int) -> None:
     except BrokerscopeError:
         return
     for name, table in tables.items():
-        _written("json", name, table)
-        _written(_OTHERS[number % len(_OTHERS)], name, table)
+        for format in ("json",) if number % 3 else ("json", _OTHERS[number // 3 % len(_OTHERS)]):
+            _written(format, name, table)
     _conserved(tables["connections"])
-    if number % 10 == 0:
+    if number % ROUND == 0:
         _answers(path, tables)
     if "bad" in tables["batches"]["verdict"].unique().to_pylist():
         investigation = Investigation([str(path)], Options(keylog=keys))
@@ -143,7 +144,7 @@ def judge(path: Path, seed: Path, keylog: Path | None = None, number: int = 0) -
     cost = measured(lambda: look(path, keylog, number))
     if cost.peak > MEMORY:
         raise FuzzFailureError(f"{cost.peak >> 20} MiB at most; the limit is {MEMORY >> 20}")
-    if cost.seconds > FLOOR and cost.seconds > TIMES * (intact := intact_seconds(seed, keylog, number % 30)):
+    if cost.seconds > FLOOR and cost.seconds > TIMES * (intact := intact_seconds(seed, keylog, number % ROUND)):
         again = measured(lambda: look(path, keylog, number))  # the machine may have been at something else
         if again.seconds > max(FLOOR, TIMES * intact):
             raise FuzzFailureError(f"{again.seconds:.1f} s; the intact capture takes {intact:.2f} s")
