@@ -35,5 +35,5 @@ def without_tokens(text: str) -> str:
 
 
 def public_path(path: str) -> str:
-    """A file's name as it may be shown: of a URL without password and signature."""
+    """A file's name, or a text that names files, as it may be shown: URLs without passwords and signatures."""
     return path if "://" not in path else _QUERY.sub(r"\1" + REDACTED, without_tokens(path))

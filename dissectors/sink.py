@@ -19,6 +19,7 @@ from dissectors import records
 from dissectors.late_names import LIKELY, Name
 from dissectors.limits import Limits
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
+from dissectors.redaction import public_path
 
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 _OF_CONNECTION = attrgetter(*(column.name for column in records.CONNECTION_COLUMNS))
@@ -109,7 +110,7 @@ class Sink:
         self._latest: dict[str, Name] = {}  # report of each key
         self._ready: dict[str, list[pa.RecordBatch]] = {}
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
-        self.files: list[str] = []  # file index -> name, for Place
+        self.files: list[str] = []  # file index -> path, for Place
 
     def name(self, key: str, time: int, name: str, *, likely: bool = False) -> None:
         """Report what `key` is called: for certain, or likely. The same name again says nothing new, unless earlier."""
@@ -135,7 +136,7 @@ class Sink:
 
     def where(self, packet_ref: int) -> dict[str, object]:
         """A packet, for a finding's evidence."""
-        return {"file": self.files[packet_ref >> PACKET_SHIFT], "packet": packet_ref & PACKET_MASK}
+        return {"file": public_path(self.files[packet_ref >> PACKET_SHIFT]), "packet": packet_ref & PACKET_MASK}
 
     def extend(self, table: str, rows: int, /, **columns: Any) -> None:
         """Add rows by column, under the names of the table's fields; what is not named is null.
@@ -251,7 +252,7 @@ def _connections(distinct: Sequence[Conn | None], index: pa.Array) -> list[pa.Ar
 def _packet_ref_columns(packet_refs: Sequence[int | None], files: Sequence[str]) -> list[pa.Array]:
     flat, missing = _integers(packet_refs)
     index = pa.array(flat >> PACKET_SHIFT, mask=missing)
-    return [_array(files, pa.string()).take(index), pa.array(flat & PACKET_MASK, mask=missing)]
+    return [_array(list(map(public_path, files)), pa.string()).take(index), pa.array(flat & PACKET_MASK, mask=missing)]
 
 
 def _times(values: Sequence[int | None] | Masked) -> pa.Array:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dissectors.options import Options
+from dissectors.redaction import public_path
 from pipelines import report, storage
 from pipelines.report.load import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.tables import PRINTED, TABLES
@@ -203,7 +204,7 @@ def _describe(
     about = {
         "version": ours,
         "engine": engine,
-        "files": list(files),
+        "files": [public_path(path) for path in files],
         "problems": [message for _, message in problems],
         "by": list(by),
         "bucket_us": computed.bucket_us,

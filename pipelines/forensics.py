@@ -24,6 +24,7 @@ from dissectors.forensics.investigation import paired
 from dissectors.forensics.packets import Carriers, Wanted, gather_file, joined
 from dissectors.forensics.related import Relations
 from dissectors.options import Options
+from dissectors.redaction import public_path
 from dissectors.sink import Suspect, bounded
 from pipelines import blocks, decode, spark_job
 from pipelines.bad_batches import bad_batches, surroundings
@@ -90,7 +91,7 @@ def _gather(spark: SparkSession, files: Sequence[str], options: Options, wanted:
     plain = replace(options, keylog=None)
     concerned = {one.suspect.conn.site for one in wanted}
     named = {witness.file for one in wanted for witness in one.witnesses}
-    paths = [(n, p) for n, p in enumerate(files) if p in named or site_of(p, options.site) in concerned]
+    paths = [(n, p) for n, p in enumerate(files) if public_path(p) in named or site_of(p, options.site) in concerned]
     searched = list(wanted)
 
     def search(path: tuple[int, str]) -> list[Carriers]:
@@ -100,7 +101,7 @@ def _gather(spark: SparkSession, files: Sequence[str], options: Options, wanted:
 
 
 def _examiner(files: Sequence[str]) -> Callable[[tuple[Row, Suspect | None, Carriers | None, Relations]], Row]:
-    names = list(files)
+    names = [public_path(path) for path in files]
 
     def look(work: tuple[Row, Suspect | None, Carriers | None, Relations]) -> Row:
         row, suspect, carriers, near = work

@@ -13,6 +13,7 @@ from dissectors.forensics.investigation import paired
 from dissectors.forensics.packets import Wanted, gather
 from dissectors.forensics.related import Relations, Surroundings
 from dissectors.options import Options
+from dissectors.redaction import public_path
 from dissectors.run import Run
 from dissectors.sink import Suspect
 from pipelines.bad_batches import bad_batches, surroundings
@@ -68,5 +69,6 @@ def _looked_into(
     ]
     wanted = [Wanted(suspect, near.witnesses) for _, suspect, near in pairs if suspect is not None]
     carriers = iter(gather(decoded.files, wanted, replace(options, keylog=None)))
+    names = [public_path(path) for path in decoded.files]
     for row, suspect, near in pairs:
-        yield Case(row) if suspect is None else examine(row, suspect, next(carriers), near.rows, decoded.files)
+        yield Case(row) if suspect is None else examine(row, suspect, next(carriers), near.rows, names)

@@ -11,6 +11,7 @@ from pathlib import Path
 from dissectors.capture.reader import is_capture
 from dissectors.capture.source import STDIN, is_url
 from dissectors.errors import InputError
+from dissectors.redaction import public_path
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -66,6 +67,7 @@ def _expand_url(path: str) -> list[str]:
 
 def site_of(path: str, rule: str) -> str:
     """The capture point of a file: by `folder`, by `file`, or the first group of a regular expression in its path."""
+    path = public_path(path)
     if rule == "file":
         return path
     if rule == "folder":

@@ -16,6 +16,7 @@ from dissectors.capture.raw import Census, RawBlock, packets
 from dissectors.capture.source import open_capture, read_fully
 from dissectors.errors import InputError, TruncatedError
 from dissectors.limits import Limits
+from dissectors.redaction import public_path
 
 _HEAD = pcap.FILE_HEADER
 
@@ -86,7 +87,7 @@ class Reader:
         try:
             yield from self._containers()
         except TruncatedError as error:
-            self.problem = f"{self.path}: {error}"
+            self.problem = f"{public_path(self.path)}: {error}"
         finally:
             _ = self.position  # as far as it came: kept behind the end
             self._raw.close()
@@ -102,11 +103,12 @@ class Reader:
     def remarks(self) -> list[tuple[str, str]]:
         """(kind of finding, sentence): what else is to be reported of the file, once it has been read."""
         out: list[tuple[str, str]] = []
+        name = public_path(self.path)
         if self.census.overlaps:
             text = f"{self.census.overlaps} IP fragments disagree with bytes that came before them"
-            out.append(("fragment_overlap", f"{self.path}: {text}"))
+            out.append(("fragment_overlap", f"{name}: {text}"))
         if self.notes.drops:
-            out.append(("capture_drops", f"{self.path}: the capturer says that it lost {self.notes.drops} packets"))
+            out.append(("capture_drops", f"{name}: the capturer says that it lost {self.notes.drops} packets"))
         return out
 
     @property

@@ -255,7 +255,7 @@ def shifted(case: DamagePattern) -> Iterator[Diagnosis]:
         if hits:
             at = hits[0]
             lost = int(words[at]).to_bytes(count, "little")
-            note = f"{_bytes(count)} missing at {at} ({lost.hex()}): all that follows came too early"
+            note = f"{_bytes(count)} missing at {at}: all that follows came too early"
             moved_back = (lost + case.data[at:])[: size - at]
             flips = case.bytes_changed(at, moved_back)
             yield Diagnosis(SHIFTED, flips, True, len(hits), note, chance, right=case.with_bytes(at, moved_back))

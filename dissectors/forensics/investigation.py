@@ -17,6 +17,7 @@ from dissectors.forensics.oddities import oddities
 from dissectors.forensics.packets import Wanted, gather
 from dissectors.forensics.related import KEYS, SIGHTING, Relations, Surroundings, is_reaction
 from dissectors.options import Options
+from dissectors.redaction import public_path
 from dissectors.run import Run
 from dissectors.sink import Suspect
 from dissectors.tcp.chunk import CLIENT
@@ -99,6 +100,7 @@ class Investigation:
         sightings = pa.Table.from_batches(self._sightings) if self._sightings else None
         surroundings = Surroundings(sightings, self._reactions).ordered()
         files = self.reader.files
+        names = [public_path(path) for path in files]
         pairs = [
             (row, suspect, surroundings.of(row) if suspect else Relations())
             for row, suspect in paired(self.bad, self.reader.suspects or ())
@@ -109,7 +111,7 @@ class Investigation:
             if suspect is None:
                 yield Case(row)
             else:
-                yield examine(row, suspect, next(carriers), near.rows, files)
+                yield examine(row, suspect, next(carriers), near.rows, names)
 
 
 def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

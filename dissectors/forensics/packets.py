@@ -30,6 +30,7 @@ from dissectors.forensics.related import Witness
 from dissectors.forensics.units import identity
 from dissectors.options import Options
 from dissectors.records import PACKET_SHIFT
+from dissectors.redaction import public_path
 from dissectors.sink import Suspect
 from dissectors.tcp.chunk import CLIENT
 
@@ -109,7 +110,7 @@ def gather_file(number: int, path: str, wanted: Sequence[Wanted], options: Optio
     concerned = [
         (one, carriers)
         for one, carriers in zip(wanted, found, strict=True)
-        if one.suspect.conn.site == site or any(witness.file == path for witness in one.witnesses)
+        if one.suspect.conn.site == site or any(witness.file == public_path(path) for witness in one.witnesses)
     ]
     if concerned and path != "-":
         with suppress(InputError):  # reported by the first pass
@@ -226,7 +227,7 @@ def _search(reader: Reader, path: str, site: str, file: int, concerned: Sequence
         if suspect.conn.site == site:
             cases.setdefault(_direction(suspect), []).append((suspect, carriers))
         for witness in witnesses:
-            if witness.file == path:
+            if witness.file == public_path(path):
                 ends = (*witness.source, *witness.target)
                 follower = _Follower(witness.packet, len(suspect.unit) + LEAD)
                 followers.setdefault(ends, []).append((follower, carriers))

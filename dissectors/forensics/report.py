@@ -1,4 +1,8 @@
-"""A case as a JSON object, as text for an incident report, and as files to look at."""
+"""A case as a JSON object, as text for an incident report, and as files to look at.
+
+Bytes of messages are an application's: without `with_bytes` only broken ones have values, and only where they are few.
+Those of topics in which a broker keeps credentials have none, and are not extracted.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any
 
 from dissectors.checksum import shown
 from dissectors.forensics.cases import Case, Excerpt, Location
+from dissectors.protocols import named
 from dissectors.wire.codec_sums import Sum
 
 _ROW = (
@@ -17,13 +22,17 @@ _ROW = (
     "time", "file", "packet", "stream_offset",
 )  # fmt: skip
 SPOTS = 6  # broken bytes in the text; the JSON has all
+REVEALED = 4  # broken bytes whose values are shown without being asked for; more could be read
 ALTERNATIVES = 3  # in the text; the JSON has all
 _PCAP_NS = 0xA1B23C4D
 _SNAPLEN = 262_144
 
 
-def as_json(case: Case) -> dict[str, Any]:
-    """The stable object: one a bad checksum. Byte values are numbers, packets count from 1, byte offsets from 0."""
+def as_json(case: Case, *, with_bytes: bool = False) -> dict[str, Any]:
+    """The stable object: one a bad checksum. Byte values are numbers, packets count from 1, byte offsets from 0.
+
+    with_bytes: also the bytes around what broke, and the values of broken bytes however many they are.
+    """
     row, suspect = case.row, case.suspect
     out: dict[str, Any] = {key: row[key] for key in _ROW}
     out["stored"], out["computed"] = row["checksum_stored"], row["checksum_computed"]
@@ -35,13 +44,13 @@ def as_json(case: Case) -> dict[str, Any]:
     diagnosis = case.diagnosis
     out["diagnosis"] = {
         "pattern": diagnosis.pattern,
-        "locations": [asdict(location) for location in case.locations],
+        "locations": _locations(case, case.locations, with_bytes),
         "verified": diagnosis.verified,
         "candidates": diagnosis.candidates,
         "note": diagnosis.note,
-        "excerpt": None if case.excerpt is None else _hexadecimal(case.excerpt),
+        "excerpt": _hexadecimal(case.excerpt) if case.excerpt and with_bytes and not _is_secret(case) else None,
         "alternatives": [
-            {"share": share, "locations": [asdict(location) for location in locations]}
+            {"share": share, "locations": _locations(case, locations, with_bytes)}
             for share, locations in case.alternatives
         ],
     }
@@ -51,6 +60,22 @@ def as_json(case: Case) -> dict[str, Any]:
     out["related"] = case.related
     plain: dict[str, Any] = _plain(out)
     return plain
+
+
+def _is_secret(case: Case) -> bool:
+    """Whether the broker keeps credentials in this topic."""
+    protocol = named(case.row["protocol"])
+    return protocol is not None and case.row["topic"] in protocol.credentials().topics
+
+
+def _reveals(case: Case, locations: Sequence[Location], with_bytes: bool) -> bool:
+    """Whether the values of these broken bytes are shown."""
+    return not _is_secret(case) and (with_bytes or len({spot.stream_offset for spot in locations}) <= REVEALED)
+
+
+def _locations(case: Case, locations: Sequence[Location], with_bytes: bool) -> list[dict[str, Any]]:
+    hidden = {} if _reveals(case, locations, with_bytes) else {"was": None, "should_be": None}
+    return [asdict(location) | hidden for location in locations]
 
 
 def _told(one: Sum) -> dict[str, Any]:
@@ -78,9 +103,9 @@ def _plain(value: Any) -> Any:
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
-def as_text(case: Case, number: int) -> str:
-    """What a person can paste into an incident report."""
-    row = as_json(case)
+def as_text(case: Case, number: int, *, with_bytes: bool = False) -> str:
+    """What a person can paste into an incident report. with_bytes: as `as_json` has it."""
+    row = as_json(case, with_bytes=with_bytes)
     where = f"{row['topic'] or 'unknown topic'}"
     if row["partition"] is not None:
         where += f", partition {row['partition']}"
@@ -95,13 +120,15 @@ def as_text(case: Case, number: int) -> str:
         f"         {row['diagnosis']['note']}",
     ]
     spots = _by_byte(case.locations)
+    revealed = _reveals(case, case.locations, with_bytes)
     for spot, bits in spots[:SPOTS]:
         right = "what it was is unknown" if spot.should_be is None else f"should be 0x{spot.should_be:02x}"
+        values = f" 0x{spot.was:02x}, {right}" if revealed else ""
         at = "" if spot.packet_offset is None else f" byte {spot.packet_offset}"
-        lines.append(f"         packet {spot.packet}{at}{bits}: 0x{spot.was:02x}, {right} ({spot.field or 'unnamed'})")
+        lines.append(f"         packet {spot.packet}{at}{bits}:{values} ({spot.field or 'unnamed'})")
     if len(spots) > SPOTS:
         lines.append(f"         and {len(spots) - SPOTS} more bytes")
-    if case.excerpt is not None:
+    if case.excerpt is not None and with_bytes and not _is_secret(case):
         lines += [f"         {line}" for line in _compared(case.excerpt, {s.stream_offset for s in case.locations})]
     for other in row["diagnosis"]["alternatives"][:ALTERNATIVES]:
         lines.append(f"         perhaps ({other['share']:.0%}): {_packet_refs(other['locations'])}")
@@ -187,8 +214,11 @@ def display_filters(cases: Iterable[Case]) -> dict[str, str]:
 
 
 def extract(case: Case, number: int) -> dict[str, bytes]:
-    """The unit as received and as corrected, and captures of its packets: file name -> content."""
-    if case.suspect is None:
+    """The unit as received and as corrected, and captures of its packets: file name -> content.
+
+    Nothing of a topic in which a broker keeps credentials.
+    """
+    if case.suspect is None or _is_secret(case):
         return {}
     made = {f"{number:03}-received.bin": case.suspect.unit}
     if case.corrected is not None:

@@ -14,13 +14,13 @@ from dissectors.capture.block import PacketBlock, address, address_halves
 from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
 from dissectors.options import Options
+from dissectors.protocols import protocols
 from dissectors.records import endpoint
+from dissectors.redaction import public_path
 from dissectors.run import Run
 from pipelines.answers.records import Row, gathered, query
 
 TABLES = ("exchanges", "batches", "errors", "connections", "findings")
-CREDENTIALS = "sasl|auth|connect|login|user|password|token|scram|config|createtopics|envelope"
-"""APIs whose frames may carry credentials, as a regular expression."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def packet(path: str, number: int, limits: Limits) -> ConnectionPacket | None:
             source = address(int(block.src_hi[at]), int(block.src_lo[at]))
             destination = address(int(block.dst_hi[at]), int(block.dst_lo[at]))
             return ConnectionPacket(
-                path,
+                public_path(path),
                 number,
                 endpoint(source, int(block.sport[at])),
                 endpoint(destination, int(block.dport[at])),
@@ -111,14 +111,16 @@ def secret_until(tables: Mapping[str, pa.Table], found: ConnectionPacket) -> int
     """The last packet of the connection's file in which credentials may lie; 0 for none.
 
     Between a SASL handshake and its end, frames may carry credentials without a header of their own, so everything up
-    to the last answer of an API that carries credentials counts.
+    to the last frame of an API that carries credentials counts; so does a topic in which a broker keeps some.
     """
+    carriers = [protocol.credentials() for protocol in protocols()]
+    apis, topics = (sorted(set().union(*each)) for each in zip(*carriers, strict=True))
     names = (f"{found.source}>{found.destination}", f"{found.destination}>{found.source}")
     rows = query(
         tables,
         "SELECT max(greatest(coalesce(request_packet, 0), coalesce(response_packet, 0))) AS last FROM exchanges "
-        "WHERE connection IN (?, ?) AND (api IS NULL OR regexp_matches(lower(api), ?))",
-        (*names, CREDENTIALS),
+        "WHERE connection IN (?, ?) AND (api IS NULL OR list_contains(?, api) OR len(list_intersect(topics, ?)) > 0)",
+        (*names, apis, topics),
     )
     return rows[0]["last"] or 0
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from dissectors.errors import BrokerscopeError
+from dissectors.redaction import public_path
 from pipelines import outputs, report, storage
 from pipelines.cli import exits, progress
 from pipelines.cli.reading import Captures, Reading, reads_captures
@@ -205,4 +206,4 @@ def _show(outcome: AnalysisOutcome, page: str, quiet: bool) -> None:
         from pipelines.print_tables import show
 
         show(outcome.tables)
-    print(page)
+    print(public_path(page))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from dissectors.redaction import public_path
 from pipelines.cli import exits
 from pipelines.cli.output import output
 from pipelines.cli.reading import Reading, reads_captures
@@ -39,7 +40,7 @@ def annotate(
             raise typer.BadParameter(f"{capture} is {len(run.files)} files: name one", param_hint="CAPTURE")
         with output(out, reading.inputs(run.files), binary=True) as stream:
             tables = gathered(run.records(), answers.TABLES)
-            comments = answers.comments(tables, run.files[0])
+            comments = answers.comments(tables, public_path(run.files[0]))
             packets = annotation.write(run.files[0], comments, stream, options.limits)
         if not reading.quiet:
             exits.say(f"{packets} packets, {len(comments)} of them with comments: {out}")

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from dissectors.errors import BrokerscopeError
+from dissectors.redaction import public_path
 from pipelines import outputs
 
 DONE, BAD_CHECKSUMS, WRONG_USAGE, UNREADABLE, DEFECT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 70, 130, 143
@@ -33,7 +34,7 @@ def say(text: str) -> None:
     from pipelines.formats.plain import clean
 
     with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody listens
-        print(clean(text).encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
+        print(clean(public_path(text)).encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
 
 
 class CommandGroup(TyperGroup):

@@ -30,15 +30,24 @@ def forensics(
     extract: Annotated[
         str | None,
         typer.Option(
-            "--extract", metavar="DIR", help="Write each bad batch, as received and as corrected, and its packets."
+            "--extract",
+            metavar="DIR",
+            help="Write each bad batch, as received and as corrected, and its packets: with all that is in them.",
         ),
     ] = None,
+    bytes_: Annotated[
+        bool, typer.Option("--bytes", help="Show the bytes around what broke: they may be data of messages.")
+    ] = False,
 ) -> None:
     """Every checksum: the verdicts; of each bad one where it broke and who did it. Exit code 1 if one is bad.
+
+    Of the data of messages nothing is shown but the values of broken bytes, where they are four at most. --bytes shows
+    all broken bytes and those around them. Logs in which brokers keep credentials are never shown, nor extracted.
 
     \b
     Examples:
       brokerscope forensics capture.pcap
+      brokerscope forensics capture.pcap --bytes
       brokerscope forensics captures/ --extract evidence/
       brokerscope forensics capture.pcap -f json | jq .what
     """
@@ -57,7 +66,10 @@ def forensics(
     cases: list[Case] = []
     for number, case in enumerate(investigation.cases(), 1):
         cases.append(case)
-        print(json.dumps(report.as_json(case)) if format == "json" else f"\n{report.as_text(case, number)}")
+        if format == "json":
+            print(json.dumps(report.as_json(case, with_bytes=bytes_)))
+        else:
+            print(f"\n{report.as_text(case, number, with_bytes=bytes_)}")
         if extract is not None:
             _write(Path(extract), report.extract(case, number), reading.inputs(investigation.reader.files))
     if extract is not None and cases and not reading.quiet:

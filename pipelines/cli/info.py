@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dissectors.redaction import public_path
 from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import Captures, Reading, reads_captures
 
@@ -110,7 +111,7 @@ def _file(reader: Reader) -> dict[str, Any]:
     census, notes = reader.census, reader.notes
     path = Path(reader.path)
     return {
-        "file": reader.path,
+        "file": public_path(reader.path),
         "format": reader.format,
         "compression": reader.compression,
         "bytes": path.stat().st_size if path.is_file() else None,

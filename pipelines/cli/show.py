@@ -72,10 +72,10 @@ def show(
                     f"Packet {number}, {found.source} to {found.destination}, {len(found.payload)} bytes: no request "
                     "or response was recognised in it."
                 )
-                _findings(tables, file, number)
+                _findings(tables, found.file, number)
                 if bytes_:
                     _hex(found, connection.secret_until(tables, found))
-                _wireshark(file, [number], f"{found.source}>{found.destination}")
+                _wireshark(found.file, [number], f"{found.source}>{found.destination}")
                 return
         else:
             exchanges = connection.by_id(tables, ids[0])

@@ -111,7 +111,7 @@ def test_a_bad_checksum_has_its_card_and_leads_what_is_wrong(out: Path) -> None:
     page = (out / report.PAGE).read_text(encoding="utf-8")
     plain = re.sub(r"<[^>]+>", "", page[page.index('<article class="case"') : page.index("</article>")])
     assert "One bit flipped" in plain
-    assert re.search(r"captured(··)+62(··)+corrected(··)+63(··)+", plain)
+    assert "captured62corrected63" in plain
     assert "kelp" not in page  # what is around the broken byte is payload
     assert "Certain: broke before TCP" in plain
     assert "The answer was ChecksumError" in plain
@@ -347,15 +347,14 @@ def test_a_long_name_is_shown_with_its_length_and_both_ends() -> None:
 
 def test_nothing_that_a_capture_holds_becomes_markup_on_a_card() -> None:
     evil = "<script>alert(1)</script>"
-    spot = {"packet": 1, "packet_offset": 2, "bit": None, "field": evil, "stream_offset": 5}
-    excerpt = {"stream_offset": 5, "captured": evil.encode().hex(), "corrected": None}
+    spot = {"packet": 1, "packet_offset": 2, "bit": None, "field": evil, "stream_offset": 5, "was": 60, "should_be": 62}
     diagnosis = {
         "pattern": evil,
         "note": evil,
         "locations": [spot],
         "verified": False,
         "candidates": 0,
-        "excerpt": excerpt,
+        "excerpt": None,
     }
     given = dict.fromkeys(
         ["protocol", "role", "topic", "position", "checksum_kind", "stored", "computed", "connection", "time", "file"],

@@ -50,9 +50,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "packet": 3, "file": "x.pcap", "related": [],
         "diagnosis": {
             "pattern": "single_bit", "note": "",
-            "locations": [{"packet": 3, "packet_offset": 7, "bit": 0, "field": "payload", "stream_offset": 1}],
+            "locations": [{"packet": 3, "packet_offset": 7, "bit": 0, "field": "payload", "stream_offset": 1,
+                           "was": 17, "should_be": 16}],
             "verified": True, "candidates": 1,
-            "excerpt": {"stream_offset": 0, "captured": "0011", "corrected": "0010"},
+            "excerpt": None,
         },
         "attribution": {"where": "before_tcp", "certainty": "certain", "because": ["x"]},
     }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipelines.report.elements import Html, badge, join, shown, tag
 from pipelines.report.load import CASES_FILE, Row
@@ -10,7 +10,7 @@ from pipelines.report.section import Builder, Section
 from pipelines.tables.integrity import place
 
 CARDS = 30  # bad checksums that have one
-REVEALED = 4  # broken bytes that a card shows; more could be payload that one can read
+APART = 16  # bytes between two broken ones that are shown as dots, at most
 
 PATTERNS = {
     "single_bit": "One bit flipped",
@@ -56,7 +56,7 @@ def card(case: Row, packet: Html) -> Html:
         tag("h3", badge(case["protocol"]), " ", title, _sure(diagnosis)),
         tag("p", diagnosis["note"], class_="note"),
         tag("dl", *(join([tag("dt", name), tag("dd", value)]) for name, value in facts if value)),
-        _bytes(diagnosis["excerpt"], {spot["stream_offset"] for spot in diagnosis["locations"]}),
+        _bytes(diagnosis["locations"]),
         _verdict(attribution),
         _related(case["related"]),
         class_="case",
@@ -79,25 +79,26 @@ def _packet_refs(locations: Sequence[Row]) -> str:
     return f"{place(first)}{more}" + (f" ({', '.join(list(fields)[:3])})" if fields else "")
 
 
-def _bytes(excerpt: Row | None, broken: set[int]) -> Html | None:
-    """The broken bytes, as captured and as corrected; what is around them may be payload and stays out of the page.
-
-    broken: their offsets in the stream.
-    """
-    if not excerpt or not 0 < len(broken) <= REVEALED:
+def _bytes(locations: Sequence[Row]) -> Html | None:
+    """The broken bytes, as captured and as corrected, where their values are known; how far they are apart, in dots."""
+    broken = {spot["stream_offset"]: spot for spot in locations}
+    if not broken or any(spot.get("was") is None for spot in broken.values()):
         return None
-    captured = bytes.fromhex(excerpt["captured"])
-    wrong = [excerpt["stream_offset"] + at in broken for at in range(len(captured))]
-    rows = [("captured", captured)]
-    if excerpt["corrected"] is not None:
-        rows.append(("corrected", bytes.fromhex(excerpt["corrected"])))
-    lines = (tag("tr", tag("th", name, scope="row"), tag("td", *_masked(data, wrong))) for name, data in rows)
+    rows = [("captured", "was")]
+    if all(spot["should_be"] is not None for spot in broken.values()):
+        rows.append(("corrected", "should_be"))
+    lines = (tag("tr", tag("th", name, scope="row"), tag("td", *_spaced(broken, key))) for name, key in rows)
     return tag("div", tag("table", tag("tbody", *lines), class_="bytes"), class_="scroll")
 
 
-def _masked(data: bytes, wrong: Sequence[bool]) -> list[Html]:
-    """Broken bytes as hexadecimal digits, others as dots."""
-    return [tag("b", f"{byte:02x}") if bad else tag("span", "··") for byte, bad in zip(data, wrong, strict=True)]
+def _spaced(broken: Mapping[int, Row], key: str) -> Iterator[Html]:
+    """Broken bytes as hexadecimal digits, those between them as dots."""
+    before = None
+    for at in sorted(broken):
+        for _ in range(0 if before is None else min(at - before - 1, APART)):
+            yield tag("span", "··")
+        yield tag("b", f"{broken[at][key]:02x}")
+        before = at
 
 
 def _verdict(attribution: Row) -> Html:
