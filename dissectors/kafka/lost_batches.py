@@ -11,25 +11,28 @@ header that makes sense. What it costs is bounded by a budget a byte (dissectors
 
 from __future__ import annotations
 
+import re
+import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-import numpy as np
-
 from dissectors.checksum import CRC32C, compute
 from dissectors.frame import Frame
-from dissectors.frame_columns import integers
 from dissectors.kafka import batches
 from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError, RecordBatch
 from dissectors.kafka.body_summary import BodySummary, RecordSet
-from dissectors.search import Judgement, Octets, Places, SearchBudget, first_start, places
+from dissectors.search import Judgement, SearchBudget, first_start
 from dissectors.tcp.chunk import Chunk, Piece
 
 HEAD = HEADER.itemsize  # 61
 _GATHERED = 1 << 16  # bytes that are searched at once
 _CODECS = 5
+_MAGIC_AT = 16
+_MAGIC = re.compile(rb"\x02(?=.{4}\0[\0-\x7f]{2}.{33}[\0-\x7f])", re.DOTALL)
+"""Magic 2, before attributes of less than a byte and counts that are not negative."""
+_FIELDS = struct.Struct(">8xi10xBi30xi").unpack_from  # length, low byte of the attributes, last offset delta, count
 _COVERED = 21  # where the bytes begin that the checksum covers
 _START = attrgetter("start")
 
@@ -210,16 +213,19 @@ class BatchSearch:
             right = compute(CRC32C, memoryview(data)[at + _COVERED : stop]) == stored
             return Judgement.YES if right else Judgement.NO
 
-        return first_start(places(_places, HEAD, data, pos, end), judge, budget, pos, end, HEAD, final)
+        return first_start(_places(data, pos, end), judge, budget, pos, end, HEAD, final)
 
 
 def _end(data: bytes, at: int) -> int:
     return at + KEEPS_LENGTH + int.from_bytes(data[at + 8 : at + KEEPS_LENGTH], "big", signed=True)
 
 
-def _places(octets: Octets, n: int) -> Places:
-    """Magic 2, attributes that are known, and a length and counts that go together."""
-    at = np.flatnonzero((octets[16 : 16 + n] == 2) & (octets[21 : 21 + n] == 0) & (octets[22 : 22 + n] < 0x80))
-    at = at[(octets[at + 22] & batches.CODEC_BITS) < _CODECS]
-    length, delta, count = (integers(octets, at + field, 4) for field in (8, 23, 57))
-    return at[(length >= SMALLEST[2]) & (delta >= 0) & (count >= 0) & (count <= delta + 1)]
+def _places(data: bytes, pos: int, end: int) -> Iterator[int]:
+    """Indexes in [pos, end - HEAD] of magic 2, attributes that are known, and a length and counts that go together."""
+    for magic in _MAGIC.finditer(data, pos + _MAGIC_AT, end):
+        at = magic.start() - _MAGIC_AT
+        if at + HEAD > end:
+            return
+        length, attributes, delta, count = _FIELDS(data, at)
+        if attributes & batches.CODEC_BITS < _CODECS and length >= SMALLEST[2] and count <= delta + 1:
+            yield at
