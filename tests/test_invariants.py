@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
-import struct
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 import dissectors
 from dissectors.limits import Limits
 from dissectors.records import TABLES
+from tests.lossy import drop, packets, segments, untouched
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 CAPTURES = sorted(p for p in SAMPLES.iterdir() if p.suffix in (".pcap", ".pcapng"))
@@ -28,18 +29,6 @@ def rows(paths: list[Path] | Path, **more: Any) -> dict[str, list[str]]:
         name: sorted(repr({k: v for k, v in row.items() if k not in WHERE}) for row in table.to_pylist())
         for name, table in tables.items()
     }
-
-
-def packets(path: Path) -> tuple[bytes, list[bytes]]:
-    """File header and packet records of a little-endian classic pcap."""
-    data = path.read_bytes()
-    assert data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1")
-    out, at = [], 24
-    while at < len(data):
-        size = 16 + struct.unpack_from("<I", data, at + 8)[0]
-        out.append(data[at : at + size])
-        at += size
-    return data[:24], out
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)
@@ -89,19 +78,16 @@ def test_every_captured_byte_is_framed_skipped_or_pending(path: Path) -> None:
 def test_bytes_are_conserved_and_nothing_is_invented_when_packets_are_lost(
     path: Path, share: float, tmp_path: Path
 ) -> None:
-    head, all_packets = packets(path)
-    rng = random.Random(5)
-    kept = [p for p in all_packets if rng.random() >= share]
     lossy = tmp_path / "lossy.pcap"
-    lossy.write_bytes(head + b"".join(kept))
+    drop(path, share, 5, lossy)
     whole, found = dissectors.dissect([path]), dissectors.dissect([lossy])
     for row in found["connections"].to_pylist():
         accounted = row["framed_bytes"] + row["skipped_bytes"] + row["pending_bytes"]
         if row["protocol"]:
             assert accounted == row["client_bytes"] + row["server_bytes"], row["connection"]
 
-    def told(tables: dict[str, Any], *, orphans: bool) -> set[tuple[Any, ...]]:
-        """What identifies an exchange; an answer whose request was lost cannot tell its request's api."""
+    def known(tables: dict[str, Any], *, orphans: bool) -> set[tuple[Any, ...]]:
+        """What identifies an exchange; of an answer whose request was lost the api may be unknown."""
         return {
             (r["client_port"], r["correlation_id"], None if orphans else r["api"])
             for r in tables["exchanges"].to_pylist()
@@ -109,9 +95,27 @@ def test_bytes_are_conserved_and_nothing_is_invented_when_packets_are_lost(
         }
 
     for orphans in (True, False):
-        assert told(found, orphans=orphans) <= told(whole, orphans=orphans)
+        assert known(found, orphans=orphans) <= known(whole, orphans=orphans)
     bad = [b for b in found["batches"].to_pylist() if b["verdict"] == "bad"]
     assert len(bad) <= sum(b["verdict"] == "bad" for b in whole["batches"].to_pylist())
+
+
+@pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
+@pytest.mark.parametrize(("share", "recall"), [(0.01, 1.0), (0.05, 0.99), (0.1, 0.98)])
+def test_exchanges_that_no_lost_packet_touched_are_found_again(
+    path: Path, share: float, recall: float, tmp_path: Path
+) -> None:
+    """As they are in the whole capture: no loss beside them hides them, or changes what they say."""
+    same = ("client_port", "kind", "api", "correlation_id", "request_bytes", "response_bytes", "status", "records")
+    whole = dissectors.dissect([path], tables=["exchanges"])["exchanges"].to_pylist()
+    wanted, found = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+    for seed in range(3):
+        lost = drop(path, share, seed, tmp_path / "lossy.pcap")
+        lossy = dissectors.dissect([tmp_path / "lossy.pcap"], tables=["exchanges"])["exchanges"].to_pylist()
+        wanted.update((seed, *(row[c] for c in same)) for row in untouched(whole, segments(path), lost))
+        found.update((seed, *(row[c] for c in same)) for row in lossy)
+    assert wanted.total() > len(whole)  # of three captures
+    assert (wanted & found).total() >= recall * wanted.total(), wanted - found
 
 
 @pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import crc32c
 
+from tests.lossy import packets
+
 _SYN = 2
 _HALF, _WRAP = 1 << 31, 1 << 32
 
@@ -28,18 +30,10 @@ class CapturedBatch(NamedTuple):
     crc: int
 
 
-def records(data: bytes) -> Iterator[bytes]:
-    """The packets of a little-endian classic pcap."""
-    at = 24
-    while at + 16 <= len(data):
-        size = struct.unpack_from("<I", data, at + 8)[0]
-        yield data[at + 16 : at + 16 + size]
-        at += 16 + size
-
-
-def _segments(data: bytes) -> Iterator[tuple[bytes, int, int, int, int, bytes]]:
+def _segments(path: Path) -> Iterator[tuple[bytes, int, int, int, int, bytes]]:
     """(addresses, ports, sequence number, flags, payload) of TCP over IPv4 over Ethernet."""
-    for packet in records(data):
+    _, records = packets(path)
+    for packet in (record[16:] for record in records):
         if packet[12:14] != b"\x08\x00" or packet[23] != 6:
             continue
         ip = packet[14 : 14 + int.from_bytes(packet[16:18], "big")]
@@ -52,7 +46,7 @@ def stretches(path: Path) -> Iterator[tuple[int, int, bytes]]:
     """(source port, target port, bytes) of every contiguous run of captured bytes; no port may be used again."""
     flows: dict[tuple[bytes, int, int], dict[int, bytes]] = {}
     first: dict[tuple[bytes, int, int], int] = {}
-    for addresses, source, target, sequence, flags, payload in _segments(path.read_bytes()):
+    for addresses, source, target, sequence, flags, payload in _segments(path):
         if not payload:
             continue
         key = addresses, source, target

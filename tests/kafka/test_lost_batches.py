@@ -20,8 +20,9 @@ from dissectors.sink import Sink
 from dissectors.tcp.chunk import Chunk
 from tests.captures import captures, needs_captures
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
-from tests.kafka.captured_batches import captured_batches, records
+from tests.kafka.captured_batches import captured_batches
 from tests.kafka.wire import batch, fetch, fetched, produce, produced, record
+from tests.lossy import drop
 from tests.test_search import ALMOST
 
 Step = tuple[int, Any]
@@ -302,12 +303,7 @@ def test_captured_ranges() -> None:
 
 def lossy(path: Path, share: float, to: Path) -> Path:
     """The same capture without some of its packets."""
-    data, rng = path.read_bytes(), random.Random(5)
-    kept = [packet for packet in records(data) if rng.random() >= share]
-    heads = [
-        struct.pack("<IIII", 1_700_000_000 + i // 1000, i % 1000 * 1000, len(p), len(p)) for i, p in enumerate(kept)
-    ]
-    to.write_bytes(data[:24] + b"".join(part for pair in zip(heads, kept, strict=True) for part in pair))
+    drop(path, share, 5, to)
     return to
 
 
