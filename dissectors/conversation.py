@@ -43,6 +43,8 @@ class ConversationSummary(NamedTuple):
 class Conversation(Framing):
     """One connection of one protocol. Subclasses supply measure, resync, on_frame and on_close."""
 
+    __slots__ = ("closed",)
+
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.closed = False

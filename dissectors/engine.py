@@ -29,6 +29,7 @@ from dissectors.tls import KeyLog
 
 Batches = Iterator[tuple[str, pa.RecordBatch]]
 _STEP = 1000  # connections closed before their rows may be taken away
+_GARBAGE = 4000  # connections closed before what is left of them is looked for: most of it refers to itself
 
 
 class Decoded(NamedTuple):
@@ -100,6 +101,7 @@ class Engine:
         self._fed: dict[ConnectionSession, None] = {}  # those with something to decode, in order
         self._ended: list[ConnectionSession] = []  # those to close when that is decoded
         self._held: dict[ConnectionSession, int] = {}  # bytes that wait for the rest of their frame
+        self._garbage = 0  # connections closed since the last look for what is left of them
 
     def feed(self, site: str, block: PacketBlock, clock: int | None = None) -> None:
         """Take packets of a site, to be decoded later. clock: the time (ns) that its capture has come to."""
@@ -111,7 +113,7 @@ class Engine:
     def end_site(self, site: str) -> Iterator[None]:
         """A site has no more packets: close what is open there. Pauses now and then, for rows to be taken away."""
         self.decode()
-        tracker = self._trackers.pop(site, None)
+        tracker = self._trackers.get(site)
         if tracker is None:
             return
         ending = tracker.finish()
@@ -119,6 +121,7 @@ class Engine:
             self._deliver(site, iter(some))
             self.decode()
             yield
+        del self._trackers[site]
         self.evicted += tracker.evicted
         if tracker.forgotten and "findings" in self.sink.tables:
             message = (
@@ -171,7 +174,12 @@ class Engine:
         for session in self._ended:
             session.close()
             held.pop(session, None)
+        self._garbage += len(self._ended)
         self._ended.clear()
+        del fed
+        if self._garbage > max(_GARBAGE, sum(map(len, self._trackers.values())) // 4):
+            gc.collect()
+            self._garbage = 0
         if sum(held.values()) > self.options.limits.memory_bytes // 2:
             self._shed()
 
@@ -190,7 +198,7 @@ def eviction(evicted: int, limits: Limits) -> list[Finding]:
     """What is to be reported of connections that were closed early."""
     if not evicted:
         return []
-    message = f"{evicted} idle connections were closed early: more than {limits.flows} at once"
+    message = f"{evicted} connections were closed early: more than {limits.flows} were open at once"
     return [finding(None, "limit", message)]
 
 

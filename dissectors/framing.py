@@ -42,6 +42,17 @@ class _Search:
 class Framing(ConnectionReporter):
     """The frames of one connection. A subclass supplies measure, resync, on_frame and on_gap."""
 
+    __slots__ = (
+        "_budgets",
+        "_gave_up",
+        "_searches",
+        "framed_bytes",
+        "frames",
+        "inboxes",
+        "pending_bytes",
+        "skipped_bytes",
+    )
+
     steady: ClassVar[bool] = False
     """The size of a frame does not depend on the frames before it: many may be cut before the first is decoded."""
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from dissectors.frame import Frame
 from dissectors.tcp.chunk import Chunk, Gap, Piece, Resent, Span, whole
+from dissectors.tcp.resends import Resends
 
 MORE = 0  # size of a frame: the length is not there yet
 INVALID = -1  # size of a frame: this is no frame
@@ -76,7 +77,7 @@ class Inbox:
         self._queued = 0  # bytes in queue
         self._gaps = 0  # in queue
         self._holes: tuple[_Hole, ...] = ()  # in buf and parts
-        self._resent: tuple[Resent, ...] = ()
+        self._resent: Resends | None = None
         self._given_up = 0  # bytes of a frame that are dropped as they come
 
     # --- what comes in ---
@@ -109,7 +110,9 @@ class Inbox:
 
     def note_resent(self, resent: Resent) -> None:
         """Bytes were sent again."""
-        self._resent += (resent,)
+        if self._resent is None:
+            self._resent = Resends()
+        self._resent.add(*resent)
 
     # --- what is at hand ---
 
@@ -241,7 +244,7 @@ class Inbox:
 
     def was_resent(self, start: int, end: int, order: int) -> bool:
         """Whether, by the delivery `order`, a byte of [start, end) of the stream had been sent more than once."""
-        return any(r.start < end and r.end > start and r.order <= order for r in self._resent)
+        return self._resent is not None and self._resent.within(start, end, order)
 
     # --- frame by frame ---
 
@@ -439,7 +442,7 @@ class Inbox:
         if self._holes:
             self._holes = tuple(hole for hole in self._holes if hole.end > self._base)
         if self._resent:
-            self._resent = tuple(r for r in self._resent if r.end > self._base)
+            self._resent.forget(self._base)
 
     def _trim(self) -> None:
         """Let go of framed bytes, where they are more than those that stay."""

@@ -96,8 +96,13 @@ class Limits:
     """Packets brought to their conversations before these decode them: what many connections say alike is decoded
     together."""
 
-    flows: int = 150_000
-    """Connections followed at once, some 10 KB each; beyond it the longest idle ones are closed early."""
+    flows: int = 80_000
+    """Connections followed at once, some 2 to 7 KB each; beyond it some are closed early: first those that have ended,
+    then those that carried nothing, then the longest idle ones."""
+
+    endpoints: int = 400_000
+    """Pairs of endpoints whose connections have ended that are remembered at least, to number the next connection
+    between them; beyond it numbers are left out, but none comes twice."""
 
     name_wait_ns: int = 300_000_000_000
     """Capture time that a row waits for the name of an id in it. Kafka clients ask for their topics at least every five

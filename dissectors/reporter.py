@@ -18,6 +18,8 @@ _EARLY = 64  # findings kept back until a frame proves the protocol
 class ConnectionReporter:
     """Findings of one connection, and the bytes that forensics looks into."""
 
+    __slots__ = ("_early", "bases", "conn", "options", "sink")
+
     def __init__(self, conn: Conn, sink: Sink, options: Options) -> None:
         self.conn = conn
         self.sink = sink

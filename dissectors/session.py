@@ -244,8 +244,10 @@ class ConnectionSession:
     def _conclude(self) -> None:
         """Decide by what was seen, if nothing is decided yet."""
         if not self._bound:
-            recognition = self._undetermined.recognition if self._undetermined else self._recognition()
-            self.bind_protocol(recognition.verdict(opened=self._opened, final=True) or NONE_OF_OURS)
+            verdict = None  # where nothing was delivered
+            if self._undetermined is not None:
+                verdict = self._undetermined.recognition.verdict(opened=self._opened, final=True)
+            self.bind_protocol(verdict or NONE_OF_OURS)
 
     def _hand_back(self) -> None:
         """It was taken for a protocol by its port or some bytes, and no frame was found: it is none of ours."""
@@ -341,6 +343,10 @@ class ConnectionSession:
                         first=self.sink.where(conflict.first_packet_ref),
                         second=self.sink.where(conflict.packet_ref),
                     )
+                )
+            if half.more_conflicts:
+                self._report(
+                    "limit", f"{half.more_conflicts} more packets of the {side} had other values when sent again"
                 )
 
     def _row(self, summary: ConversationSummary) -> Connection:

@@ -250,9 +250,8 @@ def cores() -> int:
 def _share(options: Options, jobs: int) -> Options:
     """What one of them may use: all together no more than one process alone."""
     limits = options.limits
-    return replace(
-        options, limits=replace(limits, memory_bytes=limits.memory_bytes // jobs, flows=-(-limits.flows // jobs))
-    )
+    each = {name: -(-getattr(limits, name) // jobs) for name in ("memory_bytes", "flows", "endpoints")}
+    return replace(options, limits=replace(limits, **each))
 
 
 # --- what is shared --------------------------------------------------------------------------------------------------

@@ -87,6 +87,20 @@ class Tally:
 class KafkaDiagnostics:
     """Keeps count on one connection; of one frame, or of many at once, of which the first is given."""
 
+    __slots__ = (
+        "_commits",
+        "_joined",
+        "_joins",
+        "_old",
+        "_packed",
+        "_plain",
+        "_produced",
+        "_queued",
+        "_removed",
+        "_repeated",
+        "_sequences",
+    )
+
     def __init__(self) -> None:
         self._removed: dict[tuple[str, int], Tally] = {}
         self._old: dict[tuple[str, int], Tally] = {}

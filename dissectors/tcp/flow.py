@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.limits import Limits
-from dissectors.tcp.chunk import Chunk, Gap, Resent, Span
+from dissectors.tcp.chunk import Chunk, Gap, Span
 from dissectors.tcp.half import COPY_NS, MASK, Half, HeldSegment, History
 
 Events = list[Chunk | Span | Gap]
@@ -257,9 +257,7 @@ class Flow:
 
     def _again(self, half: Half, start: int, end: int, data: bytes, arrival: int, packet_ref: int, time: int) -> None:
         """Bytes that were delivered before."""
-        half.retransmissions += 1
-        half.retransmitted_bytes += end - start
-        half.resent += (Resent(start, end, arrival << ORDER_SHIFT),)
+        half.repeat(start, end, arrival << ORDER_SHIFT)
         if data and end > 0:
             half.compare(start, data, packet_ref, time)
 
@@ -269,9 +267,7 @@ class Flow:
         at = bisect_left(half.held, offset, key=_offset)
         after = half.held[at] if at < len(half.held) else None
         if after is not None and time - after.time > _REORDER_NS:
-            half.retransmissions += 1
-            half.retransmitted_bytes += end - offset
-            half.resent += (Resent(offset, end, arrival << ORDER_SHIFT),)
+            half.repeat(offset, end, arrival << ORDER_SHIFT)
         else:
             half.out_of_order += 1
 

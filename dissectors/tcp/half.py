@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 from operator import attrgetter
@@ -15,6 +15,7 @@ _SIGN = 0x80000000
 RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with: more than an initial window
 RECENT_NS = 3_000_000_000  # and how long: senders wait some hundred milliseconds, seconds at most
 RECENT_PACKETS = 16  # packets in which a copy of a packet is looked for
+CONFLICTS = 1000  # of a direction that are kept, each to be a finding
 COPY_NS = 100_000_000  # a SYN or FIN is sent again later than this, and captured twice sooner
 _offset = attrgetter("offset")
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
@@ -67,6 +68,7 @@ class Half:
         "out",
         "resent",
         "conflicts",
+        "more_conflicts",
         "packets",
         "bytes",
         "retransmissions",
@@ -104,8 +106,9 @@ class Half:
         self.signatures: list[int] = []  # of the last packets; lists, for an empty deque takes ten times the room
         self.recent: list[Chunk | Span] = []
         self.out: list[Chunk | Span | Gap] = []
-        self.resent: tuple[Resent, ...] = ()
-        self.conflicts: tuple[Conflict, ...] = ()
+        self.resent: Sequence[Resent] = ()
+        self.conflicts: Sequence[Conflict] = ()
+        self.more_conflicts = 0  # that are not kept
         self.packets = 0
         self.bytes = 0
         self.retransmissions = 0
@@ -162,6 +165,14 @@ class Half:
         self._pieces.append((self.next, order, packet_ref, time, data))
         self.next += len(data)
         self.bytes += len(data)
+
+    def repeat(self, start: int, end: int, order: int) -> None:
+        """Bytes were sent again."""
+        self.retransmissions += 1
+        self.retransmitted_bytes += end - start
+        if not isinstance(self.resent, list):
+            self.resent = []
+        self.resent.append(Resent(start, end, order))
 
     def follow(self, packets: int, signatures: Sequence[int], expect: int) -> None:
         """Packets came that follow on exactly; what they carry is added apart."""
@@ -233,19 +244,26 @@ class Half:
                 return
             chunk = self.recent[i] = whole(self.recent[i])
             known = chunk.offset + len(chunk.data)
-            for start, stop, then, ref in zip(
-                chunk.starts, [*chunk.starts[1:], known], chunk.times, chunk.packet_refs, strict=True
-            ):
-                begin = max(offset, start, self.next - RECENT_BYTES)
-                end = min(offset + len(data), stop)
-                if begin >= end or time - then > RECENT_NS:
+            starts = chunk.starts
+            for at in range(max(0, bisect_right(starts, offset) - 1), bisect_left(starts, offset + len(data))):
+                begin = max(offset, starts[at], self.next - RECENT_BYTES)
+                end = min(offset + len(data), starts[at + 1] if at + 1 < len(starts) else known)
+                if begin >= end or time - chunk.times[at] > RECENT_NS:
                     continue
                 old = chunk.data[begin - chunk.offset : end - chunk.offset]
                 new = data[begin - offset : end - offset]
                 if old != new:
                     differ = [i for i, (x, y) in enumerate(zip(old, new, strict=True)) if x != y]
-                    length = differ[-1] - differ[0] + 1
-                    self.conflicts += (Conflict(begin + differ[0], length, len(differ), ref, packet_ref, time),)
+                    length, ref = differ[-1] - differ[0] + 1, chunk.packet_refs[at]
+                    self._conflict(Conflict(begin + differ[0], length, len(differ), ref, packet_ref, time))
+
+    def _conflict(self, conflict: Conflict) -> None:
+        if len(self.conflicts) >= CONFLICTS:
+            self.more_conflicts += 1
+            return
+        if not isinstance(self.conflicts, list):
+            self.conflicts = []
+        self.conflicts.append(conflict)
 
 
 class Kept(NamedTuple):

@@ -16,6 +16,8 @@ from dissectors.tcp.flow import Flow
 from dissectors.tcp.half import MASK, History
 from dissectors.tcp.runs import HALF, Side, Sorted
 
+Ends = tuple[int, int, int, int, int, int]
+
 _REST = 32  # of a run whose beginning did not fit, so many packets are worth another try
 
 
@@ -26,8 +28,8 @@ class Tracker:
         self.limits = limits
         self.fast = True  # tests turn the column path off, to compare
         self.evicted = 0
-        self._flows: dict[tuple[int, int, int, int, int, int], Flow] = {}
-        self._incarnations: dict[tuple[int, int, int, int, int, int], int] = {}
+        self._flows: dict[Ends, Flow] = {}
+        self._incarnations = _Incarnations(limits.endpoints)
         self._closing: deque[Flow] = deque()
         self._arrivals = 0
         self._history = History(limits.recent_bytes)
@@ -89,21 +91,25 @@ class Tracker:
                 yield flow, False
         self._history.trim(int(block.clock[-1]))
 
-    def _flow(self, ends: tuple[int, int, int, int, int, int]) -> Flow:
+    def __len__(self) -> int:
+        """Connections that are followed."""
+        return len(self._flows)
+
+    def _flow(self, ends: Ends) -> Flow:
         flow = self._flows.get(ends)
         if flow is None:
-            flow = self._flows[ends] = Flow(ends, self._incarnations.get(ends, 0), self._history)
+            flow = self._flows[ends] = Flow(ends, self._incarnations.next(ends), self._history)
         return flow
 
     def _end(self, flow: Flow) -> Flow:
         flow.finish(self.limits)
-        self._incarnations[flow.ends] = flow.incarnation + 1
+        self._incarnations.end(flow.ends, flow.incarnation)
         if self._flows.get(flow.ends) is flow:
             del self._flows[flow.ends]
         return flow
 
     def _sweep(self, now: int) -> Iterator[tuple[Flow, bool]]:
-        """End flows that closed long ago; too many flows, and the longest idle ones end before their time."""
+        """End flows that closed long ago; of too many flows, end some before their time."""
         while self._closing:
             flow = self._closing[0]
             if self._flows.get(flow.ends) is not flow:
@@ -115,10 +121,43 @@ class Tracker:
                 break
         excess = len(self._flows) - self.limits.flows
         if excess > 0:
-            idle = sorted(self._flows.values(), key=lambda f: f.last_time)[: excess + self.limits.flows // 10]
-            self.evicted += len(idle)
-            for flow in idle:
+            # a tenth more than needed, so that sorting costs each flow little
+            for flow in sorted(self._flows.values(), key=_worth)[: excess + self.limits.flows // 10]:
+                self.evicted += 1
                 yield self._end(flow), True
+
+
+class _Incarnations:
+    """The number of each connection between the same endpoints.
+
+    Endpoints are known by their hash: two pairs that share one leave a number out. The longest unused ones are
+    forgotten where they are too many; then whoever is not known begins above all that were forgotten.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """limit: endpoints remembered at least; twice as many at most."""
+        self._limit = limit
+        self._recent: dict[int, int] = {}  # hash of endpoints -> number of the next connection
+        self._older: dict[int, int] = {}
+        self._floor = 0  # number of the first connection between endpoints that are not known
+
+    def next(self, ends: Ends) -> int:
+        """The number of a new connection."""
+        key = hash(ends)
+        number = self._recent.get(key)
+        return self._older.get(key, self._floor) if number is None else number
+
+    def end(self, ends: Ends, number: int) -> None:
+        """A connection has ended."""
+        if len(self._recent) >= self._limit:
+            self._floor = max(self._floor, max(self._older.values(), default=0))
+            self._older, self._recent = self._recent, {}
+        self._recent[hash(ends)] = number + 1
+
+
+def _worth(flow: Flow) -> tuple[int, int]:
+    """What ends first where flows are too many: what has closed, what carried nothing, what is idle longest."""
+    return (0 if flow.closed_at is not None else 2 if flow.session is not None else 1), flow.last_time
 
 
 def _fitting(flow: Flow, c: Sorted, i: int) -> tuple[Side, Side] | None:

@@ -1,0 +1,96 @@
+"""Captures that ask for memory: floods of connections, frames that never come, segments in disorder, bombs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.benchmarks.captures import FILE_HEADER, PSH_ACK, START_S, SYN, SYN_ACK
+
+CLIENTS, SERVER = 0x0B000000, 0x0A000001
+RST_ACK = 20
+_HEADERS = 54  # Ethernet, IPv4, TCP
+Ints = npt.NDArray[np.int64]
+
+
+def packets(
+    clients: Ints, *, side: int, port: int, seq: Ints | int, ack: int, flags: int, micros: Ints, payload: bytes = b""
+) -> npt.NDArray[np.uint8]:
+    """uint8[n, record]: one packet with the same payload for each client, sent by it (side 0) or to it (1)."""
+    size = _HEADERS + len(payload)
+    out = np.zeros((len(clients), 16 + size), np.uint8)
+    ends = [(CLIENTS + clients // 50_000 * 256, 1024 + clients % 50_000), (SERVER, port)]
+    (source, sport), (target, dport) = ends if side == 0 else ends[::-1]
+    out[:, 28:30], out[:, 30], out[:, 38], out[:, 39], out[:, 62], out[:, 63] = (8, 0), 0x45, 64, 6, 0x50, flags
+    fields: list[tuple[int, str, Any]] = [
+        (0, "<u4", START_S + micros // 1_000_000), (4, "<u4", micros % 1_000_000), (8, "<u4", size), (12, "<u4", size),
+        (32, ">u2", size - 14), (34, ">u2", np.arange(len(clients)) & 0xFFFF), (42, ">u4", source), (46, ">u4", target),
+        (50, ">u2", sport), (52, ">u2", dport), (54, ">u4", seq), (58, ">u4", ack), (64, ">u2", 64_000),
+    ]  # fmt: skip
+    for at, kind, value in fields:
+        column = np.broadcast_to(value, len(clients)).astype(kind)
+        out[:, at : at + column.itemsize] = column.view(np.uint8).reshape(len(clients), -1)
+    if payload:
+        out[:, 16 + _HEADERS :] = np.frombuffer(payload, np.uint8)
+    return out
+
+
+def syn_flood(path: Path, connections: int, *, per_second: int = 100_000) -> None:
+    """SYNs that nobody answers."""
+    clients = np.arange(connections)
+    micros = clients * 1_000_000 // per_second
+    rows = packets(clients, side=0, port=9092, seq=clients, ack=0, flags=SYN, micros=micros)
+    path.write_bytes(FILE_HEADER + rows.tobytes())
+
+
+def short_connections(path: Path, connections: int, payload: bytes, *, port: int, per_second: int = 20_000) -> None:
+    """SYN, one request and RST, one connection after the other."""
+    clients = np.arange(connections)
+    micros = clients * 1_000_000 // per_second
+    steps = ((SYN, 0, b""), (PSH_ACK, 1, payload), (RST_ACK, 1 + len(payload), b""))
+    rows = [
+        packets(clients, side=0, port=port, seq=clients + ahead, ack=i and 1, flags=flags, micros=micros + i, payload=p)
+        for i, (flags, ahead, p) in enumerate(steps)
+    ]
+    path.write_bytes(FILE_HEADER + np.concatenate(rows, axis=1).tobytes())
+
+
+def announced_frames(path: Path, connections: int, head: bytes, *, port: int, turns: int = 3, size: int = 1000) -> None:
+    """Connections at once, each of which begins a frame and sends some of its bytes in each turn, but never the end."""
+    clients = np.arange(connections)
+    turn = connections * 10
+    steps = [(0, SYN, 0, 0, b""), (1, SYN_ACK, 0, 1, b""), (0, PSH_ACK, 1, 1, head)]
+    sent = 1 + len(head)
+    for _ in range(turns):
+        steps.append((0, PSH_ACK, sent, 1, bytes(size)))
+        sent += size
+    with path.open("wb") as file:
+        file.write(FILE_HEADER)
+        for number, (side, flags, seq, ack, payload) in enumerate(steps):
+            micros = clients * 10 + number * turn
+            rows = packets(
+                clients, side=side, port=port, seq=np.full(connections, seq), ack=ack, flags=flags, micros=micros,
+                payload=payload,
+            )  # fmt: skip
+            file.write(rows.tobytes())
+
+
+def disorder(path: Path, data: bytes, order: Iterable[int], *, port: int, size: int = 1000) -> None:
+    """One connection, whose client's segments of `size` bytes come in this order."""
+    one = np.zeros(1, np.int64)
+    with path.open("wb") as file:
+        file.write(FILE_HEADER)
+
+        def packet(side: int, flags: int, seq: int, ack: int, payload: bytes, at: int) -> None:
+            file.write(packets(one, side=side, port=port, seq=seq, ack=ack, flags=flags, micros=one + at,
+                               payload=payload).tobytes())  # fmt: skip
+
+        packet(0, SYN, 0, 0, b"", 0)
+        packet(1, SYN_ACK, 0, 1, b"", 1)
+        for number, segment in enumerate(order):
+            at = segment * size
+            packet(0, PSH_ACK, 1 + at, 1, data[at : at + size], 2 + number)
