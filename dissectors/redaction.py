@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     r"eyJ[\w-]{8,}(?:\.[\w-]*){1,2}"  # a JSON web token
     r"|(?i:(?<=bearer )\S+)|(?i:(?<=basic )[\w+/=-]{6,})"
     r"|(?i:(?<=password[=:])[^\s;&]+)|(?i:(?<=token[=:])[^\s;&]+)|(?i:(?<=secret[=:])[^\s;&]+)"
-    r"|(?<=://)[^\s/@:]*:[^\s/@]+(?=@)"  # user and password in a URL
+    r"|(?<=://)/?[^\s/@:]*:[^\s/@]+(?=@)"  # user and password in a URL
 )
 _QUERY = re.compile(
     r"(?i)([?&;][^=&;\s]*(?:sig|signature|token|secret|passw|credential|key)[^=&;\s]*=)[^&;\s]+"  # of a signed URL

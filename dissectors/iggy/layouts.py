@@ -7,6 +7,7 @@ is one precompiled Struct, everything else a reader of kinds.py.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import cache
@@ -121,6 +122,12 @@ def _number(code: str, order: str = "<") -> Reader:
     return read
 
 
+def _real(buf: bytes, pos: int, end: int) -> tuple[float | str, int]:
+    """A float as JSON can hold it."""
+    value, after = _number("f")(buf, pos, end)
+    return value if math.isfinite(value) else str(value), after
+
+
 def _group(fields: tuple[str, ...]) -> Reader:
     steps = _compile(fields)
 
@@ -148,6 +155,8 @@ def _only(read: Reader, value: int) -> Reader:
 def _reader(kind: str, size: str | None) -> Reader:
     if kind == "secret":
         return secret(int(size or 0))
+    if kind == "f32":
+        return _real
     if kind == "u64be":
         return _number("Q", ">")
     return _number(_FIXED[kind]) if kind in _FIXED else READERS[kind]
@@ -164,7 +173,7 @@ def _compile(fields: tuple[str, ...]) -> list[Step]:
         if match is None:
             raise ValueError(f"layouts.txt: {field!r} is no field")
         simple = not (group or match["maybe"] or match["count"] or match["left"] or match["only"])
-        if simple and match["type"] in _FIXED:
+        if simple and match["type"] in _FIXED and match["type"] != "f32":
             names.append(match["name"])
             codes += _FIXED[match["type"]]
             continue

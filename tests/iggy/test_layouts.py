@@ -59,6 +59,15 @@ def test_operations_name_commands_that_exist() -> None:
         assert operation.request in tables.operations()
 
 
+@pytest.mark.parametrize("number", [b"\0\0\xc0\x7f", b"\0\0\x80\x7f", b"\0\0\x80\xff", b"\0\0\0\x3f"])
+def test_a_float_is_shown_as_json_can_hold_it(number: bytes) -> None:
+    for layout in layouts.versions(layouts.RESPONSE, "GET_STATS"):
+        values: dict[str, object] = {}
+        layout.read(bytes(4) + number + bytes(400), 0, 408, values)
+        assert values["cpu_usage"] in ("nan", "inf", "-inf", 0.5)
+        json.dumps(values, allow_nan=False)
+
+
 def test_every_dialect_can_be_asked_for_by_its_name() -> None:
     for release in tables.releases():
         assert tables.asked_for(release.dialect)
