@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from dissectors.engine import Batches, Decoded
 from dissectors.late_names import FOREVER, Names, resolve, row_times, waiting
 from dissectors.limits import Limits
+from dissectors.sink import joined
 
 ORDER = {
     "exchanges": ("time", "request_packet", "response_packet", "correlation_id"),
@@ -57,7 +58,7 @@ class RowRelease:
                 tables.setdefault(table, []).append(batch)
         for table in ORDER:
             if table in tables:
-                batch = self._named(table, pa.concat_batches(tables[table]), release.clock)
+                batch = self._named(table, joined(tables[table]), release.clock)
                 if batch.num_rows:
                     yield table, in_order(table, batch)
 

@@ -169,11 +169,16 @@ class Sink:
                 batches.append(to_batch(table, rows, self.files, full=self.full, payloads=self.payloads))
             rows.clear()
             if batches:
-                yield table, pa.concat_batches(batches)
+                yield table, joined(batches)
 
     def _list(self, table: str) -> list[Any]:
         rows: list[Any] = getattr(self, table)
         return rows
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One record batch of several; of one, itself: Arrow would copy it."""
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def to_batch(

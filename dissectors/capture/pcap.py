@@ -22,7 +22,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from dissectors.capture.raw import RawBlock
-from dissectors.capture.source import block_sizes, read_fully
+from dissectors.capture.source import block_sizes, read_fully, step_back
 from dissectors.errors import TruncatedError
 from dissectors.limits import Limits
 
@@ -88,11 +88,12 @@ def blocks(
     """
     format = MAGICS[file_header[:4]]
     link = link_type(file_header, format)
-    left = b""
+    left, again = b"", 0  # bytes of a packet that is not whole: at hand, to be read again
     remaining = size if size is not None else 1 << 62
     for most in block_sizes(limits):
-        data, problem = read_fully(stream, min(most, remaining), pauses=True)
-        remaining -= len(data)
+        asked = min(most, remaining) + again
+        data, problem = read_fully(stream, asked, pauses=True)
+        remaining -= len(data) - again
         buffer = left + data if left else data
         heads, stop, damage = walk(buffer, format, 0, limits)
         for first in range(0, len(heads), limits.block_packets):
@@ -104,6 +105,9 @@ def blocks(
         left = buffer[stop:]
         if not data or remaining <= 0:
             break
+        again = 0
+        if heads and len(data) == asked and step_back(stream, len(left)):  # not at the end: it would never come
+            again, left = len(left), b""
     if left:
         raise TruncatedError(f"cut off in packet {number}")
 
