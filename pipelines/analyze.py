@@ -130,7 +130,7 @@ def _on_spark(
     wanted: OnSpark,
     stage: Stage,
 ) -> tuple[Problems, Computed]:
-    from pipelines import forensics, spark_job
+    from pipelines import forensics, lake, spark_job
     from pipelines.update import update_records
 
     stage("starting Spark")
@@ -144,7 +144,8 @@ def _on_spark(
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
     with decoded.engine() as engine:
         stage("looking into bad checksums")
-        cases = forensics.cases(spark, engine, decoded.files, decoded.options, decoded.secrets)
+        known_at = storage.join(store, lake.FOLDER, lake.CASES) if wanted.update else None
+        cases = forensics.cases(spark, engine, decoded.files, decoded.options, decoded.secrets, known_at)
         _write_cases(cases, out)
         stage("computing tables")
         engine.add(CASES, case_table(cases))

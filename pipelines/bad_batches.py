@@ -26,6 +26,13 @@ def bad_batches(engine: TableEngine) -> list[Row]:
     return rows.to_pylist()  # type: ignore[no-any-return]
 
 
+def bad_connections(engine: TableEngine) -> list[Row]:
+    """The rows of `connections` on which the bad batches came."""
+    same = " and ".join(f"c.{key} = k.{key}" for key in ("site", "connection", "incarnation"))
+    query = f"select * from all_connections c where exists (select 1 from {_BAD} k where {same})"
+    return engine.fetch(bound(query, engine.relations)).to_pylist()  # type: ignore[no-any-return]
+
+
 def surroundings(engine: TableEngine) -> Surroundings:
     """The sightings and answers that may belong to one of the bad batches."""
     same = [" and ".join(f"b.{key} = k.{key}" for key in keys) for _, keys in IDENTITIES]

@@ -141,6 +141,27 @@ def resolver(staging: str, paths: Sequence[str], options: Options, only: frozens
     return each(put_in)
 
 
+@dataclass(frozen=True)
+class Merging:
+    """Files of records that are to be one."""
+
+    table: str
+    urls: tuple[str, ...]
+
+
+def merger(staging: str) -> Task:
+    """Tasks that write small files as one: Merging -> list of Written."""
+
+    def merge(files: Merging) -> list[Written]:
+        writer = RecordWriter(storage.join(staging, RECORDS), f"merged-{random.token_hex(8)}")
+        for url in files.urls:
+            for batch in _parquet(url):
+                writer.write(files.table, batch)
+        return writer.close()
+
+    return each(merge)
+
+
 class Output:
     """Where a task puts what it decodes."""
 

@@ -11,6 +11,8 @@ Every step is a Spark job; what comes to the driver is bounded by `LISTED` rows 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,14 +22,14 @@ import numpy as np
 from dissectors.capture.files import site_of
 from dissectors.forensics import Case, report
 from dissectors.forensics.cases import examine
-from dissectors.forensics.investigation import paired
+from dissectors.forensics.investigation import in_order, paired
 from dissectors.forensics.packets import Carriers, Wanted, gather_file, joined
 from dissectors.forensics.related import Relations
 from dissectors.options import Options
 from dissectors.redaction import public_path
 from dissectors.sink import Suspect, bounded
-from pipelines import blocks, decode, spark_job
-from pipelines.bad_batches import bad_batches, surroundings
+from pipelines import blocks, decode, spark_job, storage
+from pipelines.bad_batches import bad_batches, bad_connections, surroundings
 from pipelines.blocks import key_of
 from pipelines.tables.compute import TableEngine
 from pipelines.tasks import collect, each, spread
@@ -37,26 +39,79 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _ENDS = ("client_ip", "client_port", "server_ip", "server_port")
+_CONNECTION = ("site", "connection", "incarnation")
+_UNIT = (*_CONNECTION, "stream_offset", "role", "packet", "position")  # what tells bad batches apart
 _ITEMS = 8  # that a task looks into
 
 
 def cases(
-    spark: SparkSession, engine: TableEngine, files: Sequence[str], options: Options, secrets: Sequence[bytes]
+    spark: SparkSession,
+    engine: TableEngine,
+    files: Sequence[str],
+    options: Options,
+    secrets: Sequence[bytes],
+    known_at: str | None = None,
 ) -> list[Row]:
     """One JSON object a bad checksum, as `brokerscope forensics --format json` writes them, in order of time.
 
-    engine: holds the records. secrets: TLS key logs. Of more than LISTED bad batches, the first are looked into.
+    engine: holds the records. secrets: TLS key logs. known_at: a file that keeps the objects, so that the next run over
+    a growing store reads captures again only for bad batches that are new, or of which more has become known. Of more
+    than LISTED bad batches, the first are looked into.
     """
-    bad = bad_batches(engine)
+    bad = in_order(bad_batches(engine))
     if not bad:
         return []
-    pairs = paired(bad, _suspects(spark, files, options, secrets, bad))
     around = surroundings(engine)
-    near = [around.of(row) if suspect else Relations() for row, suspect in pairs]
-    wanted = [Wanted(s, r.witnesses) for (_, s), r in zip(pairs, near, strict=True) if s is not None]
+    connections = {tuple(row[key] for key in _CONNECTION): row for row in bad_connections(engine)}
+    near = [around.of(row) for row in bad]
+    marks = [
+        _mark(row, relations, connections.get(tuple(row[key] for key in _CONNECTION)), options)
+        for row, relations in zip(bad, near, strict=True)
+    ]
+    known: dict[str, list[Row]] = json.loads((known_at and storage.read(known_at)) or "{}")
+    fresh = [n for n, mark in enumerate(marks) if mark not in known]
+    made = _look(spark, files, options, secrets, [bad[n] for n in fresh], [near[n] for n in fresh])
+    known |= dict(zip((marks[n] for n in fresh), made, strict=True))
+    found = {mark: known[mark] for mark in marks}
+    if known_at is not None:
+        storage.write(known_at, json.dumps(found).encode())
+    return [case for some in found.values() for case in some]
+
+
+def _mark(row: Row, relations: Relations, connection: Row | None, options: Options) -> str:
+    """The same for the same bad batch as long as no more is known of it."""
+    return hashlib.sha256(repr((row, relations, connection, options)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _look(
+    spark: SparkSession,
+    files: Sequence[str],
+    options: Options,
+    secrets: Sequence[bytes],
+    bad: Sequence[Row],
+    near: Sequence[Relations],
+) -> list[list[Row]]:
+    """The cases of each of these bad batches: one where a limit left no bytes, several where several sums are bad."""
+    if not bad:
+        return []
+    place = {_where(row): n for n, row in enumerate(bad)}
+    pairs = [
+        (row, s, near[place[_where(row)]]) for row, s in paired(bad, _suspects(spark, files, options, secrets, bad))
+    ]
+    wanted = [Wanted(suspect, relations.witnesses) for _, suspect, relations in pairs if suspect is not None]
     found = iter(_gather(spark, files, options, wanted))
-    work = [(row, suspect, next(found) if suspect else None, r) for (row, suspect), r in zip(pairs, near, strict=True)]
-    return _spread(spark, work, _examiner(files))
+    work = [
+        (row, suspect, next(found), relations) if suspect else (row, None, None, Relations())
+        for row, suspect, relations in pairs
+    ]
+    out: list[list[Row]] = [[] for _ in bad]
+    for (row, *_), case in zip(pairs, _spread(spark, work, _examiner(files)), strict=True):
+        out[place[_where(row)]].append(case)
+    return out
+
+
+def _where(row: Row) -> tuple[Any, ...]:
+    return tuple(row[key] for key in _UNIT)
 
 
 # --- the suspect bytes -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
     LAKE/.lake/manifest.json                       which files were read, and which files of the lake belong together
     LAKE/.lake/state/                              connections that were open at the end, by site and part
     LAKE/.lake/open/, .lake/names/                 rows with names that others may report later, and names
+    LAKE/.lake/cases.json                          what forensics said of bad checksums
 
 A run writes into a staging folder of its own. What it changes is then written down in `.lake/commit.json`, at once;
 from there on it is carried out, by the next run if this one is killed: moves, the manifest, removals. Every step may be
@@ -28,7 +29,9 @@ from pipelines import storage
 from pipelines.record_files import Written
 
 FOLDER = ".lake"
-FORMAT = 1
+CASES = "cases.json"  # what forensics said of bad checksums, by all that it depends on
+FORMAT = 2
+_READ = (1, FORMAT)  # format 1 has no records of a site as a whole
 _MANIFEST = f"{FOLDER}/manifest.json"
 _COMMIT = f"{FOLDER}/commit.json"
 _LOCK = f"{FOLDER}/lock"
@@ -78,6 +81,7 @@ class Site:
 
     files: list[File] = field(default_factory=list)  # in the order of the numbers that packets carry
     clock: int = 0  # latest time of a packet, ns
+    records: list[Written] = field(default_factory=list)  # rows that stay, of several runs and parts
     parts: dict[str, PartState] = field(default_factory=dict)
 
 
@@ -102,6 +106,8 @@ class Manifest:
     def records(self) -> Iterator[Written]:
         """All record files."""
         yield from self.notes
+        for site in self.sites.values():
+            yield from site.records
         for rows in self.rows():
             yield from rows.records
             for file in rows.open:
@@ -171,7 +177,7 @@ def _staged(name: str) -> str:
 
 
 def _manifest(data: dict[str, Any]) -> Manifest:
-    if data.get("format") != FORMAT:
+    if data.get("format") not in _READ:
         raise BrokerscopeError(f"the lake is of format {data.get('format')}, this version writes {FORMAT}")
     written: Callable[[Any], list[Written]] = lambda files: [Written(*file) for file in files]  # noqa: E731
 
@@ -183,6 +189,7 @@ def _manifest(data: dict[str, Any]) -> Manifest:
         name: Site(
             [File(f["path"], f["size"], [(kind, message) for kind, message in f["problems"]]) for f in site["files"]],
             site["clock"],
+            written(site.get("records", ())),
             {n: PartState(p["state"], rows(p["rows"]), rows(p["tail"])) for n, p in site["parts"].items()},
         )
         for name, site in data["sites"].items()

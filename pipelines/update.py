@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import posixpath
 import secrets as random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,9 +34,9 @@ from dissectors.run import peek
 from pipelines import lake as lakes
 from pipelines import names, storage
 from pipelines.blocks import UNREADABLE, Arrival, FileReport, Row, Sharing
-from pipelines.decode import NAMES, OPEN, DecodingPart, Job, Output, Waiting, resolver
+from pipelines.decode import NAMES, OPEN, DecodingPart, Job, Merging, Output, Waiting, merger, resolver
 from pipelines.lake import File, Manifest, OpenFile, PartState, Rows, Site
-from pipelines.record_files import schemas, write_empty
+from pipelines.record_files import Written, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
 from pipelines.tasks import collect, each, spread
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 STATE = "state"  # folder of a run's staging folder
 PARTS = 16  # of a lake, for good: engines go on in the part in which they were
+MERGED = 16  # files of records, of about the same size, that become one
+_LARGE = 5  # sixteenfold: files of half a million rows stay as they are
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,7 @@ def _update(spark: SparkSession, files: Sequence[str], lake: str, options: Optio
             new_names = _add(after, chosen, made)
             _resolve(spark, lake, staging, after, new_names, options)
             _report(staging, after, options)
+            _merge(spark, lake, staging, after, had)
             lakes.commit(lake, name, had, after)
         except BaseException:
             lakes.give_up(lake, name)
@@ -333,6 +337,33 @@ def _resolve(
         made = collect(spread(spark, waiting, resolver(staging, old, options, only))) if waiting else []
         for file, records in zip(some, made, strict=True):
             file.records = file.records if records is None else records
+
+
+def _merge(spark: SparkSession, lake: str, staging: str, after: Manifest, had: set[str]) -> None:
+    """Write small files of rows that stay as larger ones: MERGED files of about the same size become one.
+
+    So a row is written again a few times in all, and a folder holds few files however often the lake was updated.
+    had: the files that are in the lake already, and not in staging.
+    """
+    groups: dict[tuple[str, str, int], list[Written]] = {}
+    for name, site in after.sites.items():
+        for file in (*site.records, *(file for part in site.parts.values() for file in part.rows.records)):
+            if (size := file.rows.bit_length() // 4) < _LARGE:
+                groups.setdefault((name, posixpath.dirname(file.path), size), []).append(file)
+    chosen = [(key[0], files) for key, files in groups.items() if len(files) >= MERGED]
+    if not chosen:
+        return
+
+    def place(file: Written) -> str:
+        inside = f"{RECORD_FOLDER}/{file.path}"
+        return storage.join(lake if inside in had else staging, inside)
+
+    work = [Merging(files[0].table, tuple(map(place, files))) for _, files in chosen]
+    for (name, files), merged in zip(chosen, collect(spread(spark, work, merger(staging))), strict=True):
+        site, gone = after.sites[name], set(files)
+        site.records = [file for file in site.records if file not in gone] + merged
+        for part in site.parts.values():
+            part.rows.records = [file for file in part.rows.records if file not in gone]
 
 
 def _report(staging: str, after: Manifest, options: Options) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -20,6 +21,7 @@ from pipelines.cli.reading import Captures, Reading, reads_captures
 from pipelines.formats import units
 
 if TYPE_CHECKING:
+    from dissectors.options import Options
     from pipelines.analyze import AnalysisOutcome, EngineName
 
 
@@ -47,6 +49,12 @@ def analyze(
         bool,
         typer.Option("--update", help="Decode only files that OUT has not got yet. On Spark; same OUT each time."),
     ] = False,
+    follow: Annotated[
+        str | None,
+        typer.Option(
+            "--follow", metavar="60s", help="As --update, again and again: look so often for files that are new."
+        ),
+    ] = None,
     bucket: Annotated[
         str | None,
         typer.Option("--bucket", metavar="10s", help="Width of a time bucket: ms, s, m, h or d. Fitted by default."),
@@ -64,13 +72,41 @@ def analyze(
     options = reading.options()
     if "-" in captures:
         raise typer.BadParameter("analyze reads files, not standard input", param_hint="CAPTURE")
-    keys, width = _keys(by), None if bucket is None else _micros(bucket)
+    keys, width = _keys(by), None if bucket is None else _micros(bucket, "--bucket")
+    every_s = None if follow is None else _micros(follow, "--follow") / 1_000_000
+    update = update or every_s is not None
     wanted = _engine(engine, master, update)
-    settings = _conf(conf)
+    run = partial(_run, reading, options, out, wanted, master, _conf(conf), update, keys, width)
     from dissectors.capture import expand
+
+    if every_s is None:
+        run(expand(captures))
+        return
+    from pipelines.arrivals import arrivals
+
+    for files in arrivals(captures, every_s):
+        try:
+            run(files)
+        except (BrokerscopeError, typer.Exit) as error:  # the next file may be a better one
+            if isinstance(error, BrokerscopeError):
+                exits.say(f"brokerscope: {error}")
+
+
+def _run(
+    reading: Reading,
+    options: Options,
+    out: str,
+    wanted: EngineName | None,
+    master: str | None,
+    settings: dict[str, str],
+    update: bool,
+    keys: tuple[str, ...],
+    width: int | None,
+    files: Sequence[str],
+) -> None:
+    """Analyse these files, and print what was found."""
     from pipelines import analyze as job
 
-    files = expand(captures)
     choice = job.choose(files, wanted, master)
     if choice.engine == "spark" and find_spec("pyspark") is None:
         exits.say("brokerscope: this needs Spark: pip install 'brokerscope[spark]'")
@@ -190,13 +226,11 @@ def _keys(by: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(keys))
 
 
-def _micros(width: str) -> int:
+def _micros(width: str, option: str) -> int:
     """`10s`, `500ms`, `5m` -> µs."""
     micros = (units.nanoseconds(width) or 0) // 1_000
     if micros < 1_000:
-        raise typer.BadParameter(
-            f"{width!r} is no time of 1 ms or more, like 500ms, 10s, 5m, 1h", param_hint="--bucket"
-        )
+        raise typer.BadParameter(f"{width!r} is no time of 1 ms or more, like 500ms, 10s, 5m, 1h", param_hint=option)
     return micros
 
 

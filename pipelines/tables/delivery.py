@@ -5,13 +5,16 @@ from __future__ import annotations
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.table import Ask, Table, TableColumn, count_if, quantile_columns, quantiles
 
-_PLACE = "site, protocol, topic, partition, position"
+_PLACE = ("site", "protocol", "topic", "partition", "position")
 
 
 def _delivery(d: Dialect, ask: Ask) -> str:
+    place = d.identity(*_PLACE)
+
     def sightings(relation: str, role: str, condition: str) -> str:
         return f"""
-            select site, protocol, topic, partition, position, {d.micros("time")} as seen, checksum_stored,
+            select site, protocol, topic, partition, position, {place} as place, {d.micros("time")} as seen,
+                checksum_stored,
                 {1 if role == "produce" else 0} as produced
             from {relation}
             where topic is not null and position is not null and role = '{role}' and {condition}
@@ -25,12 +28,12 @@ def _delivery(d: Dialect, ask: Ask) -> str:
             {sightings("batches", "consume", "time is not null")}
         ), rounds as (
             select *, sum(produced) over (
-                partition by {_PLACE} order by seen, produced desc rows between unbounded preceding and current row
+                partition by place order by seen, produced desc rows between unbounded preceding and current row
             ) as round
             from sightings
         ), origins as (
-            select *, max(case when produced = 1 then seen end) over (partition by {_PLACE}, round) as origin,
-                max(case when produced = 1 then checksum_stored end) over (partition by {_PLACE}, round) as made
+            select *, max(case when produced = 1 then seen end) over (partition by place, round) as origin,
+                max(case when produced = 1 then checksum_stored end) over (partition by place, round) as made
             from rounds where round > 0
         ), measured as (
             select protocol, topic, count(*) as deliveries,

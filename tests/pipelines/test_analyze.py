@@ -27,7 +27,7 @@ from tests.pipelines.test_tables import spark_engine, written
 def test_a_bucket_is_told_in_words(width: str, micros: int) -> None:
     from pipelines.cli.analyze import _micros
 
-    assert _micros(width) == micros
+    assert _micros(width, "--bucket") == micros
 
 
 def test_analyze_prints_tables_and_says_what_it_could_not_read(analysed: Analysed) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 
 from dissectors.forensics import Investigation, report
 from dissectors.options import Options
-from pipelines.analyze import EngineName, analyze
+from pipelines.analyze import EngineName, OnSpark, analyze
 from pipelines.tables.integrity import CASE_COLUMNS, place
 from tests.forensics import scene
-from tests.pipelines.conftest import Analysed
+from tests.pipelines.conftest import SAMPLES, Analysed
 from tests.wires import pcap
 
 
@@ -77,6 +78,31 @@ def test_cases_over_several_files_are_those_of_the_local_command(
     cases = analysed_into(tmp_path / "out", broken_twice, engine)
     assert [case["role"] for case in cases] == ["produce", "consume"]
     assert cases == local(broken_twice, Options())
+
+
+def test_an_update_reads_captures_again_only_for_what_is_new(
+    spark: Any, broken_twice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipelines import forensics
+
+    looked_into: list[int] = []
+    real = forensics._suspects
+
+    def counted(*args: Any) -> Any:
+        looked_into.append(len(args[-1]))
+        return real(*args)
+
+    monkeypatch.setattr(forensics, "_suspects", counted)
+    later = shutil.copy(SAMPLES / "iggy-messages.pcap", tmp_path / "later.pcap")
+    for name, expected in (("first", 1), ("second", 2), ("third", 2)):
+        files = {"first": broken_twice[:1], "second": broken_twice, "third": [*broken_twice, str(later)]}[name]
+        (tmp_path / name).mkdir()
+        on_spark = OnSpark(store=str(tmp_path / "lake"), update=True)
+        analyze(files, tmp_path / name, Options(), "spark", on_spark=on_spark)
+        assert told(tmp_path / name) == local(files, Options()), name
+        assert len(told(tmp_path / name)) == expected
+    assert looked_into[0] == 1
+    assert len(looked_into) == 2, "the third run has no bad checksum that is new"
 
 
 def test_where_all_is_well_nothing_is_read_again(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import dissectors
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from pipelines import lake as lakes
-from pipelines import storage
+from pipelines import storage, update
 from pipelines.cli import app
 from pipelines.update import update_records
 from tests.pipelines.cutting import cut
@@ -83,6 +83,25 @@ def test_hour_by_hour_equals_one_run(spark: Any, chosen: list[str], tmp_path: Pa
         assert lake_rows(store.lake) == store.expected(), f"after hour {n}"
 
 
+def test_small_files_become_one_and_hold_the_same_rows(
+    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def files(store: Store) -> list[Path]:
+        return [path for path in (store.lake / "records").rglob("*.parquet") if path.name != "empty.parquet"]
+
+    apart, merged = Store(tmp_path / "apart", chosen), Store(tmp_path / "merged", chosen)
+    for store, least in ((apart, 1_000), (merged, 2)):
+        monkeypatch.setattr(update, "MERGED", least)
+        for n in range(HOURS):
+            store.arrive(store.hour(n))
+            store.update(spark)
+        manifest = lakes.load(str(store.lake))
+        assert manifest is not None
+        assert {store.lake / name for name in manifest.inside() if name.startswith("records")} == set(files(store))
+        assert lake_rows(store.lake) == store.expected()
+    assert len(files(merged)) < len(files(apart))
+
+
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_order_of_arrival_gives_the_same(
@@ -114,6 +133,7 @@ def test_a_run_that_is_killed_while_it_commits_is_ended_by_the_next(
     store.arrive(store.hour(0))
     store.update(spark)
     store.arrive([name for n in range(1, HOURS) for name in store.hour(n)])
+    monkeypatch.setattr(update, "MERGED", 2)
     real, calls = getattr(storage, step), []
 
     def dies(*args: Any) -> None:

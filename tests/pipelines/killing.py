@@ -1,0 +1,70 @@
+"""`python -m tests.pipelines.killing MASTER OUT CAPTURE…`: a job in which a worker dies in each stage.
+
+The first task of every stage does all of its work, and is killed (-9), with the executor it runs in where that is a
+process of its own, before it can say so. OUT/records are to be those of an undisturbed run. Prints the stages in which
+a worker died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from dissectors.options import Options
+from pipelines import decode, session
+from pipelines.spark_job import decode_to_records
+from pipelines.tasks import Batches, Task
+
+STAGES = ("surveyor", "cutter", "decoder", "resolver")
+CONF = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.brokerscope.splitBytes": "50000",
+    "spark.executor.memory": "512m",
+}
+
+
+def killed_once(make: Callable[..., Task], marker: str, *, with_executor: bool) -> Callable[..., Task]:
+    """Tasks of which the first one dies at its end."""
+
+    def made(*args: Any, **options: Any) -> Task:
+        task = make(*args, **options)
+
+        def run(batches: Batches) -> Batches:
+            results = list(task(batches))
+            try:
+                os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                yield from results
+                return
+            if with_executor:
+                daemon = os.getppid()
+                executor = int(Path(f"/proc/{daemon}/stat").read_text().rsplit(") ", 1)[1].split()[1])
+                os.kill(executor, signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        return run
+
+    return made
+
+
+def main(master: str, out: str, *captures: str) -> None:
+    """Run the job."""
+    spark = session.start(master, light=True, conf=CONF)
+    markers = {stage: Path(f"{out}.{stage}") for stage in STAGES}
+    with contextlib.ExitStack() as patches:
+        for stage, marker in markers.items():
+            mortal = killed_once(getattr(decode, stage), str(marker), with_executor=not session.is_local(spark))
+            patches.enter_context(patch.object(decode, stage, mortal))
+        decode_to_records(spark, captures, out, Options())
+    print(*(stage for stage, marker in markers.items() if marker.exists()))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

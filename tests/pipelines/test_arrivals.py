@@ -1,0 +1,80 @@
+"""`analyze --follow` takes a file once it has stopped growing, and every file once."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines import arrivals as module
+from pipelines.arrivals import arrivals
+from pipelines.cli import app
+from tests.pipelines.test_spark_update import Store, chosen, lake_rows
+
+__all__ = ["chosen"]  # a fixture
+
+
+MAGIC = bytes.fromhex("d4c3b2a1")  # what makes a file a capture
+
+
+class Writer:
+    """Does one thing between two looks: writes to files, or gives up."""
+
+    def __init__(self, *steps: dict[Path, bytes] | None) -> None:
+        self._steps = list(steps)
+
+    def __call__(self, seconds: float) -> None:
+        if not self._steps:
+            raise KeyboardInterrupt
+        for path, data in (self._steps.pop(0) or {}).items():
+            with path.open("ab") as file:
+                file.write(data)
+
+
+def names(files: list[str]) -> list[str]:
+    return [Path(file).name for file in files]
+
+
+def collected(folder: Path, *steps: dict[Path, bytes] | None) -> list[list[str]]:
+    found: list[list[str]] = []
+    with contextlib.suppress(KeyboardInterrupt):
+        for files in arrivals([str(folder)], 1, Writer(*steps)):
+            found.append(names(files))
+    return found
+
+
+def test_a_file_counts_when_it_has_stopped_growing(tmp_path: Path) -> None:
+    a, b = tmp_path / "a.pcap", tmp_path / "b.pcap"
+    a.write_bytes(MAGIC)
+    steps = ({b: MAGIC}, {b: b" and"}, {b: b" grows"}, None, None, {a: b" after all"}, None, None)
+    assert collected(tmp_path, *steps) == [["a.pcap"], ["a.pcap", "b.pcap"], ["a.pcap", "b.pcap"]]
+
+
+def test_a_store_may_be_empty_at_first(tmp_path: Path) -> None:
+    assert collected(tmp_path / "later", None, None) == []
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    assert collected(folder, None, {folder / "a.pcap": MAGIC}, None) == [["a.pcap"]]
+
+
+def test_a_lake_that_follows_its_store_is_as_of_one_run(
+    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path, chosen[:2])
+    store.arrive(store.hour(0))
+    steps = [lambda: None, lambda: store.arrive(store.hour(1) + store.hour(2)), lambda: None, lambda: None]
+
+    def between_looks(seconds: float) -> None:
+        assert seconds == 2
+        if not steps:
+            raise KeyboardInterrupt
+        steps.pop(0)()
+
+    monkeypatch.setattr(module, "arrivals", lambda captures, every: arrivals(captures, every, between_looks))
+    done = CliRunner().invoke(app, ["analyze", str(store.day), "-o", str(store.lake), "--follow", "2s"])
+    assert done.exit_code == 130, done.output
+    assert lake_rows(store.lake) == store.expected()
+    assert done.stdout.count("report.html") == 2
