@@ -1,8 +1,8 @@
 """Whole frames of many conversations at once: the common case, in which nothing is missing, by column.
 
 `Conversation.advance` cuts the frames of one connection. Where a block brings bytes for thousands of them, a few numpy
-operations over all their bytes are cheaper than thousands of calls: the bytes of all directions (lanes) are put one
-after the other, one step measures the next frame of every lane, and the tables of their pieces say for all frames
+operations over all their bytes are cheaper than thousands of calls: the bytes of all directions (streams) are put one
+after the other, one step measures the next frame of every stream, and the tables of their pieces say for all frames
 together when and in which packet they came.
 
 Only conversations that are `plain` take part: no byte of them is missing, and none fits no frame. The others are left
@@ -28,11 +28,11 @@ Bools = npt.NDArray[np.bool_]
 Octets = npt.NDArray[np.uint8]
 ConversationT = TypeVar("ConversationT", bound=Conversation)
 Measure = Callable[[Bools, Octets, Ints, Ints], Ints]
-"""(whether it is the client's, bytes, where a frame starts, where its lane ends) -> sizes, MORE or INVALID, as
+"""(whether it is the client's, bytes, where a frame starts, where its stream ends) -> sizes, MORE or INVALID, as
 Conversation.measure for each."""
 
-PADDING = 64  # zero bytes behind the last lane: a field may be read where a frame is too short for it
-_FEW = 40  # so many lanes are walked one by one
+PADDING = 64  # zero bytes behind the last stream: a field may be read where a frame is too short for it
+_FEW = 40  # so many streams are walked one by one
 MANY, MUCH = 8, 64 * KIB  # fewer conversations, or bytes of them, are decoded one by one
 _new = tuple.__new__
 
@@ -43,7 +43,7 @@ def integers(octets: Octets, at: Ints, size: int) -> Ints:
     return every[at].astype(np.int64)
 
 
-class _Lane(NamedTuple):
+class _Stream(NamedTuple):
     """One direction of a conversation."""
 
     conversation: int
@@ -53,7 +53,7 @@ class _Lane(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Segments of a lane that stand side by side in some columns."""
+    """Segments of a stream that stand side by side in some columns."""
 
     at: int  # index of their first byte in the common buffer
     source: int  # number of the columns
@@ -66,12 +66,12 @@ class Frames(Generic[ConversationT]):
     """Whole frames, by conversation and within it in the order in which they were complete."""
 
     def __init__(
-        self, conversations: Sequence[ConversationT], lanes: _Lanes, columns: dict[str, Ints], taken: list[int]
+        self, conversations: Sequence[ConversationT], streams: _Streams, columns: dict[str, Ints], taken: list[int]
     ) -> None:
         self.conversations = conversations
-        self.buf = lanes.buf
-        self.octets = lanes.octets
-        self.conversation = columns["conversation"]  # index in talks
+        self.buf = streams.buf
+        self.octets = streams.octets
+        self.conversation = columns["conversation"]  # index in conversations
         self.client = columns["direction"] == 0
         self.start = columns["start"]  # index in buf
         self.end = columns["end"]
@@ -81,9 +81,9 @@ class Frames(Generic[ConversationT]):
         self.packet_ref = columns["packet_ref"]
         self.resent = columns["resent"] != 0
         self._offset = columns["offset"]  # in the stream
-        self._segments = lanes.starts, lanes.times, lanes.packet_refs
-        self._lanes = lanes.each
-        self._taken = taken  # bytes, by lane
+        self._segments = streams.starts, streams.times, streams.packet_refs
+        self._streams = streams.each
+        self._taken = taken  # bytes, by stream
 
     def __len__(self) -> int:
         return len(self.start)
@@ -140,19 +140,19 @@ class Frames(Generic[ConversationT]):
 
     def release(self) -> None:
         """The frames were dealt with: let go of their bytes."""
-        for (conversation, direction, _, _), size in zip(self._lanes, self._taken, strict=True):
+        for (conversation, direction, _, _), size in zip(self._streams, self._taken, strict=True):
             if size == INVALID:
                 continue
             of = self.conversations[conversation]
             of.inboxes[direction].drop(size, of.measure)
 
 
-class _Lanes:
+class _Streams:
     """What is at hand in all directions of some conversations, and where it came from."""
 
     def __init__(self, conversations: Sequence[Conversation]) -> None:
-        self.each: list[_Lane] = []
-        self.repeated: list[int] = []  # lanes in which bytes were sent again
+        self.each: list[_Stream] = []
+        self.repeated: list[int] = []  # streams in which bytes were sent again
         self._own: tuple[list[int], ...] = ([], [], [], [])  # segments that have lists, not columns
         self._sources: dict[int, tuple[int, Segments]] = {}
         self._parts: list[_Part] = []
@@ -165,7 +165,7 @@ class _Lanes:
                     continue
                 if inbox.was_repeated:
                     self.repeated.append(len(self.each))
-                self.each.append(_new(_Lane, (i, direction, at, runs[0].offset)))
+                self.each.append(_new(_Stream, (i, direction, at, runs[0].offset)))
                 for run in runs:
                     if isinstance(run, Span):
                         _, data, segments, first, last = run
@@ -179,7 +179,7 @@ class _Lanes:
         self.size = at
         self.buf = b"".join([*bufs, bytes(PADDING)])
         self.octets = np.frombuffer(self.buf, np.uint8)
-        self.head = np.array(self.each, np.int64).reshape(-1, len(_Lane._fields))
+        self.head = np.array(self.each, np.int64).reshape(-1, len(_Stream._fields))
         self._gather()
 
     def _add(self, at: int, offset: int, *lists: list[int]) -> None:
@@ -188,7 +188,7 @@ class _Lanes:
             column += values
 
     def _gather(self) -> None:
-        """The segments of all lanes by column; `starts` are indices in the common buffer."""
+        """The segments of all streams by column; `starts` are indices in the common buffer."""
         mine = Segments(*(np.array(column, np.int64) for column in self._own))
         sources = [mine, *(segments for _, segments in self._sources.values())]
         begin = np.cumsum([0, *(len(source.orders) for source in sources)])
@@ -198,7 +198,7 @@ class _Lanes:
         index = np.arange(count.sum()) + np.repeat(begin[source] + first - begins, count)
         where = np.concatenate([each.at[: len(each.orders)] for each in sources])
         self.starts = where[index] + np.repeat(at - origin, count)
-        self.starts[begins] = at  # a lane may begin inside its first segment
+        self.starts[begins] = at  # a stream may begin inside its first segment
         columns = list(zip(*(each[1:] for each in sources), strict=True))
         self.orders, self.packet_refs, self.times = (np.concatenate(column)[index] for column in columns)
 
@@ -211,31 +211,31 @@ def cut(
     announced: measures by the length alone, which is cheaper to walk by; `measure` then checks all frames together.
     After the frames are dealt with, they must be released.
     """
-    lanes = _Lanes(conversations)
-    head = lanes.head
-    lane, start, end = _walk(conversations, head, lanes, measure, announced)
+    streams = _Streams(conversations)
+    head = streams.head
+    stream, start, end = _walk(conversations, head, streams, measure, announced)
     invalid = np.zeros(len(conversations), bool)
-    invalid[head[lane[end == INVALID], 0]] = True
-    keep = ~invalid[head[lane, 0]]
-    lane, start, end = lane[keep], start[keep], end[keep]
-    opening = np.searchsorted(lanes.starts, start, "right") - 1
-    closing = np.searchsorted(lanes.starts, end - 1, "right") - 1
+    invalid[head[stream[end == INVALID], 0]] = True
+    keep = ~invalid[head[stream, 0]]
+    stream, start, end = stream[keep], start[keep], end[keep]
+    opening = np.searchsorted(streams.starts, start, "right") - 1
+    closing = np.searchsorted(streams.starts, end - 1, "right") - 1
     columns = {
-        "lane": lane,
-        "conversation": head[lane, 0],
-        "direction": head[lane, 1],
+        "stream": stream,
+        "conversation": head[stream, 0],
+        "direction": head[stream, 1],
         "start": start,
         "end": end,
-        "offset": start + (head[:, 3] - head[:, 2])[lane],
-        "order": lanes.orders[closing],
-        "first_ns": lanes.times[opening],
-        "last_ns": lanes.times[closing],
-        "packet_ref": lanes.packet_refs[opening],
+        "offset": start + (head[:, 3] - head[:, 2])[stream],
+        "order": streams.orders[closing],
+        "first_ns": streams.times[opening],
+        "last_ns": streams.times[closing],
+        "packet_ref": streams.packet_refs[opening],
     }
-    columns["resent"] = _resent(conversations, lanes, columns)
-    taken = _take(conversations, lanes, invalid, lane, end)
+    columns["resent"] = _resent(conversations, streams, columns)
+    taken = _take(conversations, streams, invalid, stream, end)
     turn = np.lexsort((columns["order"], columns["conversation"]))
-    frames = Frames(conversations, lanes, {name: values[turn] for name, values in columns.items()}, taken)
+    frames = Frames(conversations, streams, {name: values[turn] for name, values in columns.items()}, taken)
     return frames, [conversation for conversation, out in zip(conversations, invalid.tolist(), strict=True) if out]
 
 
@@ -267,12 +267,12 @@ def decode_together(
 
 
 def _walk(
-    conversations: Sequence[Conversation], head: Ints, lanes: _Lanes, measure: Measure, announced: Measure | None
+    conversations: Sequence[Conversation], head: Ints, streams: _Streams, measure: Measure, announced: Measure | None
 ) -> tuple[Ints, Ints, Ints]:
-    """(lane, start, end) of each whole frame, by lane; the end is INVALID where something is no frame."""
-    buf, octets = lanes.buf, lanes.octets
+    """(stream, start, end) of each whole frame, by stream; the end is INVALID where something is no frame."""
+    buf, octets = streams.buf, streams.octets
     pos = head[:, 2].copy()
-    stop = np.append(pos[1:], lanes.size)[: len(pos)]
+    stop = np.append(pos[1:], streams.size)[: len(pos)]
     client = head[:, 1] == 0
     found: list[tuple[Ints, Ints, Ints]] = []
     active = np.arange(len(head))
@@ -305,43 +305,45 @@ def _walk(
     if not found:
         none = np.zeros(0, np.int64)
         return none, none, none
-    lane, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
+    stream, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
     turn = np.argsort(start, kind="stable")
-    return lane[turn], start[turn], end[turn]
+    return stream[turn], start[turn], end[turn]
 
 
 def _checked(
     found: list[tuple[Ints, Ints, Ints]], measure: Measure, client: Bools, octets: Octets, pos: Ints, stop: Ints
 ) -> list[tuple[Ints, Ints, Ints]]:
     """Frames that were found by their lengths, now measured; and what stands behind them, at `pos`, if it is none."""
-    lane, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
-    end[measure(client[lane], octets, start, stop[lane]) == INVALID] = INVALID
+    stream, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
+    end[measure(client[stream], octets, start, stop[stream]) == INVALID] = INVALID
     rest = np.flatnonzero((pos != INVALID) & (pos < stop))
     rest = rest[measure(client[rest], octets, pos[rest], stop[rest]) == INVALID]
-    return [(lane, start, end), (rest, pos[rest], np.full(len(rest), INVALID))]
+    return [(stream, start, end), (rest, pos[rest], np.full(len(rest), INVALID))]
 
 
-def _resent(conversations: Sequence[Conversation], lanes: _Lanes, columns: dict[str, Ints]) -> Ints:
+def _resent(conversations: Sequence[Conversation], streams: _Streams, columns: dict[str, Ints]) -> Ints:
     """Whether a byte of each frame was sent more than once by the time the frame was whole."""
-    resent = np.zeros(len(columns["lane"]), np.int64)
-    for i in lanes.repeated:
-        inbox = conversations[lanes.each[i].conversation].inboxes[lanes.each[i].direction]
-        for k in range(*columns["lane"].searchsorted((i, i + 1)).tolist()):
+    resent = np.zeros(len(columns["stream"]), np.int64)
+    for i in streams.repeated:
+        inbox = conversations[streams.each[i].conversation].inboxes[streams.each[i].direction]
+        for k in range(*columns["stream"].searchsorted((i, i + 1)).tolist()):
             start, order = int(columns["offset"][k]), int(columns["order"][k])
             resent[k] = inbox.was_resent(start, start + int(columns["end"][k] - columns["start"][k]), order)
     return resent
 
 
-def _take(conversations: Sequence[Conversation], lanes: _Lanes, invalid: Bools, lane: Ints, end: Ints) -> list[int]:
-    """Count the frames; how many bytes they are of each lane, or INVALID where its frames were not cut."""
-    last = np.flatnonzero(np.append(lane[1:] != lane[:-1], True)[: len(lane)])
-    which = lane[last]
-    size = np.zeros(len(lanes.each), np.int64)
-    size[which] = end[last] - lanes.head[which, 2]
-    columns = (lanes.head[which, 0], np.diff(last, prepend=-1), size[which])
+def _take(
+    conversations: Sequence[Conversation], streams: _Streams, invalid: Bools, stream: Ints, end: Ints
+) -> list[int]:
+    """Count the frames; how many bytes they are of each stream, or INVALID where its frames were not cut."""
+    last = np.flatnonzero(np.append(stream[1:] != stream[:-1], True)[: len(stream)])
+    which = stream[last]
+    size = np.zeros(len(streams.each), np.int64)
+    size[which] = end[last] - streams.head[which, 2]
+    columns = (streams.head[which, 0], np.diff(last, prepend=-1), size[which])
     for i, frames, bytes_ in zip(*(column.tolist() for column in columns), strict=True):
         conversation = conversations[i]
         conversation.frames += frames
         conversation.framed_bytes += bytes_
-    taken: list[int] = np.where(invalid[lanes.head[:, 0]], INVALID, size).tolist()
+    taken: list[int] = np.where(invalid[streams.head[:, 0]], INVALID, size).tolist()
     return taken
