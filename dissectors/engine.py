@@ -80,7 +80,8 @@ def read_keylog(options: Options) -> KeyLog:
     keylog = KeyLog()
     if options.keylog is not None:
         try:
-            keylog.add(open_raw(options.keylog).read())
+            with open_raw(options.keylog) as file:
+                keylog.add(file.read())
         except OSError as error:
             raise InputError(f"{options.keylog}: cannot be read: {error}") from error
     return keylog

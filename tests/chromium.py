@@ -156,10 +156,10 @@ def tab() -> Iterator[Tab]:
 
 def _address(profile: Path) -> str:
     """Where the page's socket is."""
-    deadline, said = time.monotonic() + START_S, profile / "DevToolsActivePort"
+    deadline, port_file = time.monotonic() + START_S, profile / "DevToolsActivePort"
     while time.monotonic() < deadline:
-        if said.is_file() and said.read_text().strip():
-            port = said.read_text().split()[0]
+        if port_file.is_file() and port_file.read_text().strip():
+            port = port_file.read_text().split()[0]
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=START_S) as answer:
                 pages = [one for one in json.load(answer) if one["type"] == "page"]
             if pages:

@@ -96,7 +96,7 @@ def test_a_hole_over_the_end_of_a_frame_hands_over_what_is_there_and_looks_for_t
     assert kinds == ["gap", "resync"]
 
 
-def test_bytes_that_are_no_frame_are_skipped_and_told() -> None:
+def test_bytes_that_are_no_frame_are_skipped_and_reported() -> None:
     kinds, conversation = play([(CLIENT, letter(b"a") + b"garbage!" + letter(b"b"))])
     assert [text for _, text, _, _ in conversation.seen] == [b"a", b"b"]
     assert kinds == ["malformed_frame", "resync"]

@@ -131,9 +131,9 @@ def test_when_the_command_ends_its_workers_end(number: int, code: int, tmp_path:
     while len(workers := children(process.pid)) < 2:
         assert time.monotonic() < until
     (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-    _, said = process.communicate(timeout=60)
+    _, printed = process.communicate(timeout=60)
     assert process.returncode == code
-    assert b"Traceback" not in said
+    assert b"Traceback" not in printed
     until = time.monotonic() + 60
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         assert time.monotonic() < until, "a worker outlives the command"

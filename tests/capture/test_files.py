@@ -84,7 +84,7 @@ COMPRESSED = {
 
 
 @pytest.mark.parametrize("how", COMPRESSED)
-def test_compression_is_told_by_content_not_by_name(tmp_path: Path, how: str) -> None:
+def test_compression_is_known_by_content_not_by_name(tmp_path: Path, how: str) -> None:
     assert payloads(blocks(tmp_path / "a-name-that-says-nothing", COMPRESSED[how](pcap(PACKETS)))) == WANT
 
 
@@ -95,10 +95,10 @@ def test_a_compressed_file_that_is_cut_off_says_so(tmp_path: Path, how: str) -> 
     try:
         reader = Reader(str(path), 0, Limits())
         list(reader.blocks())
-        told = reader.problem or ""
+        problem = reader.problem or ""
     except InputError as error:  # it ended before the first byte could be had
-        told = str(error)
-    assert "EOFError" in told
+        problem = str(error)
+    assert "EOFError" in problem
     assert is_capture(str(path))
 
 
@@ -130,7 +130,7 @@ def test_a_second_section_begins_with_interfaces_of_its_own(tmp_path: Path) -> N
     assert block.time.tolist() == [T0, T0 + 1000]
 
 
-def test_unknown_blocks_are_stepped_over_and_drops_and_secrets_are_noted(tmp_path: Path) -> None:
+def test_unknown_blocks_are_stepped_over_and_drops_and_secrets_are_kept(tmp_path: Path) -> None:
     file = Pcapng().interface().block(0x0BAD, b"whatever").enhanced(PACKETS[0])
     file.block(10, struct.pack("<II", 0x544C534B, 5) + b"SECRE")
     file.block(5, struct.pack("<III", 0, 0, 0) + option("<", 5, struct.pack("<Q", 42)))
@@ -191,14 +191,14 @@ def test_a_packet_that_announces_gigabytes_ends_the_file(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "data", [b"", b"\xd4\xc3\xb2\xa1cut off", b"hello, I am a text\n" * 10, b"\x1f\x8b broken gzip", b"\x0a\x0d"]
 )
-def test_a_foreign_file_is_told_as_such(tmp_path: Path, data: bytes) -> None:
+def test_a_foreign_file_is_reported_as_such(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"notes\.txt"):
         Reader(str(path), 0, Limits())
 
 
-def test_a_file_that_does_not_exist_is_told(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         Reader(str(tmp_path / "absent.pcap"), 0, Limits())
 

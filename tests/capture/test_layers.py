@@ -127,7 +127,7 @@ def test_a_length_of_zero_left_by_offload_means_the_whole_packet(tmp_path: Path)
     assert block.size.tolist() == [len(PAYLOAD)]
 
 
-def test_a_cut_packet_tells_what_is_missing(tmp_path: Path) -> None:
+def test_a_cut_packet_shows_what_is_missing(tmp_path: Path) -> None:
     data = bytes(Ether() / v4())
     (block,) = blocks(tmp_path / "t.pcap", pcap([packet(data, keep=96)]))
     assert (block.size[0], block.have[0]) == (len(PAYLOAD), 96 - 54)

@@ -26,7 +26,7 @@ def test_parts_of_a_file_give_every_packet_once_with_its_number_and_clock(tmp_pa
     assert found.time.tolist() == whole.time.tolist()
 
 
-def test_the_last_part_tells_that_the_file_is_cut(tmp_path: Path) -> None:
+def test_the_last_part_reports_that_the_file_is_cut(tmp_path: Path) -> None:
     (tmp_path / "t.pcap").write_bytes(pcap(PACKETS)[:-3])
     problems = []
     for split in plan([str(tmp_path / "t.pcap")], split_bytes=1000):

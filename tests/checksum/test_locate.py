@@ -93,7 +93,7 @@ def test_a_single_bit_in_megabytes_costs_thousands_of_operations_not_millions(
 
 @settings(deadline=None)
 @given(KINDS, st.binary(min_size=1, max_size=300), st.integers(0, 31))
-def test_a_flip_in_the_stored_checksum_is_told_apart(kind: str, data: bytes, bit: int) -> None:
+def test_a_flip_in_the_stored_checksum_is_recognised(kind: str, data: bytes, bit: int) -> None:
     found = locate(kind, data, compute(kind, data) ^ 1 << bit)
     assert found.pattern == "stored_checksum"
     assert found.verified
@@ -358,9 +358,9 @@ def test_random_bytes_are_rarely_explained(kind: str) -> None:
     """The discipline: a checksum that has nothing to do with the data must not find its single bit or its pair."""
     rng = random.Random(7)
     found = [locate(kind, rng.randbytes(400), rng.getrandbits(32)) for _ in range(200)]
-    told = [one for one in found if one.pattern != "unknown"]
-    assert sum(one.candidates == 1 for one in told) <= 20  # 200 times DOUBTFUL is 10
-    assert len(told) <= 60  # and as one of several, 200 times LIKELY is 40
+    located = [one for one in found if one.pattern != "unknown"]
+    assert sum(one.candidates == 1 for one in located) <= 20  # 200 times DOUBTFUL is 10
+    assert len(located) <= 60  # and as one of several, 200 times LIKELY is 40
 
 
 def test_a_crc_kept_in_eight_bytes_may_break_in_those_that_are_zero() -> None:

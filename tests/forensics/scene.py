@@ -21,7 +21,7 @@ HEADERS = 14 + 20 + 20  # Ethernet, IPv4, TCP without options
 
 
 class Scene:
-    """Packets of one connection; `mss` cuts what is said into segments."""
+    """Packets of one connection; `mss` cuts what is sent into segments."""
 
     def __init__(self, mss: int = 1460, client: Side = CLIENT, server: Side = SERVER) -> None:
         self.mss = mss

@@ -105,7 +105,7 @@ def packet_ref(packets: list, target: int, from_server: bool) -> tuple[int, int]
 
 @pytest.mark.parametrize("bit", range(0, 32, 5))
 @pytest.mark.parametrize("repaired", [True, False])
-def test_a_flip_in_the_stored_checksum_is_told_as_such(tmp_path: Path, bit: int, repaired: bool) -> None:
+def test_a_flip_in_the_stored_checksum_is_reported_as_such(tmp_path: Path, bit: int, repaired: bool) -> None:
     packets = list(WHOLE.packets)
     offset = packets[PRODUCED].data.index(BATCH) + CRC + bit // 8
     packets[PRODUCED] = broken(packets[PRODUCED], {offset: 1 << bit % 8}, repaired=repaired)
@@ -277,7 +277,7 @@ def both_broken(packets: list, produced: bool, consumed: bool) -> list:
         (True, False, "produce", "after_tcp"),
     ],
 )
-def test_where_no_sum_tells_the_first_wrong_hop_does(
+def test_where_no_sum_decides_the_first_wrong_hop_does(
     tmp_path: Path, produced: bool, consumed: bool, role: str, where: str
 ) -> None:
     cases = investigate(tmp_path, both_broken(list(WHOLE.packets), produced, consumed))
@@ -325,14 +325,14 @@ def a_case(folder: Path) -> Case:
 
 
 def test_the_json_object_has_its_documented_keys(tmp_path: Path) -> None:
-    told = json.loads(json.dumps(report.as_json(a_case(tmp_path))))
+    shown = json.loads(json.dumps(report.as_json(a_case(tmp_path))))
     top = (
         "protocol checksum_kind stored computed role topic partition base_offset position connection incarnation time "
         "file packet stream_offset length diagnosis attribution related packets inner"
     )
-    assert set(told) == set(top.split())
-    assert set(told["diagnosis"]) >= {"pattern", "locations", "verified"}
-    assert set(told["diagnosis"]["locations"][0]) >= {
+    assert set(shown) == set(top.split())
+    assert set(shown["diagnosis"]) >= {"pattern", "locations", "verified"}
+    assert set(shown["diagnosis"]["locations"][0]) >= {
         "file",
         "packet",
         "packet_offset",
@@ -341,9 +341,9 @@ def test_the_json_object_has_its_documented_keys(tmp_path: Path) -> None:
         "should_be",
         "field",
     }
-    assert set(told["attribution"]) == {"where", "certainty", "because"}
-    assert told["length"] == len(BATCH)
-    assert told["stored"] != told["computed"]
+    assert set(shown["attribution"]) == {"where", "certainty", "because"}
+    assert shown["length"] == len(BATCH)
+    assert shown["stored"] != shown["computed"]
 
 
 def test_the_text_names_packet_byte_bit_and_blame(tmp_path: Path) -> None:
@@ -366,7 +366,7 @@ def test_extracted_files_hold_the_batch_and_its_packets(tmp_path: Path) -> None:
     assert repair(WHOLE.packets[PRODUCED]) == WHOLE.packets[PRODUCED]
 
 
-def test_beyond_the_limit_a_verdict_is_told_without_a_diagnosis(tmp_path: Path) -> None:
+def test_beyond_the_limit_a_verdict_is_reported_without_a_diagnosis(tmp_path: Path) -> None:
     packets = list(WHOLE.packets)
     packets[PRODUCED] = broken(packets[PRODUCED], {packets[PRODUCED].data.index(VALUE): 2}, repaired=False)
     case = only(investigate(tmp_path, packets, limits=Limits(suspects=0)))

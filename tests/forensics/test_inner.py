@@ -46,12 +46,12 @@ def test_a_flip_in_the_header_leaves_what_is_inside_right(tmp_path: Path) -> Non
 def test_a_flip_in_the_codecs_own_checksum_is_seen_by_both(tmp_path: Path) -> None:
     size = len(gzip.compress(RECORDS))
     case = with_change(tmp_path, BODY + size - 8)
-    told = report.as_json(case)["inner"][0]
-    assert (told["checksum"], told["verdict"]) == ("gzip crc32", "bad")
+    inner = report.as_json(case)["inner"][0]
+    assert (inner["checksum"], inner["verdict"]) == ("gzip crc32", "bad")
     assert any("wrong as well: gzip crc32" in reason for reason in case.attribution.because)
 
 
-def test_the_packets_are_told_with_their_own_sums(tmp_path: Path) -> None:
+def test_the_packets_are_reported_with_their_own_sums(tmp_path: Path) -> None:
     (packet,) = report.as_json(with_change(tmp_path, 30))["packets"]
     assert (packet["ipv4"], packet["tcp"], packet["taken"]) == ("right", "right", True)
 

@@ -14,7 +14,7 @@ from tests.wires import pcap
 from .scene import Scene
 
 
-def told(folder: Path, scene: Scene) -> list[str]:
+def lines(folder: Path, scene: Scene) -> list[str]:
     path = folder / "a.pcap"
     path.write_bytes(pcap(scene.packets))
     found = Investigation([str(path)], Options())
@@ -38,8 +38,8 @@ def test_a_sequence_is_sent_with_one_content(tmp_path: Path, second: bytes, odd:
     scene = Scene()
     sent(scene, 1, b"one", 10, (7, 0, 3))
     sent(scene, 2, second, 10, (7, 0, 3))
-    kinds = [line.split(":")[0] for line in told(tmp_path, scene)]
-    assert kinds.count("sequence_conflict") == odd  # that it was sent twice is told in any case
+    kinds = [line.split(":")[0] for line in lines(tmp_path, scene)]
+    assert kinds.count("sequence_conflict") == odd  # that it was sent twice is reported in any case
 
 
 @pytest.mark.parametrize(("second", "odd"), [(b"one", False), (b"two", True)])
@@ -47,7 +47,7 @@ def test_a_position_holds_one_content(tmp_path: Path, second: bytes, odd: bool) 
     scene = Scene()
     handed_out(scene, 1, b"one", 10)
     handed_out(scene, 2, second, 10)
-    assert [line.split(":")[0] for line in told(tmp_path, scene)] == ["rewritten_position"] * odd
+    assert [line.split(":")[0] for line in lines(tmp_path, scene)] == ["rewritten_position"] * odd
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_assigned_offsets_ascend(
     for number, offset in enumerate(offsets):
         sequence = (*producer[:2], producer[2] + number) if producer[0] >= 0 else producer
         sent(scene, number, b"value", offset, sequence)
-    assert [line.split(":")[0] for line in told(tmp_path, scene)] == ["offset_steps_back"] * odd
+    assert [line.split(":")[0] for line in lines(tmp_path, scene)] == ["offset_steps_back"] * odd

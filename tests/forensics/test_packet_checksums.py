@@ -30,7 +30,7 @@ def verdicts(packet: bytes, payload: bytes) -> tuple[str | None, str]:
 @pytest.mark.parametrize("network", NETWORKS)
 @settings(deadline=None)
 @given(payload=st.binary(min_size=1, max_size=99), options=st.booleans(), at=st.integers(0, 98))
-def test_right_wrong_and_offloaded_sums_are_told_apart(network: str, payload: bytes, options: bool, at: int) -> None:
+def test_right_wrong_and_offloaded_sums_are_distinguished(network: str, payload: bytes, options: bool, at: int) -> None:
     tcp = TCP(sport=4000, dport=9092, flags="A", options=[("NOP", None), ("Timestamp", (1, 2))] if options else [])
     packet = bytes(NETWORKS[network]() / tcp / payload)
     ip = None if "ipv6" in network else "right"
@@ -44,7 +44,7 @@ def test_right_wrong_and_offloaded_sums_are_told_apart(network: str, payload: by
     assert verdicts(bytes(data), payload) == (ip, "zero")
 
 
-def test_a_wrong_ip_header_sum_is_told() -> None:
+def test_a_wrong_ip_header_sum_is_reported() -> None:
     packet = bytearray(bytes(NETWORKS["ipv4"]() / TCP(sport=4000, dport=9092) / b"x"))
     packet[22] ^= 1  # the time to live is in the header's sum only
     assert verdicts(bytes(packet), b"x") == ("wrong", "right")

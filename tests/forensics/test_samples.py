@@ -33,7 +33,7 @@ def test_intact_captures_are_not_accused(name: str) -> None:
 
 
 def test_the_buffer_that_an_application_changed_is_found() -> None:
-    """The client set a 'c' to 'b' after its library had computed the checksum; the broker said ChecksumError."""
+    """The client set a 'c' to 'b' after its library had computed the checksum; the broker answered ChecksumError."""
     (case,) = investigate_paths([SAMPLES / "pulsar-corrupted.pcap"])
     assert (case.diagnosis.pattern, case.diagnosis.verified) == ("single_bit", True)
     assert (case.locations[0].was, case.locations[0].should_be) == (ord("b"), ord("c"))
@@ -79,7 +79,7 @@ def test_a_message_is_known_again_by_its_id_where_its_checksum_was_made_anew(tmp
     index = row["packet"] - 1
     begin = packets[index].data.find(row["value"], _id_at(packets[index], row)) + 3
     wrong = {begin + i: 0x55 for i in range(12)}
-    for repaired, told in ((True, "in the broker"), (False, "right when it was produced")):
+    for repaired, expected in ((True, "in the broker"), (False, "right when it was produced")):
         changed = list(packets)
         changed[index] = broken(packets[index], wrong, repaired=repaired)
         path = tmp_path / "bad.pcap"
@@ -90,7 +90,7 @@ def test_a_message_is_known_again_by_its_id_where_its_checksum_was_made_anew(tmp
         (seen, *_) = [other for other in case.related if other["why"] == "same message id"]
         assert (seen["role"], seen["packet"], seen["verdict"]) == ("produce", sent[row["message_id"]], "ok")
         assert case.attribution.where == ("before_tcp" if repaired else "after_tcp")
-        assert any(told in reason for reason in case.attribution.because)
+        assert any(expected in reason for reason in case.attribution.because)
 
 
 def _id(row: dict[str, Any]) -> bytes:

@@ -47,7 +47,7 @@ def test_what_broke_is_found_and_never_placed_wrongly(tmp_path: Path, path: Path
         bad = tmp_path / "bad.pcap"
         bad.write_bytes(pcap(packets, nano=True))
         (case,) = investigate_paths([bad])
-        told = {(spot.packet, spot.packet_offset) for spot in case.locations}
+        located = {(spot.packet, spot.packet_offset) for spot in case.locations}
         if case.corrected is not None:
             assert case.corrected == unit.data, (
                 case.diagnosis.pattern,
@@ -55,7 +55,7 @@ def test_what_broke_is_found_and_never_placed_wrongly(tmp_path: Path, path: Path
                 case.diagnosis.chance,
                 len(unit.data),
             )
-            assert told <= changed
+            assert located <= changed
         if what in ("one bit", "8 bits"):
             assert (case.corrected, case.diagnosis.verified, case.diagnosis.candidates) == (unit.data, True, 1)
         if all(right(whole.packets[at - 1]) for at, _ in changed) and not unseen(apply(whole, unit, data)):

@@ -130,7 +130,7 @@ def test_messages_in_a_wrapper_get_absolute_offsets() -> None:
     assert [(m.offset, m.value) for m in sink.messages] == [(40, b"v0"), (41, b"v1"), (42, b"v2"), (43, b"v3")]
 
 
-def test_a_compressed_batch_is_decompressed_once_and_its_size_told() -> None:
+def test_a_compressed_batch_is_decompressed_once_and_its_size_reported() -> None:
     raw = b"".join(THREE)
     (row,) = consumed(batch(THREE, codec=1, stored=gzip.compress(raw))).batches
     assert (row.codec, row.uncompressed_bytes, row.verdict, row.records) == ("gzip", len(raw), "ok", 3)
@@ -194,8 +194,8 @@ def test_an_old_message_with_a_broken_header_is_a_bad_checksum_where_no_newer_on
     script = [(CLIENT, fetch(1, [("t", [0])])), (SERVER, fetched(1, {("t", 0): bytes(data)}))]
     new, _ = feed(PROTOCOL, script)
     assert [f.kind for f in new.findings if f.severity == "error"] == ["malformed_frame"]
-    asked, answered = request(1, 2, 1, OLD_FETCH), response(1, 2, 1, old_fetched(bytes(data)))
-    old, _ = feed(PROTOCOL, [(CLIENT, asked), (SERVER, answered)])
+    sent, answered = request(1, 2, 1, OLD_FETCH), response(1, 2, 1, old_fetched(bytes(data)))
+    old, _ = feed(PROTOCOL, [(CLIENT, sent), (SERVER, answered)])
     assert [f.kind for f in old.findings if f.severity == "error"] == ["bad_checksum"]
 
 

@@ -87,11 +87,11 @@ def test_topics_hold_what_their_clients_produced_and_consumed(name: str) -> None
     for batch in rows(name)["batches"]:
         if batch["outcome"] != "error":
             counts[batch["role"], batch["topic"]] += batch["records"] or 0
-    for topic, told in (truth(name).get("topics") or {}).items():
-        if told.get("produced") is not None and not told.get("produced_elsewhere"):
-            assert counts["produce", topic] == told["produced"], topic
-        if told.get("consumed"):
-            assert counts["consume", topic] >= told["consumed"], topic
+    for topic, expected in (truth(name).get("topics") or {}).items():
+        if expected.get("produced") is not None and not expected.get("produced_elsewhere"):
+            assert counts["produce", topic] == expected["produced"], topic
+        if expected.get("consumed"):
+            assert counts["consume", topic] >= expected["consumed"], topic
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if truth(name).get("messages_sample")])
@@ -101,20 +101,20 @@ def test_messages_are_what_the_application_saw(name: str) -> None:
     have = {(m["topic"], m["partition"], m["offset"]): m for m in rows(name)["messages"]}
     for sample in truth(name)["messages_sample"]:
         if "offset" not in sample or str(sample["value"]).startswith("("):
-            continue  # told by its size
+            continue  # reported by its size
         message = have[sample["topic"], sample["partition"], sample["offset"]]
         assert message["value"] == (None if sample["value"] is None else sample["value"].encode())
         assert message["key"] == (None if sample["key"] is None else sample["key"].encode())
 
 
-def test_a_fetch_in_a_session_is_told_with_its_topics() -> None:
+def test_a_fetch_in_a_session_is_reported_with_its_topics() -> None:
     fetches = [e for e in rows("java43-longpoll")["exchanges"] if e["api"] == "Fetch"]
     assert len(fetches) > 5
     assert [e["topics"] for e in fetches] == [["tick-lp"]] * (len(fetches) - 1) + [[]]  # the last one ends the session
     assert any(e["long_poll"] for e in fetches)
 
 
-def test_throttling_is_told_and_is_no_latency() -> None:
+def test_throttling_is_reported_and_is_no_latency() -> None:
     throttled = [e for e in rows("java43-quota")["exchanges"] if e["throttle_ms"]]
     assert max(e["throttle_ms"] for e in throttled if e["api"] == "Produce") == 1270
     assert not any(e["long_poll"] for e in throttled)
@@ -122,9 +122,9 @@ def test_throttling_is_told_and_is_no_latency() -> None:
 
 def test_each_consumer_received_what_its_isolation_level_lets_through() -> None:
     """Both read all 61 records off the wire; the one that reads committed ones drops those of aborted transactions."""
-    told = truth("java43-transactions")["transactions"]
+    expected = truth("java43-transactions")["transactions"]
     received: Counter[str] = Counter()
     for exchange in rows("java43-transactions")["exchanges"]:
         if exchange["api"] == "Fetch" and exchange["topics"] == ["pay-tx"]:
             received[exchange["client_id"]] += exchange["records"] or 0
-    assert received == {"pay-rc": told["read_committed_consumed"], "pay-ru": told["read_uncommitted_consumed"]}
+    assert received == {"pay-rc": expected["read_committed_consumed"], "pay-ru": expected["read_uncommitted_consumed"]}

@@ -66,7 +66,7 @@ def test_what_the_broker_says_of_each_partition_is_the_outcome_of_its_batches() 
     assert (error.scope, error.topic, error.partition, error.code, error.retriable) == ("partition", "b", 1, 6, True)
 
 
-def test_a_produce_that_wants_no_answer_is_told_at_once() -> None:
+def test_a_produce_that_wants_no_answer_is_reported_at_once() -> None:
     script = [
         (CLIENT, produce(1, {("a", 0): ONE}, acks=0)),
         (CLIENT, produce(2, {("a", 0): ONE}, acks=1)),
@@ -80,7 +80,7 @@ def test_a_produce_that_wants_no_answer_is_told_at_once() -> None:
     assert [b.outcome for b in sink.batches] == ["unknown", "ok"]
 
 
-def test_answers_to_pipelined_requests_are_told_apart_and_ids_may_repeat() -> None:
+def test_answers_to_pipelined_requests_are_distinguished_and_ids_may_repeat() -> None:
     script = [
         (CLIENT, produce(-1, {("a", 0): ONE}) + produce(0, {("b", 0): ONE}) + produce(0, {("c", 0): ONE})),
         (SERVER, produced(-1, [("a", 0, 0, 1)])),
@@ -122,7 +122,7 @@ def test_a_refused_api_versions_is_read_in_version_0() -> None:
     assert (conversation.summary().client_software, conversation.summary().client_version) == ("librdk", "abc")
 
 
-def test_an_unknown_api_is_framed_and_matched_and_told_once() -> None:
+def test_an_unknown_api_is_framed_and_matched_and_reported_once() -> None:
     script = [
         (CLIENT, frame(struct.pack(">hhi", 300, 2, 5) + text("tester") + b"????")),
         (SERVER, frame(struct.pack(">i", 5) + b"!!")),
@@ -242,7 +242,7 @@ def test_requests_that_wait_behind_a_held_fetch_are_queued_and_that_is_a_finding
     assert json.loads(found.evidence or "")["apis"] == {"Heartbeat": 6}
 
 
-def test_a_topic_id_gets_the_name_that_metadata_told() -> None:
+def test_a_topic_id_gets_the_name_in_metadata() -> None:
     id_ = bytes(range(16))
     partition = struct.pack(">hi", 0, 0) + struct.pack(">ii", 1, 5) + b"\1\1\1\0"
     topic = struct.pack(">h", 0) + b"\7orders" + id_ + b"\0" + b"\2" + partition + struct.pack(">i", 0) + b"\0"
@@ -282,8 +282,8 @@ def test_a_hole_in_the_records_leaves_what_the_headers_say() -> None:
 def test_frames_after_a_lost_one_are_found_again_in_both_directions() -> None:
     calls = [(produce(i, {("a", 0): TWO}), produced(i, [("a", 0, 0, i)])) for i in range(1, 6)]
     script: list[tuple[int, bytes | int]] = []
-    for i, (asked, answered) in enumerate(calls):
-        script.append((CLIENT, len(asked)) if i == 1 else (CLIENT, asked))
+    for i, (sent, answered) in enumerate(calls):
+        script.append((CLIENT, len(sent)) if i == 1 else (CLIENT, sent))
         script.append((SERVER, len(answered)) if i == 3 else (SERVER, answered))
     sink = feed_every_way(PROTOCOL, script)
     kinds = {e.correlation_id: e.kind for e in sink.exchanges}
@@ -291,21 +291,21 @@ def test_frames_after_a_lost_one_are_found_again_in_both_directions() -> None:
 
 
 def test_a_capture_that_begins_within_a_frame_is_entered_at_the_next() -> None:
-    asked = [produce(i, {("a", 0): TWO}) for i in (1, 2, 3)]
+    sent = [produce(i, {("a", 0): TWO}) for i in (1, 2, 3)]
     answered = [produced(i, [("a", 0, 0, i)]) for i in (1, 2, 3)]
     script = [
-        (CLIENT, asked[0][31:]),
+        (CLIENT, sent[0][31:]),
         (SERVER, answered[0]),
-        (CLIENT, asked[1]),
+        (CLIENT, sent[1]),
         (SERVER, answered[1]),
-        (CLIENT, asked[2]),
+        (CLIENT, sent[2]),
         (SERVER, answered[2]),
     ]
     sink = feed_every_way(PROTOCOL, script, midstream=True)
     assert [e.correlation_id for e in sink.exchanges if e.kind == "call"] == [2, 3]
 
 
-def test_an_answer_whose_request_is_lost_is_told_by_what_it_can_only_be() -> None:
+def test_an_answer_whose_request_is_lost_is_reported_by_what_it_can_only_be() -> None:
     metadata = response(3, 9, 5, any_body("MetadataResponse", 9, 3))
     script = [
         (CLIENT, request(18, 0, 4, b"")),
@@ -323,7 +323,7 @@ def test_an_answer_whose_request_is_lost_is_told_by_what_it_can_only_be() -> Non
     assert orphan.wait_ns is None
 
 
-def test_answers_to_requests_from_before_the_capture_are_told() -> None:
+def test_answers_to_requests_from_before_the_capture_are_reported() -> None:
     beat = response(12, 0, 8, struct.pack(">h", 0))
     script = [
         (SERVER, beat),
@@ -334,13 +334,13 @@ def test_answers_to_requests_from_before_the_capture_are_told() -> None:
     assert [(e.kind, e.api, e.correlation_id) for e in sink.exchanges] == [("call", "Produce", 9), ("orphan", None, 8)]
 
 
-def test_only_the_answers_of_a_connection_are_told_as_orphans() -> None:
+def test_only_the_answers_of_a_connection_are_reported_as_orphans() -> None:
     script = [(SERVER, produced(i, [("orders", 1, 0, 77)])) for i in (1, 2, 3)]
     sink = feed_every_way(PROTOCOL, script)
     assert [(e.kind, e.correlation_id) for e in sink.exchanges] == [("orphan", 1), ("orphan", 2), ("orphan", 3)]
 
 
-def test_only_the_requests_of_a_connection_are_told_as_unanswered() -> None:
+def test_only_the_requests_of_a_connection_are_reported_as_unanswered() -> None:
     script = [(CLIENT, produce(i, {("a", 0): ONE})) for i in (1, 2, 3)]
     assert {e.kind for e in feed_every_way(PROTOCOL, script).exchanges} == {"unanswered"}
 

@@ -144,7 +144,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_alloca
     assert got.trouble == "a count beyond the end"
 
 
-def test_a_body_that_is_cut_tells_what_it_held_before() -> None:
+def test_a_body_that_is_cut_gives_what_it_held_before() -> None:
     message = schema.message("FetchRequest")
     sent, data = Encoder(message, 11, random.Random(5)).body()
     got = full("FetchRequest", 11, data[:30], 0, 30)

@@ -1,4 +1,4 @@
-"""Findings that tell an operator what a client could do better."""
+"""Findings that show an operator what a client could do better."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ def test_a_good_producer_gets_no_advice() -> None:
     assert advice(sent([batch(TWO, producer=(5, 0, i)) for i in range(30)])) == {}
 
 
-def test_versions_that_kafka_4_removed_are_told_with_their_user() -> None:
+def test_versions_that_kafka_4_removed_are_reported_with_their_user() -> None:
     script = [(CLIENT, request(3, 0, 1, struct.pack(">i", 0))), (CLIENT, request(8, 1, 2, text("group") + bytes(2)))]
     found = advice(script)["removed_in_4_0"]
     assert (found["api"], found["version"], found["count"], found["client_id"]) == ("OffsetCommit", 1, 1, "tester")
 
 
-def test_old_message_formats_are_told() -> None:
+def test_old_message_formats_are_reported() -> None:
     script = [(CLIENT, fetch(1, [("t", [0])])), (SERVER, fetched(1, {("t", 0): message(0, b"v") * 3}))]
     found = advice(script)["old_message_format"]
     assert (found["role"], found["magic"], found["count"]) == ("consume", 1, 3)
 
 
-def test_a_producer_without_idempotence_or_batching_is_told() -> None:
+def test_a_producer_without_idempotence_or_batching_is_reported() -> None:
     found = advice(sent([batch(ONE) for _ in range(20)]))
     assert found["not_idempotent"]["count"] == 20
     assert (found["unbatched"]["single"], found["unbatched"]["count"]) == (20, 20)
     assert "unbatched" not in advice(sent([batch(ONE) for _ in range(19)]))
 
 
-def test_compression_that_saves_nothing_is_told() -> None:
+def test_compression_that_saves_nothing_is_reported() -> None:
     noise = [record(0, None, os.urandom(200)), record(1, None, b"")]
     packed = batch(noise, codec=1, stored=gzip.compress(b"".join(noise)), producer=(5, 0, 0))
     useful = [record(0, None, bytes(2000)), record(1, None, b"")]
@@ -59,7 +59,7 @@ def test_compression_that_saves_nothing_is_told() -> None:
     assert "useless_compression" not in advice(sent([good] * 20))
 
 
-def test_a_batch_that_is_sent_again_is_told() -> None:
+def test_a_batch_that_is_sent_again_is_reported() -> None:
     found = advice(
         sent([batch(TWO, producer=(5, 0, 0)), batch(TWO, producer=(5, 0, 0)), batch(TWO, producer=(5, 0, 2))])
     )
@@ -78,13 +78,13 @@ def join(correlation_id: int, generation: int) -> list[tuple[int, bytes]]:
     return [(CLIENT, request(11, 0, correlation_id, body)), (SERVER, response(11, 0, correlation_id, answer))]
 
 
-def test_a_group_that_joins_again_and_again_is_told() -> None:
+def test_a_group_that_joins_again_and_again_is_reported() -> None:
     found = advice([step for i in range(9) for step in join(i, 10 + i)])["rebalance_storm"]
     assert (found["group"], found["most"], found["first_generation"], found["last_generation"]) == ("group", 9, 10, 18)
     assert advice([step for i in range(6) for step in join(i, 10 + i)]) == {}
 
 
-def test_commits_for_every_message_are_told() -> None:
+def test_commits_for_every_message_are_reported() -> None:
     body = text("group") + struct.pack(">i", 1) + text("me") + struct.pack(">q", -1) + struct.pack(">i", 0)
     script = [(CLIENT, request(8, 2, i, body)) for i in range(25)]
     found = advice(script)["frequent_commits"]

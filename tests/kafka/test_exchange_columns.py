@@ -47,9 +47,9 @@ def exchange(rng: random.Random, id_: int) -> tuple[bytes, bytes | None]:
 
     api = api_version(key, version).name
     seed = rng.randrange(4)
-    asked, answered = any_body(f"{api}Request", version, seed), any_body(f"{api}Response", version, seed)
+    sent, answered = any_body(f"{api}Request", version, seed), any_body(f"{api}Response", version, seed)
     client = rng.choice(("tester", "tester", "", None))
-    return request(key, version, id_, asked, client), response(key, version, id_, answered)
+    return request(key, version, id_, sent, client), response(key, version, id_, answered)
 
 
 def fetched_in_session(rng: random.Random, id_: int) -> tuple[bytes, bytes]:
@@ -57,9 +57,9 @@ def fetched_in_session(rng: random.Random, id_: int) -> tuple[bytes, bytes]:
     session = rng.choice(((0, -1), (0, 0), (5, 1), (5, 2), (5, 1), (6, 1), (5, -1)))
     wanted = rng.choice(([], [("t", [0])], [("t", [0, 1]), ("u", [2])]))
     forgotten = rng.choice(([], [], [("t", [1])]))
-    asked = fetch(id_, wanted, session, forgotten=forgotten, wait=rng.choice((0, 100, 500)))
+    sent = fetch(id_, wanted, session, forgotten=forgotten, wait=rng.choice((0, 100, 500)))
     sets = rng.choice(({}, {("t", 0): TWO}, {("t", 0): TWO + TWO, ("u", 2): TWO[:-3]}, {("t", 1): b"broken"}))
-    return asked, fetched(id_, sets, rng.choice((0, 5, 5, 6)), rng.choice((0, 0, 0, 0, 70)))
+    return sent, fetched(id_, sets, rng.choice((0, 5, 5, 6)), rng.choice((0, 0, 0, 0, 70)))
 
 
 def any_set(rng: random.Random) -> bytes:
@@ -116,8 +116,8 @@ def conversation(rng: random.Random) -> Script:
     script: Script = []
     owed: list[bytes] = []
     for id_ in range(1, rng.randrange(2, 20)):
-        asked, answered = exchange(rng, id_)
-        script.append((CLIENT, asked))
+        sent, answered = exchange(rng, id_)
+        script.append((CLIENT, sent))
         if answered is not None and rng.random() > 0.02:
             owed.append(answered)
         while owed and rng.random() < 0.8:

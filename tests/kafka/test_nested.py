@@ -53,13 +53,13 @@ def test_an_envelope_shows_the_request_and_the_response_inside_and_no_secret() -
         (CLIENT, request(58, 0, 1, uvarint(len(inner) + 1) + inner + b"\0" + b"\5\x0a\0\0\1" + b"\0")),
         (SERVER, response(58, 0, 1, uvarint(len(answer) + 1) + answer + struct.pack(">h", 0) + b"\0")),
     ]
-    asked = body_of(script)["requestData"]
-    assert (asked["api"], asked["version"], asked["clientId"]) == ("SaslAuthenticate", 2, "someone")
-    assert asked["body"] == {"authBytes": "<redacted>"}
+    inner = body_of(script)["requestData"]
+    assert (inner["api"], inner["version"], inner["clientId"]) == ("SaslAuthenticate", 2, "someone")
+    assert inner["body"] == {"authBytes": "<redacted>"}
     assert body_of(script, "response")["responseData"]["body"]["errorCode"] == 58
 
 
-def test_an_envelope_whose_inside_is_unknown_is_told_by_its_size() -> None:
+def test_an_envelope_whose_inside_is_unknown_is_reported_by_its_size() -> None:
     inner = b"\x7f\xff" + bytes(30)
     shown = body_of([(CLIENT, request(58, 0, 1, uvarint(len(inner) + 1) + inner + b"\0\0\0"))])["requestData"]
     assert "body" not in shown
@@ -72,7 +72,7 @@ def test_an_envelope_in_an_envelope_stays_closed() -> None:
     assert shown["body"]["requestData"] == {"sizeInBytes": 30}
 
 
-def test_telemetry_is_told_by_its_size_and_the_names_of_its_metrics() -> None:
+def test_telemetry_is_reported_by_its_size_and_the_names_of_its_metrics() -> None:
     metrics = field(field(field(field(b"client.connections"), 2), 2), 1)
     show = SHOWN["PushTelemetryRequest", "metrics"]
     assert show(metrics, {"compressionType": 0}, "metrics") == {
@@ -113,7 +113,7 @@ def test_every_record_of_the_metadata_log_is_read() -> None:
             assert found["version"] == version
 
 
-def test_a_topic_record_tells_a_name() -> None:
+def test_a_topic_record_gives_a_name() -> None:
     id_ = bytes(range(16))
     value = b"\1\2\0" + b"\7orders" + id_ + b"\0"
     assert full("TopicRecord", 0, value, 3, len(value)).exact

@@ -54,12 +54,12 @@ def kafka_python_classes() -> dict[str, type]:
     }
 
 
-def told(value: Any) -> Any:
-    """A body without what need not be told: kafka-python leaves out tagged fields that have their default."""
+def without_defaults(value: Any) -> Any:
+    """A body without what need not be sent: kafka-python leaves out tagged fields that have their default."""
     defaults: tuple[Any, ...] = (None, [], {}, 0, -1, uuid_text(bytes(16)))
     if isinstance(value, dict):
-        return {k: told(v) for k, v in value.items() if told(v) not in defaults}
-    return [told(v) for v in value] if isinstance(value, list) else value
+        return {k: without_defaults(v) for k, v in value.items() if without_defaults(v) not in defaults}
+    return [without_defaults(v) for v in value] if isinstance(value, list) else value
 
 
 KAFKA_PYTHON = kafka_python_classes()
@@ -79,4 +79,4 @@ def test_what_kafka_python_writes_is_read_back(name: str) -> None:
         again = bytes(theirs.encode(version=version))
         mine, got = full(name, version, data, 0, len(data)), full(name, version, again, 0, len(again))
         assert got.exact, (version, got)
-        assert told(got.body) == told(mine.body), version
+        assert without_defaults(got.body) == without_defaults(mine.body), version

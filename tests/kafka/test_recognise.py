@@ -1,4 +1,4 @@
-"""Kafka is told from other protocols by what it says, on any port and from any point."""
+"""Kafka is distinguished from other protocols by its bytes, on any port and from any point."""
 
 from __future__ import annotations
 

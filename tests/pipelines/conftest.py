@@ -34,7 +34,7 @@ def samples() -> list[str]:
 
 
 class Analysed(NamedTuple):
-    """What `analyze` left behind, and what it said."""
+    """What `analyze` left behind, and what it printed."""
 
     out: Path
     foreign: Path  # the one file that is no capture

@@ -1,4 +1,4 @@
-"""Made-up records of a small cluster, for everything after the records: a little of each thing that tables tell."""
+"""Made-up records of a small cluster, for everything after the records: a little of everything that tables show."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def slowed(factor: float, seed: int = 2) -> dict[str, pa.Table]:
     return made | {"exchanges": table.set_column(at, "total_ns", total)}
 
 
-def test_diff_tells_a_shift_from_chance() -> None:
+def test_diff_distinguishes_a_shift_from_chance() -> None:
     before = synthetic.make(seed=1, exchanges=2000)
     assert {row["verdict"] for row in diff.diff(before, slowed(1.0)).apis} == {"same"}
     assert {row["verdict"] for row in diff.diff(before, slowed(3.0)).apis} == {"slower"}

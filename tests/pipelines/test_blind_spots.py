@@ -1,4 +1,4 @@
-"""What a capture cannot show is said, with numbers and with what to do; a capture that shows all says nothing."""
+"""What a capture cannot show is reported, with numbers and what to do; nothing is, for one that shows all."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SEALED = {"protocol": None, "tls": True, "server_port": 9093}
         ([{}, {"start_time": NOON - timedelta(hours=1)}], "clock", "went back 1 time, by 1 h 00 min at most", "NTP"),
     ],
 )
-def test_each_blind_spot_is_said_with_what_to_do(
+def test_each_blind_spot_is_reported_with_what_to_do(
     changes: list[dict[str, Any]], kind: str, text: str, advice: str
 ) -> None:
     (spot,) = spots(*changes)
@@ -67,7 +67,7 @@ def test_packets_that_a_snap_length_cut_are_not_called_lost() -> None:
     assert [spot.kind for spot in spots({"gap_bytes": 100}, findings=[gap, lost])] == ["snaplen", "loss"]
 
 
-def test_a_key_log_that_does_not_fit_is_said() -> None:
+def test_a_key_log_that_does_not_fit_is_reported() -> None:
     (spot,) = spots(SEALED, findings=[{"kind": "not_decrypted"}])
     assert "same run" in spot.advice
 

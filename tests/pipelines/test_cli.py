@@ -111,12 +111,12 @@ def test_a_reader_that_leaves_is_no_error(capture: str) -> None:
     assert done.stderr == ""
 
 
-def test_info_tells_format_span_and_protocols(capture: str) -> None:
-    told = json.loads(run("info", capture, "--format", "json").stdout)
-    (file,) = told["files"]
+def test_info_gives_format_span_and_protocols(capture: str) -> None:
+    info = json.loads(run("info", capture, "--format", "json").stdout)
+    (file,) = info["files"]
     assert (file["format"], file["link_types"], file["problem"]) == ("pcap", ["ethernet"], None)
     assert file["packets"] > 0
-    assert list(told["protocols"]) == ["kafka"]
+    assert list(info["protocols"]) == ["kafka"]
     assert "kafka" in run("info", capture).stdout
 
 
@@ -144,7 +144,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed(arguments: list[str], cap
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("arguments", [["dissect"], ["info"], ["dissect", "--format", "parquet", "-o", "/dev/full"]])
-def test_a_full_disk_is_told_in_one_line(arguments: list[str], capture: str) -> None:
+def test_a_full_disk_is_reported_in_one_line(arguments: list[str], capture: str) -> None:
     command = [sys.executable, "-c", "from pipelines.cli import main; main()", *arguments, capture]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)

@@ -28,7 +28,7 @@ def capture(samples: list[str]) -> str:
     return next(s for s in samples if s.endswith("kafka-refused.pcap"))
 
 
-# what is asked (CAPTURE, MISSING and FILE stand for paths) -> exit code, a word of the one line that says why
+# arguments (CAPTURE, MISSING and FILE stand for paths) -> exit code, a word of the one line that says why
 TABLE: tuple[tuple[str, int, str], ...] = (
     ("dissect MISSING", exits.UNREADABLE, "no such file"),
     ("dissect FILE", exits.UNREADABLE, "not a pcap"),
@@ -104,8 +104,8 @@ def test_an_error_is_one_line_and_its_exit_code_says_whose(
     done = run(*given)
     assert done.exit_code == code, done.stderr
     assert word in done.stderr
-    said = [row for row in done.stderr.splitlines() if "the local engine" not in row]
-    assert len(said) == 1, done.stderr
+    printed = [row for row in done.stderr.splitlines() if "the local engine" not in row]
+    assert len(printed) == 1, done.stderr
     assert done.stdout == ""
     assert mine.read_bytes() == Path(capture).read_bytes()
     assert (tmp_path / "file").read_text() == "no capture"
@@ -197,9 +197,9 @@ def test_a_stopped_run_leaves_what_stood_there(tmp_path: Path, number: signal.Si
         time.sleep(0.02)
     assert len(list(tmp_path.iterdir())) == 2
     running.send_signal(number)
-    _, said = running.communicate(timeout=30)
-    assert running.returncode == code, said
-    assert said == b""
+    _, printed = running.communicate(timeout=30)
+    assert running.returncode == code, printed
+    assert printed == b""
     assert out.read_text() == "keep"
     if number != signal.SIGKILL:
         assert [entry.name for entry in tmp_path.iterdir()] == ["rows.json"]

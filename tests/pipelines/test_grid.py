@@ -1,4 +1,4 @@
-"""Rows on a terminal: they fit, key columns stay, what rows share is said once."""
+"""Rows on a terminal: they fit, key columns stay, what rows share is shown once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY, ELASTIC = GridColumn("key"), GridColumn("name", elastic=True)
 COLUMNS = (
     GridColumn("", once=True, lenient=True), GridColumn("time"), GridColumn("n", right=True), ELASTIC,
     GridColumn("extra", need=1),
-    GridColumn("shared", once=True, need=2), GridColumn("said", below=True),
+    GridColumn("shared", once=True, need=2), GridColumn("shown", below=True),
 )  # fmt: skip
 TEXT = st.text(max_size=120).map(clean)
 
@@ -38,7 +38,7 @@ def test_every_row_is_there_however_rows_are_batched(rows: list[list[str]], size
     assert all(any(f"t{at}" in line for line in made) for at in range(len(rows)))
 
 
-def test_what_all_rows_share_is_said_once_and_a_change_says_the_head_again() -> None:
+def test_what_all_rows_share_is_shown_once_and_a_change_repeats_the_head() -> None:
     grid = Grid((GridColumn("broker", once=True), KEY), 60)
     assert list(grid.lines([["b1", "x"], ["b1", "y"]])) == ["broker b1", "key", "x", "y"]
     assert list(grid.lines([["b1", "z"]])) == ["z"]

@@ -109,10 +109,10 @@ def test_a_device_is_written_to_and_stays_a_device(tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_written_is_one_sentence(tmp_path: Path, path: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
-    with pytest.raises(outputs.OutputError) as said, outputs.file(tmp_path / path):
+    with pytest.raises(outputs.OutputError) as failure, outputs.file(tmp_path / path):
         pass
-    assert "\n" not in str(said.value)
-    assert path in str(said.value)
+    assert "\n" not in str(failure.value)
+    assert path in str(failure.value)
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------

@@ -222,7 +222,7 @@ def test_lost_bytes_bad_checksums_and_errors_are_sentences_with_numbers(tmp_path
     assert any(one.startswith("5 requests have no answer in the capture, of 105") for one in box)
 
 
-def asked(**changed: Any) -> dict[str, Any]:
+def exchange(**changed: Any) -> dict[str, Any]:
     """A request that Kafka answered within a millisecond."""
     request = {
         "site": "s", "protocol": "kafka", "kind": "call", "api": "Produce", "client_ip": "10.0.0.9", "client_id": "c",
@@ -233,7 +233,7 @@ def asked(**changed: Any) -> dict[str, Any]:
     return {**request, **changed}
 
 
-def said_of(out: Path, requests: list[dict[str, Any]], **tables: list[dict[str, Any]]) -> list[str]:
+def sentences_of(out: Path, requests: list[dict[str, Any]], **tables: list[dict[str, Any]]) -> list[str]:
     """The box about these requests."""
     return sentences(
         report.write(fabricate.folder(out, {"exchanges": fabricate.records("exchanges", requests)}, tables))
@@ -241,21 +241,21 @@ def said_of(out: Path, requests: list[dict[str, Any]], **tables: list[dict[str, 
 
 
 def test_the_slowest_request_is_named_with_what_it_waited_for(tmp_path: Path) -> None:
-    box = said_of(tmp_path, [asked(), asked(total_ns=4_000_000_000, wait_ns=3_000_000_000)])
+    box = sentences_of(tmp_path, [exchange(), exchange(total_ns=4_000_000_000, wait_ns=3_000_000_000)])
     assert "The slowest request took 4.00 s: a kafka Produce, 75 % of it waiting for 10.0.0.1:9092." in box
 
 
 def test_a_broker_slower_than_the_others_at_the_same_work_is_named(tmp_path: Path) -> None:
-    slow = asked(server_ip="10.0.0.2", wait_ns=5_000_000, total_ns=5_000_000)
-    box = said_of(tmp_path, [*[asked()] * 200, *[slow] * 200])
+    slow = exchange(server_ip="10.0.0.2", wait_ns=5_000_000, total_ns=5_000_000)
+    box = sentences_of(tmp_path, [*[exchange()] * 200, *[slow] * 200])
     assert any(
         one.startswith("Broker 10.0.0.2:9092 is 5.0 times slower than the others at kafka Produce") for one in box
     )
 
 
 def test_a_broker_whose_requests_only_queue_behind_others_is_not_called_slow(tmp_path: Path) -> None:
-    queued = asked(server_ip="10.0.0.2", wait_ns=5_000_000, total_ns=5_000_000, queued_ns=4_000_000)
-    box = said_of(tmp_path, [*[asked()] * 200, *[queued] * 200])
+    queued = exchange(server_ip="10.0.0.2", wait_ns=5_000_000, total_ns=5_000_000, queued_ns=4_000_000)
+    box = sentences_of(tmp_path, [*[exchange()] * 200, *[queued] * 200])
     assert not any("slower" in one for one in box)
 
 
@@ -263,7 +263,7 @@ def test_rebalances_apart_are_counted_and_joins_together_are_one(tmp_path: Path)
     def joins(second: float, *clients: str) -> list[dict[str, Any]]:
         begin = fabricate.START + timedelta(seconds=second)
         return [
-            asked(api=api, group="g", client_id=client, time=begin, total_ns=500_000_000)
+            exchange(api=api, group="g", client_id=client, time=begin, total_ns=500_000_000)
             for client in clients
             for api in ("JoinGroup", "SyncGroup")
         ]
@@ -286,7 +286,7 @@ def test_rebalances_apart_are_counted_and_joins_together_are_one(tmp_path: Path)
 
 
 def test_throttled_requests_are_a_sentence(tmp_path: Path) -> None:
-    box = said_of(tmp_path, [asked(), asked(throttle_ms=250)])
+    box = sentences_of(tmp_path, [exchange(), exchange(throttle_ms=250)])
     assert "1 request was throttled by a quota of the broker, up to 250 ms." in box
 
 

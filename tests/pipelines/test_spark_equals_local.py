@@ -109,7 +109,7 @@ def meaning(exchanges: pa.Table) -> pa.Table:
     return exchanges.select(["connection", "kind", "api", "correlation_id", "time", "total_ns", "status", "records"])
 
 
-def test_the_format_is_found_by_its_name_and_tells_packets(spark: Any, samples: list[str]) -> None:
+def test_the_format_is_found_by_its_name_and_gives_packets(spark: Any, samples: list[str]) -> None:
     packets = spark.read.format("pcap").load(samples[0])
     first = packets.orderBy("packet").first()
     assert first["packet"] == 1

@@ -166,7 +166,7 @@ def test_delivery_finds_each_consumed_batch_and_its_delay(engine: LocalEngine) -
     assert sum(r["other_checksum"] for r in made) == 0
 
 
-def test_clients_tell_how_many_connections_an_address_opened_within_a_minute(engine: LocalEngine) -> None:
+def test_clients_shows_how_many_connections_an_address_opened_within_a_minute(engine: LocalEngine) -> None:
     opened = RECORDS["connections"].to_pylist()
     for row in rows("clients", engine):
         mine = [c for c in opened if (c["protocol"], c["client_ip"]) == (row["protocol"], row["client_ip"])]

@@ -172,20 +172,20 @@ def clear(data: bytes, kind: int = 22) -> bytes:
 
 def client_hello(*extensions: bytes, random: bytes = RANDOM) -> bytes:
     name = b"\0\0\x0bbroker.test"
-    told = extension(0, len(name).to_bytes(2, "big") + name) + b"".join(extensions)
-    body = b"\x03\x03" + random + b"\0" + b"\0\2\x13\x01" + b"\1\0" + len(told).to_bytes(2, "big") + told
+    content = extension(0, len(name).to_bytes(2, "big") + name) + b"".join(extensions)
+    body = b"\x03\x03" + random + b"\0" + b"\0\2\x13\x01" + b"\1\0" + len(content).to_bytes(2, "big") + content
     return message(1, body)
 
 
 def server_hello(suite: int, random: bytes = bytes(32)) -> bytes:
-    told = extension(43, b"\x03\x04")
-    body = b"\x03\x03" + random + b"\0" + suite.to_bytes(2, "big") + b"\0" + len(told).to_bytes(2, "big") + told
+    content = extension(43, b"\x03\x04")
+    body = b"\x03\x03" + random + b"\0" + suite.to_bytes(2, "big") + b"\0" + len(content).to_bytes(2, "big") + content
     return message(2, body)
 
 
 def encrypted_extensions(*extensions: bytes) -> bytes:
-    told = b"".join(extensions)
-    return message(8, len(told).to_bytes(2, "big") + told)
+    content = b"".join(extensions)
+    return message(8, len(content).to_bytes(2, "big") + content)
 
 
 FINISHED = message(20, bytes(32))

@@ -19,7 +19,7 @@ from .sessions import Script, listen
 
 CAPTURES = captures("")
 SAMPLES = Path(__file__).parents[2] / "samples"
-BIG, IGGY_REQUEST, IGGY_RESPONSE = (">i", 4), ("<i", 4), ("<4xi", 8)  # how a frame tells its length; what precedes
+BIG, IGGY_REQUEST, IGGY_RESPONSE = (">i", 4), ("<i", 4), ("<4xi", 8)  # how a frame gives its length; what precedes
 CASES = {
     "kafka/kpy-tls12": ("TLS 1.2", (BIG, BIG)),
     "kafka/kpy-tls13": ("TLS 1.3", (BIG, BIG)),
@@ -90,7 +90,7 @@ def test_the_capture_is_decrypted_to_whole_frames(name: str) -> None:
 
 
 @pytest.mark.parametrize("tables", [("exchanges",), ("exchanges", "connections")])
-def test_a_capture_with_its_own_keys_is_read_whatever_is_asked_of_it(tables: tuple[str, ...]) -> None:
+def test_a_capture_with_its_own_keys_is_read_whatever_is_wanted_of_it(tables: tuple[str, ...]) -> None:
     found = dissect([str(SAMPLES / "kafka-tls.pcapng")], tables)
     assert len(found["exchanges"]) == len(dissect([str(SAMPLES / "kafka-tls.pcapng")])["exchanges"]) > 0
 

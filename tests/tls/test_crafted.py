@@ -31,7 +31,7 @@ from .sessions import (
 SECRETS = ("CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET")
 
 
-def plain_talk(suite: int = 0x1301, records: int = 0) -> Crafted:
+def plain_session(suite: int = 0x1301, records: int = 0) -> Crafted:
     made = Crafted(suite)
     made.shake_hands()
     for number in range(records):
@@ -39,14 +39,14 @@ def plain_talk(suite: int = 0x1301, records: int = 0) -> Crafted:
     return made
 
 
-def said(records: range) -> bytes:
+def plaintext(records: range) -> bytes:
     return b"".join(f"<{number:04}>".encode() * (1 + number % 7) for number in records)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("suite", AEADS)
 def test_every_suite_of_tls_1_3_is_decrypted(suite: int, way: str) -> None:
-    made = plain_talk(suite)
+    made = plain_session(suite)
     made.say(CLIENT, made.data[CLIENT].seal(b"request"), made.data[CLIENT].seal(b" and more"))
     made.say(SERVER, made.data[SERVER].seal(message(4, bytes(80)), 22), made.data[SERVER].seal(b"answer"))
     heard = listen(made.script, made.log(), WAYS[way])
@@ -55,7 +55,7 @@ def test_every_suite_of_tls_1_3_is_decrypted(suite: int, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_keys_are_updated_in_either_direction(way: str) -> None:
-    made = plain_talk()
+    made = plain_session()
     client, server = made.data
     for turn in range(3):
         made.say(CLIENT, client.seal(b"c%d" % turn), client.seal(KEY_UPDATE, 22))
@@ -68,7 +68,7 @@ def test_keys_are_updated_in_either_direction(way: str) -> None:
 
 
 def test_padding_is_taken_off_and_empty_records_say_nothing() -> None:
-    made = plain_talk()
+    made = plain_session()
     seal = made.data[CLIENT].seal
     made.say(CLIENT, seal(b"a\0", padding=100), seal(b"", padding=10), seal(b"", 0, 5), seal(b"b"))
     heard = listen(made.script, made.log())
@@ -98,14 +98,14 @@ def test_early_data_without_its_secret_is_passed_over() -> None:
 
 
 def test_a_log_with_application_secrets_only_is_enough() -> None:
-    made = plain_talk(records=3)
+    made = plain_session(records=3)
     made.say(SERVER, made.data[SERVER].seal(b"answer"))
     heard = listen(made.script, made.log(*SECRETS))
-    assert (heard.text(CLIENT), heard.text(SERVER)) == (said(range(3)), b"answer")
+    assert (heard.text(CLIENT), heard.text(SERVER)) == (plaintext(range(3)), b"answer")
 
 
-def test_a_log_without_application_secrets_is_told() -> None:
-    made = plain_talk(records=3)
+def test_a_log_without_application_secrets_is_reported() -> None:
+    made = plain_session(records=3)
     heard = listen(made.script, made.log("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"))
     assert (heard.text(CLIENT), heard.text(SERVER)) == (b"", b"")
     assert heard.layer.problem == "The key log lacks a secret of this session"
@@ -113,13 +113,13 @@ def test_a_log_without_application_secrets_is_told() -> None:
 
 @pytest.mark.parametrize("records", [1, 2, 30])
 def test_after_lost_records_the_next_one_is_found_and_the_hole_has_their_length(records: int) -> None:
-    made = plain_talk(records=records + 5)
+    made = plain_session(records=records + 5)
     first = len(made.script) - records - 5
     lost = made.script[first + 2 : first + 2 + records]
     script = [*made.script[: first + 2], (CLIENT, sum(len(d) for _, d in lost)), *made.script[first + 2 + records :]]
     heard = listen(script, made.log())
-    missing = said(range(2, 2 + records))
-    assert heard.text(CLIENT) == said(range(2)) + b"_" * len(missing) + said(range(2 + records, records + 5))
+    missing = plaintext(range(2, 2 + records))
+    assert heard.text(CLIENT) == plaintext(range(2)) + b"_" * len(missing) + plaintext(range(2 + records, records + 5))
     assert [e.reason for e in heard.events[CLIENT] if isinstance(e, Gap)] == ["not captured"]
 
 
@@ -145,7 +145,7 @@ def cut_out(script: Script, start: int, length: int) -> list[tuple[int, bytes | 
     return merged
 
 
-HOLES = plain_talk(records=40)
+HOLES = plain_session(records=40)
 HELLOS = sum(len(data) for direction, data in HOLES.script[:-40] if direction == CLIENT)
 LENGTH = sum(len(data) for direction, data in HOLES.script if direction == CLIENT)
 
@@ -159,79 +159,79 @@ def test_a_hole_anywhere_in_the_data_costs_the_records_that_it_touches_and_no_ot
     at, want = HELLOS, b""
     for number, (_, data) in enumerate(HOLES.script[-40:]):
         touched = at < start + length and at + len(data) > start
-        plain = said(range(number, number + 1))
+        plain = plaintext(range(number, number + 1))
         want += b"_" * len(plain) if touched else plain
         at += len(data)
     got = heard.text(CLIENT)
     if start + length < LENGTH - len(HOLES.script[-1][1]):
         assert got == want
-    else:  # no record comes after the hole, so nothing tells how much of it was plaintext
+    else:  # no record comes after the hole, so nothing shows how much of it was plaintext
         assert got.rstrip(b"_") == want.rstrip(b"_")
 
 
 def test_a_hole_over_a_key_update_is_survived() -> None:
-    made = plain_talk(records=2)
+    made = plain_session(records=2)
     client = made.data[CLIENT]
     lost = [client.seal(b"lost"), client.seal(KEY_UPDATE, 22), client.updated().seal(b"as well")]
     after = client.updated()
     after.sequence = 1
     script = [*made.script, (CLIENT, sum(map(len, lost))), (CLIENT, after.seal(b"found") + after.seal(b" again"))]
     text = listen(script, made.log()).text(CLIENT)
-    assert text.startswith(said(range(2)) + b"_")
+    assert text.startswith(plaintext(range(2)) + b"_")
     assert text.endswith(b"_found again")
 
 
 def test_a_damaged_record_costs_itself_only() -> None:
-    made = plain_talk(records=6)
+    made = plain_session(records=6)
     direction, data = made.script[-3]
     made.script[-3] = (direction, data[:8] + bytes([data[8] ^ 4]) + data[9:])
     heard = listen(made.script, made.log())
-    missing = said(range(3, 4))
-    assert heard.text(CLIENT) == said(range(3)) + b"_" * len(missing) + said(range(4, 6))
+    missing = plaintext(range(3, 4))
+    assert heard.text(CLIENT) == plaintext(range(3)) + b"_" * len(missing) + plaintext(range(4, 6))
     assert [e.reason for e in heard.events[CLIENT] if isinstance(e, Gap)] == ["not TLS"]
 
 
 def test_a_damaged_header_costs_a_few_records() -> None:
-    made = plain_talk(records=40)
+    made = plain_session(records=40)
     direction, data = made.script[-30]
     made.script[-30] = (direction, b"\x97" + data[1:])
     text = listen(made.script, made.log()).text(CLIENT)
-    assert text.startswith(said(range(10)) + b"_")
-    assert text.endswith(said(range(12, 40)))
+    assert text.startswith(plaintext(range(10)) + b"_")
+    assert text.endswith(plaintext(range(12, 40)))
 
 
-def test_a_handshake_that_was_not_captured_is_told() -> None:
-    made = plain_talk(records=3)
+def test_a_handshake_that_was_not_captured_is_reported() -> None:
+    made = plain_session(records=3)
     heard = listen(made.script[3:], made.log())
     assert heard.text(CLIENT) == b""
     assert heard.layer.problem == "The TLS handshake was not captured"
 
 
-def test_a_hole_in_the_hello_is_told() -> None:
-    made = plain_talk(records=3)
+def test_a_hole_in_the_hello_is_reported() -> None:
+    made = plain_session(records=3)
     heard = listen(cut_out(made.script, 20, 20), made.log())
     assert heard.text(CLIENT) == b""
     assert heard.layer.problem
 
 
-def test_retransmissions_are_told_in_plaintext_offsets() -> None:
-    made = plain_talk(records=4)
+def test_retransmissions_are_reported_in_plaintext_offsets() -> None:
+    made = plain_session(records=4)
     layer = TlsLayer(made.log())
     offsets, order = [0, 0], itertools.count(1)
     spans = []
-    told = []
+    events = []
     for direction, data in made.script:
         start = offsets[direction]
         offsets[direction] += len(data)
         spans.append((start, offsets[direction]))
         now = next(order)
         if len(spans) == len(made.script):  # sent again before it was complete
-            told += layer.note_resent(direction, Resent(start + 3, start + 5, now))
-        told += layer.receive(direction, Chunk(start, data, [start], [now], [now], [now]))
+            events += layer.note_resent(direction, Resent(start + 3, start + 5, now))
+        events += layer.receive(direction, Chunk(start, data, [start], [now], [now], [now]))
     start, end = spans[-3]
-    told += layer.note_resent(CLIENT, Resent(start, end, next(order)))  # sent again after it was decrypted
-    resent = [event for _, event in told if isinstance(event, Resent)]
-    lengths = [len(said(range(n, n + 1))) for n in range(4)]
+    events += layer.note_resent(CLIENT, Resent(start, end, next(order)))  # sent again after it was decrypted
+    resent = [event for _, event in events if isinstance(event, Resent)]
+    lengths = [len(plaintext(range(n, n + 1))) for n in range(4)]
     assert [(r.start, r.end) for r in resent] == [
         (sum(lengths[:3]), sum(lengths)),
         (lengths[0], sum(lengths[:2])),
@@ -241,7 +241,7 @@ def test_retransmissions_are_told_in_plaintext_offsets() -> None:
 @given(st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=80)), max_size=20))
 def test_any_bytes_after_a_hello_are_survived(junk: Script) -> None:
     log = KeyLog.load(f"CLIENT_RANDOM {RANDOM.hex()} {'11' * 48}".encode())
-    for start in ([], [(CLIENT, clear(client_hello()))], plain_talk().script, plain_talk(records=1).script[:3]):
+    for start in ([], [(CLIENT, clear(client_hello()))], plain_session().script, plain_session(records=1).script[:3]):
         heard = listen([*start, *junk], log)
         heard.text(CLIENT)
         heard.text(SERVER)
@@ -254,15 +254,15 @@ def test_any_hello_body_is_survived(body: bytes, kind: int, direction: int) -> N
 
 
 def test_a_hello_in_two_records_is_read() -> None:
-    made = plain_talk(records=1)
+    made = plain_session(records=1)
     hello = client_hello()
     made.script[0] = (CLIENT, clear(hello[:30]) + clear(hello[30:]))
     heard = listen(made.script, made.log())
     assert heard.layer.sni == "broker.test"
-    assert heard.text(CLIENT) == said(range(1))
+    assert heard.text(CLIENT) == plaintext(range(1))
 
 
-def test_an_unknown_suite_is_told() -> None:
+def test_an_unknown_suite_is_reported() -> None:
     heard = listen([(CLIENT, clear(client_hello())), (SERVER, clear(server_hello(0x00FF)))], KeyLog())
     assert heard.layer.problem == "Cipher suite 0x00ff is not decrypted: only AEAD suites are"
 

@@ -51,7 +51,7 @@ def test_more_bytes_never_take_a_certain_answer_back() -> None:
         assert len(set(certain)) <= 1, stream
 
 
-def test_the_hello_tells_who_is_client() -> None:
+def test_the_hello_shows_who_is_client() -> None:
     assert sends_client_hello(HELLO)
     assert not sends_client_hello(ANSWER)
     assert not sends_client_hello(b"")

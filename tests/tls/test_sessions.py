@@ -106,7 +106,7 @@ def test_the_client_is_who_says_hello(tmp_path: Path, version: ssl.TLSVersion) -
 
 @pytest.mark.parametrize("log", [None, KeyLog()], ids=["no key log", "a key log of other sessions"])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
-def test_without_keys_version_and_server_name_are_told(
+def test_without_keys_version_and_server_name_are_reported(
     tmp_path: Path, version: ssl.TLSVersion, log: KeyLog | None
 ) -> None:
     script, _ = Ends(tmp_path, version).conversation(TALK)
@@ -118,7 +118,7 @@ def test_without_keys_version_and_server_name_are_told(
     assert heard.layer.problem
 
 
-def test_a_wrong_master_secret_is_told_and_yields_nothing(tmp_path: Path) -> None:
+def test_a_wrong_master_secret_is_reported_and_yields_nothing(tmp_path: Path) -> None:
     ends = Ends(tmp_path, ssl.TLSVersion.TLSv1_2)
     script, _ = ends.conversation(TALK * 20)
     lines = ends.keys.read_text().splitlines()
