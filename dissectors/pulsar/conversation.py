@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from dissectors.conversation import Conversation, ConversationSummary
@@ -258,10 +260,10 @@ class PulsarConversation(Conversation):
             return without_id
         if command.by != "request":
             return None
-        keys = [("new type", *key[1:])]
+        spaces = (*FAILING, "new type") if command.code == ERROR else ("new type",)
+        keys: Iterable[Key] = ((space, *key[1:]) for space in spaces)
         if command.code == ERROR:
-            keys = [(space, *key[1:]) for space in FAILING] + keys
-            keys.append(("connect",))  # a login is refused without its id
+            keys = chain(keys, (("connect",),))  # a login is refused without its id
         return next((key for key in keys if pending.find(direction, key) is not None), None)
 
     def _close(self, frame: Frame, key: Key, answer: PulsarRequest, error: ErrorCode | None) -> None:

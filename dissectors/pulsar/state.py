@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from dissectors.pulsar.api import text
@@ -17,6 +18,13 @@ from dissectors.pulsar.pending import PulsarRequest
 
 _TOPICS = 1000  # listed of one command
 _SOFTWARE = re.compile(r"^(.*?)[-_ ]*v?(\d+\.\d[\w.+-]*)$")
+
+
+@lru_cache(maxsize=256)
+def _software(name: str) -> tuple[str, str | None]:
+    """What a client or broker calls itself: its name, and its version if it says one."""
+    match = _SOFTWARE.match(name)
+    return (match[1], match[2]) if match else (name, None)
 
 
 class PulsarState:
@@ -45,18 +53,14 @@ class PulsarState:
 
     def client_is(self, software: str) -> None:
         """A client says what it is: `Pulsar-Java-v3.0.0`."""
-        name = short(software)
-        match = _SOFTWARE.match(name)
-        self.client_software = match[1] if match else name
-        self.client_version = match[2] if match else None
+        self.client_software, self.client_version = _software(short(software))
 
     def accept_login(self, software: str | None, protocol_version: int | None, max_message_size: int) -> None:
         """The broker lets a client in. max_message_size: bytes; 0 where it does not say."""
         self.connected = True
         if software is not None:
-            name = short(software)
-            match = _SOFTWARE.match(name)
-            self.server_version = match[2] if match else name
+            name, version = _software(short(software))
+            self.server_version = version or name
         if protocol_version is not None:
             self.dialect = f"pulsar-v{protocol_version}"
         if max_message_size > 0:
