@@ -17,6 +17,9 @@ _TOKEN = re.compile(
     r"|(?i:(?<=password[=:])[^\s;&]+)|(?i:(?<=token[=:])[^\s;&]+)|(?i:(?<=secret[=:])[^\s;&]+)"
     r"|(?<=://)/?[^\s/@:]*:[^\s/@]+(?=@)"  # user and password in a URL
 )
+_SIGNS = ("eyj", "bearer ", "bas", "password=", "password:", "token=", "token:", "secret=", "secret:", "@")
+"""A text without any of these, in whatever case, holds nothing that _TOKEN finds, which takes far longer to say so."""
+
 _QUERY = re.compile(
     r"(?i)([?&;][^=&;\s]*(?:sig|signature|token|secret|passw|credential|key)[^=&;\s]*=)[^&;\s]+"  # of a signed URL
 )
@@ -31,7 +34,8 @@ class CredentialCarriers(NamedTuple):
 
 def without_tokens(text: str) -> str:
     """A text without the tokens and passwords that it may quote."""
-    return _TOKEN.sub(REDACTED, text)
+    folded = text.casefold()
+    return _TOKEN.sub(REDACTED, text) if any(map(folded.__contains__, _SIGNS)) else text
 
 
 def public_path(path: str) -> str:
