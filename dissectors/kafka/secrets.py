@@ -1,7 +1,8 @@
 """What must never leave: one table of fields, by message of the schema, each with its rule.
 
     SECRET_FIELDS   never shown: SASL exchanges, HMACs of delegation tokens, salted passwords and the keys made of them.
-                    Fields of these messages that the schema does not know are not shown either
+                    (A salt is no secret: SCRAM sends it to whoever asks.) Fields of these messages that the schema does
+                    not know are not shown either
     SETTINGS        configurations: the value of one whose name speaks of a secret is not shown; tokens and passwords
                     that a value quotes are cut out of it
     TEXT_FIELDS     of any message: texts that brokers write, which may quote a token
@@ -23,8 +24,8 @@ SECRET_FIELDS: dict[str, frozenset[str]] = {
     "DescribeDelegationTokenResponse": frozenset({"hmac"}),
     "RenewDelegationTokenRequest": frozenset({"hmac"}),
     "ExpireDelegationTokenRequest": frozenset({"hmac"}),
-    "AlterUserScramCredentialsRequest": frozenset({"salt", "saltedPassword"}),
-    "UserScramCredentialRecord": frozenset({"salt", "storedKey", "serverKey"}),
+    "AlterUserScramCredentialsRequest": frozenset({"saltedPassword"}),
+    "UserScramCredentialRecord": frozenset({"storedKey", "serverKey"}),
 }
 """Message -> the fields that hold a secret, whatever their value is."""
 
