@@ -16,10 +16,9 @@ libraries are imported when first used.
 
 from __future__ import annotations
 
-import threading
 import zlib
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 _Data = bytes | memoryview
 
@@ -305,23 +304,6 @@ _ZSTD_BLOCK = 128 * 1024  # no block holds more
 _ZSTD_STEP = 1 << 20
 
 
-class _ZstdDecompressor(threading.local):
-    """The library's decompressor. To make one costs more than to decompress a small batch; threads cannot share it."""
-
-    def __init__(self) -> None:
-        self._made: Any = None
-
-    def get(self) -> Any:
-        if self._made is None:
-            import zstandard
-
-            self._made = zstandard.ZstdDecompressor()
-        return self._made
-
-
-_zstd_decompressor = _ZstdDecompressor()
-
-
 def _zstd(data: _Data, limit: int) -> bytes:
     view = memoryview(data)
     parts: list[bytes] = []
@@ -383,13 +365,10 @@ def zstd_extent(view: memoryview, at: int) -> tuple[int, int | None, int]:
 def _zstd_frame(frame: memoryview, limit: int, content: int | None) -> bytes:
     import zstandard
 
-    decompressor = _zstd_decompressor.get()
+    decompressor = zstandard.ZstdDecompressor()
     try:
         if content is not None:
-            if not content:
-                return _zstd_empty(frame)
-            data: bytes = decompressor.decompress(frame, allow_extra_data=False)
-            return data
+            return decompressor.decompress(frame, allow_extra_data=False) if content else _zstd_empty(frame)
         parts = []
         with decompressor.stream_reader(frame) as reader:
             while part := reader.read(min(_ZSTD_STEP, limit + 1)):
@@ -404,7 +383,9 @@ def _zstd_frame(frame: memoryview, limit: int, content: int | None) -> bytes:
 
 def _zstd_empty(frame: memoryview) -> bytes:
     """A frame that says it is empty; the library would believe it without a look."""
-    if _zstd_decompressor.get().stream_reader(frame).read(1):
+    import zstandard
+
+    if zstandard.ZstdDecompressor().stream_reader(frame).read(1):
         _damaged("zstd", "it says that it is empty, but is not")
     return b""
 
