@@ -77,3 +77,20 @@ def test_a_row_waits_for_its_name_as_long_as_one_could_count(clock: int, waits: 
     rows, keys = waiting(batch((1, unresolved("id", "7")), (1, "plain")), names(), clock * S)
     assert rows.tolist() == [waits, False]
     assert keys == ({"id"} if waits else set())
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ab")), max_size=6),
+    st.lists(st.integers(0, 9), min_size=1, max_size=8),
+    st.integers(0, 20),
+)
+def test_rows_with_one_token_are_named_and_wait_each_by_its_own_time(
+    reports: list[tuple[int, str]], times: list[int], clock: int
+) -> None:
+    known = Names((Name("id", time * S, name) for time, name in reports), wait_ns=2 * S)
+    rows = batch(*((time, unresolved("id", "7")) for time in times))
+    ends = [time * S + 999 for time in times]  # a name that is reported in a row's microsecond counts
+    want = [known.get("id", end) for end in ends]
+    assert resolve(rows, known).column("topic").to_pylist() == [name or "7" for name in want]
+    waits, _ = waiting(rows, known, clock * S)
+    assert waits.tolist() == [name is None and end + 2 * S > clock * S for name, end in zip(want, ends, strict=True)]

@@ -88,6 +88,16 @@ def test_compression_is_known_by_content_not_by_name(tmp_path: Path, how: str) -
     assert payloads(blocks(tmp_path / "a-name-that-says-nothing", COMPRESSED[how](pcap(PACKETS)))) == WANT
 
 
+@pytest.mark.parametrize("block_bytes", [100, 1000])
+def test_a_plain_and_a_compressed_file_are_cut_into_the_same_blocks(tmp_path: Path, block_bytes: int) -> None:
+    plain, packed = (
+        [block.number.tolist() for block in blocks(tmp_path / name, data, block_bytes=block_bytes)]
+        for name, data in (("plain", pcap(PACKETS)), ("packed", gzip.compress(pcap(PACKETS))))
+    )
+    assert plain == packed
+    assert len(plain) > 1
+
+
 @pytest.mark.parametrize("how", COMPRESSED)
 def test_a_compressed_file_that_is_cut_off_says_so(tmp_path: Path, how: str) -> None:
     path = tmp_path / "t"
