@@ -38,7 +38,7 @@ def dissect(
     """Read captures whole: one Arrow table for each name in `tables`, in time order.
 
     paths: files, folders, globs or fsspec URLs. Raises InputError where nothing can be read; a file that is damaged is
-    read as far as it goes, which the findings tell. jobs: processes that decode (dissectors.options.ALL_CORES: one for
+    read as far as it goes, which a finding reports. jobs: processes that decode (dissectors.options.ALL_CORES: one for
     each core). For captures whose records do not fit in memory see iter_records.
     """
     import pyarrow as pa

@@ -38,7 +38,9 @@ class SearchBudget:
     def __init__(self) -> None:
         self.base = 0  # stream offset of the first byte of the buffer that is searched
         self.left = SEARCH_CREDIT
-        self.needs = 0  # bytes that the place which waits must have before judging it again can tell more; 0: any more
+        self.needs = (
+            0  # bytes that the place which waits must have before judging it again can decide more; 0: any more
+        )
         self.passed_over = 0  # places that were not judged: the budget was overdrawn
         self._earned_to = 0  # stream offset
         self._open = 0  # what judging the place at hand has cost so far
@@ -68,7 +70,7 @@ class SearchBudget:
         self.needs = 0
 
     def wait_for(self, size: int) -> Judgement:
-        """A judge can tell no more before `size` bytes from its place on are there."""
+        """A judge can decide nothing more before `size` bytes from its place on are there."""
         self.needs = size
         return Judgement.WAIT
 

@@ -224,7 +224,7 @@ def _note(split: Split, sharing: Sharing, clock: int, problems: list[tuple[str, 
 
 @dataclass
 class Arrival:
-    """The rows of one part, as they come: blocks of packets, and what was said of files on the way."""
+    """The rows of one part, as they come: blocks of packets, and what was reported of files on the way."""
 
     rows: Iterable[Row]
     sharing: Sharing

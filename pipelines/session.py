@@ -36,7 +36,7 @@ SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     "spark.driver.memory": "2g",
 }
-"""Ours, where the user has not said otherwise."""
+"""Ours, where the user has set nothing else."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _MASTER = "spark.master"
 

@@ -10,7 +10,7 @@ Options
     splitBytes     an uncompressed pcap file is cut into parts of about this size; everything else is read whole
 
 One partition per part of a large uncompressed pcap, else per file. A row is a TCP packet with its payload, whatever it
-was wrapped in; see dissectors.capture.arrow. A row with a `note` is no packet: it tells of a file that could not be
+was wrapped in; see dissectors.capture.arrow. A row with a `note` is no packet: it reports a file that could not be
 read whole. `file_order` is the place of the file among all, by which packets of equal time are ordered.
 """
 

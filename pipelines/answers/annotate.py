@@ -1,4 +1,4 @@
-"""What is said of each packet in which a frame begins, and of each that a finding names."""
+"""The comment on each packet in which a frame begins, and on each that a finding names."""
 
 from __future__ import annotations
 

@@ -179,13 +179,13 @@ def _leave(group: Group, row: Row, request: Mapping[str, Any], response: Mapping
 
 def _heartbeat(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
     member = response.get("memberId") or request.get("memberId") or ""
-    asked, answered = request.get("memberEpoch"), response.get("memberEpoch")
+    sent, answered = request.get("memberEpoch"), response.get("memberEpoch")
     if row["status"] == "error":
         group.events.append(_event(group, row, REFUSED, member, row["error_name"] or "", None))
-    elif asked in LEAVING:
+    elif sent in LEAVING:
         if group.members.pop(member, None) is not None:
             group.events.append(_event(group, row, LEFT, member, row["client_id"] or "", None))
-    elif asked == 0 and member not in group.members:
+    elif sent == 0 and member not in group.members:
         group.join(member, row["client_id"])
         group.events.append(_event(group, row, JOINED, member, f"as {row['client_id']}", row["total_ns"]))
     if answered is None or answered <= 0:

@@ -22,7 +22,7 @@ FEWEST = 100  # values below which a 99th percentile says nothing
 
 _SPAN = "SELECT min(start_time) AS first, max(end_time) AS last, count(*) AS connections FROM connections"
 _PROTOCOLS = f"""
-WITH spoken AS (
+WITH carried AS (
     SELECT protocol, count(*) AS connections, count(DISTINCT client_ip) AS clients,
            count(DISTINCT split_part(connection, '>', 2)) AS servers,
            sum(framed_bytes) / nullif(sum(framed_bytes + skipped_bytes + pending_bytes + gap_bytes), 0) AS understood
@@ -35,7 +35,7 @@ WITH spoken AS (
            max(total_ns) FILTER (NOT coalesce(long_poll, false)) AS max_ns
     FROM exchanges GROUP BY 1
 )
-SELECT * FROM spoken LEFT JOIN timed USING (protocol) ORDER BY exchanges DESC NULLS LAST
+SELECT * FROM carried LEFT JOIN timed USING (protocol) ORDER BY exchanges DESC NULLS LAST
 """
 _ERRORS = """
 SELECT coalesce(name, 'error ' || code) AS name, api, count(*) AS count, min(time) AS time,

@@ -52,8 +52,8 @@ for command, short in COMMANDS:
     app.command(short_help=short)(command)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         from importlib.metadata import version
 
         typer.echo(f"brokerscope {version('brokerscope')}")

@@ -98,7 +98,7 @@ class Reading:
 
     @contextmanager
     def run(self, captures: Sequence[str], options: Options) -> Iterator[Run]:
-        """A run over the captures, with a progress bar on a terminal. What could not be read is said at the end."""
+        """A run over the captures, with a progress bar on a terminal. What could not be read is reported at the end."""
         from dissectors.run import Run
         from pipelines.cli.progress import Bar
 

@@ -125,8 +125,8 @@ def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], request: Any,
         printing.show_text(text, indent=2, lead=f"{'batch':<12}")
     for error in related["errors"]:
         where = f" {error['topic']}" if error["topic"] else ""
-        said = f": {error['message']}" if error["message"] else ""
-        printing.show_text(f"{error['name'] or error['code']} ({error['scope']}{where}){said}", 2, f"{'error':<12}")
+        message = f": {error['message']}" if error["message"] else ""
+        printing.show_text(f"{error['name'] or error['code']} ({error['scope']}{where}){message}", 2, f"{'error':<12}")
     for finding in related["findings"]:
         printing.show_text(f"{finding['kind']}: {finding['message']}", 2, f"{'finding':<12}")
     for name, body in (("request", request), ("response", response)):

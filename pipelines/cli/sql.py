@@ -90,7 +90,7 @@ def _prompted() -> Iterator[str]:
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out: str | None, inputs: list[str]) -> None:
-    """Write the rows of a query. Raises ValueError for one that means nothing, or may not be asked."""
+    """Write the rows of a query. Raises ValueError for one that means nothing, or may not run."""
     import duckdb
     import pyarrow as pa
 

@@ -59,7 +59,7 @@ def terminal_width() -> int:
 
 
 def wants_colour(stream: object) -> bool:
-    """Whether a stream is a terminal whose user has not asked for NO_COLOR."""
+    """Whether a stream is a terminal whose user has not set NO_COLOR."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     try:
@@ -69,7 +69,7 @@ def wants_colour(stream: object) -> bool:
 
 
 class Grid:
-    """Lines of rows that may come in several goes; the head is said again only where the columns change."""
+    """Lines of rows that may come in several goes; the head is repeated only where the columns change."""
 
     def __init__(self, columns: Sequence[GridColumn], room: int | None = None, *, colour: bool = False) -> None:
         self._columns = columns

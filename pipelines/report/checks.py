@@ -116,8 +116,8 @@ def _windows(page: Builder) -> Iterator[Sentence]:
 
 
 def _unanswered(page: Builder) -> Iterator[Sentence]:
-    asked, silent = page.analysis.sum("activity", "count"), page.analysis.sum("activity", "unanswered")
-    if not silent or silent / (asked + silent) < UNANSWERED:
+    answered, silent = page.analysis.sum("activity", "count"), page.analysis.sum("activity", "unanswered")
+    if not silent or silent / (answered + silent) < UNANSWERED:
         return
     rows = page.rows(f"""
         select protocol, coalesce(api, '?') as api, {SERVER} as broker, count(*) as n from exchanges
@@ -125,7 +125,7 @@ def _unanswered(page: Builder) -> Iterator[Sentence]:
     most = f"; most often {rows[0]['protocol']} {rows[0]['api']} to {rows[0]['broker']}" if rows else ""
     yield Sentence(
         4, "warn", f"{_many(silent, 'request has', 'requests have')} no answer",
-        f"in the capture, of {units.count(asked + silent)}{most}.", "events",
+        f"in the capture, of {units.count(answered + silent)}{most}.", "events",
     )  # fmt: skip
 
 

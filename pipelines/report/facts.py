@@ -104,7 +104,7 @@ def _bucket(records: Records, width_us: int) -> int:
 def _count_requests(records: Records, bucket_us: int) -> None:
     """Tables `requests` and `topic_requests`: one row per everything that a fact may ask for."""
     records.run(f"""
-        create view asked as
+        create view calls as
         select protocol, coalesce(api, '?') as api, {SERVER} as broker, {CLIENT} as client, "group", topics,
                epoch_us(time) // {bucket_us} as bucket, kind = 'call' as answered, coalesce(long_poll, false) as poll,
                status = 'error' and coalesce(exchange_id not in {EXPECTED}, true) as failed,
@@ -112,8 +112,8 @@ def _count_requests(records: Records, bucket_us: int) -> None:
                case when not coalesce(long_poll, false) then {SERVICE} end as service_ns
         from exchanges where kind in ('call', 'unanswered')""")
     for name, source, topic in (
-        ("requests", "asked", ""),
-        ("topic_requests", "(select * exclude topics, unnest(list_distinct(topics)) as topic from asked)", "topic,"),
+        ("requests", "calls", ""),
+        ("topic_requests", "(select * exclude topics, unnest(list_distinct(topics)) as topic from calls)", "topic,"),
     ):
         records.run(f"""
             create temp table {name} as

@@ -35,7 +35,7 @@ class Analysis:
     about: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)  # rows of each table, also those not loaded
     sums: dict[tuple[str, str], int] = field(default_factory=dict)  # (table, column) -> sum over all rows
-    cases: list[Row] = field(default_factory=list)  # what forensics said of bad checksums
+    cases: list[Row] = field(default_factory=list)  # what forensics found out about bad checksums
     records: Records | None = None
 
     def sum(self, table: str, column: str) -> int:
@@ -82,7 +82,7 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def _described(out: Path) -> tuple[dict[str, Any], list[Row]]:
-    """What is known about the run, and what forensics said."""
+    """What is known about the run, and what forensics found out."""
     about: dict[str, Any] = {}
     cases: list[Row] = []
     try:

@@ -30,7 +30,7 @@ READ = ("exchanges", "batches", "errors", "connections", "findings")
 
 
 class Records:
-    """The records of an analysis, asked in SQL."""
+    """The records of an analysis, queried in SQL."""
 
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine

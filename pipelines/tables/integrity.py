@@ -55,7 +55,7 @@ INTEGRITY = Table(
 )  # fmt: skip
 
 
-CASES = "cases"  # what forensics said of bad batches, beside the record tables
+CASES = "cases"  # what forensics found out about bad batches, beside the record tables
 CASE_COLUMNS = (
     TableColumn("pattern", "what broke: single_bit, burst, zeroed_run … (docs/forensics.md)"),
     TableColumn("proven", "the corrected bytes match the checksum"),

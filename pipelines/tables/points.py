@@ -24,7 +24,7 @@ POINTS = "points"
 NO_POINTS = """(
     select '' as site, '' as connection, 0 as incarnation, '' as story, 1 as rank, 1 as points where 1 = 0
 )"""
-SHOWN = 100  # sets of capture points that are told of
+SHOWN = 100  # sets of capture points that are listed
 _CIRCLE = 1 << 32  # sequence numbers
 
 
@@ -32,11 +32,11 @@ class Sameness(NamedTuple):
     """When two rows of one story are the same thing."""
 
     values: tuple[str, ...]
-    """Columns in which they agree; not names, which one point may not have been told."""
+    """Columns in which they agree; not names, which one point may not know."""
     order: tuple[str, ...]
     """In which order a point saw those that agree."""
     prefer: str = ""
-    """Which one counts, before the point's rank is asked: the least."""
+    """Which one counts, before the point's rank: the least."""
 
 
 SAME = {
@@ -111,7 +111,7 @@ def sharing(d: Dialect) -> str:
 
 
 def _overlap(side: str) -> str:
-    """Whether what two points saw of one direction lies in the same stretch of sequence numbers, as far as is known."""
+    """Whether what two points saw of one direction lies in the same range of sequence numbers, as far as is known."""
 
     def reaches(one: str, other: str) -> str:
         ahead = f"({other}.{side}_seq - {one}.{side}_seq + {_CIRCLE}) % {_CIRCLE}"
