@@ -108,6 +108,7 @@ class Sink:
         self.names: list[Name] = []  # reported since the last `take_names`, each that says something new
         self._most_names = (limits or Limits()).names
         self._latest: dict[str, Name] = {}  # report of each key
+        self._shared: dict[tuple[bytes, str], tuple[bytes, str]] = {}
         self._ready: dict[str, list[pa.RecordBatch]] = {}
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
         self.files: list[str] = []  # file index -> path, for Place
@@ -128,6 +129,12 @@ class Sink:
             self.names.append(latest)  # so long it was called otherwise
         self._latest[key] = report
         self.names.append(report)
+
+    def share(self, known: tuple[bytes, str]) -> tuple[bytes, str]:
+        """An equal value that others keep already, where there is one."""
+        if len(self._shared) > self._most_names:
+            self._shared.clear()
+        return self._shared.setdefault(known, known)
 
     def take_names(self) -> list[Name]:
         """What was reported since the last time."""

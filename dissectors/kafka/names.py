@@ -27,6 +27,7 @@ class TopicNames:
         """Take note of topic ids and their names, as a frame at `time` (ns) has them."""
         for id_, name in names:
             if self._names.get(id_) != name:
+                id_, name = self._sink.share((id_, name))  # each connection learns of all topics
                 self._names[id_] = name
                 self._sink.name(f"kafka/{uuid_text(id_)}", time, name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tests.benchmarks.captures import FILE_HEADER, PSH_ACK, START_S, SYN, SYN_ACK
+from tests.benchmarks.captures import FILE_HEADER, PSH_ACK, START_S, SYN, SYN_ACK, Wire
 
 CLIENTS, SERVER = 0x0B000000, 0x0A000001
 RST_ACK = 20
@@ -94,3 +95,34 @@ def disorder(path: Path, data: bytes, order: Iterable[int], *, port: int, size: 
         for number, segment in enumerate(order):
             at = segment * size
             packet(0, PSH_ACK, 1 + at, 1, data[at : at + size], 2 + number)
+
+
+def many_topics(path: Path, connections: int, topics: int) -> None:
+    """Each connection asks for its topics, and the broker names them all: Metadata, version 12."""
+    body = struct.pack(">i", 0) + b"\2" + struct.pack(">i", 1) + b"\7broker" + struct.pack(">i", 9092) + b"\0\0"
+    body += b"\0" + struct.pack(">i", 1) + _uvarint(topics + 1)  # no cluster id, the controller
+    for number in range(topics):
+        name = f"a-topic-of-ordinary-length-{number:06d}".encode()
+        body += struct.pack(">h", 0) + bytes([len(name) + 1]) + name + number.to_bytes(16, "big") + b"\0"
+        body += b"\2" + struct.pack(">hiiii", 0, 0, 1, 0, 0)[:14] + b"\2\0\0\0\1" + b"\2\0\0\0\1" + b"\1\0"
+        body += struct.pack(">i", -(1 << 31)) + b"\0"
+    body += b"\0"
+    request = struct.pack(">hhi", 3, 12, 1) + b"\0\6client" + b"\0" + b"\0\1\0\0"
+    answer = struct.pack(">i", 1) + b"\0" + body
+    with path.open("wb") as file:
+        file.write(FILE_HEADER)
+        micros = 0
+        for number in range(connections):
+            wire = Wire(file, 40_000 + number)
+            wire.micros += micros
+            wire.send(0, struct.pack(">i", len(request)) + request)
+            wire.send(1, struct.pack(">i", len(answer)) + answer)
+            micros = wire.micros
+
+
+def _uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
