@@ -54,6 +54,10 @@ class Limits:
     decompressed_bytes: int = 256 * MIB
     """Ceiling for one decompressed batch."""
 
+    message_bytes: int = 512 * MIB
+    """What messages, unfolded from their batches, may take until their rows go out: a few kilobytes unfold into many
+    million messages. Those beyond are left out."""
+
     reorder_bytes: int = 8 * MIB
     """Segments of one direction held back behind a hole; beyond this the hole is declared lost."""
 

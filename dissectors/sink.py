@@ -25,6 +25,8 @@ _new = tuple.__new__  # a NamedTuple without the detour over its keyword constru
 _OF_CONNECTION = attrgetter(*(column.name for column in records.CONNECTION_COLUMNS))
 _NOBODY = (None,) * len(records.CONNECTION_COLUMNS)
 _HEX = np.array([b"%02x" % byte for byte in range(256)], "S2")
+_MESSAGE_BYTES = 1024  # what a row of `messages` takes, about
+_COPIES = 3  # of a payload, on its way from a batch to a row
 _MAX_US = 253_402_300_799_999_999  # 9999-12-31: what datetime, pandas and JSON readers can hold
 
 
@@ -108,6 +110,8 @@ class Sink:
         self.names: list[Name] = []  # reported since the last `take_names`, each that says something new
         self._most_names = (limits or Limits()).names
         self._latest: dict[str, Name] = {}  # report of each key
+        self._most_messages = self._room = (limits or Limits()).message_bytes
+        self._most_rows = (limits or Limits()).rows
         self._shared: dict[tuple[bytes, str], tuple[bytes, str]] = {}
         self._ready: dict[str, list[pa.RecordBatch]] = {}
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
@@ -129,6 +133,27 @@ class Sink:
             self.names.append(latest)  # so long it was called otherwise
         self._latest[key] = report
         self.names.append(report)
+
+    # --- how much may be unfolded ---
+
+    @property
+    def room(self) -> int:
+        """Bytes that one more batch may unfold into, where its messages become rows."""
+        return max(0, self._room) // (_COPIES if self.payloads else 1)
+
+    def unfold(self, size: int, messages: int) -> int:
+        """Take room for the messages of a batch of `size` bytes; how many there is room for."""
+        self._room -= size * (_COPIES if self.payloads else 1)
+        most = max(0, min(messages, self._room // _MESSAGE_BYTES))
+        self._room -= most * _MESSAGE_BYTES
+        return most
+
+    def compact(self) -> None:
+        """Let many rows of `messages` become a record batch: as objects they take several times as much."""
+        if len(self.messages) >= self._most_rows:
+            batch = to_batch("messages", self.messages, self.files, full=self.full, payloads=self.payloads)
+            self._ready.setdefault("messages", []).append(batch)
+            self.messages.clear()
 
     def share(self, known: tuple[bytes, str]) -> tuple[bytes, str]:
         """An equal value that others keep already, where there is one."""
@@ -170,6 +195,7 @@ class Sink:
 
     def drain(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The waiting rows as one record batch a table; the lists are empty afterwards."""
+        self._room = self._most_messages
         for table in records.TABLES:
             rows, batches = self._list(table), self._ready.pop(table, [])
             if rows and table in self.tables:

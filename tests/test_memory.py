@@ -6,31 +6,46 @@ are those that the product states (`Limits.memory_bytes`), and growth is compare
 
 from __future__ import annotations
 
+import gzip
+import json
+import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import cramjam
+import lz4.frame
 import pytest
+import zstandard
 
-from dissectors.limits import MIB, Limits
-from tests.benchmarks import captures
+from dissectors.limits import KIB, MIB, Limits
+from dissectors.records import TABLES
+from tests.benchmarks import captures, hostile
 
 PEAK = """
-import re, sys
+import json, re, sys
 from pathlib import Path
+from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.run import Run
-rows = sum(batch.num_rows for _, batch in Run(sys.argv[1:], Options()).records())
+path, options, limits = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+rows, findings = 0, []
+for table, batch in Run([path], Options(limits=Limits(**limits), **options)).records():
+    rows += batch.num_rows
+    if table == "findings":
+        findings += [f"{row['kind']}: {row['message']}" for row in batch.select(["kind", "message"]).to_pylist()]
 peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]  # ru_maxrss knows the parent's, too
-print(rows, int(peak) * 1024)
+print(json.dumps([rows, int(peak) * 1024, sorted(set(findings))]))
 """
 
 
-def peak(*paths: Path) -> tuple[int, int]:
-    """(rows of the default tables, peak memory in bytes)."""
-    done = subprocess.run([sys.executable, "-c", PEAK, *map(str, paths)], capture_output=True, text=True, check=True)
-    rows, size = done.stdout.split()
-    return int(rows), int(size)
+def measure(path: Path, options: dict[str, Any] | None = None, **limits: int) -> tuple[int, int, list[str]]:
+    """(rows, peak memory in bytes, findings)."""
+    command = [sys.executable, "-c", PEAK, str(path), json.dumps(options or {}), json.dumps(limits)]
+    rows, peak, findings = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return rows, peak, findings
 
 
 @pytest.mark.parametrize(("records", "value_bytes"), [(1, 60), (100, 1000)])
@@ -38,8 +53,103 @@ def test_a_capture_three_times_as_large_needs_no_more_memory(records: int, value
     small, large = tmp_path / "small.pcap", tmp_path / "large.pcap"
     captures.produce(small, 40 * MIB, records=records, value_bytes=value_bytes)
     captures.produce(large, 120 * MIB, records=records, value_bytes=value_bytes)
-    rows, least = peak(small)
-    more_rows, most = peak(large)
+    rows, least, _ = measure(small)
+    more_rows, most, _ = measure(large)
     assert more_rows > 2.5 * rows
-    assert most - least < 60 * MIB  # of 80 MiB that came in addition; its rows alone would be three times that
+    assert most - least < 60 * MIB  # of 80 MiB that came in addition
     assert most < Limits().memory_bytes // 2  # nothing stays open: this is the block in work, and its rows
+
+
+class Case(NamedTuple):
+    """A capture that asks for memory, and what has to be said of it."""
+
+    write: Callable[[Path], None]
+    finding: str | None  # a part of some finding; None where nothing has to be given up
+    options: dict[str, Any] = {}
+    limits: dict[str, int] = {}
+
+
+def announced(port: int, head: bytes) -> Case:
+    def write(path: Path) -> None:
+        hostile.announced_frames(path, 2_000, head, port=port, turns=4, size=1_400)
+
+    return Case(write, "limit: A frame of ", limits={"memory_bytes": 16 * MIB})
+
+
+def disorder(order: Callable[[int], list[int]]) -> Case:
+    def write(path: Path) -> None:
+        data = b"".join(produce(number, 64_000) for number in range(192))
+        hostile.disorder(path, data, order(len(data) // 1000), port=9092)
+
+    return Case(write, "gap: ")
+
+
+def produce(correlation_id: int, size: int) -> bytes:
+    """A request with a record set of so many zeros."""
+    body = struct.pack(">hhii", -1, -1, 30_000, 1) + b"\0\6orders" + struct.pack(">iii", 1, 0, size) + bytes(size)
+    return struct.pack(">ihhih", len(body) + 16, 0, 7, correlation_id, 6) + b"client" + body
+
+
+def bomb(codec: int, compress: Callable[[bytes], bytes], count: int, value_bytes: int, finding: str) -> Case:
+    def write(path: Path) -> None:
+        hostile.bombs(path, codec, compress(hostile.records(count, value_bytes)), count, times=4)
+
+    return Case(write, finding, {"tables": list(TABLES), "full": True, "payloads": True})
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+VALUE = 100 * MIB  # four of these are more than may be unfolded at once
+REFUSED, CUT = "decompress_failed: A batch does not decompress", "limit: Of a batch only "
+API_VERSIONS = struct.pack(">ihhih", 16, 18, 0, 1, 6) + b"client"
+CASES = {
+    "unanswered SYNs": Case(
+        lambda path: hostile.syn_flood(path, 30_000), "were closed early", limits={"flows": 2_000, "endpoints": 4_000}
+    ),
+    "short connections": Case(
+        lambda path: hostile.short_connections(path, 8_000, API_VERSIONS, port=9092),
+        "were closed early",
+        limits={"flows": 500, "endpoints": 1_000},
+    ),
+    "announced Kafka frames": announced(
+        9092, API_VERSIONS + struct.pack(">i", 50_000_000) + produce(2, 49_999_000)[4:80]
+    ),
+    "announced Pulsar frames": announced(
+        6650,
+        struct.pack(">II", 13, 9)
+        + b"\x08\2\x12\5\x0a\1x\x20\x13"
+        + struct.pack(">II", 5_000_000, 8)
+        + bytes.fromhex("0806320408001000"),
+    ),
+    "announced Iggy frames": announced(8090, struct.pack("<II", 50_000_000, 101)),
+    "every second segment first": disorder(lambda n: [*range(0, n, 2), *range(1, n, 2)]),
+    "segments reversed": disorder(lambda n: [*range(n)][::-1]),
+    "topics on many connections": Case(lambda path: hostile.many_topics(path, 20, 5_000), None),
+    "gzip": bomb(1, lambda data: gzip.compress(data, 1), 1, VALUE, REFUSED),
+    "snappy": bomb(2, lambda data: bytes(cramjam.snappy.compress_raw(data)), 1, VALUE, REFUSED),
+    "lz4": bomb(3, lz4.frame.compress, 1, VALUE, REFUSED),
+    "zstd": bomb(4, zstd, 1, VALUE, REFUSED),
+    "many messages": bomb(4, zstd, 200_000, 1, CUT)._replace(limits={"message_bytes": 32 * MIB}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_asks_for_memory_gets_what_is_allowed_and_a_finding(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    path = tmp_path / "capture.pcap"
+    case.write(path)
+    rows, peak, findings = measure(path, case.options, **case.limits)
+    assert rows
+    assert peak < Limits().memory_bytes
+    assert case.finding is None or any(case.finding in found for found in findings), findings[:20]
+
+
+def test_ended_connections_are_freed_before_the_capture_ends(tmp_path: Path) -> None:
+    few, many = tmp_path / "few.pcap", tmp_path / "many.pcap"
+    limits = {"flows": 500, "endpoints": 1_000, "block_bytes": 64 * KIB, "decode_bytes": 64 * KIB}
+    hostile.short_connections(few, 6_000, API_VERSIONS, port=9092)
+    hostile.short_connections(many, 18_000, API_VERSIONS, port=9092)
+    least, most = measure(few, None, **limits)[1], measure(many, None, **limits)[1]
+    assert most - least < 12_000 * 4_000  # each takes more than that while it is open

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from dissectors.checksum import shown
@@ -19,6 +20,8 @@ from dissectors.kafka.names import TopicNames
 from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
 from dissectors.redaction import without_tokens
 from dissectors.wire.codecs import CodecError
+
+_SMALLEST_RECORD = 7  # bytes, its length included
 
 
 class KafkaEmitter:
@@ -145,14 +148,16 @@ class KafkaEmitter:
                 self._report_bad(frame, records, unit, computed, time, packet_ref)
         uncompressed = None
         entries: list[KafkaRecord] = []
+        wanted = self.report.wants_messages and not unit.control
         if unit.codec == "none" and not self.report.wants_messages:
             uncompressed = unit.end - (unit.body if unit.magic == 2 else unit.start)
         elif unit.whole and (verdict == "ok" or unit.codec == "none"):
             try:
-                raw = batches.records_of(frame.data, unit, self.limit)
+                room = self.report.sink.room if wanted else self.limit
+                raw = batches.records_of(frame.data, unit, min(self.limit, room))
                 uncompressed = len(raw)
-                if self.report.wants_messages and not unit.control:
-                    entries += messages.entries(unit, raw)
+                if wanted:
+                    entries += self._unfolded(unit, raw)
             except RecordError as trouble:
                 if verdict == "ok":
                     self._malformed_records(frame, records, unit.start, trouble)
@@ -171,6 +176,15 @@ class KafkaEmitter:
         return VerifiedBatch(
             unit, entries, uncompressed, computed, verdict, time, packet_ref, frame.offset + unit.start - frame.start
         )
+
+    def _unfolded(self, unit: RecordBatch, raw: bytes) -> Iterator[KafkaRecord]:
+        """The messages of a batch, as many as there is room for."""
+        count = min(unit.announced if unit.magic == 2 else unit.records or 1, len(raw) // _SMALLEST_RECORD + 1)
+        most = self.report.sink.unfold(len(raw), count)
+        yield from islice(messages.entries(unit, raw), most)
+        if most < count:
+            message = f"Of a batch only {most} messages are read: more than the limit `message_bytes`"
+            self.conversation.finding("limit", message, position=unit.base_offset)
 
     def _report_bad(
         self, frame: Frame, records: RecordSet | None, unit: RecordBatch, computed: int, time: int, packet_ref: int
@@ -235,6 +249,7 @@ class KafkaEmitter:
                     base = last + 1
             if self.report.wants_messages:
                 self._messages(role, request, frame, name, partition, batch, first)
+                self.report.sink.compact()
             if not self.report.wants_batches:
                 continue
             kind = batches.checksum_kind(unit)

@@ -168,7 +168,10 @@ class Entries:
     def unpack(self, view: EntryView, payload: memoryview) -> bytes | memoryview | None:
         """A payload, decompressed; None, and a finding, where that cannot be done."""
         try:
-            return batches.unpacked(view.meta, view.codec, payload, self._limits.decompressed_bytes)
+            sink, limit = self._conversation.sink, self._limits.decompressed_bytes
+            if "messages" in sink.tables:
+                limit = min(limit, sink.room)
+            return batches.unpacked(view.meta, view.codec, payload, limit)
         except CodecError as trouble:
             name = batches.CODEC_NAMES.get(view.codec)
             self.finding(view, "decompress_failed", f"An entry does not decompress: {trouble}", codec=name)

@@ -30,6 +30,7 @@ class MessageRows:
     def __init__(self, conversation: Conversation, unpack: Unpack, finding: ReportFinding) -> None:
         limits = conversation.options.limits
         self._most = limits.pending  # messages of one batch
+        self._sink = conversation.sink
         self._payloads = conversation.sink.payloads
         self.chunks = Chunks(limits.decompressed_bytes)
         self._unpack = unpack
@@ -67,9 +68,12 @@ class MessageRows:
         """The messages of an entry; as many as can be read of one that is malformed."""
         out: list[Single] = []
         try:
-            out.extend(islice(batches.singles(view.meta, view.plain or b""), self._most))
-            if len(out) == self._most:
-                self._finding(view, "limit", f"Of a batch only {self._most} messages are read")
+            plain = view.plain or b""
+            places = max(1, view.meta.num_messages_in_batch)
+            most = self._sink.unfold(len(plain), min(self._most, places))
+            out.extend(islice(batches.singles(view.meta, plain), most))
+            if len(out) == most < places:
+                self._finding(view, "limit", f"Of a batch only {most} messages are read")
         except MalformedEntryError as trouble:
             self._finding(view, "malformed_frame", str(trouble))
         return out

@@ -29,7 +29,7 @@ class Tracker:
         self.fast = True  # tests turn the column path off, to compare
         self.evicted = 0
         self._flows: dict[Ends, Flow] = {}
-        self._incarnations = _Incarnations(limits.endpoints)
+        self._incarnations = Incarnations(limits.endpoints)
         self._closing: deque[Flow] = deque()
         self._arrivals = 0
         self._history = History(limits.recent_bytes)
@@ -127,7 +127,7 @@ class Tracker:
                 yield self._end(flow), True
 
 
-class _Incarnations:
+class Incarnations:
     """The number of each connection between the same endpoints.
 
     Endpoints are known by their hash: two pairs that share one leave a number out. The longest unused ones are

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import crc32c
 import numpy as np
 import numpy.typing as npt
 
@@ -126,3 +127,25 @@ def _uvarint(value: int) -> bytes:
         out.append(value & 127 | 128)
         value >>= 7
     return bytes([*out, value])
+
+
+def bombs(path: Path, codec: int, packed: bytes, messages: int, *, times: int = 1) -> None:
+    """Produce requests (version 7), each with a batch of so many messages that is compressed to these bytes."""
+    tail = struct.pack(">hiqqqhii", codec, messages - 1, 0, 0, -1, -1, -1, messages) + packed
+    data = struct.pack(">qiibI", 0, 9 + len(tail), -1, 2, crc32c.crc32c(tail)) + tail
+    topic = b"\0\6orders"
+    body = struct.pack(">hhii", -1, -1, 30_000, 1) + topic + struct.pack(">iii", 1, 0, len(data)) + data
+    with path.open("wb") as file:
+        file.write(FILE_HEADER)
+        wire = Wire(file, 40_000)
+        for number in range(times):
+            request = struct.pack(">hhi", 0, 7, number) + b"\0\6client" + body
+            wire.send(0, struct.pack(">i", len(request)) + request)
+            answer = struct.pack(">ii", number, 1) + topic + struct.pack(">iihqqqi", 1, 0, 0, number, -1, 0, 0)
+            wire.send(1, struct.pack(">i", len(answer)) + answer)
+
+
+def records(count: int, value_bytes: int) -> bytes:
+    """The records of a batch, magic 2: no keys, and values of zeros."""
+    row = b"\0\0\0\1" + _uvarint(2 * value_bytes) + bytes(value_bytes) + b"\0"
+    return (_uvarint(2 * len(row)) + row) * count
