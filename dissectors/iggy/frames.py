@@ -23,7 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dissectors.frame_columns import Bools, Ints, Measure
 from dissectors.iggy import batches, layouts, tables
+from dissectors.iggy.columnar import numbers
 from dissectors.iggy.field_types import MalformedBodyError, ShortError
 from dissectors.inbox import INVALID, MORE
 from dissectors.search import Judgement, Octets, Places, SearchBudget, first_start, places
@@ -32,6 +34,7 @@ from dissectors.tcp.chunk import CLIENT, SERVER
 LEGACY, VSR = "legacy", "vsr"
 HEADER = 256
 COMMAND_AT = 60
+_COMMAND_END = 64  # bytes without which the size and kind of a VSR frame are not known
 REASON_AT = 255  # of an eviction
 PREFIX = 8  # bytes of a legacy frame before its payload
 _RESERVED_END = 128
@@ -66,12 +69,32 @@ def measure(framing: str, direction: int, buf: bytes, pos: int, end: int, most: 
 
 
 def _measure_vsr(buf: bytes, pos: int, end: int, most: int) -> int:
-    if end - pos < 64:
+    if end - pos < _COMMAND_END:
         return MORE
     size = _SIZE.unpack_from(buf, pos + 48)[0]
     if not HEADER <= size <= most or buf[pos + COMMAND_AT] not in tables.planes():
         return INVALID
     return int(size)
+
+
+def measure_columns(framing: str, most: int) -> Measure:
+    """The same for many frames of one framing: see frame_columns.Measure."""
+    return partial(_measure_vsr_columns if framing == VSR else _measure_legacy_columns, most)
+
+
+def _measure_legacy_columns(most: int, client: Bools, octets: Octets, at: Ints, end: Ints) -> Ints:
+    first, second = numbers(octets, at, 4), numbers(octets, at + 4, 4)
+    request = (first >= 4) & (first < most) & (second <= _MAX_CODE)
+    known = (first <= _MAX_CODE) & _are(frozenset(tables.statuses()))[first & _MAX_CODE]
+    answer = (known | (first == 0) | ((first <= _MAX_CODE) & (second == 0))) & (second < most)
+    size = np.where(client, np.where(request, 4 + first, INVALID), np.where(answer, PREFIX + second, INVALID))
+    return np.where(end - at < PREFIX, MORE, size)
+
+
+def _measure_vsr_columns(most: int, client: Bools, octets: Octets, at: Ints, end: Ints) -> Ints:
+    size = numbers(octets, at + 48, 4)
+    known = (size >= HEADER) & (size <= most) & _are(frozenset(tables.planes()))[octets[at + COMMAND_AT]]
+    return np.where(end - at < _COMMAND_END, MORE, np.where(known, size, INVALID))
 
 
 def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | None:
@@ -143,11 +166,6 @@ def _are(numbers: frozenset[int]) -> npt.NDArray[np.bool_]:
     return known
 
 
-def _numbers(octets: Octets, at: Places) -> Places:
-    """Unsigned little-endian 32-bit numbers at some places."""
-    return np.ndarray((len(octets) - 3,), "<u4", octets, 0, (1,))[at].astype(np.int64)
-
-
 def _request_places(octets: Octets, n: int) -> Places:
     """A plausible length and a known code."""
     at = np.flatnonzero((octets[6 : 6 + n] == 0) & (octets[7 : 7 + n] == 0) & (octets[3 : 3 + n] <= _HIGH))
@@ -158,7 +176,7 @@ def _answer_places(octets: Octets, n: int) -> Places:
     """A known status, and a plausible length: of errors, zero or that of a text."""
     at = np.flatnonzero((octets[2 : 2 + n] == 0) & (octets[3 : 3 + n] == 0) & (octets[7 : 7 + n] <= _HIGH))
     status = octets[at] | octets[at + 1].astype(np.uint16) << 8
-    length = _numbers(octets, at + 4)
+    length = numbers(octets, at + 4, 4)
     return at[(status == 0) | (_are(frozenset(tables.statuses()))[status] & (length <= _TEXT_MOST))]
 
 
@@ -171,7 +189,7 @@ def _header_places(octets: Octets, n: int) -> Places:
         return at
     filled = np.concatenate(([0], np.cumsum(octets != 0)))
     at = at[filled[at + _RESERVED_END] == filled[at + first]]
-    size = _numbers(octets, at + 48)
+    size = numbers(octets, at + 48, 4)
     return at[(size >= HEADER) & (size < (_HIGH + 1) << 24)]
 
 
@@ -285,9 +303,34 @@ def may_be_error(buf: bytes, pos: int, end: int) -> bool:
 
 def _judge_payload(buf: bytes, pos: int, stop: int, end: int, clues: Clues, budget: SearchBudget) -> Judgement:
     """Whether any command is answered with the payload buf[pos:stop]."""
+    if not clues.awaited and not _may_be_payload(buf, pos, stop, end):
+        budget.spend(_GLANCE)
+        return Judgement.NO
     codes = clues.awaited | _ANSWERED
     verdicts = {_reads(layouts.RESPONSE, code, buf, pos, stop, end, clues.allowed, budget) for code in codes}
     return next((verdict for verdict in (Judgement.YES, Judgement.WAIT) if verdict in verdicts), Judgement.NO)
+
+
+def _may_be_payload(buf: bytes, pos: int, stop: int, end: int) -> bool:
+    """Whether the first fixed bytes of a payload allow any of the commands _ANSWERED: most bytes that are none do not.
+
+    polls              partition, offset, count of messages: see _believable; what the count says must have room
+    streams, topics    a number and the time of creation; in VSR a count of topics may come before
+    """
+    length = stop - pos
+    if min(stop, end) - pos < _GLANCE:
+        return end < stop or length == 4  # bytes are wanting, or it is a count of none
+    partition, offset, count = _POLLED(buf, pos)
+    if partition < _PARTITIONS and offset < _OFFSETS:
+        left = length - _GLANCE
+        if left in (0, _CONTEXT) or 0 < count * _SMALLEST <= left:
+            return True
+        if left >= batches.BATCH_HEADER and (
+            end - pos < _BATCH_LENGTHS[-1] + 8
+            or any(batches.BATCH_HEADER <= _LONG(buf, pos + at)[0] <= left for at in _BATCH_LENGTHS)
+        ):
+            return True
+    return any(time in _BORN or time in _BORN_SECONDS for (time,) in (_LONG(buf, pos + 4), _LONG(buf, pos + 8)))
 
 
 def judge_body(code: int, buf: bytes, pos: int, stop: int, end: int, allowed: int) -> Judgement:
@@ -340,6 +383,12 @@ def _reads(
     return Judgement.WAIT if waits else Judgement.NO
 
 
+_POLLED = Struct("<IQI").unpack_from
+_LONG = Struct("<Q").unpack_from
+_GLANCE = 16  # bytes of a payload that are looked at first
+_CONTEXT = 24  # bytes of a poll's answer that 0.10 adds
+_SMALLEST = 45  # bytes of a message in a poll
+_BATCH_LENGTHS = (48, 72)  # where the length of a first batch stands, in 0.9 and 0.10
 _ANSWERED = frozenset({100, 200, 201, 300, 301})  # answers with enough structure to be known without their request
 _SLACK = 2  # requests in holes, whose answers may be among those in a row
 _BORN = range(1_500_000_000_000_000, 4_200_000_000_000_000)  # microseconds: 2017, before the first server, to 2103

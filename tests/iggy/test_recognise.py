@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.iggy import PROTOCOL
+from dissectors.iggy import PROTOCOL, frames
+from dissectors.iggy.era import Era
+from dissectors.search import Judgement, SearchBudget
 from tests.feeding import CLIENT, SERVER
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS
@@ -76,3 +78,27 @@ def test_a_first_answer_that_refuses_is_no_reason_for_doubt() -> None:
 @given(st.binary(max_size=300), st.binary(max_size=300), st.booleans())
 def test_any_bytes_get_a_confidence(client: bytes, server: bytes, midstream: bool) -> None:
     assert 0 <= judged(client, server, midstream) <= 1
+
+
+@settings(max_examples=300)
+@given(
+    fields=st.tuples(
+        st.sampled_from((0, 1, 7, 1 << 20, 1 << 31)),
+        st.sampled_from((0, 5, 1 << 47, 1 << 48, w.T0, w.T0 // 10**6)),
+        st.sampled_from((0, 1, 2, 300)),
+    ),
+    messages=st.sampled_from(
+        (b"", w.poll_a([b"x"]), w.poll_b([b"x"], size=56, kind="xxh3"), w.batch([b"x"]), bytes(20))
+    ),
+    more=st.sampled_from((b"", bytes(24), b"\0\4shop")),
+)
+def test_a_payload_that_its_first_bytes_rule_out_is_read_by_no_layout(
+    fields: tuple[int, int, int], messages: bytes, more: bytes
+) -> None:
+    payload = struct.pack("<IQI", *fields) + more + messages
+    if frames._may_be_payload(payload, 0, len(payload), len(payload)):
+        return
+    everything = Era().allowed
+    for code in frames._ANSWERED:
+        read = frames._reads("response", code, payload, 0, len(payload), len(payload), everything, SearchBudget())
+        assert read is Judgement.NO
