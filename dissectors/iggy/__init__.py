@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dissectors.checksum.unit_format import UnitFormat
 from dissectors.conversation import Conversation, Protocol
@@ -53,6 +54,12 @@ class Iggy(Protocol):
         from dissectors.iggy.conversation import IggyConversation
 
         return IggyConversation(conn, sink, options, midstream=midstream)
+
+    def advance(self, conversations: Sequence[Any]) -> None:
+        if conversations:
+            from dissectors.iggy.exchange_columns import advance
+
+            advance(conversations)
 
 
 PROTOCOL = Iggy()

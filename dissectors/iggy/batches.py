@@ -58,7 +58,7 @@ _FRAME = Struct("<QQQIIIIQ")
 
 _LENGTHS, _FRAME_LENGTHS = 48, 32  # where a message's two lengths lie
 
-_FLAGS_AT, _IDEMPOTENT, _PRODUCER_AT = 52, 1, 56  # in a VSR batch
+_FLAGS_AT, IDEMPOTENT, _PRODUCER_AT = 52, 1, 56  # in a VSR batch
 
 BATCH_HEADER = 256
 FRAME_HEADER = 48
@@ -129,13 +129,13 @@ def _send_a(buf: bytes, pos: int, end: int, header: int) -> Msg:
     return Msg(pos, payload, stop, high << 64 | low, None, 0, 0, payload, length, at, size, 0)
 
 
-_STATES = (1, 10, 20, 30)  # available, unavailable, poisoned, marked for deletion
+STATES = (1, 10, 20, 30)  # available, unavailable, poisoned, marked for deletion
 
 
 def _poll_a(buf: bytes, pos: int, end: int, header: int) -> Msg:
     at = need(pos, 41, end, "message header")
     offset, state, timestamp, low, high, stored, size = _POLL_A.unpack_from(buf, pos)
-    if state not in _STATES:
+    if state not in STATES:
         raise MalformedBodyError(f"message state {state}", pos + 8)
     after = need(at, size, end, "message headers")
     payload = need(after, 4, end, "payload length")
@@ -337,7 +337,7 @@ def _batch_as_declared(buf: bytes, pos: int, end: int, limit: int) -> Stored:
             messages = mended(walk, XXH3, buf, first, stop, _FRAME_LENGTHS, failure)
     if limit >= stop and len(messages) != count:
         raise MalformedBodyError(f"{len(messages)} messages in a batch of {count}", pos)
-    wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & _IDEMPOTENT else None
+    wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & IDEMPOTENT else None
     return Stored(pos, stop, partition, base, base_time, origin, checksum, count, wrote, messages)
 
 

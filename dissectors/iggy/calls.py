@@ -42,6 +42,12 @@ class Calls:
         self._full = conversation.sink.full
         self._gave_up = False  # that an answer's request was not looked for is a finding already
 
+    @property
+    def in_order(self) -> bool:
+        """Whether an answer says nothing but what it says of its own request, the oldest in flight."""
+        expected = self.orphans.has_surplus or self.meaning.expects_retries or self.era.doubted
+        return self.pairing.in_order and not expected
+
     def api(self, code: int) -> str:
         """What a command is called."""
         command = tables.meaning(code, self.era.best)

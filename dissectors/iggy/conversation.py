@@ -42,6 +42,7 @@ class IggyConversation(Conversation):
         self._begun: int | None = None  # when the first frame came
         self._latest = 0  # when the latest came
         self._reported: str | None = None  # the dialect, to other connections
+        self.by_column = 0  # frames that were not decoded one by one
 
     # --- what the base class asks ---
 
@@ -114,6 +115,41 @@ class IggyConversation(Conversation):
             self._request(frame)
         else:
             self._answer(frame, lost)
+
+    # --- frames that go by column (exchange_columns.py) ---
+
+    def find_framing(self) -> str | None:
+        """The framing, if the bytes at hand show it."""
+        if self.framing is None and self.plain and (runs := self.inboxes[CLIENT].runs()):
+            head = runs[0].head
+            framing = frames.detect(CLIENT, head, 0, len(head), self.options.limits.frame_bytes)
+            if framing is not None:
+                self._frame_as(framing)
+        return self.framing
+
+    def follows(self, direction: int, offset: int) -> bool:
+        """Whether nothing is missing between the last frame of a direction and one at a stream offset."""
+        return self._ends[direction] == offset
+
+    def on_frame_between(self, frame: Frame, answered_ns: int) -> None:
+        """A frame among others that go by column. answered_ns: when the answer before it had come; 0 for none."""
+        self._ends[frame.direction] = frame.offset
+        if answered_ns:
+            self.calls.answered_ns = answered_ns
+        self.on_frame(frame)
+
+    def begin_columns(self, first_ns: int) -> None:
+        """Frames follow that go by column, the first of them at that time."""
+        if self._begun is None:
+            self._begun = first_ns
+
+    def note_columns(self, count: int, ends: tuple[int, int], latest_ns: int) -> None:
+        """So many frames went by column; ends: stream offsets behind the last frame of each direction."""
+        self.by_column += count
+        self._ends = [max(pair) for pair in zip(self._ends, ends, strict=True)]
+        self._latest = latest_ns
+        if self.era.settled and self._reported != self.era.dialect:
+            self._report_dialect()
 
     def on_gap(self, direction: int, gap: Gap) -> None:
         within = self.inboxes[direction].inside_frame

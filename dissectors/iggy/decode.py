@@ -102,7 +102,7 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
         return _known(found, failed)
     empty_answer = side == layouts.RESPONSE and end == pos  # nothing found, in every release
     if readers & era.allowed != era.allowed and not empty_answer:
-        era.narrow(readers, f"{side} {chosen.name} read by {_range(readers)}")
+        era.narrow(readers, f"{side} {chosen.name} read by {releases_text(readers)}")
     return chosen
 
 
@@ -115,7 +115,7 @@ def _known(found: Sequence[layouts.BodyLayout], read: Body) -> Body:
     if not any(layout.name in SECRET_FIELDS for layout in found):
         return read
     alike = takewhile(lambda fields: len(set(fields)) == 1, zip(*(layout.fields for layout in found), strict=False))
-    names = {fields[0].partition(":")[0] for fields in alike}
+    names = {fields[0].name for fields in alike}
     return read._replace(values={name: value for name, value in read.values.items() if name in names})
 
 
@@ -136,7 +136,8 @@ def _nearer(one: Body, other: Body) -> bool:
     return (one.problem is None, one.at) > (other.problem is None, other.at)
 
 
-def _range(releases: int) -> str:
+def releases_text(releases: int) -> str:
+    """A set of releases, as evidence names it."""
     names = [release.name for i, release in enumerate(tables.releases()) if releases >> i & 1]
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 

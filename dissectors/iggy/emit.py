@@ -30,6 +30,16 @@ _WITH_DIALECT = frozenset({"exchanges", "batches"})  # tables with a column `dia
 _US = 1000  # ns
 
 
+class ReservedRow:
+    """A row among those that wait, of a frame that goes by column: what it says is known later."""
+
+    __slots__ = ("dialect", "row")
+
+    def __init__(self) -> None:
+        self.dialect: str | None = None  # once it is known
+        self.row: Any = None  # once it is made; none is made where the dialect was known before
+
+
 class IggyReport(Report):
     """Rows of one connection; those that show the dialect wait until it is settled."""
 
@@ -40,11 +50,21 @@ class IggyReport(Report):
         self._era = era
         self._held: list[tuple[str, Any]] = []
 
+    def reserve(self, table: str) -> ReservedRow:
+        """The place of a row among those that wait."""
+        row = ReservedRow()
+        self._append(table, row)
+        return row
+
     def flush(self) -> None:
         """No more evidence is waited for: the rows held get the dialect believed now."""
         dialect = self.dialect()
         for table, row in self._held:
-            super()._append(table, row._replace(dialect=dialect))
+            if isinstance(row, ReservedRow):
+                row.dialect = dialect
+                row = row.row
+            if row is not None:
+                super()._append(table, row._replace(dialect=dialect))
         self._held.clear()
 
     def dialect(self) -> str:

@@ -30,6 +30,11 @@ class Era:
         self._doubt = 0
         self._settle()
 
+    @property
+    def doubted(self) -> bool:
+        """Whether the latest evidence was against what is believed."""
+        return self._strikes > 0
+
     def narrow(self, releases: int, reason: str) -> None:
         """Only `releases` do what was seen."""
         if self.fixed or not releases:
@@ -90,6 +95,6 @@ class Era:
     def _settle(self) -> None:
         rows = tables.releases()
         possible = [i for i in range(len(rows)) if self.allowed >> i & 1]
-        self.settled = len({rows[i].dialect for i in possible}) == 1
+        self.settled = tables.settled(self.allowed)
         self.best = max(possible, key=lambda i: (self._weight(i), i))
         self.dialect = rows[self.best].dialect

@@ -141,8 +141,8 @@ def packed(buf: bytes, pos: int, end: int) -> tuple[str, int]:
 
 # --- who and where ---------------------------------------------------------------------------------------------------
 
-_CONSUMERS = {1: "consumer", 2: "consumer_group", 3: "external_group"}  # the third from 0.10 on
-_STRATEGIES = {1: "offset", 2: "timestamp", 3: "first", 4: "last", 5: "next"}
+CONSUMERS = {1: "consumer", 2: "consumer_group", 3: "external_group"}  # the third from 0.10 on
+STRATEGIES = {1: "offset", 2: "timestamp", 3: "first", 4: "last", 5: "next"}
 
 
 def _kind(names: dict[int, str], buf: bytes, pos: int, end: int, what: str) -> str:
@@ -167,14 +167,14 @@ def identifier(buf: bytes, pos: int, end: int) -> tuple[int | str, int]:
 
 def consumer(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
     """u8 kind | identifier."""
-    kind = _kind(_CONSUMERS, buf, pos, end, "consumer")
+    kind = _kind(CONSUMERS, buf, pos, end, "consumer")
     value, after = identifier(buf, pos + 1, end)
     return {"kind": kind, "id": value}, after
 
 
 def consumer_id(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
     """u8 kind | u32 id, up to 0.0.32."""
-    kind = _kind(_CONSUMERS, buf, pos, end, "consumer")
+    kind = _kind(CONSUMERS, buf, pos, end, "consumer")
     value, after = u32(buf, pos + 1, end)
     return {"kind": kind, "id": value}, after
 
@@ -195,7 +195,7 @@ def partitioning(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
 
 def strategy(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
     """u8 kind | u64 value."""
-    kind = _kind(_STRATEGIES, buf, pos, end, "polling strategy")
+    kind = _kind(STRATEGIES, buf, pos, end, "polling strategy")
     after = need(pos, 9, end, "polling strategy")
     return {"kind": kind, "value": _U64.unpack_from(buf, pos + 1)[0]}, after
 

@@ -11,8 +11,8 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache
-from struct import Struct
-from typing import Any
+from struct import Struct, calcsize
+from typing import Any, NamedTuple
 
 from dissectors.iggy import tables
 from dissectors.iggy.field_types import READERS, MalformedBodyError, Reader, need, secret
@@ -36,14 +36,15 @@ _RUN = "messages:messages_"
 class BodyLayout:
     """One version of a body."""
 
-    __slots__ = ("fields", "name", "releases", "run", "steps")
+    __slots__ = ("fields", "name", "releases", "run", "steps", "text")
 
     def __init__(self, name: str, fields: tuple[str, ...], releases: int) -> None:
         self.name = name
-        self.fields = fields
         self.releases = releases
+        self.text = " ".join(fields)  # as layouts.txt has them
         self.run = fields[-1].removeprefix(_RUN) if fields and fields[-1].startswith(_RUN) else ""
-        self.steps = _compile(fields[:-1] if self.run else fields)
+        self.fields = tuple(map(parse, fields[:-1] if self.run else fields))
+        self.steps = _compile(self.fields)
 
     def read(self, buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
         """Fill `values` from buf[pos:end]; the position after the last field. Messages, if any, follow there."""
@@ -128,7 +129,7 @@ def _real(buf: bytes, pos: int, end: int) -> tuple[float | str, int]:
     return value if math.isfinite(value) else str(value), after
 
 
-def _group(fields: tuple[str, ...]) -> Reader:
+def _group(fields: tuple[BodyField, ...]) -> Reader:
     steps = _compile(fields)
 
     def read(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
@@ -152,9 +153,9 @@ def _only(read: Reader, value: int) -> Reader:
     return exactly
 
 
-def _reader(kind: str, size: str | None) -> Reader:
+def _reader(kind: str, size: int) -> Reader:
     if kind == "secret":
-        return secret(int(size or 0))
+        return secret(size)
     if kind == "f32":
         return _real
     if kind == "u64be":
@@ -162,32 +163,58 @@ def _reader(kind: str, size: str | None) -> Reader:
     return _number(_FIXED[kind]) if kind in _FIXED else READERS[kind]
 
 
-def _compile(fields: tuple[str, ...]) -> list[Step]:
-    """`name:type`, or `name:(field field …)` for a type of several fields; layouts.txt lists what may stand around."""
+class BodyField(NamedTuple):
+    """A field of a row: `name:type`, or `name:(field field …)` for a type of several fields."""
+
+    name: str
+    type: str  # empty for several fields
+    fields: tuple[BodyField, ...] = ()
+    size: int = 0  # bytes of a secret
+    only: int | None = None  # the value that it must have
+    maybe: bool = False  # behind a flag
+    repeat: str = ""  # how many: `*`, or the field that says it; empty for one
+    left: bool = False  # only where bytes are left
+
+    @property
+    def fixed(self) -> int:
+        """Bytes of a number that is always there, 0 for any other field."""
+        plain = not (self.maybe or self.repeat or self.left or self.only is not None)
+        return calcsize("<" + _FIXED[self.type]) if plain and self.type in _FIXED else 0
+
+
+def parse(text: str) -> BodyField:
+    """A field as layouts.txt writes it; the head of the file lists what may stand around a type."""
+    group = _GROUP.fullmatch(text)
+    match = group or _FIELD.fullmatch(text)
+    if match is None:
+        raise ValueError(f"layouts.txt: {text!r} is no field")
+    around = bool(match["maybe"]), match["count"] or "", bool(match["left"])
+    if group:
+        return BodyField(group["name"], "", tuple(map(parse, _split(group["fields"]))), 0, None, *around)
+    only = None if match["only"] is None else int(match["only"])
+    return BodyField(match["name"], match["type"], (), int(match["size"] or 0), only, *around)
+
+
+def _compile(fields: tuple[BodyField, ...]) -> list[Step]:
     steps: list[Step] = []
     names: list[str] = []
     codes = ""
     for field in fields:
-        group = _GROUP.fullmatch(field)
-        match = group or _FIELD.fullmatch(field)
-        if match is None:
-            raise ValueError(f"layouts.txt: {field!r} is no field")
-        simple = not (group or match["maybe"] or match["count"] or match["left"] or match["only"])
-        if simple and match["type"] in _FIXED and match["type"] != "f32":
-            names.append(match["name"])
-            codes += _FIXED[match["type"]]
+        if field.fixed and field.type != "f32":
+            names.append(field.name)
+            codes += _FIXED[field.type]
             continue
         if names:
             steps.append(_fixed(names, codes))
             names, codes = [], ""
-        read = _group(_split(group["fields"])) if group else _reader(match["type"], match["size"])
-        if not group and match["only"]:
-            read = _only(read, int(match["only"]))
-        if match["count"]:
-            step = _many(match["name"], read, match["count"])
+        read = _group(field.fields) if field.fields else _reader(field.type, field.size)
+        if field.only is not None:
+            read = _only(read, field.only)
+        if field.repeat:
+            step = _many(field.name, read, field.repeat)
         else:
-            step = (_maybe if match["maybe"] else _one)(match["name"], read)
-        steps.append(_left(step) if match["left"] else step)
+            step = (_maybe if field.maybe else _one)(field.name, read)
+        steps.append(_left(step) if field.left else step)
     if names:
         steps.append(_fixed(names, codes))
     return steps

@@ -43,6 +43,11 @@ class IggyOrphans:
         self._surplus = 0  # answers to no request since the last pair
         self._surplus_at = (0, 0, 0)  # time, place and stream offset of the first
 
+    @property
+    def has_surplus(self) -> bool:
+        """Whether answers to no request came since the last pair."""
+        return self._surplus > 0
+
     def legacy(self, judged: str, frame: Frame, status: int) -> None:
         """An answer in legacy framing that match.py judged so."""
         if judged == SURPLUS:

@@ -17,6 +17,7 @@ from dissectors.iggy.pending import IggyRequest
 _ROOT = "iggy"
 _ROOT_IDS = {0: ("0.6", ""), 1: ("", "0.5")}  # the root user's id -> the releases that give it
 _FIRST_PARTITIONS = {0: ("0.6", ""), 1: ("", "0.5")}  # the number of a topic's first partition -> the same
+_ASKED_BY_NEW_CLIENTS = "GET_CLUSTER_METADATA"
 LOGINS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
 
 
@@ -49,10 +50,19 @@ class IggyState:
             self._era.narrow(tables.speaks(protocol), f"protocol version {protocol} in login")
         if self._era.settled:
             return
-        if call.api == "GET_CLUSTER_METADATA":
+        if call.api == _ASKED_BY_NEW_CLIENTS:
             self._era.favour(tables.span("0.7", ""), "cluster metadata asked for")
+        self.sent_to(partition)
+
+    def sent_to(self, partition: int | None) -> None:
+        """Learn from the partition that messages are sent to, while the release is in question."""
         if partition in _FIRST_PARTITIONS:
             self._era.favour(tables.span(*_FIRST_PARTITIONS[partition]), f"messages for partition {partition}")
+
+    @staticmethod
+    def learns_from(api: str) -> bool:
+        """Whether exchanges of a command teach more than the release."""
+        return api in _LESSONS or api in TEACHING or api == _ASKED_BY_NEW_CLIENTS
 
     def answered(self, call: IggyRequest, values: dict[str, Any], time: int) -> None:
         """Learn what a successful answer shows beyond its own exchange; no values: it was empty."""

@@ -95,6 +95,12 @@ def of_framing(framing: str) -> int:
 
 
 @cache
+def settled(allowed: int) -> bool:
+    """Whether a set of releases speaks one dialect."""
+    return len({release.dialect for i, release in enumerate(releases()) if allowed >> i & 1}) == 1
+
+
+@cache
 def asked_for(era: str) -> int:
     """The releases that a user names: a dialect, a release, or either without `iggy-` or `vsr-`; 0 for none."""
     wanted = _bare(era.lower())

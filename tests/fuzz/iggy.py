@@ -126,7 +126,7 @@ def bodies(rng: Random, frames: Frames) -> Frames:
     made = []
     for side, direction in ((layouts.REQUEST, CLIENT), (layouts.RESPONSE, SERVER)):
         found = layouts.candidates(side, code, 0)
-        data = body(rng, " ".join(rng.choice(found).fields)) if found else text(rng)
+        data = body(rng, rng.choice(found).text) if found else text(rng)
         made.append((direction, disturb(rng, data) if rng.random() < 0.2 else data))
     i = rng.randrange(len(frames))
     status = rng.choice((0, 0, 0, number(rng, 32)))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import gzip
 import random
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import dissectors
 from dissectors import frame_columns
 from dissectors.kafka import PROTOCOL, exchange_columns
 from dissectors.records import TABLES
@@ -19,7 +16,6 @@ from dissectors.tcp.chunk import CLIENT, SERVER
 from tests.kafka.wire import any_body, batch, fetch, fetched, message, produce, produced, record, request, response
 from tests.many import feed_many
 
-SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*kafka*.pcap*"))
 TWO = batch([record(0, b"k", b"v"), record(1, None, None)])
 PACKED = batch([record(0, b"k", b"v" * 200)], codec=1, stored=gzip.compress(record(0, b"k", b"v" * 200)))
 STRANGE = batch([record(0, b"k", b"v")], base=-5, first=1 << 62, latest=-9, attributes=0x70, producer=(1 << 40, 3, -1))
@@ -155,21 +151,3 @@ def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...]
     want = rows_of(scripts, tables, seed, at_once=False)
     for table, rows in want.items():
         assert got[table] == rows, table
-
-
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
-@pytest.mark.parametrize("tables", [["exchanges"], ["exchanges", "batches", "errors", "connections", "findings"]])
-def test_captures_give_the_same_rows_at_once_and_one_by_one(
-    path: Path, tables: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def rows() -> dict[str, list[Any]]:
-        return {
-            name: sorted(map(repr, table.to_pylist())) for name, table in dissectors.dissect([path], tables).items()
-        }
-
-    monkeypatch.setattr(frame_columns, "MANY", 1 << 30)
-    monkeypatch.setattr(frame_columns, "MUCH", 1 << 60)
-    want = rows()
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    monkeypatch.setattr(exchange_columns, "_WORTH", 2)
-    assert rows() == want

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import dissectors
 from dissectors import frame_columns
 from dissectors.options import Options
 from dissectors.pulsar import PROTOCOL
@@ -27,7 +25,6 @@ from tests.feeding import CLIENT, SERVER, conn
 from tests.many import Script, feed_many
 from tests.pulsar import wire
 
-SAMPLES = sorted((Path(__file__).parent.parent.parent / "samples").glob("*pulsar*.pcap*"))
 LZ4_OF_EIGHT_ZEROS = bytes([0x13, 0, 1, 0, 0x30, 0, 0, 0])
 TABLE_SETS = [("exchanges",), ("batches",), DEFAULT_TABLES, tuple(TABLES)]
 PROPERTY: wire.Field = (4, [(1, "colour"), (2, "blue")])
@@ -204,38 +201,6 @@ def test_every_frame_of_a_regular_connection_goes_by_column(
         offsets[direction] += len(data)
     PROTOCOL.advance([conversation])
     assert conversation.by_column == conversation.frames == len(script)
-
-
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
-@pytest.mark.parametrize("tables", TABLE_SETS, ids=len)
-def test_captures_give_the_same_rows_at_once_and_one_by_one(
-    path: Path, tables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def rows() -> dict[str, list[Any]]:
-        return {
-            name: sorted(map(repr, table.to_pylist())) for name, table in dissectors.dissect([path], tables).items()
-        }
-
-    monkeypatch.setattr(frame_columns, "MANY", 1 << 30)
-    monkeypatch.setattr(frame_columns, "MUCH", 1 << 60)
-    want = rows()
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    assert rows() == want
-
-
-def test_nine_tenths_of_the_frames_of_a_capture_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = []
-    close = PulsarConversation.on_close
-
-    def count(self: PulsarConversation) -> None:
-        counts.append((self.by_column, self.frames))
-        close(self)
-
-    monkeypatch.setattr(PulsarConversation, "on_close", count)
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    dissectors.dissect([path for path in SAMPLES if "subscriptions" in path.stem], DEFAULT_TABLES)
-    by_column, frames = (sum(column) for column in zip(*counts, strict=True))
-    assert by_column >= 0.9 * frames
 
 
 def test_what_a_command_changes_is_changed_by_column_too() -> None:

@@ -1,0 +1,617 @@
+"""Many frames of many connections at once: bodies, matching, messages and rows by column.
+
+`IggyConversation` takes one frame after the other. Most exchanges need none of its care: request and answer are both at
+hand, answers follow requests one by one, a layout reads each body, every checksum is right. Such exchanges are regular:
+they are matched, read and reported here without an object each. Every other frame goes to its conversation, in its
+place among them:
+
+    logins, and commands that name streams and topics     they change what the connection knows
+    errors, commands with several meanings, lists          rows of their own; rare
+    requests whose answer is not at hand, and such answers
+    bodies that no layout reads, wrong checksums           findings
+    frames between replicas
+
+What a regular body shows of the release narrows the era as it does one by one, in the order of the frames. A connection
+in which anything is missing, or may overtake, goes one by one as a whole, or from where that begins.
+Both ways give the same rows; a property test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from dissectors import checksum
+from dissectors.frame import Frame
+from dissectors.frame_columns import Bools, Frames, Ints, decode_together
+from dissectors.iggy import body_columns, columnar, frames, layouts, tables
+from dissectors.iggy.body_columns import Bodies, Variant
+from dissectors.iggy.columnar import numbers
+from dissectors.iggy.conversation import IggyConversation
+from dissectors.iggy.decode import NON_REPLICATED
+from dissectors.iggy.emit import ReservedRow
+from dissectors.iggy.frames import HEADER, LEGACY, REPLY, REQUEST, SEND_MESSAGES, VSR
+from dissectors.iggy.pending import IggyRequest
+from dissectors.iggy.state import IggyState
+from dissectors.tcp.chunk import CLIENT, SERVER
+
+NONE = -1  # in a column: no value
+_WORTH = 4  # fewer bodies of one command are as quick one by one
+_LARGEST_ID = 1 << 62
+_CODES = 1 << 16
+_OPERATIONS = 256
+_CHECKED = "iggy-vsr-0.9"  # the dialect of VSR in which answers come in order
+
+
+def advance(conversations: Sequence[IggyConversation]) -> None:
+    """As Conversation.advance, for many."""
+    if any(conversation.sink.suspects is not None for conversation in conversations[:1]):
+        for conversation in conversations:  # forensics keeps the bytes of bad ones
+            conversation.advance()
+        return
+    by_framing: dict[str | None, list[IggyConversation]] = {}
+    for conversation in conversations:
+        by_framing.setdefault(conversation.find_framing(), []).append(conversation)
+    for framing, some in by_framing.items():
+        if framing is None:
+            for conversation in some:
+                conversation.advance()
+        else:
+            decode_together(some, partial(_decode, framing), partial(frames.measure_columns, framing))
+
+
+def _decode(framing: str, frames: Frames[IggyConversation]) -> None:
+    from dissectors.iggy.row_columns import report
+
+    decoded = (VsrExchanges if framing == VSR else LegacyExchanges)(frames)
+    decoded.decode()
+    report(decoded)
+
+
+class Reserved(NamedTuple):
+    """A row of an answer's exchange that waits for the dialect."""
+
+    table: str
+    frame: int  # the request's, or the answer's for what it delivers
+    row: ReservedRow
+
+
+class Exchanges:
+    """The frames of one call of `advance`, on their way to rows. Every column has a value for each frame."""
+
+    framing: str
+
+    def __init__(self, frames: Frames[IggyConversation]) -> None:
+        self.frames = frames
+        self.conversations = frames.conversations
+        self.sink = self.conversations[0].sink
+        self.limits = self.conversations[0].options.limits
+        n = len(frames)
+        self.looks = bool({"batches", "messages", "findings"} & self.sink.tables)
+        self.code = np.zeros(n, np.int64)  # of the command; of an answer: that of its request
+        self.status = np.zeros(n, np.int64)
+        self.body = frames.start.copy()  # where the body begins
+        self.correlation_id = np.zeros(n, np.int64)
+        self.done = np.zeros(n, bool)  # decoded before anything was known
+        self.aside = np.zeros(n, bool)  # done, or part of no exchange
+        self.expected = np.zeros(n, bool)  # a payload of this answer
+        self.partner = np.full(n, NONE)  # the answer of a request, the request of an answer
+        self.regular = np.zeros(n, bool)
+        self.event = np.full(n, NONE)  # what its body shows: index in `events`
+        self.layout = np.full(n, NONE)  # the one that reads it
+        self.bodies: dict[tuple[str, int], Bodies] = {}
+        self.events: list[tuple[str, int, int]] = []  # side, code, bits
+        self.partition = np.full(n, NONE)  # that a request sends to, while the release is in question
+        self.users: list[str | None] = []
+        self.user = np.zeros(n, np.int64)  # index in users
+        self.dialects: list[str] = []
+        self.dialect = np.full(n, NONE)  # index in dialects
+        self.reserved: list[Reserved] = []
+        self._event_ids: dict[tuple[str, int, int], int] = {}
+        t = frames.conversation
+        self.bounds = np.append(np.flatnonzero(np.diff(t, prepend=NONE)), n)
+        self.odd = np.array([not c.calls.in_order for c in self.conversations], bool)  # by conversation: all one by one
+        self.several = np.zeros(len(self.conversations), bool)  # several requests were in flight …
+        self.pipelined = np.zeros(len(self.conversations), bool)  # … and match.py takes note of it
+
+    def decode(self) -> None:
+        """Every frame: the regular exchanges here, the others by their conversations."""
+        self._begin()
+        self.allowed = np.array([c.era.allowed for c in self.conversations], np.int64)
+        self.settled = np.array([c.era.settled for c in self.conversations], bool)
+        self._read_headers()
+        self._match()
+        self._classify()
+        self._read_bodies()
+        self._exclude_odd()
+        self.before = self._answered_before()
+        self._in_order()
+
+    # --- what depends on the framing ---
+
+    def _begin(self) -> None:
+        """What must be decoded before anything is known."""
+
+    def _read_headers(self) -> None:
+        """Set code, status, body, correlation_id, aside; mark odd conversations."""
+        raise NotImplementedError
+
+    def _pairs_fit(self, requests: Ints, answers: Ints) -> Bools:
+        """Whether answers name their requests, where they name any."""
+        raise NotImplementedError
+
+    def _may_be_for(self, requests: Ints, answers: Ints) -> Bools:
+        """Whether answers might, by what they name, be for other requests."""
+        raise NotImplementedError
+
+    # --- requests and answers ---
+
+    def _match(self) -> None:
+        """Pair requests and answers: the answers of a connection are those of its requests, one by one."""
+        fs = self.frames
+        t = fs.conversation
+        taking = ~self.aside
+        requests, answers = np.flatnonzero(fs.client & taking), np.flatnonzero(~fs.client & taking)
+        pending = np.array([len(c.calls.pairing.queue) for c in self.conversations], np.int64)
+        counts = np.bincount(t[requests], minlength=len(pending))
+        self.odd |= pending + counts > self.limits.pending
+        asked = np.cumsum(fs.client & taking)  # up to each frame, itself included
+        first = np.cumsum(counts) - counts  # index of a conversation's first request among all
+        turn = np.arange(len(answers)) - np.searchsorted(t[answers], t[answers])
+        at = first[t[answers]] + turn - pending[t[answers]]
+        waiting = asked[answers] - first[t[answers]] + pending[t[answers]] - turn  # in flight, its own included
+        self.odd[t[answers[waiting < 1]]] = True
+        behind = np.flatnonzero(waiting > 1)
+        self.several[t[answers[behind]]] = True
+        next_at = at[behind] + 1
+        known = (next_at > 0) & (next_at < len(requests))
+        self.pipelined[t[answers[behind[~known]]]] = True
+        again = self._may_be_for(requests[next_at[known]], answers[behind[known]])
+        self.pipelined[t[answers[behind[known]][again]]] = True
+        same = (np.diff(fs.order[requests]) == 0) & (np.diff(t[requests]) == 0)
+        self.several[t[requests[1:][same]]] = self.pipelined[t[requests[1:][same]]] = True
+        early = turn < pending[t[answers]]
+        for i, of, k in zip(*(column[early].tolist() for column in (answers, t[answers], turn)), strict=True):
+            calls = self.conversations[of].calls
+            known = calls.pairing.queue[k]
+            self.expected[i] = isinstance(known, IggyRequest) and calls.has_payload(known)
+        mine = (turn >= pending[t[answers]]) & (waiting >= 1)
+        answers, requests = answers[mine], requests[at[mine]]
+        self.partner[answers], self.partner[requests] = requests, answers
+        self.code[answers] = self.code[requests]
+        self.odd[t[answers[~self._pairs_fit(requests, answers)]]] = True
+        self._exclude_holes()
+
+    def _exclude_holes(self) -> None:
+        """Both directions of a conversation go on where they ended, or all of it goes one by one."""
+        fs = self.frames
+        for direction, client in ((CLIENT, True), (SERVER, False)):
+            which = np.flatnonzero((fs.client == client) & ~self.done)
+            first = which[np.diff(fs.conversation[which], prepend=NONE) != 0]
+            for of, offset in zip(fs.conversation[first].tolist(), fs.facts(first).offset.tolist(), strict=True):
+                self.odd[of] |= not self.conversations[of].follows(direction, offset)
+
+    def _classify(self) -> None:
+        """Which exchanges may be regular, by their headers."""
+        fs = self.frames
+        regular = _table(self.framing, "regular")[self.code] & (self.partner >= 0) & ~self.odd[fs.conversation]
+        if "messages" in self.sink.tables:
+            regular &= ~_table(self.framing, "carries")[self.code]
+        answers = ~fs.client & ~self.aside
+        self.expected |= _table(self.framing, "payload")[self.code]
+        doubtful = (answers & (self.body < fs.end) & ~self.expected) | (answers & (self.status != 0))
+        self.regular = regular & ~doubtful
+        self._agree()
+        self.odd[fs.conversation[doubtful & self.several[fs.conversation]]] = True
+
+    def _agree(self) -> None:
+        """A request and its answer are both regular, or neither is."""
+        requests = np.flatnonzero(self.frames.client & (self.partner >= 0))
+        answers = self.partner[requests]
+        self.regular &= self.partner >= 0
+        self.regular[requests] = self.regular[answers] = self.regular[requests] & self.regular[answers]
+
+    # --- bodies ---
+
+    def _read_bodies(self) -> None:
+        fs = self.frames
+        requests = np.flatnonzero(self.regular & fs.client)
+        for code in np.unique(self.code[requests]).tolist():
+            which = requests[self.code[requests] == code]
+            if len(which) < _WORTH:
+                self.regular[which[~self.several[fs.conversation[which]]]] = False
+                which = which[self.several[fs.conversation[which]]]
+            self._read(layouts.REQUEST, code, which)
+        self._agree()
+        answers = np.flatnonzero(self.regular & ~fs.client & (self.body < fs.end))
+        for code in np.unique(self.code[answers]).tolist():
+            which = answers[self.code[answers] == code]
+            if not self._is_read(code):
+                unsettled = ~self.settled[fs.conversation[which]]
+                if not _columnar(layouts.RESPONSE, code):
+                    self.regular[which[unsettled]] = False
+                    continue
+                which = which[unsettled]
+            self._read(layouts.RESPONSE, code, which)
+        self._agree()
+
+    def _is_read(self, code: int) -> bool:
+        """Whether the answer to a command is read although the release is known."""
+        return layouts.delivers(code) or (code == SEND_MESSAGES and self.looks)
+
+    def _read(self, side: str, code: int, which: Ints) -> None:
+        if not len(which):
+            return
+        fs = self.frames
+        bodies = self.bodies[side, code] = Bodies(side, code, which)
+        bodies.read(fs, self.body[which], fs.end[which], self.allowed[fs.conversation[which]], verify=self.looks)
+        usable = bodies.usable
+        self.regular[which[~usable]] = False
+        kinds, kind = np.unique(bodies.bits, return_inverse=True)
+        ids = np.array([self._event_id((side, code, bits)) if bits else NONE for bits in kinds.tolist()], np.int64)
+        self.event[which] = np.where(usable, ids[kind], NONE)
+        for variant in bodies.variants.values():
+            if side == layouts.REQUEST and code == SEND_MESSAGES and "partitioning" in variant.body.present:
+                there = variant.body.ok & variant.body.present["partitioning"]
+                self.partition[which[variant.rows[there]]] = variant.body.numbers["partitioning"][there]
+
+    def _event_id(self, event: tuple[str, int, int]) -> int:
+        if event not in self._event_ids:
+            self._event_ids[event] = len(self.events)
+            self.events.append(event)
+        return self._event_ids[event]
+
+    def variant_of(self, frame: int) -> tuple[Variant, int] | None:
+        """The body of a regular frame as its layout reads it: the bodies read so, and its row there."""
+        side = layouts.REQUEST if self.frames.client[frame] else layouts.RESPONSE
+        bodies = self.bodies.get((side, int(self.code[frame])))
+        if bodies is None or self.layout[frame] < 0:
+            return None
+        variant = bodies.variants[int(self.layout[frame])]
+        return variant, int(np.searchsorted(bodies.which[variant.rows], frame))
+
+    def has_units(self, frame: int) -> bool:
+        """Whether a regular frame has rows of `batches`."""
+        found = self.variant_of(frame)
+        return (
+            found is not None
+            and found[0].runs is not None
+            and bool(np.count_nonzero(found[0].runs.units.row == found[1]))
+        )
+
+    # --- order ---
+
+    def _exclude_odd(self) -> None:
+        fs = self.frames
+        self.regular &= ~self.odd[fs.conversation]
+        changing = self._may_change()
+        changing[fs.conversation[~self.regular]] = True
+        self.mixed = changing | ~self.settled  # by conversation: to be gone through frame by frame
+
+    def _may_change(self) -> Bools:
+        """The conversations in which a regular body narrows the era; in the others each is read as now believed."""
+        fs = self.frames
+        changing = np.zeros(len(self.conversations), bool)
+        which = np.flatnonzero(self.regular & (self.event >= 0))
+        allowed, known = np.unique(self.allowed[fs.conversation[which]], return_inverse=True)
+        keys, key = np.unique(known * len(self.events) + self.event[which], return_inverse=True)
+        chosen = np.zeros(len(keys), np.int64)
+        narrows = np.zeros(len(keys), bool)
+        for k, value in enumerate(keys.tolist()):
+            believed = int(allowed[value // len(self.events)])
+            found = body_columns.reading(*self.events[value % len(self.events)], believed)
+            chosen[k] = found.layout
+            narrows[k] = found.readers & believed != believed
+        self.layout[which] = chosen[key]
+        changing[fs.conversation[which[narrows[key]]]] = True
+        return changing
+
+    def _answered_before(self) -> Ints:
+        """When the answer before each frame of its connection had come, ns; 0 where there was none."""
+        fs = self.frames
+        n, t = len(fs), fs.conversation
+        answers = ~fs.client & ~self.aside
+        newest = np.maximum.accumulate(np.where(answers, np.arange(n), NONE))
+        before = np.append(NONE, newest[:-1])
+        earlier = np.array([c.calls.answered_ns or 0 for c in self.conversations], np.int64)
+        return np.where((before >= 0) & (t[before] == t), fs.last_ns[before], earlier[t])
+
+    def _in_order(self) -> None:
+        """Conversations in which something changes are gone through frame by frame; the others are as they are."""
+        fs = self.frames
+        for lo, hi in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
+            of = int(fs.conversation[lo])
+            conversation = self.conversations[of]
+            if self.odd[of]:
+                for frame in fs.each(np.flatnonzero(~self.done[lo:hi]) + lo):
+                    conversation.on_frame(frame)
+                continue
+            self._set_user(conversation, lo, hi)
+            self._set_dialect(conversation, lo, hi)
+            conversation.begin_columns(int(fs.first_ns[lo]))
+            if self.mixed[of]:
+                _Walk(self, conversation, lo, hi).run()
+            elif conversation.era.settled:
+                conversation.calls.emit.report.flush()
+            self._note(conversation, of, lo, hi)
+
+    def _set_user(self, conversation: IggyConversation, lo: int, hi: int) -> None:
+        """Who is logged in, from a frame on."""
+        self.users.append(conversation.calls.state.user)
+        self.user[lo:hi] = len(self.users) - 1
+
+    def _set_dialect(self, conversation: IggyConversation, lo: int, hi: int) -> None:
+        """What is spoken, from a frame on."""
+        if conversation.era.settled:
+            self.dialects.append(conversation.era.dialect)
+            self.dialect[lo:hi] = len(self.dialects) - 1
+
+    def _note(self, conversation: IggyConversation, of: int, lo: int, hi: int) -> None:
+        """What the frames leave with their connection."""
+        fs = self.frames
+        regular = np.flatnonzero(self.regular[lo:hi]) + lo
+        ends = [0, 0]
+        for direction, client in enumerate((True, False)):
+            which = np.flatnonzero((fs.client[lo:hi] == client) & ~self.done[lo:hi])
+            if len(which):
+                facts = fs.fact(lo + int(which[-1]))
+                ends[direction] = facts.offset + facts.size
+        conversation.note_columns(len(regular), (ends[0], ends[1]), int(fs.first_ns[hi - 1]))
+        answers = regular[~fs.client[regular]]
+        if not len(answers):
+            return
+        last = int(answers[-1])
+        request_ns = int(fs.last_ns[regular[fs.client[regular]][-1]])
+        newest = max(request_ns, int(fs.first_ns[last]))
+        calls = conversation.calls
+        calls.pairing.note_pairs(len(answers), newest, int(fs.order[last]), several=bool(self.pipelined[of]))
+        if not np.count_nonzero(~fs.client[last + 1 : hi] & ~self.aside[last + 1 : hi]):
+            calls.answered_ns = int(fs.last_ns[last])
+
+
+class LegacyExchanges(Exchanges):
+    """Frames with a prefix of eight bytes."""
+
+    framing = LEGACY
+
+    def _read_headers(self) -> None:
+        fs = self.frames
+        self.body = fs.start + frames.PREFIX
+        second = numbers(fs.octets, fs.start + 4, 4)
+        self.code = np.where(fs.client, second, 0)
+        self.status = np.where(fs.client, 0, numbers(fs.octets, fs.start, 4))
+        silent = fs.client & _table(LEGACY, "silent")[self.code]
+        self.odd[fs.conversation[silent]] = True
+
+    def _pairs_fit(self, requests: Ints, answers: Ints) -> Bools:
+        return np.ones(len(requests), bool)
+
+    _may_be_for = _pairs_fit
+
+
+class VsrExchanges(Exchanges):
+    """Frames with a header of 256 bytes."""
+
+    framing = VSR
+
+    def _begin(self) -> None:
+        """One of the dialects lets answers overtake: until it is known which is spoken, frames go one by one."""
+        fs = self.frames
+        for lo, hi in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
+            of = int(fs.conversation[lo])
+            conversation = self.conversations[of]
+            if not conversation.era.settled:
+                for i, frame in enumerate(fs.each(np.arange(lo, hi)), lo):
+                    conversation.on_frame(frame)
+                    self.done[i] = self.aside[i] = True
+                    if conversation.era.settled:
+                        break
+            self.odd[of] = not conversation.calls.in_order or conversation.era.dialect != _CHECKED
+
+    def _read_headers(self) -> None:
+        fs, octets, start = self.frames, self.frames.octets, self.frames.start
+        command = octets[start + frames.COMMAND_AT]
+        known = np.isin(command, (REQUEST, REPLY, frames.EVICTION))
+        fits = command == np.where(fs.client, REQUEST, REPLY)
+        self.odd[fs.conversation[known & ~fits & ~self.aside]] = True
+        self.aside |= ~known
+        codes, results, requested = _operations()
+        operation = octets[start + np.where(fs.client, 176, 208)]
+        direct = operation == NON_REPLICATED
+        self.operation = np.where(fs.client, operation, requested[operation])
+        code = np.where(direct, numbers(octets, start + 196, 4), codes[operation])
+        self.code = np.where(fs.client & (code < _CODES), code, 0)
+        self.correlation_id = numbers(octets, start + np.where(fs.client, 168, 200), 8)
+        self.body = start + HEADER
+        status = numbers(octets, start + 216, 4)
+        sectioned = ~fs.client & results[operation] & (fs.end - self.body >= 4)
+        status |= np.where(
+            sectioned, numbers(octets, np.minimum(self.body, fs.end), 4), 0
+        )  # entries, for any that failed
+        self.status = np.where(fs.client, 0, status)
+        self.body = np.where(sectioned, self.body + 4, self.body)
+        later = octets[(start + np.where(fs.client, 208, 220))[:, None] + np.arange(24)].astype(bool)
+        later[~fs.client, 12:] = False
+        bad = later.any(axis=1) | (self.correlation_id < 0) | (self.correlation_id > _LARGEST_ID)
+        self.plain = ~bad & ~(~fs.client & results[operation] & ~sectioned)
+        self.plain &= ~fs.client | self._checked()
+
+    def _checked(self) -> Bools:
+        """Whether the checksum of each request's body is right, where there is one."""
+        fs = self.frames
+        low, high = (numbers(fs.octets, fs.start + at, 8) for at in (144, 152))
+        right: Bools = high == 0
+        compute, view = checksum.function(checksum.XXH3), memoryview(fs.buf)
+        which = np.flatnonzero(fs.client & ~self.aside & (low != 0) & right)
+        columns = (which, self.body[which], fs.end[which], low.view(np.uint64)[which])
+        for i, start, end, stored in zip(*(column.tolist() for column in columns), strict=True):
+            right[i] = compute(view[start:end]) == stored
+        return right
+
+    def _pairs_fit(self, requests: Ints, answers: Ints) -> Bools:
+        same: Bools = self.operation[requests] == self.operation[answers]
+        return same & self._may_be_for(requests, answers)
+
+    def _may_be_for(self, requests: Ints, answers: Ints) -> Bools:
+        same: Bools = self.correlation_id[requests] == self.correlation_id[answers]
+        return same
+
+    def _classify(self) -> None:
+        super()._classify()
+        self.regular &= self.plain
+        self._agree()
+
+
+class _Walk:
+    """One conversation, frame by frame: what regular bodies show of the era, and the frames that are not regular."""
+
+    def __init__(self, decoded: Exchanges, conversation: IggyConversation, lo: int, hi: int) -> None:
+        self.decoded = decoded
+        self.conversation = conversation
+        self.era = conversation.era
+        self.calls = conversation.calls
+        self.lo = lo
+        self.hi = hi
+        self.revised = self.era.revised
+        self.waiting = len(self.calls.pairing.queue)  # requests that are decoded one by one
+        self.known: tuple[str | None, str | None] = self._knows()
+        self.each: Iterator[Frame] = iter(())
+
+    def _knows(self) -> tuple[str | None, str | None]:
+        return self.calls.state.user, self.era.dialect if self.era.settled else None
+
+    def run(self) -> None:
+        decoded, fs, lo, hi = self.decoded, self.decoded.frames, self.lo, self.hi
+        cold = np.flatnonzero(~decoded.regular[lo:hi] & ~decoded.done[lo:hi]) + lo
+        self.each = fs.each(cold)
+        columns = (decoded.regular, decoded.done, decoded.event, fs.client, decoded.partner, decoded.partition)
+        every = zip(*(column[lo:hi].tolist() for column in columns), strict=True)
+        in_order = True
+        for i, (regular, done, event, client, partner, partition) in enumerate(every, lo):
+            if done:
+                continue
+            if in_order and regular and self._is_read(event) and not self._read(i, event):
+                in_order = False
+                self._leave(i, int(decoded.before[i]))
+            if in_order and regular:
+                if client:
+                    if not self.era.settled and partition != NONE:
+                        self.calls.state.sent_to(partition)
+                else:
+                    self._reserve(i, partner)
+            else:
+                self._one_by_one(i, client, in_order=in_order)
+                if in_order and not self._still_in_order():
+                    in_order = False
+                    self._leave(i + 1)
+            knows = self._knows()
+            if knows != self.known:
+                self.known = knows
+                decoded._set_user(self.conversation, i, hi)
+                decoded._set_dialect(self.conversation, i, hi)
+
+    def _is_read(self, event: int) -> bool:
+        if event < 0:
+            return False
+        side, code, _ = self.decoded.events[event]
+        return side == layouts.REQUEST or self.decoded._is_read(code) or not self.era.settled
+
+    def _read(self, i: int, event: int) -> bool:
+        """What a body shows of the era; False where it is against what is believed."""
+        found = body_columns.reading(*self.decoded.events[event], self.era.allowed)
+        if not found.fits:
+            return False
+        self.decoded.layout[i] = found.layout
+        if found.readers & self.era.allowed != self.era.allowed:
+            self.era.narrow(found.readers, found.reason)
+        return True
+
+    def _leave(self, at: int, answered_ns: int = 0) -> None:
+        """From a frame on all go one by one, as if all in flight had: answered_ns, where it is not known there."""
+        decoded, lo = self.decoded, self.lo
+        before = np.arange(lo, at)
+        hidden = before[decoded.regular[lo:at] & decoded.frames.client[lo:at] & (decoded.partner[lo:at] >= at)]
+        decoded.regular[hidden] = False
+        decoded.regular[at : self.hi] = False
+        for frame in decoded.frames.each(hidden):
+            self.conversation.on_frame_between(frame, answered_ns)
+        self.calls.pairing.sort()
+        self.each = decoded.frames.each(np.arange(at, self.hi))
+
+    def _one_by_one(self, i: int, client: bool, *, in_order: bool) -> None:
+        decoded = self.decoded
+        self.conversation.on_frame_between(next(self.each), int(decoded.before[i]) if in_order else 0)
+        if not decoded.aside[i]:
+            self.waiting += 1 if client else -1
+
+    def _still_in_order(self) -> bool:
+        calls = self.calls
+        return calls.in_order and len(calls.pairing.queue) == self.waiting and self.era.revised == self.revised
+
+    def _reserve(self, answer: int, request: int) -> None:
+        """The rows of a regular exchange come now: they may have to wait for the dialect."""
+        report = self.calls.emit.report
+        if self.era.settled:
+            report.flush()
+            return
+        decoded = self.decoded
+        delivered = answer if layouts.delivers(int(decoded.code[answer])) else None
+        rows = (("batches", delivered), ("exchanges", request), ("batches", request))
+        for table, frame in rows:
+            if frame is None or table not in decoded.sink.tables:
+                continue
+            if table == "exchanges" or decoded.has_units(frame):
+                decoded.reserved.append(Reserved(table, frame, report.reserve(table)))
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _table(framing: str, what: str) -> Bools:
+    """bool[65536]: what is true of a command's code."""
+    found = np.zeros(_CODES, bool)
+    speaking = tables.of_framing(framing)
+    for code in tables.commands():
+        found[code] = _FACTS[what](code, speaking)
+    return found
+
+
+def _is_regular(code: int, speaking: int) -> bool:
+    """Whether exchanges of a command change nothing but the era, and its requests are read by column."""
+    command, *others = tables.commands()[code]
+    special = others or command.silent or command.waits or IggyState.learns_from(command.name)
+    telling = layouts.empty(layouts.RESPONSE, code) & speaking not in (0, speaking)  # an empty answer narrows the era
+    return not special and not telling and _columnar(layouts.REQUEST, code)
+
+
+def _has_payload(code: int, speaking: int) -> bool:
+    """Whether every release answers it with a payload, at times."""
+    releases = [1 << i for i in range(speaking.bit_length()) if speaking >> i & 1]
+    named = sum(command.releases for command in tables.commands()[code])
+    return all(layouts.has_payload(code, release) for release in releases if release & named)
+
+
+_FACTS: dict[str, Callable[[int, int], bool]] = {
+    "regular": _is_regular,
+    "payload": _has_payload,
+    "carries": lambda code, _: code == SEND_MESSAGES or layouts.delivers(code),
+    "silent": lambda code, _: any(command.silent for command in tables.commands()[code]),
+}
+
+
+def _columnar(side: str, code: int) -> bool:
+    found = layouts.candidates(side, code, 0)
+    return bool(found) and all(columnar.walkable(layout) for layout in found)
+
+
+@cache
+def _operations() -> tuple[Ints, Bools, Ints]:
+    """By operation of VSR: the command, whether its answer begins with a result section, the operation requested."""
+    codes, results, requested = np.zeros(_OPERATIONS, np.int64), np.zeros(_OPERATIONS, bool), np.arange(_OPERATIONS)
+    for number, operation in tables.operations().items():
+        codes[number], results[number], requested[number] = operation.code, operation.result, operation.request
+    return codes, results, requested

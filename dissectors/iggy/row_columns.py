@@ -1,0 +1,296 @@
+"""Regular exchanges -> rows of `exchanges` and `batches`, by column. What emit.py writes, for many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dissectors import checksum
+from dissectors.exchange import CALL, CONSUME, OK, PRODUCE, columns_from_frames, exchange_ids, queued
+from dissectors.frame_columns import Bools, Ints
+from dissectors.iggy import layouts
+from dissectors.iggy.body_columns import Variant
+from dissectors.iggy.coded import IdentifierCodes
+from dissectors.iggy.columnar import BodyColumns, Place, numbers
+from dissectors.iggy.emit import ReservedRow
+from dissectors.iggy.exchange_columns import NONE, Exchanges
+from dissectors.iggy.field_types import CONSUMERS
+from dissectors.iggy.frames import SEND_MESSAGES, VSR
+from dissectors.iggy.tables import commands
+from dissectors.records import Batch, Exchange
+from dissectors.sink import Coded, Masked
+
+_US = 1000  # ns
+_GROUPS = [kind for kind, name in CONSUMERS.items() if name != "consumer"]
+_DELIVER = np.array([layouts.delivers(code) for code in range(max(commands()) + 1)])
+_ROWS: dict[str, Any] = {"exchanges": Exchange, "batches": Batch}
+
+
+def report(decoded: Exchanges) -> None:
+    """The rows of regular exchanges."""
+    if np.count_nonzero(decoded.regular):
+        _Rows(decoded).report()
+
+
+class _Rows:
+    """What regular frames say. Every column has a value for each frame."""
+
+    def __init__(self, decoded: Exchanges) -> None:
+        self.decoded = decoded
+        self.frames = decoded.frames
+        n = len(self.frames)
+        self.texts = IdentifierCodes(self.frames.buf, self.frames.octets)
+        self.group = np.full(n, NONE)  # number of the text
+        self.topic = np.full(n, NONE)  # number of the pair of identifiers
+        self.partition = np.full(n, NONE)
+        self.partitions = np.full(n, NONE)
+        self.records = np.full(n, NONE)
+        self.payload_bytes = np.full(n, NONE)
+
+    def report(self) -> None:
+        decoded = self.decoded
+        for (side, code), which, variant, rows in self._variants():
+            if side == layouts.REQUEST:
+                self._keep_request(which, variant, rows)
+            else:
+                self._keep_answer(code, which, variant, rows)
+        self.topics = self._topics()
+        if "exchanges" in decoded.sink.tables:
+            self._report_exchanges(np.flatnonzero(decoded.regular & self.frames.client))
+        if "batches" in decoded.sink.tables:
+            for (side, _), which, variant, rows in self._variants():
+                if variant.runs is not None and variant.runs.has_units:
+                    self._report_batches(side, which, variant, rows)
+
+    def _variants(self) -> Iterator[tuple[tuple[str, int], Ints, Variant, Ints]]:
+        """(command, frames, the bodies as it reads them, the rows of the frames there)."""
+        decoded = self.decoded
+        for key, bodies in decoded.bodies.items():
+            for number, variant in bodies.variants.items():
+                which = bodies.which[variant.rows]
+                rows = np.flatnonzero(decoded.regular[which] & (decoded.layout[which] == number))
+                if len(rows):
+                    yield key, which[rows], variant, rows
+
+    # --- what frames say ---
+
+    def _keep_request(self, which: Ints, variant: Variant, rows: Ints) -> None:
+        body = variant.body
+        stream, topic = (_rows(body.places.get(name), rows) for name in ("stream_id", "topic_id"))
+        if stream is not None and topic is not None:
+            self.topic[which] = self.texts.pairs(stream.at, topic.at + topic.size - stream.at)
+        if "consumer" in body.places:
+            grouped = np.isin(body.numbers["consumer.kind"][rows], _GROUPS)
+            self.group[which[grouped]] = self._identifiers(body, "consumer", rows[grouped], 1)
+        elif "group_id" in body.places:
+            self.group[which] = self._identifiers(body, "group_id", rows, 0)
+        name = "partitioning" if "partitioning" in body.numbers else "partition_id"
+        if name in body.numbers:
+            there = body.present.get(name, body.ok)[rows]
+            self.partition[which[there]] = body.numbers[name][rows[there]]
+            self.partitions[which[there]] = 1
+        if variant.runs is not None:
+            self.records[which] = variant.runs.total[rows]
+            self.payload_bytes[which] = variant.runs.payload_bytes[rows]
+
+    def _identifiers(self, body: BodyColumns, name: str, rows: Ints, skip: int) -> Ints:
+        """The texts of an identifier that begins so many bytes behind the start of a field."""
+        if name in body.numbers:
+            return self.texts.numbers(body.numbers[name][rows])
+        at, size = body.places[name]
+        return self.texts.identifiers(at[rows] + skip, size[rows] - skip)
+
+    def _keep_answer(self, code: int, which: Ints, variant: Variant, rows: Ints) -> None:
+        if variant.runs is not None and layouts.delivers(code):
+            self.records[which] = variant.runs.total[rows]
+            self.payload_bytes[which] = variant.runs.payload_bytes[rows]
+            self.partitions[which] = 1
+            self.partition[which] = variant.body.numbers["partition_id"][rows]
+
+    def _topics(self) -> Coded:
+        """The topic of each request, as its connection shows it; its number is NONE where there is none."""
+        which = np.flatnonzero(self.topic >= 0)
+        codes = np.full(len(self.topic), NONE)
+        keys, key = np.unique(self.frames.conversation[which] << 32 | self.topic[which], return_inverse=True)
+        codes[which] = key
+        names: list[str] = []
+        for value in keys.tolist():
+            of = self.decoded.conversations[value >> 32].calls.state.names
+            names.append(of.topic(*self.texts.pair_values[value & 0xFFFFFFFF]))
+        return Coded(names, codes)
+
+    # --- rows ---
+
+    def _shared(self, requests: Ints, answers: Ints) -> dict[str, Any]:
+        """What a row of any table says of its exchange."""
+        decoded = self.decoded
+        conns = Coded([c.conn for c in decoded.conversations], self.frames.conversation[requests])
+        codes, api = np.unique(decoded.code[requests], return_inverse=True)
+        return {
+            "conn": conns,
+            "api": Coded([commands()[code][0].name for code in codes.tolist()], api),
+            "correlation_id": decoded.correlation_id[requests] if decoded.framing == VSR else None,
+            "client_id": Coded(decoded.users, decoded.user[answers]),
+            "group": _coded(self.texts.values, self.group[requests]),
+            "exchange_id": exchange_ids(conns, self.frames.facts(requests)),
+        }
+
+    def _report_exchanges(self, requests: Ints) -> None:
+        for some, sink in self._by_dialect("exchanges", requests, self.decoded.partner[requests]):
+            sink(len(some[0]), self._exchange_columns(*some))
+
+    def _exchange_columns(self, requests: Ints, answers: Ints) -> dict[str, Any]:
+        decoded = self.decoded
+        request, response = self.frames.facts(requests), self.frames.facts(answers)
+        records = _either(self.records, answers, requests)
+        records[_DELIVER[decoded.code[requests]] & (records == NONE)] = 0  # an empty answer
+        topic = self.topics.codes[requests]
+        offsets = np.append(0, np.cumsum(topic >= 0)).astype(np.int32)
+        names = pa.array(self.topics.values, pa.string()).take(pa.array(topic[topic >= 0]))
+        return self._shared(requests, answers) | {
+            "kind": CALL,
+            "api_code": decoded.code[requests],
+            "status": OK,
+            "error_count": 0,
+            "topics": pa.ListArray.from_arrays(pa.array(offsets), names),
+            "queued_ns": queued(request, response, decoded.before[answers]),
+            "partitions": _known(_either(self.partitions, answers, requests)),
+            "records": _known(records),
+            "payload_bytes": _known(_either(self.payload_bytes, answers, requests)),
+            **columns_from_frames(request, response),
+        }
+
+    def _report_batches(self, side: str, which: Ints, variant: Variant, rows: Ints) -> None:
+        assert variant.runs is not None
+        carrier = np.full(len(variant.rows), NONE)
+        carrier[rows] = which
+        units = np.flatnonzero(carrier[variant.runs.units.row] >= 0)
+        carriers = carrier[variant.runs.units.row[units]]
+        answers = self.decoded.partner[carriers] if side == layouts.REQUEST else carriers
+        for some, sink in self._by_dialect("batches", carriers, answers, units):
+            sink(len(some[0]), self._batch_columns(side, variant, *some))
+
+    def _batch_columns(self, side: str, variant: Variant, carriers: Ints, answers: Ints, units: Ints) -> dict[str, Any]:
+        runs, values = variant.runs, variant.units
+        assert runs is not None
+        assert values is not None
+        produced = side == layouts.REQUEST
+        requests = carriers if produced else self.decoded.partner[carriers]
+        start, stored = runs.units.start[units], (runs.units.end - runs.units.start)[units]
+        count = runs.units.held[units]
+        partition, unplaced = self.partition[carriers], np.zeros(len(units), bool)
+        base, last = values.base_offset[units], values.last_offset[units]
+        if produced:
+            partition, base, unplaced = self._confirmed(answers, partition)
+            last = base + count - 1
+        elif runs.form.walk is None:
+            partition = values.partition[units]
+        sums = [variant.sums[unit] for unit in units.tolist()] if variant.sums else None
+        first, latest = values.first_timestamp[units], values.max_timestamp[units]
+        facts = self.frames.facts(carriers)
+        return self._shared(requests, answers) | {
+            "role": PRODUCE if produced else CONSUME,
+            "topic": _coded(self.topics.values, self.topics.codes[requests]),
+            "partition": _known(partition),
+            "base_offset": Masked(base, unplaced),
+            "last_offset": Masked(last, unplaced),
+            "position": pa.array(base, mask=unplaced).cast(pa.string()),
+            "records": count,
+            "codec": "none",
+            "stored_bytes": stored,
+            "uncompressed_bytes": stored,
+            "format": runs.form.shown,
+            "first_timestamp": Masked(first * _US, first == 0),
+            "max_timestamp": Masked(latest * _US, latest == 0),
+            "checksum_kind": runs.form.kind,
+            "checksum_stored": sums,
+            "checksum_computed": sums,
+            "verdict": "absent" if runs.form.kind == checksum.NONE else "ok",
+            "outcome": OK,
+            "time": facts.first_ns,
+            "packet_ref": facts.packet_ref,
+            "stream_offset": self.frames.offset_of(carriers, start),
+        }
+
+    def _confirmed(self, answers: Ints, partition: Ints) -> tuple[Ints, Ints, Bools]:
+        """Partition and first offset of what was sent, where the answer says them; where it does not."""
+        partition, base, unplaced = partition.copy(), np.zeros(len(answers), np.int64), np.ones(len(answers), bool)
+        for (side, code), which, variant, rows in self._variants():
+            if side == layouts.RESPONSE and code == SEND_MESSAGES and "confirmations" in variant.body.places:
+                at = np.full(len(self.topic), NONE)
+                some = variant.body.numbers["confirmations_count"][rows] > 0
+                at[which[some]] = variant.body.places["confirmations"].at[rows[some]]
+                found = np.flatnonzero(at[answers] >= 0)
+                where = at[answers[found]]
+                partition[found] = numbers(self.frames.octets, where + 8, 4)
+                base[found] = numbers(self.frames.octets, where + 12, 8)
+                unplaced[found] = False
+        return partition, base, unplaced
+
+    # --- the dialect ---
+
+    def _by_dialect(
+        self, table: str, carriers: Ints, answers: Ints, *more: Ints
+    ) -> Iterator[tuple[tuple[Ints, ...], Callable[[int, dict[str, Any]], None]]]:
+        """The rows whose dialect is known, and those that wait for it: which they are, and who takes them."""
+        decoded = self.decoded
+        dialects, codes = list(decoded.dialects), decoded.dialect[answers]
+        waiting = {one.frame: one.row for one in decoded.reserved if one.table == table}
+        held: dict[int, ReservedRow] = {}
+        for i in np.flatnonzero(codes < 0).tolist():
+            row = held[i] = waiting[int(carriers[i])]
+            if row.dialect is not None:
+                codes[i] = len(dialects)
+                dialects.append(row.dialect)
+        for known in (True, False):
+            which = np.flatnonzero((codes >= 0) == known)
+            if not len(which):
+                continue
+            rows = [held[i] for i in which.tolist()] if not known else []
+            take = partial(self._extend, table, Coded(dialects, codes[which])) if known else partial(_fill, table, rows)
+            yield (carriers[which], answers[which], *(column[which] for column in more)), take
+
+    def _extend(self, table: str, dialect: Coded, rows: int, columns: dict[str, Any]) -> None:
+        self.decoded.sink.extend(table, rows, dialect=dialect, **columns)
+
+
+def _fill(table: str, held: list[ReservedRow], rows: int, columns: dict[str, Any]) -> None:
+    """Make the rows that wait."""
+    kind = _ROWS[table]
+    values = zip(*(_values(columns.get(name), rows) for name in kind._fields), strict=True)
+    for one, row in zip(held, values, strict=True):
+        one.row = kind._make(row)
+
+
+def _values(column: Any, rows: int) -> list[Any]:
+    """A column, as Sink.extend takes it, as values."""
+    if isinstance(column, Coded):
+        return [column.values[code] for code in column.codes.tolist()]
+    if isinstance(column, Masked):
+        return [None if gone else value for value, gone in zip(column.values.tolist(), column.missing, strict=True)]
+    if isinstance(column, np.ndarray):
+        return list(column.tolist())
+    if isinstance(column, pa.Array):
+        return list(column.to_pylist())
+    return column if isinstance(column, list) else [column] * rows
+
+
+def _rows(place: Place | None, rows: Ints) -> Place | None:
+    return None if place is None else Place(place.at[rows], place.size[rows])
+
+
+def _either(column: Ints, first: Ints, second: Ints) -> Ints:
+    return np.where(column[first] != NONE, column[first], column[second])
+
+
+def _known(column: Ints) -> Masked:
+    return Masked(column, column == NONE)
+
+
+def _coded(values: Sequence[Any], codes: Ints) -> Coded:
+    """A code of NONE is null."""
+    return Coded([*values, None], np.where(codes < 0, len(values), codes))

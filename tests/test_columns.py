@@ -1,0 +1,61 @@
+"""Decoding many connections together gives the rows of decoding each alone, and is what mostly happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dissectors
+from dissectors import frame_columns
+from dissectors.conversation import Conversation
+from dissectors.kafka.conversation import KafkaConversation
+from dissectors.pulsar.conversation import PulsarConversation
+from dissectors.records import DEFAULT_TABLES, TABLES
+
+SAMPLES = sorted((Path(__file__).parent.parent / "samples").glob("*.pcap*"))
+TABLE_SETS = [("exchanges",), ("batches",), DEFAULT_TABLES, tuple(TABLES)]
+REGULAR: list[tuple[str, type[Conversation]]] = [
+    ("kafka-codecs", KafkaConversation),
+    ("pulsar-subscriptions", PulsarConversation),
+]
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("tables", TABLE_SETS, ids=len)
+def test_captures_give_the_same_rows_together_and_one_by_one(
+    path: Path, tables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows() -> dict[str, list[Any]]:
+        return {
+            name: sorted(map(repr, table.to_pylist())) for name, table in dissectors.dissect([path], tables).items()
+        }
+
+    monkeypatch.setattr(frame_columns, "MANY", 1 << 30)
+    monkeypatch.setattr(frame_columns, "MUCH", 1 << 60)
+    want = rows()
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    for worth in ("kafka", "iggy"):
+        monkeypatch.setattr(f"dissectors.{worth}.exchange_columns._WORTH", 2)
+    assert rows() == want
+
+
+@pytest.mark.parametrize(("stem", "kind"), REGULAR, ids=lambda value: value if isinstance(value, str) else "")
+def test_nine_tenths_of_the_frames_of_a_regular_capture_go_by_column(
+    stem: str, kind: type[Conversation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = []
+    close = kind.on_close
+
+    def count(self: Any) -> None:
+        counts.append((self.by_column, self.frames))
+        close(self)
+
+    monkeypatch.setattr(kind, "on_close", count)
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    for worth in ("kafka", "iggy"):
+        monkeypatch.setattr(f"dissectors.{worth}.exchange_columns._WORTH", 1)
+    dissectors.dissect([path for path in SAMPLES if path.name.startswith(stem)], DEFAULT_TABLES)
+    by_column, frames = (sum(column) for column in zip(*counts, strict=True))
+    assert by_column >= 0.9 * frames
