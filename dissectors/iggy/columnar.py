@@ -16,7 +16,7 @@ import numpy as np
 
 from dissectors.frame_columns import Bools, Ints, Octets
 from dissectors.iggy.field_types import CONSUMERS, STRATEGIES
-from dissectors.iggy.layouts import BodyLayout, BodyField
+from dissectors.iggy.layouts import BodyField, BodyLayout
 
 _FLAGGED_BYTES = 5  # flagged32: a flag and a number that is there even if it means none
 _STRATEGY_BYTES = 9

@@ -40,7 +40,7 @@ class Units(NamedTuple):
 
 
 class MessageColumns(NamedTuple):
-    """MessageColumns, one after the other."""
+    """Messages, one after the other."""
 
     row: Ints  # of the run that it is in
     start: Ints
