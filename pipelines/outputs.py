@@ -90,6 +90,12 @@ def folder(
             _swap(temporary, target)
 
 
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """A folder to put files into; one that is there stays as it is. Raises OutputError where it cannot be made."""
+    with _reported(path):
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+
 def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
     """Raise OutputIsInputError where one of `inputs` is the file at `path`, or lies in the folder at `path`."""
     target = Path(os.path.realpath(path))

@@ -1,13 +1,18 @@
-"""`brokerscope dissect`: the records of one table, without Spark."""
+"""`brokerscope dissect`: the records of one table or several, without Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dissectors.records import TABLES
+from pipelines import outputs
 from pipelines.cli import exits
 from pipelines.cli.output import output
 from pipelines.cli.pandas_guard import without_pandas
@@ -17,8 +22,23 @@ from pipelines.formats import BINARY_FORMATS, FORMATS, writing
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Table = Literal["exchanges", "batches", "errors", "connections", "findings", "messages"]
+    from dissectors.options import Options
+    from pipelines.where import Filter
+
+
+class Table(StrEnum):
+    """What --table takes."""
+
+    EXCHANGES = "exchanges"
+    BATCHES = "batches"
+    ERRORS = "errors"
+    CONNECTIONS = "connections"
+    FINDINGS = "findings"
+    MESSAGES = "messages"
+
+
 Format = Literal["text", "json", "csv", "parquet"]
+_SUFFIXES = {"text": "txt", "json": "jsonl", "csv": "csv", "parquet": "parquet"}
 
 
 @reads_captures
@@ -26,8 +46,11 @@ def dissect(
     captures: Captures,
     reading: Reading,
     table: Annotated[
-        Table, typer.Option("--table", "-t", metavar="|".join(TABLES), help="Which records.")
-    ] = "exchanges",
+        list[Table] | None,
+        typer.Option(
+            "--table", "-t", metavar="|".join(TABLES), help="Which records; exchanges by default. May be repeated."
+        ),
+    ] = None,
     format: Annotated[
         Format, typer.Option("--format", "-f", metavar="|".join(FORMATS), help="How to write them.")
     ] = "text",
@@ -64,7 +87,10 @@ def dissect(
         bool, typer.Option("--payloads", help="Add key, value and headers (with --table messages).")
     ] = False,
     out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write here, not to stdout; a folder for more than one table."
+        ),
     ] = None,
 ) -> None:
     """The records of captures: one row per exchange, batch, error, connection, finding or message.
@@ -75,61 +101,110 @@ def dissect(
       brokerscope dissect capture.pcap -t errors --topic 'orders*'
       brokerscope dissect captures/ -f json --full --where "api = 'Produce' AND time > '01:11:18'"
       brokerscope dissect captures/ -t batches -f parquet -o batches.parquet
+      brokerscope dissect captures/ -t exchanges -t errors -f csv -o folder
     """
     without_pandas()
+    tables: tuple[str, ...] = tuple(dict.fromkeys(t.value for t in table or [Table.EXCHANGES]))
     for option, given, adds_to in (("--full", full, "exchanges"), ("--payloads", payloads, "messages")):
-        if given and table != adds_to:
-            raise typer.BadParameter(f"adds to {adds_to}, not to {table}", param_hint=option)
-    from dissectors import records
+        if given and adds_to not in tables:
+            raise typer.BadParameter(f"adds to {adds_to}, not to {' and '.join(tables)}", param_hint=option)
     from pipelines.answers import select
-    from pipelines.blind_spots import LOOKED_AT
 
+    wanted = {}
+    for name in tables:
+        try:
+            condition = select.condition(
+                name, where=where, since=since, until=until, topic=topic, client=client, api=api, group=group,
+                errors=errors, slower_than=slower_than,
+            )  # fmt: skip
+            wanted[name] = _wanted(name, condition, full=full, payloads=payloads)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="which rows") from None
+    if len(tables) > 1:
+        for option, value in (("--columns", columns), ("--sort", sort), ("--head", head)):
+            if value is not None:
+                raise typer.BadParameter("is for one table", param_hint=option)
+        if out is None or out == "-":
+            raise typer.BadParameter("more than one table goes into a folder: name it with -o", param_hint="--table")
+        _write_each(captures, reading, reading.options(tables, full=full, payloads=payloads), wanted, format, Path(out))
+        return
+    (one, rows), *_ = wanted.items()
     with_notes = format == "text" and not reading.quiet
-    tables = (table, "connections") if with_notes and table != "connections" else (table,)
-    options = reading.options(tables, full=full, payloads=payloads)
-    schema = records.schema(table, full=full, payloads=payloads)
-    names = _columns(columns, schema)
-    order = _order(sort, schema)
-    try:
-        condition = select.condition(
-            table, where=where, since=since, until=until, topic=topic, client=client, api=api, group=group,
-            errors=errors, slower_than=slower_than,
-        )  # fmt: skip
-        keep = None
-        if condition is not None:
-            from pipelines.where import Filter
-
-            keep = Filter(condition, schema)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="which rows") from None
+    options = reading.options(
+        (one, "connections") if with_notes and one != "connections" else (one,), full=full, payloads=payloads
+    )
+    names = _columns(columns, rows.schema)
+    order = _order(sort, rows.schema)
+    from pipelines.blind_spots import LOOKED_AT
 
     connections: list[pa.RecordBatch] = []
     written = 0
 
-    def wanted(made: Iterator[tuple[str, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    def chosen(made: Iterator[tuple[str, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         for name, batch in made:
             if with_notes and name == "connections":
                 connections.append(batch.select(list(LOOKED_AT["connections"])))
-            if name == table:
-                try:
-                    yield batch if keep is None else keep(batch)
-                except ValueError as error:
-                    raise typer.BadParameter(str(error), param_hint="--where") from None
+            if name == one:
+                yield rows.of(batch)
 
     with (
         reading.run(captures, options) as run,
         output(out, reading.inputs(run.files), binary=format in BINARY_FORMATS) as stream,
     ):
-        rows = wanted(run.records())
-        with writing(format, table, pa_schema(schema, names), stream) as writer:
-            for batch in first(rows if order is None else sorted_by(rows, order, head), head):
+        batches = chosen(run.records())
+        with writing(format, one, pa_schema(rows.schema, names), stream) as writer:
+            for batch in first(batches if order is None else sorted_by(batches, order, head), head):
                 writer.write(batch.select(names))
                 written += batch.num_rows
                 stream.flush()  # who reads along sees the rows now
         if with_notes and head is None:
             reading.say_blind_spots(connections, run)
-        elif table == "exchanges" and not written and keep is None and head is None and not reading.quiet:
+        elif one == "exchanges" and not written and rows.keep is None and head is None and not reading.quiet:
             exits.say("brokerscope: no rows: `brokerscope info` says what these captures hold")
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Which rows of a table, all where `keep` is None."""
+
+    schema: pa.Schema
+    keep: Filter | None
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Those rows of a batch."""
+        if self.keep is None:
+            return batch
+        try:
+            return self.keep(batch)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--where") from None
+
+
+def _wanted(table: str, condition: str | None, *, full: bool, payloads: bool) -> _Wanted:
+    """Raises ValueError where the condition means nothing for the table."""
+    from dissectors import records
+
+    schema = records.schema(table, full=full and table == "exchanges", payloads=payloads and table == "messages")
+    if condition is None:
+        return _Wanted(schema, None)
+    from pipelines.where import Filter
+
+    return _Wanted(schema, Filter(condition, schema))
+
+
+def _write_each(
+    captures: list[str], reading: Reading, options: Options, wanted: dict[str, _Wanted], format: str, folder: Path
+) -> None:
+    """Each table as a file of the folder, named by it; the files appear when all are whole."""
+    with reading.run(captures, options) as run, ExitStack() as stack:
+        inputs = reading.inputs(run.files)
+        outputs.make_folder(folder)
+        writers = {}
+        for name, rows in wanted.items():
+            stream = stack.enter_context(outputs.file(folder / f"{name}.{_SUFFIXES[format]}", inputs))
+            writers[name] = stack.enter_context(writing(format, name, rows.schema, stream))
+        for name, batch in run.records():
+            writers[name].write(wanted[name].of(batch))
 
 
 def pa_schema(schema: pa.Schema, names: list[str]) -> pa.Schema:

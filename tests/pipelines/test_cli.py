@@ -150,3 +150,23 @@ def test_a_full_disk_is_reported_in_one_line(arguments: list[str], capture: str)
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert done.returncode == 3
     assert re.fullmatch(r"brokerscope: cannot write( /dev/full)?: No space left on device\n", done.stderr)
+
+
+def test_several_tables_go_into_a_folder_each_as_it_is_alone(capture: str, tmp_path: Path) -> None:
+    many = tmp_path / "many"
+    tables = ("exchanges", "batches", "findings")
+    given = [word for table in tables for word in ("--table", table)]
+    done = run("dissect", capture, *given, "--format", "json", "-o", str(many))
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in many.iterdir()) == sorted(f"{table}.jsonl" for table in tables)
+    for table in tables:
+        alone = run("dissect", capture, "--table", table, "--format", "json")
+        assert (many / f"{table}.jsonl").read_text() == alone.stdout
+
+
+def test_several_tables_have_no_one_stream_and_no_one_order(capture: str, tmp_path: Path) -> None:
+    two = ("dissect", capture, "-t", "exchanges", "-t", "errors")
+    for wrong, named in (((), "-o"), (("-o", str(tmp_path / "x"), "--sort", "time"), "one table")):
+        done = run(*two, *wrong)
+        assert done.returncode == 2
+        assert named in done.stderr
