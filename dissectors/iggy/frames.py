@@ -303,34 +303,38 @@ def may_be_error(buf: bytes, pos: int, end: int) -> bool:
 
 def _judge_payload(buf: bytes, pos: int, stop: int, end: int, clues: Clues, budget: SearchBudget) -> Judgement:
     """Whether any command is answered with the payload buf[pos:stop]."""
-    if not clues.awaited and not _may_be_payload(buf, pos, stop, end):
-        budget.spend(_GLANCE)
-        return Judgement.NO
-    codes = clues.awaited | _ANSWERED
+    codes = clues.awaited | _ANSWERED if clues.awaited else _plausible(buf, pos, stop, end)
+    budget.spend(_READ * _LAYOUTS if not codes else 0)
     verdicts = {_reads(layouts.RESPONSE, code, buf, pos, stop, end, clues.allowed, budget) for code in codes}
     return next((verdict for verdict in (Judgement.YES, Judgement.WAIT) if verdict in verdicts), Judgement.NO)
 
 
-def _may_be_payload(buf: bytes, pos: int, stop: int, end: int) -> bool:
-    """Whether the first fixed bytes of a payload allow any of the commands _ANSWERED: most bytes that are none do not.
+def _plausible(buf: bytes, pos: int, stop: int, end: int) -> frozenset[int]:
+    """Those of the commands _ANSWERED that the first fixed bytes of a payload allow: most bytes that are none do not.
 
     polls              partition, offset, count of messages: see _believable; what the count says must have room
     streams, topics    a number and the time of creation; in VSR a count of topics may come before
     """
     length = stop - pos
     if min(stop, end) - pos < _GLANCE:
-        return end < stop or length == 4  # bytes are wanting, or it is a count of none
+        return _ANSWERED if end < stop or length == 4 else _NO_CODES  # bytes are wanting, or it is a count of none
+    created = _LONG(buf, pos + 4)[0], _LONG(buf, pos + 8)[0]
+    made = _MADE if any(time in _BORN or time in _BORN_SECONDS for time in created) else _NO_CODES
+    return made | _POLLS if _may_be_poll(buf, pos, length, end) else made
+
+
+def _may_be_poll(buf: bytes, pos: int, length: int, end: int) -> bool:
     partition, offset, count = _POLLED(buf, pos)
-    if partition < _PARTITIONS and offset < _OFFSETS:
-        left = length - _GLANCE
-        if left in (0, _CONTEXT) or 0 < count * _SMALLEST <= left:
-            return True
-        if left >= batches.BATCH_HEADER and (
-            end - pos < _BATCH_LENGTHS[-1] + 8
-            or any(batches.BATCH_HEADER <= _LONG(buf, pos + at)[0] <= left for at in _BATCH_LENGTHS)
-        ):
-            return True
-    return any(time in _BORN or time in _BORN_SECONDS for (time,) in (_LONG(buf, pos + 4), _LONG(buf, pos + 8)))
+    if partition >= _PARTITIONS or offset >= _OFFSETS:
+        return False
+    left = length - _GLANCE
+    if left in (0, _CONTEXT) or 0 < count * _SMALLEST <= left:
+        return True
+    if left < batches.BATCH_HEADER:
+        return False
+    lengths = (_LONG(buf, pos + at)[0] for at in _BATCH_LENGTHS if pos + at + 8 <= end)
+    wanting = end - pos < _BATCH_LENGTHS[-1] + 8
+    return wanting or any(batches.BATCH_HEADER <= size <= left for size in lengths)
 
 
 def judge_body(code: int, buf: bytes, pos: int, stop: int, end: int, allowed: int) -> Judgement:
@@ -389,7 +393,10 @@ _GLANCE = 16  # bytes of a payload that are looked at first
 _CONTEXT = 24  # bytes of a poll's answer that 0.10 adds
 _SMALLEST = 45  # bytes of a message in a poll
 _BATCH_LENGTHS = (48, 72)  # where the length of a first batch stands, in 0.9 and 0.10
-_ANSWERED = frozenset({100, 200, 201, 300, 301})  # answers with enough structure to be known without their request
+_POLLS, _MADE = frozenset({100}), frozenset({200, 201, 300, 301})
+_ANSWERED = _POLLS | _MADE  # answers with enough structure to be known without their request
+_NO_CODES: frozenset[int] = frozenset()
+_LAYOUTS = 16  # some of them are tried where none is ruled out: what is ruled out is paid as if they were
 _SLACK = 2  # requests in holes, whose answers may be among those in a row
 _BORN = range(1_500_000_000_000_000, 4_200_000_000_000_000)  # microseconds: 2017, before the first server, to 2103
 _BORN_SECONDS = range(_BORN.start // 10**6, _BORN.stop // 10**6)  # of a stream, in 0.2
