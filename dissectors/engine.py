@@ -103,6 +103,7 @@ class Engine:
         self._ended: list[ConnectionSession] = []  # those to close when that is decoded
         self._held: dict[ConnectionSession, int] = {}  # bytes that wait for the rest of their frame
         self._garbage = 0  # connections closed since the last look for what is left of them
+        self._most = 0  # connections that were open at once: a look costs as much as these
 
     def feed(self, site: str, block: PacketBlock, clock: int | None = None) -> None:
         """Take packets of a site, to be decoded later. clock: the time (ns) that its capture has come to."""
@@ -178,7 +179,8 @@ class Engine:
         self._garbage += len(self._ended)
         self._ended.clear()
         del fed
-        if self._garbage > max(_GARBAGE, sum(map(len, self._trackers.values())) // 4):
+        self._most = max(self._most, sum(map(len, self._trackers.values())))
+        if self._garbage > max(_GARBAGE, self._most // 4):
             gc.collect()
             self._garbage = 0
         if sum(held.values()) > self.options.limits.memory_bytes // 2:
