@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipelines.where import Filter
 
 
-class Table(StrEnum):
+class RecordTable(StrEnum):
     """What --table takes."""
 
     EXCHANGES = "exchanges"
@@ -46,7 +46,7 @@ def dissect(
     captures: Captures,
     reading: Reading,
     table: Annotated[
-        list[Table] | None,
+        list[RecordTable] | None,
         typer.Option(
             "--table", "-t", metavar="|".join(TABLES), help="Which records; exchanges by default. May be repeated."
         ),
@@ -104,7 +104,7 @@ def dissect(
       brokerscope dissect captures/ -t exchanges -t errors -f csv -o folder
     """
     without_pandas()
-    tables: tuple[str, ...] = tuple(dict.fromkeys(t.value for t in table or [Table.EXCHANGES]))
+    tables: tuple[str, ...] = tuple(dict.fromkeys(t.value for t in table or [RecordTable.EXCHANGES]))
     for option, given, adds_to in (("--full", full, "exchanges"), ("--payloads", payloads, "messages")):
         if given and adds_to not in tables:
             raise typer.BadParameter(f"adds to {adds_to}, not to {' and '.join(tables)}", param_hint=option)
