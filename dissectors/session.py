@@ -132,8 +132,8 @@ class ConnectionSession:
         if self.conn is None:
             self.conn = self._conn(None)
         if "findings" in self.sink.tables:
-            self._tell_conflicts()
-            self._tell_tls()
+            self._report_conflicts()
+            self._report_tls()
             if self._gave_up:
                 message = "Many places look like the start of a frame; not all were judged, and no protocol was found"
                 self._report("search_abandoned", message)
@@ -189,7 +189,7 @@ class ConnectionSession:
                 out += tls.note_resent(direction, note)
         return _sorted(out)
 
-    def _tell_tls(self) -> None:
+    def _report_tls(self) -> None:
         if self._tls is not None and self._tls.problem and self._keylog:
             self._report("not_decrypted", self._tls.problem)
 
@@ -326,7 +326,7 @@ class ConnectionSession:
         client, server = (a, b) if self._guess_client() == 0 else (b, a)
         return Conn(self.site, *client, *server, self.flow.incarnation, protocol)
 
-    def _tell_conflicts(self) -> None:
+    def _report_conflicts(self) -> None:
         for direction, half in enumerate(self.flow.halves):
             side = SIDES[CLIENT if direction == self._guess_client() else SERVER]
             for conflict in half.conflicts:

@@ -44,5 +44,5 @@ def surroundings(engine: TableEngine) -> Surroundings:
         select * from all_errors e
         where ({reaction}) and exists (select 1 from {_BAD} k where {answers}) limit {LISTED}
     """
-    found, told = (engine.fetch(bound(query, engine.relations)) for query in (sightings, reactions))
-    return Surroundings(found, told.to_pylist()).ordered()
+    found, answered = (engine.fetch(bound(query, engine.relations)) for query in (sightings, reactions))
+    return Surroundings(found, answered.to_pylist()).ordered()
