@@ -2,7 +2,8 @@
 
 Delivery follows two rules. Bytes of one direction are delivered in order, each once, the first version seen. And a
 segment is delivered only when everything that it acknowledges has been delivered or is given up for lost: what a server
-answers is never handed over before the request that it answers, however the capture shuffled them.
+answers is never handed over before the request that it answers, however the capture shuffled them. Where nothing of the
+other direction was captured yet, what a segment acknowledges is not known: it waits for that direction to begin.
 
 A hole is given up when the peer has acknowledged it and it outlasts a grace of some packets or some time (captures
 re-order, so the acknowledgement may be captured before the bytes), when too much waits behind it, or at the end.
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Span
-from dissectors.tcp.half import COPY_NS, MASK, Half, HeldSegment, History
+from dissectors.tcp.half import COPY_NS, MASK, UNPLACED, Half, HeldSegment, History
 
 Events = list[Chunk | Span | Gap]
 _offset = attrgetter("offset")
@@ -159,7 +160,7 @@ class Flow:
                 half.zero_windows += 1
             if self.syn_ack_time is not None and self.ack_time is None and direction == self.opener:
                 self.ack_time = time
-            acked = self._acknowledge(other, ack) if flags & ACK and other.started else -1
+            acked = self._acknowledged(other, ack) if flags & ACK else -1
             offset = half.offset(seq)
             if not size and not flags & (SYN | FIN) and half.next and offset == half.next - 1:
                 half.keep_alives += 1
@@ -223,6 +224,13 @@ class Flow:
             self.opener = direction
             self.syn_time = time
         return False
+
+    @staticmethod
+    def _acknowledged(other: Half, ack: int) -> int:
+        """What HeldSegment keeps of an acknowledgement number."""
+        if other.started:
+            return Flow._acknowledge(other, ack)
+        return -1 if other.ack_waived_to else UNPLACED - ack
 
     @staticmethod
     def _acknowledge(other: Half, ack: int) -> int:
@@ -317,14 +325,17 @@ class Flow:
             half.hole_since = None
             half.skip(segment.offset - half.next, reason, self._order(arrival), segment.packet_ref, segment.time)
             return True
-        if segment.ack > other.next and segment.ack > other.ack_waived_to:
+        ack = segment.ack
+        if ack <= UNPLACED:
+            ack = self._acknowledge(other, UNPLACED - ack) if other.started else _FAR
+        if ack > other.next and ack > other.ack_waived_to:
             if not force:
                 if other.held and other.held[0].offset > other.next:
                     return False  # a hole: it will be given up in its own time
                 other.ack_wait_since, over = self._outlasted(other.ack_wait_since, 1, limits, time)
                 if not over:
                     return False
-            other.ack_waived_to = segment.ack
+            other.ack_waived_to = ack
         other.ack_wait_since = None
         half.hole_since = None
         half.held.pop(0)

@@ -15,6 +15,7 @@ _SIGN = 0x80000000
 RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with: more than an initial window
 RECENT_NS = 3_000_000_000  # and how long: senders wait some hundred milliseconds, seconds at most
 RECENT_PACKETS = 16  # packets in which a copy of a packet is looked for
+UNPLACED = -2  # less an acknowledgement number whose direction has not begun: its stream offset is not known yet
 CONFLICTS = 1000  # of a direction that are kept, each to be a finding
 COPY_NS = 100_000_000  # a SYN or FIN is sent again later than this, and captured twice sooner
 _offset = attrgetter("offset")
@@ -28,7 +29,7 @@ class HeldSegment(NamedTuple):
     arrival: int  # number of the packet among all that the tracker saw
     size: int  # on the wire
     data: bytes  # captured: shorter than size where the capture cut the packet
-    ack: int  # stream offset of the other direction that it acknowledges, -1 for none
+    ack: int  # stream offset of the other direction that it acknowledges; -1 none; UNPLACED - number before it began
     packet_ref: int
     time: int
 
@@ -127,6 +128,7 @@ class Half:
         self.started = True
         self.syn = syn
         self.base = self.expect = seq & MASK
+        self.ack_waived_to = 0
 
     def open(self, seq: int, signature: int, time: int) -> None:
         """Take the SYN, after which sequence numbers begin."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Span
-from dissectors.tcp.flow import Flow
+from dissectors.tcp.flow import ORDER_SHIFT, Flow
 from dissectors.tcp.tracker import Tracker
 from tests.wires import CLIENT, SERVER, T0, Packet, Side, blocks, pcap, segment
 
@@ -199,6 +199,39 @@ def test_a_request_captured_after_its_answer_is_delivered_before_it(tmp_path: Pa
     (request,), (answer,) = flow.session[client], flow.session[1 - client]
     assert request.data == b"ping"
     assert request.orders[0] < answer.orders[0]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_an_answer_that_overtakes_its_request_as_first_bytes_of_both_directions_is_delivered_behind_it(
+    tmp_path: Path, fast: bool
+) -> None:
+    conversation = ConversationT(handshake=False).send(CLIENT, b"pi").send(CLIENT, b"ng").send(SERVER, b"pong")
+    conversation.packets.insert(0, conversation.packets.pop())
+    (flow,) = track(tmp_path, conversation.packets, fast=fast)
+    client = client_half(flow)
+    (request,), (answer,) = flow.session[client], flow.session[1 - client]
+    assert (request.data, answer.data) == (b"ping", b"pong")
+    assert request.orders[-1] < answer.orders[0]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("silent", [1, 100])
+def test_a_direction_that_is_not_captured_holds_the_other_up_for_the_grace_only(
+    tmp_path: Path, silent: int, fast: bool
+) -> None:
+    conversation = ConversationT(handshake=False)
+    for _ in range(silent):
+        conversation.send(SERVER, b"pong")
+    for late in (b"ping", b"more"):
+        conversation.send(CLIENT, late).send(SERVER, b"pong")
+    (flow,) = track(tmp_path, conversation.packets, fast=fast)
+    client = client_half(flow)
+    orders = [[order for chunk in flow.session[d] for order in chunk.orders] for d in (1 - client, client)]
+    arrivals = [[order >> ORDER_SHIFT for order in direction] for direction in orders]
+    grace = Limits().grace_packets
+    assert arrivals[0][:silent] == [max(i, min(silent, grace)) for i in range(silent)]
+    assert arrivals[1] == [silent, silent + 2]
+    assert flow.halves[client].held == flow.halves[1 - client].held == []
 
 
 @pytest.mark.parametrize("block_bytes", [300, 700, 1 << 20])
