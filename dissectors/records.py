@@ -14,6 +14,7 @@ their file, as in Wireshark. A column is null where the value is not known.
 
 import typing
 from collections.abc import Sequence
+from functools import cache
 from hashlib import blake2b
 from typing import Annotated, Any, NamedTuple
 
@@ -367,10 +368,11 @@ def _field(name: str, hint: Any) -> Field:
     return Field(name, arrow.kind, only, (Column(name, arrow.type, doc, unit, only),))
 
 
-def fields(table: str) -> list[Field]:
+@cache
+def fields(table: str) -> tuple[Field, ...]:
     """The fields of a table, in order."""
     hints = typing.get_type_hints(TABLES[table], include_extras=True)
-    return [_field(name, hint) for name, hint in hints.items()]
+    return tuple(_field(name, hint) for name, hint in hints.items())
 
 
 def columns(table: str, *, full: bool = False, payloads: bool = False) -> list[Column]:
@@ -379,6 +381,7 @@ def columns(table: str, *, full: bool = False, payloads: bool = False) -> list[C
     return [column for field in fields(table) if have[field.only] for column in field.columns]
 
 
+@cache
 def schema(table: str, *, full: bool = False, payloads: bool = False) -> pa.Schema:
     """The Arrow schema of a table."""
     return pa.schema([(c.name, c.type) for c in columns(table, full=full, payloads=payloads)])

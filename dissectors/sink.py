@@ -177,7 +177,7 @@ class Sink:
         """
         have = {"": True, "full": self.full, "payloads": self.payloads}
         arrays: list[pa.Array] = []
-        for field in _fields(table):
+        for field in records.fields(table):
             if not have[field.only]:
                 continue
             column = columns.get(field.name)
@@ -185,7 +185,7 @@ class Sink:
                 arrays += [pa.nulls(rows, c.type) for c in field.columns]
             else:
                 arrays += _columns(field, column, rows, self.files)
-        batch = pa.RecordBatch.from_arrays(arrays, schema=_schema(table, self.full, self.payloads))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=records.schema(table, full=self.full, payloads=self.payloads))
         self._ready.setdefault(table, []).append(batch)
 
     def rows(self) -> int:
@@ -220,7 +220,7 @@ def to_batch(
     """Rows of a table as one record batch with the table's schema."""
     have = {"": True, "full": full, "payloads": payloads}
     arrays: list[pa.Array] = []
-    for field, values in zip(_fields(table), zip(*rows, strict=True), strict=True):
+    for field, values in zip(records.fields(table), zip(*rows, strict=True), strict=True):
         if not have[field.only]:
             continue
         if field.kind == "conn":
@@ -231,24 +231,7 @@ def to_batch(
             arrays.append(_times(values))
         else:
             arrays.append(_array(values, field.columns[0].type))
-    return pa.RecordBatch.from_arrays(arrays, schema=_schema(table, full, payloads))
-
-
-_FIELDS: dict[str, list[records.Field]] = {}
-_SCHEMAS: dict[tuple[str, bool, bool], pa.Schema] = {}
-
-
-def _fields(table: str) -> list[records.Field]:
-    if table not in _FIELDS:
-        _FIELDS[table] = records.fields(table)
-    return _FIELDS[table]
-
-
-def _schema(table: str, full: bool, payloads: bool) -> pa.Schema:
-    key = (table, full, payloads)
-    if key not in _SCHEMAS:
-        _SCHEMAS[key] = records.schema(table, full=full, payloads=payloads)
-    return _SCHEMAS[key]
+    return pa.RecordBatch.from_arrays(arrays, schema=records.schema(table, full=full, payloads=payloads))
 
 
 def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str]) -> list[pa.Array]:

@@ -1,31 +1,72 @@
-"""The command line: `brokerscope`. One module a command; what a command needs is imported when it runs."""
+"""The command line: `brokerscope`. One module a command, imported when it runs; so is what the command needs."""
 
 from __future__ import annotations
 
-from typing import Annotated, NoReturn
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from pipelines.cli import (
-    analyze,
-    annotate,
-    diff,
-    dissect,
-    exits,
-    follow,
-    forensics,
-    groups,
-    info,
-    report,
-    show,
-    sql,
-    summary,
-    top,
-)
+from pipelines.cli import exits
+
+# name of the command, of its module and of its function -> what the list of commands says of it
+COMMANDS = {
+    "summary": "The verdict: what is wrong, and the worst rows.",
+    "info": "What is in these files.",
+    "top": "What costs most, by topic, client, server, api …",
+    "dissect": "The records: exchanges, batches, errors …",
+    "show": "One exchange with both bodies.",
+    "follow": "One connection as a conversation.",
+    "groups": "Consumer groups and their rebalances.",
+    "diff": "Before and after.",
+    "sql": "Any question, in SQL.",
+    "forensics": "Every checksum; who broke a bad one.",
+    "annotate": "The capture with comments for Wireshark.",
+    "analyze": "Records, tables and a page, here or on Spark.",
+    "report": "The page again.",
+}
+
+
+@cache
+def _command(name: str) -> Any:
+    """A command as the parser of the command line has it."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    alone.command(name, short_help=COMMANDS[name])(getattr(import_module(f"pipelines.cli.{name}"), name))
+    return typer.main.get_command(alone)
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each loaded when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _Group(exits.CommandGroup):
+    """All commands."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.commands = _Commands()  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        return list(COMMANDS)
+
 
 app = typer.Typer(
     name="brokerscope",
-    cls=exits.CommandGroup,
+    cls=_Group,
     help="What the brokers in packet captures did: Apache Pulsar, Apache Kafka and Apache Iggy.",
     epilog="Exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in exits.MEANINGS.items()) + ".",
     no_args_is_help=True,
@@ -33,23 +74,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-COMMANDS = (
-    (summary.summary, "The verdict: what is wrong, and the worst rows."),
-    (info.info, "What is in these files."),
-    (top.top, "What costs most, by topic, client, server, api …"),
-    (dissect.dissect, "The records: exchanges, batches, errors …"),
-    (show.show, "One exchange with both bodies."),
-    (follow.follow, "One connection as a conversation."),
-    (groups.groups, "Consumer groups and their rebalances."),
-    (diff.diff, "Before and after."),
-    (sql.sql, "Any question, in SQL."),
-    (forensics.forensics, "Every checksum; who broke a bad one."),
-    (annotate.annotate, "The capture with comments for Wireshark."),
-    (analyze.analyze, "Records, tables and a page, here or on Spark."),
-    (report.report, "The page again."),
-)
-for command, short in COMMANDS:
-    app.command(short_help=short)(command)
 
 
 def _version(wanted: bool) -> None:
