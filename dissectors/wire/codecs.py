@@ -10,14 +10,16 @@
 
 Nothing is believed before it is checked: a size announced in a header is compared with the ceiling, and with what the
 format can at most make of so many bytes, before anything of that size is allocated; input that ends early is an
-error, never a shorter output (a cut between two frames, members or blocks shows only where `size` is given). The
-libraries are imported when first used.
+error, never a shorter output (a cut between two frames, members or blocks shows only where `size` is given). Input of
+more pieces than a writer would make of it is refused, for each costs a library call. The libraries are imported when
+first used.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 _Data = bytes | memoryview
@@ -72,42 +74,73 @@ def _cut_short(codec: str, have: int) -> NoReturn:
     raise CodecError(f"{codec}: cut short after {have} bytes")
 
 
+_FEW_PIECES = 1000  # that input of any size may consist of
+_PIECE = 256  # bytes of input that each piece beyond takes on average: writers make pieces of 32 KiB and more
+
+
+def _pieces(codec: str, data: _Data) -> Iterator[None]:
+    """A turn for each frame, member or block. Raises CodecError where they are too many for so few bytes."""
+    for _ in range(_FEW_PIECES + len(data) // _PIECE):
+        yield
+    _damaged(codec, f"{len(data)} bytes in more pieces than anybody writes")
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    """The output of all pieces; of one, itself."""
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
 # --- zlib and gzip ---------------------------------------------------------------------------------------------------
 
 
 _FLUSHED = b"\x00\x00\xff\xff"  # an empty stored block: everything written before it can be read
+_PADDING = re.compile(rb"\0*")
+_WINDOW = 4096  # of a member that is not the first: what lies behind its end is copied
 
 
-def _zlib_stream(codec: str, wbits: int, data: _Data, limit: int, *, open_end: bool) -> tuple[bytes, bytes]:
-    """One stream's output, and the input after it. `open_end`: it may stop where it was flushed."""
-    stream = zlib.decompressobj(wbits)
+def _zlib(data: _Data, limit: int) -> bytes:
+    stream = zlib.decompressobj()
+    out = _inflate("zlib", stream, data, limit)
+    if not stream.eof and data[-4:] != _FLUSHED:
+        _cut_short("zlib", len(data))
+    if stream.unused_data:
+        raise CodecError(f"zlib: {len(stream.unused_data)} bytes after the end of the stream")
+    return out
+
+
+def _inflate(codec: str, stream: zlib._Decompress, data: _Data, limit: int) -> bytes:
+    """What a stream makes of some more bytes."""
     try:
         out = stream.decompress(data, limit + 1)  # a max_length of 0 would mean: no limit
     except zlib.error as error:
         _damaged(codec, error)
     if len(out) > limit:
         _too_large(codec, f"more than {limit}", limit)
-    if not stream.eof and not (open_end and data[-4:] == _FLUSHED):
-        _cut_short(codec, len(data))
-    return out, stream.unused_data
-
-
-def _zlib(data: _Data, limit: int) -> bytes:
-    out, rest = _zlib_stream("zlib", zlib.MAX_WBITS, data, limit, open_end=True)
-    if rest:
-        raise CodecError(f"zlib: {len(rest)} bytes after the end of the stream")
     return out
 
 
 def _gzip(data: _Data, limit: int) -> bytes:
-    parts = []
-    rest: _Data = data
-    while rest:
-        part, left = _zlib_stream("gzip", 16 + zlib.MAX_WBITS, rest, limit, open_end=False)
-        parts.append(part)
-        limit -= len(part)
-        rest = left.lstrip(b"\0")  # padding, as gzip itself allows
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    view, at = memoryview(data), 0
+    window = len(view)  # mostly all of it is one member
+    parts: list[bytes] = []
+    pieces = _pieces("gzip", data)
+    while at < len(view):
+        next(pieces)
+        stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        while not stream.eof:
+            if at >= len(view):
+                _cut_short("gzip", len(view))
+            some = view[at : at + window]
+            part = _inflate("gzip", stream, some, limit)
+            parts.append(part)
+            limit -= len(part)
+            at += len(some)
+            window *= 2
+        at -= len(stream.unused_data)
+        window = _WINDOW
+        padding = _PADDING.match(view, at)  # as gzip itself allows
+        at = padding.end() if padding else at
+    return _joined(parts)
 
 
 # --- snappy ----------------------------------------------------------------------------------------------------------
@@ -132,7 +165,9 @@ def _snappy(data: _Data, limit: int) -> bytes:
 def _snappy_xerial(data: _Data, limit: int) -> bytes:
     parts = []
     view, at = memoryview(data), 0
+    pieces = _pieces("snappy", data)
     while at < len(view):
+        next(pieces)
         if view[at : at + 8] == _XERIAL:
             at += _XERIAL_HEADER  # streams may follow each other
             if at > len(view):
@@ -158,7 +193,9 @@ def _snappy_framed(data: _Data, limit: int) -> bytes:
 
     parts = []
     view, at = memoryview(data), 0
+    pieces = _pieces("snappy", data)
     while at < len(view):
+        next(pieces)
         kind, size = view[at], int.from_bytes(view[at + 1 : at + 4], "little")
         chunk = view[at + 4 : at + 4 + size]
         if at + 4 > len(view) or len(chunk) < size:
@@ -223,21 +260,46 @@ def _lz4_block(data: _Data, size: int) -> bytes:
 
 
 def _lz4(data: _Data, limit: int) -> bytes:
+    view, at = memoryview(data), 0
     parts: list[bytes] = []
-    rest = bytes(data)
-    while rest:
-        magic = int.from_bytes(rest[:4], "little")
+    pieces = _pieces("lz4", data)
+    while at < len(view):
+        next(pieces)
+        magic = int.from_bytes(view[at : at + 4], "little")
         if magic & _SKIPPABLE_MASK == _SKIPPABLE:
-            rest = rest[_skippable("lz4", rest, 0) :]
+            at = _skippable("lz4", view, at)
         elif magic == _LZ4_MAGIC:
-            limit, rest = _lz4_frame(rest, limit, parts)
+            end = _lz4_end(view, at)
+            limit = _lz4_frame(bytes(view[at:end]), limit, parts)
+            at = end
         else:
             _damaged("lz4", "no frame starts here")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return _joined(parts)
 
 
-def _lz4_frame(data: bytes, limit: int, parts: list[bytes]) -> tuple[int, bytes]:
-    """Append one frame's output to `parts`; the ceiling that is left, and the input after it."""
+def _lz4_end(view: memoryview, at: int) -> int:
+    """Where the frame at `at` ends: behind its header are blocks.
+
+    A block is 4 bytes, little-endian (the size; the highest bit: not compressed), its content, and a checksum of 4
+    bytes where bit 4 of the frame's flags is set. A size of 0 ends the frame; where bit 2 is set, a checksum follows.
+    """
+    flags = view[at + 4] if at + 4 < len(view) else 0
+    end = at + 7 + (8 if flags & 8 else 0) + (4 if flags & 1 else 0)
+    checksum = 4 if flags & 16 else 0
+    size = 1
+    while size:
+        if end + 4 > len(view):
+            _cut_short("lz4", len(view))
+        size = int.from_bytes(view[end : end + 4], "little") & 0x7FFFFFFF
+        end += 4 + size + (checksum if size else 0)
+    end += 4 if flags & 4 else 0
+    if end > len(view):
+        _cut_short("lz4", len(view))
+    return end
+
+
+def _lz4_frame(data: bytes, limit: int, parts: list[bytes]) -> int:
+    """Append one frame's output to `parts`; the ceiling that is left."""
     import lz4.frame
 
     data, content = _lz4_header(data)
@@ -261,7 +323,7 @@ def _lz4_frame(data: bytes, limit: int, parts: list[bytes]) -> tuple[int, bytes]
         if not stream.eof and stream.needs_input:
             _cut_short("lz4", len(data))
         source = b""
-    return limit, stream.unused_data or b""
+    return limit
 
 
 def _lz4_header(data: bytes) -> tuple[bytes, int | None]:
@@ -276,12 +338,8 @@ def _lz4_header(data: bytes) -> tuple[bytes, int | None]:
     """
     import xxhash
 
-    if len(data) < 7:
-        _cut_short("lz4", len(data))
     sized, dictionary = data[4] & 8, data[4] & 1
     end = 6 + (8 if sized else 0) + (4 if dictionary else 0)
-    if len(data) <= end:
-        _cut_short("lz4", len(data))
     content = int.from_bytes(data[6:14], "little") if sized else None
     right = xxhash.xxh32_intdigest(data[4:end]) >> 8 & 0xFF
     if data[end] != right and data[end] == xxhash.xxh32_intdigest(data[:end]) >> 8 & 0xFF:
@@ -305,10 +363,11 @@ _ZSTD_STEP = 1 << 20
 
 
 def _zstd(data: _Data, limit: int) -> bytes:
-    view = memoryview(data)
+    view, at = memoryview(data), 0
     parts: list[bytes] = []
-    at = 0
+    pieces = _pieces("zstd", data)
     while at < len(view):
+        next(pieces)
         magic = int.from_bytes(view[at : at + 4], "little")
         if magic & _SKIPPABLE_MASK == _SKIPPABLE:
             at = _skippable("zstd", view, at)
@@ -324,7 +383,7 @@ def _zstd(data: _Data, limit: int) -> bytes:
         parts.append(part)
         limit -= len(part)
         at = end
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return _joined(parts)
 
 
 def zstd_extent(view: memoryview, at: int) -> tuple[int, int | None, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import random
+import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -206,6 +208,36 @@ def test_frames_to_skip_are_skipped() -> None:
     skip = bytes.fromhex("502a4d18 03000000 616263")
     assert decompress("zstd", skip + zstd_unsized(b"a") + skip, limit=LIMIT) == b"a"
     assert decompress("lz4", skip + lz4.frame.compress(b"a") + skip, limit=LIMIT) == b"a"
+
+
+@pytest.mark.parametrize("form", SEVERAL)
+def test_tiny_pieces_without_end_are_refused(form: str) -> None:
+    codec, compress = FORMS[form]
+    with pytest.raises(CodecError, match="more pieces"):
+        decompress(codec, compress(b"a") * 5000, limit=LIMIT)
+
+
+@pytest.mark.parametrize("form", SEVERAL)
+def test_time_grows_with_the_pieces_and_not_with_their_square(form: str) -> None:
+    codec, compress = FORMS[form]
+    piece = compress(random.Random(7).randbytes(1000))
+
+    def seconds(pieces: int) -> float:
+        """Of CPU, at best."""
+        data = piece * pieces
+        times = []
+        for _ in range(3):
+            before = time.process_time()
+            assert len(decompress(codec, data, limit=64 * LIMIT)) == 1000 * pieces
+            times.append(time.process_time() - before)
+        return min(times)
+
+    assert seconds(8_000) < 10 * seconds(2_000) + 0.1  # the square would be 16 times
+
+
+def test_members_of_a_gzip_file_may_be_padded() -> None:
+    data = (gzip.compress(b"a" * 9000) + bytes(3)) * 3 + gzip.compress(bytes(20_000)) + bytes(5)
+    assert decompress("gzip", data, limit=LIMIT) == b"a" * 27_000 + bytes(20_000)
 
 
 def test_an_unknown_codec_is_named() -> None:
