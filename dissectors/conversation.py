@@ -83,6 +83,10 @@ class Conversation(Framing):
     def on_close(self) -> None:
         """Nothing more will come: report what is still open."""
 
+    def release(self) -> None:
+        """Nobody asks it again. Its parts refer to it: without this, only the garbage collector would free them."""
+        vars(self).clear()
+
     def summary(self) -> ConversationSummary:
         """For the connection's row."""
         return ConversationSummary(

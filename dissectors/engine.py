@@ -29,7 +29,6 @@ from dissectors.tls import KeyLog
 
 Batches = Iterator[tuple[str, pa.RecordBatch]]
 _STEP = 1000  # connections closed before their rows may be taken away
-_GARBAGE = 4000  # connections closed before what is left of them is looked for: most of it refers to itself
 
 
 class Decoded(NamedTuple):
@@ -102,8 +101,6 @@ class Engine:
         self._fed: dict[ConnectionSession, None] = {}  # those with something to decode, in order
         self._ended: list[ConnectionSession] = []  # those to close when that is decoded
         self._held: dict[ConnectionSession, int] = {}  # bytes that wait for the rest of their frame
-        self._garbage = 0  # connections closed since the last look for what is left of them
-        self._most = 0  # connections that were open at once: a look costs as much as these
 
     def feed(self, site: str, block: PacketBlock, clock: int | None = None) -> None:
         """Take packets of a site, to be decoded later. clock: the time (ns) that its capture has come to."""
@@ -176,13 +173,7 @@ class Engine:
         for session in self._ended:
             session.close()
             held.pop(session, None)
-        self._garbage += len(self._ended)
         self._ended.clear()
-        del fed
-        self._most = max(self._most, sum(map(len, self._trackers.values())))
-        if self._garbage > max(_GARBAGE, self._most // 4):
-            gc.collect()
-            self._garbage = 0
         if sum(held.values()) > self.options.limits.memory_bytes // 2:
             self._shed()
 

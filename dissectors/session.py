@@ -141,6 +141,9 @@ class ConnectionSession:
             self.sink.connections.append(
                 self._row(self.conversation.summary() if self.conversation else ConversationSummary())
             )
+        if self.conversation is not None:
+            self.conversation.release()
+            self.conversation = None
 
     @property
     def held(self) -> int:
@@ -252,6 +255,8 @@ class ConnectionSession:
     def _hand_back(self) -> None:
         """It was taken for a protocol by its port or some bytes, and no frame was found: it is none of ours."""
         assert self.protocol is not None
+        assert self.conversation is not None
+        self.conversation.release()
         taken_for, self.protocol, self.conversation = self.protocol.name, None, None
         self.conn = self._conn(None)
         if "findings" in self.sink.tables:

@@ -46,6 +46,11 @@ class IggyConversation(Conversation):
 
     # --- what the base class asks ---
 
+    def release(self) -> None:
+        for part in (self.calls, self.vsr):  # they refer to themselves, too
+            vars(part).clear()
+        super().release()
+
     def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
         most = self.options.limits.frame_bytes
         if self.framing is None:

@@ -16,7 +16,7 @@ Severity is info where it is a matter of taste, warning where it costs or loses 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dissectors.exchange import PRODUCE
 from dissectors.frame import Frame, FrameFacts
@@ -36,7 +36,7 @@ _QUEUED = 5  # … so many times, is worth a finding
 _SEQUENCES = 1 << 16  # sequence numbers remembered on one connection
 _GROUPS = 1000  # groups counted on one connection
 _SECOND = 1_000_000_000
-_Key = TypeVar("_Key")
+_NO_TALLIES: dict[Any, Tally] = {}  # never added to
 ProducerKey = tuple[int, int, Topic | None, int]
 """Producer id, its epoch, topic, partition."""
 
@@ -65,13 +65,14 @@ class Advice(NamedTuple):
 class Tally:
     """How often something was seen, and where first."""
 
-    __slots__ = ("count", "first", "last_ns", "more")
+    __slots__ = ("count", "first", "last_ns", "more", "times")
 
     def __init__(self) -> None:
         self.count = 0
         self.first = _NOWHERE
         self.last_ns = 0
         self.more: dict[str, Any] = {}
+        self.times: list[int] = []  # of the last joins
 
     def add(self, frame: Frame | FrameFacts, times: int = 1) -> None:
         """It was seen so often, in this frame first."""
@@ -84,32 +85,30 @@ class Tally:
         self.more[name] = self.more.get(name, 0) + value
 
 
+_NEVER = Tally()
+
+
 class KafkaDiagnostics:
     """Keeps count on one connection; of one frame, or of many at once, of which the first is given."""
 
-    __slots__ = (
-        "_commits",
-        "_joined",
-        "_joins",
-        "_old",
-        "_packed",
-        "_plain",
-        "_produced",
-        "_queued",
-        "_removed",
-        "_repeated",
-        "_sequences",
-    )
+    __slots__ = ("_sequences", "_tallies")
 
     def __init__(self) -> None:
-        self._removed: dict[tuple[str, int], Tally] = {}
-        self._old: dict[tuple[str, int], Tally] = {}
-        self._plain, self._produced, self._packed, self._repeated = Tally(), Tally(), Tally(), Tally()
-        self._queued = Tally()
-        self._joins: dict[str, list[int]] = {}
-        self._joined: dict[str, Tally] = {}
-        self._commits: dict[str, Tally] = {}
+        self._tallies: dict[str, dict[Any, Tally]] = {}  # by kind of advice; what it is of
         self._sequences: dict[ProducerKey, int] = {}
+
+    def _of(self, kind: str) -> dict[Any, Tally]:
+        return self._tallies.get(kind, _NO_TALLIES)
+
+    def _tally(self, kind: str, of: Any = None) -> Tally:
+        tallies = self._tallies.setdefault(kind, {})
+        tally = tallies.get(of)
+        if tally is None:
+            tally = tallies[of] = Tally()
+        return tally
+
+    def _total(self, kind: str) -> Tally:
+        return self._of(kind).get(None, _NEVER)
 
     # --- what is seen ---
 
@@ -124,24 +123,25 @@ class KafkaDiagnostics:
 
     def removed(self, api: ApiVersion, first: Frame | FrameFacts, times: int = 1) -> None:
         """Requests that brokers refuse since Kafka 4.0."""
-        _tally(self._removed, (api.name, api.version)).add(first, times)
+        self._tally("removed_in_4_0", (api.name, api.version)).add(first, times)
 
     def committed(self, group: str, first: Frame | FrameFacts, last_ns: int, times: int = 1) -> None:
         """Offsets of a group were committed, the last time at last_ns."""
-        if group in self._commits or len(self._commits) < _GROUPS:
-            tally = _tally(self._commits, group)
+        known = self._of("frequent_commits")
+        if group in known or len(known) < _GROUPS:
+            tally = self._tally("frequent_commits", group)
             tally.add(first, times)
             tally.last_ns = max(tally.last_ns, last_ns)
 
     def joined(self, frame: Frame, group: str, generation: int | None) -> None:
         """A member has joined its group."""
-        if len(self._joined) >= _GROUPS:
+        if len(self._of("rebalance_storm")) >= _GROUPS:
             return
-        tally = _tally(self._joined, group)
+        tally = self._tally("rebalance_storm", group)
         tally.add(frame)
         tally.more.setdefault("first_generation", generation)
         tally.more["last_generation"] = generation
-        times = self._joins.setdefault(group, [])
+        times = tally.times
         times.append(frame.first_ns)
         if times[-1] - times[0] > _JOINS_NS or len(times) > _MANY:
             times.pop(0)
@@ -152,7 +152,7 @@ class KafkaDiagnostics:
         for batch in seen:
             unit = batch.unit
             if unit.magic < 2:
-                _tally(self._old, (role, unit.magic)).add(frame)
+                self._tally("old_message_format", (role, unit.magic)).add(frame)
             if unit.codec != "none" and batch.uncompressed:
                 self.packed(frame, 1, unit.end - unit.body, batch.uncompressed)
             if role == PRODUCE:
@@ -165,18 +165,20 @@ class KafkaDiagnostics:
 
     def packed(self, first: Frame | FrameFacts, times: int, stored: int, uncompressed: int) -> None:
         """Compressed batches, and their bytes."""
-        self._packed.add(first, times)
-        self._packed.sum("stored", stored)
-        self._packed.sum("uncompressed", uncompressed)
+        tally = self._tally("useless_compression")
+        tally.add(first, times)
+        tally.sum("stored", stored)
+        tally.sum("uncompressed", uncompressed)
 
     def sent(self, first: Frame | FrameFacts, times: int, single: int) -> None:
         """Batches produced, and how many of them hold one message."""
-        self._produced.add(first, times)
-        self._produced.sum("single", single)
+        tally = self._tally("unbatched")
+        tally.add(first, times)
+        tally.sum("single", single)
 
     def not_idempotent(self, first: Frame | FrameFacts, times: int) -> None:
         """Batches produced without a producer id."""
-        self._plain.add(first, times)
+        self._tally("not_idempotent").add(first, times)
 
     def sequences(
         self,
@@ -194,7 +196,7 @@ class KafkaDiagnostics:
         if known is None and len(self._sequences) >= _SEQUENCES:
             return
         for again in (frame, *repeats) if known == first else repeats:
-            self._repeated.add(again)
+            self._tally("duplicate_sequence").add(again)
         self._sequences[key] = last
 
     def refused(self, topic: Topic, partition: int, seen: Sequence[VerifiedBatch]) -> None:
@@ -209,7 +211,7 @@ class KafkaDiagnostics:
         """A request, not a fetch, that waited `queued_ns` behind others of its connection."""
         if queued_ns < QUEUED_NS:
             return
-        tally = self._queued
+        tally = self._tally("head_of_line")
         tally.add(request)
         tally.sum("queued_ns", queued_ns)
         tally.more["longest_ns"] = max(tally.more.get("longest_ns", 0), queued_ns)
@@ -220,26 +222,26 @@ class KafkaDiagnostics:
 
     def findings(self) -> Iterator[Advice]:
         """The advice, at the end of the connection."""
-        for (api, version), tally in self._removed.items():
+        for (api, version), tally in self._of("removed_in_4_0").items():
             text = f"{api} version {version} is refused by brokers since Kafka 4.0; used {tally.count} times"
             more = {"api": api, "version": version, "count": tally.count}
             yield Advice("removed_in_4_0", text, tally.first, more)
-        for (role, magic), tally in self._old.items():
+        for (role, magic), tally in self._of("old_message_format").items():
             text = f"{tally.count} batches ({role}) have message format {magic}, which brokers must convert"
             more = {"role": role, "magic": magic, "count": tally.count}
             yield Advice("old_message_format", text, tally.first, more)
         yield from self._of_producers()
-        if self._queued.count >= _QUEUED:
-            tally = self._queued
+        tally = self._total("head_of_line")
+        if tally.count >= _QUEUED:
             mean = tally.more["queued_ns"] // tally.count // 1_000_000
             text = f"{tally.count} requests waited behind others of their connection, {mean} ms each on average"
             more = {"count": tally.count, **tally.more, "apis": dict(sorted(tally.more["apis"].items()))}
             yield Advice("head_of_line", text, tally.first, more)
-        for group, tally in self._joined.items():
+        for group, tally in self._of("rebalance_storm").items():
             if tally.more["most"] >= _JOINS:
                 text = f"A member of group {group} joined {tally.more['most']} times within a minute"
                 yield Advice("rebalance_storm", text, tally.first, {"group": group, **tally.more})
-        for group, tally in self._commits.items():
+        for group, tally in self._of("frequent_commits").items():
             span = tally.last_ns - tally.first.time
             if tally.count >= _MANY and span > 0 and tally.count * _SECOND > _COMMITS_A_SECOND * span:
                 rate = round(tally.count * _SECOND / span, 1)
@@ -248,7 +250,9 @@ class KafkaDiagnostics:
                 yield Advice("frequent_commits", text, tally.first, more)
 
     def _of_producers(self) -> Iterator[Advice]:
-        plain, sent, packed, repeated = self._plain, self._produced, self._packed, self._repeated
+        plain, sent, packed, repeated = map(
+            self._total, ("not_idempotent", "unbatched", "useless_compression", "duplicate_sequence")
+        )
         if plain.count:
             what = "A batch was" if plain.count == 1 else f"{plain.count} batches were"
             text = f"{what} produced without idempotence: a retry may write it twice"
@@ -264,10 +268,3 @@ class KafkaDiagnostics:
             what = "A batch was" if repeated.count == 1 else f"{repeated.count} batches were"
             text = f"{what} sent again with the sequence number of the one before"
             yield Advice("duplicate_sequence", text, repeated.first, {"count": repeated.count})
-
-
-def _tally(tallies: dict[_Key, Tally], key: _Key) -> Tally:
-    tally = tallies.get(key)
-    if tally is None:
-        tally = tallies[key] = Tally()
-    return tally

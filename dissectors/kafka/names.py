@@ -20,13 +20,13 @@ class TopicNames:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._names: dict[Topic, str] = {METADATA_TOPIC_ID: CLUSTER_METADATA}
+        self._names: dict[Topic, str] = {}
         self._tokens: dict[Topic, str] = {}
 
     def learn(self, names: Iterable[tuple[bytes, str]], time: int) -> None:
         """Take note of topic ids and their names, as a frame at `time` (ns) has them."""
         for id_, name in names:
-            if self._names.get(id_) != name:
+            if self._names.get(id_) != name and id_ != METADATA_TOPIC_ID:
                 id_, name = self._sink.share((id_, name))  # each connection learns of all topics
                 self._names[id_] = name
                 self._sink.name(f"kafka/{uuid_text(id_)}", time, name)
@@ -46,6 +46,8 @@ class TopicNames:
 
     def _of_id(self, topic: bytes) -> str:
         name = self._names.get(topic) or self._tokens.get(topic)
+        if name is None and topic == METADATA_TOPIC_ID:
+            return CLUSTER_METADATA
         if name is None:
             text = uuid_text(topic)
             name = self._tokens[topic] = unresolved(f"kafka/{text}", f"id:{text}")

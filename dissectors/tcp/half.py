@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dissectors.tcp.chunk import Chunk, Gap, Resent, Segments, Span, whole
 
@@ -19,6 +19,7 @@ UNPLACED = -2  # less an acknowledgement number whose direction has not begun: i
 CONFLICTS = 1000  # of a direction that are kept, each to be a finding
 COPY_NS = 100_000_000  # a SYN or FIN is sent again later than this, and captured twice sooner
 _offset = attrgetter("offset")
+_NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 
 
@@ -91,7 +92,7 @@ class Half:
         self.next = 0  # offset of the next byte to deliver
         self.expect = 0  # sequence number that the next packet carries when nothing is missing
         self.top = 0  # offset after the highest byte seen
-        self.held: list[HeldSegment] = []
+        self.held: list[HeldSegment] = _NONE
         self.held_bytes = 0
         self.acked = 0  # highest offset that the peer acknowledged
         self.ack_waived_to = 0  # acknowledgements up to here no longer hold back the peer's bytes
@@ -104,9 +105,9 @@ class Half:
             None  # the same for bytes that the peer acknowledges and nobody saw
         )
         self.control_ns = 0  # when the last SYN or FIN came
-        self.signatures: list[int] = []  # of the last packets; lists, for an empty deque takes ten times the room
-        self.recent: list[Chunk | Span] = []
-        self.out: list[Chunk | Span | Gap] = []
+        self.signatures: list[int] = _NONE  # of the last packets; lists, for an empty deque takes ten times the room
+        self.recent: list[Chunk | Span] = _NONE
+        self.out: list[Chunk | Span | Gap] = _NONE
         self.resent: Sequence[Resent] = ()
         self.conflicts: Sequence[Conflict] = ()
         self.more_conflicts = 0  # that are not kept
@@ -120,7 +121,7 @@ class Half:
         self.gap_bytes = 0
         self.zero_windows = 0
         self.keep_alives = 0
-        self._pieces: list[tuple[int, int, int, int, bytes]] = []  # offset, order, place, time, bytes
+        self._pieces: list[tuple[int, int, int, int, bytes]] = _NONE  # offset, order, place, time, bytes
         self._history = history
 
     def start(self, seq: int, *, syn: bool) -> None:
@@ -150,6 +151,8 @@ class Half:
     def sign(self, signatures: Sequence[int]) -> None:
         """Remember packets, to know them again."""
         known = self.signatures
+        if not known:
+            known = self.signatures = []
         known += signatures
         if len(known) > 2 * RECENT_PACKETS:
             del known[:-RECENT_PACKETS]
@@ -159,11 +162,16 @@ class Half:
         return signature in self.signatures[-RECENT_PACKETS:]
 
     def hold(self, segment: HeldSegment) -> None:
-        insort(self.held, segment)
+        if self.held:
+            insort(self.held, segment)
+        else:
+            self.held = [segment]
         self.held_bytes += len(segment.data)
 
     def deliver(self, data: bytes, order: int, packet_ref: int, time: int) -> None:
         """The next bytes of the stream."""
+        if not self._pieces:
+            self._pieces = []
         self._pieces.append((self.next, order, packet_ref, time, data))
         self.next += len(data)
         self.bytes += len(data)
@@ -187,7 +195,7 @@ class Half:
         if self._pieces:
             self.flush()
         offset, size = self.next, len(data)
-        self.out.append(_new(Span, (offset, data, segments, first, last)))
+        self._put(_new(Span, (offset, data, segments, first, last)))
         self.next = offset + size
         self.bytes += size
         if self.next > self.top:
@@ -201,14 +209,18 @@ class Half:
         if self._pieces:
             self.flush()
         out = self.out
-        if out:
-            self.out = []
+        self.out = _NONE
         return out
+
+    def _put(self, event: Chunk | Span | Gap) -> None:
+        if not self.out:
+            self.out = []
+        self.out.append(event)
 
     def skip(self, length: int, reason: str, order: int, packet_ref: int, time: int) -> None:
         """The next bytes of the stream will never come."""
         self.flush()
-        self.out.append(Gap(self.next, length, reason, order, packet_ref, time))
+        self._put(Gap(self.next, length, reason, order, packet_ref, time))
         self.next += length
         self.gaps += 1
         self.gap_bytes += length
@@ -219,13 +231,15 @@ class Half:
             starts, orders, packet_refs, times, data = zip(*self._pieces, strict=True)
             whole = data[0] if len(data) == 1 else b"".join(data)
             chunk = Chunk(starts[0], whole, list(starts), list(orders), list(packet_refs), list(times))
-            self.out.append(chunk)
+            self._put(chunk)
             self.remember(chunk if len(whole) <= 2 * RECENT_BYTES else _chunk_end(chunk), len(starts))
-            self._pieces = []
+            self._pieces = _NONE
 
     def remember(self, run: Chunk | Span, segments: int) -> None:
         """Keep the end of what was delivered, in bytes of its own, to compare retransmissions with it."""
         recent = self.recent
+        if not recent:
+            recent = self.recent = []
         recent.append(run)
         if len(recent) > 1:
             needed = self.next - RECENT_BYTES  # the stream from here on
@@ -309,7 +323,7 @@ class History:
                 half.recent.pop(0)
                 self.forgotten += time >= now - RECENT_NS
         for half in self._touched:
-            half.recent = [_alone(run) for run in half.recent]
+            half.recent = [_alone(run) for run in half.recent] or _NONE
         self._touched = {}
 
 

@@ -11,7 +11,7 @@ import crc32c
 import numpy as np
 import numpy.typing as npt
 
-from tests.benchmarks.captures import FILE_HEADER, PSH_ACK, START_S, SYN, SYN_ACK, Wire
+from tests.benchmarks.captures import ACK, FILE_HEADER, PSH_ACK, START_S, SYN, SYN_ACK, Wire
 
 CLIENTS, SERVER = 0x0B000000, 0x0A000001
 RST_ACK = 20
@@ -149,3 +149,27 @@ def records(count: int, value_bytes: int) -> bytes:
     """The records of a batch, magic 2: no keys, and values of zeros."""
     row = b"\0\0\0\1" + _uvarint(2 * value_bytes) + bytes(value_bytes) + b"\0"
     return (_uvarint(2 * len(row)) + row) * count
+
+
+def open_connections(
+    path: Path, connections: int, talk: Iterable[tuple[int, bytes]], *, port: int, turns: int = 1, step: int = 10
+) -> None:
+    """Connections that are all open at once: each with its handshake and then, `turns` times, what its sides say.
+
+    talk: (side, bytes) one after the other. step: microseconds between a connection and the next.
+    """
+    clients = np.arange(connections)
+    sent = [1, 1]
+    steps = [(0, SYN, 0, 0, b""), (1, SYN_ACK, 0, 1, b""), (0, ACK, 1, 1, b"")]
+    for side, payload in [*talk] * turns:
+        steps.append((side, PSH_ACK, sent[side], sent[1 - side], payload))
+        sent[side] += len(payload)
+    with path.open("wb") as file:
+        file.write(FILE_HEADER)
+        for number, (side, flags, seq, ack, payload) in enumerate(steps):
+            micros = (clients + number * connections) * step
+            rows = packets(
+                clients, side=side, port=port, seq=np.full(connections, seq), ack=ack, flags=flags, micros=micros,
+                payload=payload,
+            )  # fmt: skip
+            file.write(rows.tobytes())
