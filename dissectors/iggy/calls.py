@@ -76,7 +76,7 @@ class Calls:
         self.meaning.misread(frame, call.api, read)
         if "stream_id" in read.values:
             call.topics = self.state.names.of(call.api, read.values)
-        call.group = _group(call.api, read.values)
+        call.group = group_of(call.api, read.values)
         if _partition(read.values) is not None:
             call.partitions = 1
         return call
@@ -256,7 +256,7 @@ def _partition(values: dict[str, Any]) -> int | None:
     return partition if isinstance(partition, int) else None
 
 
-def _group(api: str | None, values: dict[str, Any]) -> str | None:
+def group_of(api: str | None, values: dict[str, Any]) -> str | None:
     """The consumer group that a request names: its name, or its number."""
     consumer = values.get("consumer")
     if isinstance(consumer, dict):

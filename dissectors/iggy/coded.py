@@ -26,12 +26,12 @@ class IdentifierCodes:
     def identifiers(self, at: Ints, size: Ints) -> Ints:
         """The numbers of identifiers: of their names, or their numbers in decimals."""
         codes, ranges = self._distinct(at, size)
-        return np.array([self._code(str(identifier(self._buf, a, b)[0])) for a, b in ranges], np.int64)[codes]
+        return np.array([self.code(str(identifier(self._buf, a, b)[0])) for a, b in ranges], np.int64)[codes]
 
     def numbers(self, numbers: Ints) -> Ints:
         """The numbers of identifiers that are numbers themselves."""
         values, codes = np.unique(numbers, return_inverse=True)
-        return np.array([self._code(str(value)) for value in values.tolist()], np.int64)[codes]
+        return np.array([self.code(str(value)) for value in values.tolist()], np.int64)[codes]
 
     def pairs(self, at: Ints, size: Ints) -> Ints:
         """The numbers of two identifiers, one behind the other."""
@@ -46,7 +46,8 @@ class IdentifierCodes:
             numbers.append(number)
         return np.array(numbers, np.int64)[codes]
 
-    def _code(self, text: str) -> int:
+    def code(self, text: str) -> int:
+        """The number of a text."""
         code = self._codes.setdefault(text, len(self._codes))
         if code == len(self.values):
             self.values.append(text)

@@ -136,11 +136,9 @@ class IggyConversation(Conversation):
         """Whether nothing is missing between the last frame of a direction and one at a stream offset."""
         return self._ends[direction] == offset
 
-    def on_frame_between(self, frame: Frame, answered_ns: int) -> None:
-        """A frame among others that go by column. answered_ns: when the answer before it had come; 0 for none."""
+    def on_frame_between(self, frame: Frame) -> None:
+        """A frame among others that go by column."""
         self._ends[frame.direction] = frame.offset
-        if answered_ns:
-            self.calls.answered_ns = answered_ns
         self.on_frame(frame)
 
     def begin_columns(self, first_ns: int) -> None:

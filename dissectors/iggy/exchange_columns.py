@@ -5,13 +5,13 @@ hand, answers follow requests one by one, a layout reads each body, every checks
 they are matched, read and reported here without an object each. Every other frame goes to its conversation, in its
 place among them:
 
-    logins, and commands that name streams and topics     they change what the connection knows
-    errors, commands with several meanings, lists          rows of their own; rare
+    errors, commands with several meanings                 rows of their own; rare
     requests whose answer is not at hand, and such answers
     bodies that no layout reads, wrong checksums           findings
     frames between replicas
 
-What a regular body shows of the release narrows the era as it does one by one, in the order of the frames. A connection
+What a regular body shows of the release narrows the era as it does one by one, in the order of the frames; so does what
+exchanges teach of users, names and releases (`lesson`), whose bodies are read one by one. A connection
 in which anything is missing, or may overtake, goes one by one as a whole, or from where that begins.
 Both ways give the same rows; a property test compares them.
 """
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,13 +29,14 @@ from dissectors.frame import Frame
 from dissectors.frame_columns import Bools, Frames, Ints, decode_together
 from dissectors.iggy import body_columns, columnar, frames, layouts, tables
 from dissectors.iggy.body_columns import Bodies, Variant
+from dissectors.iggy.calls import group_of
 from dissectors.iggy.columnar import numbers
 from dissectors.iggy.conversation import IggyConversation
-from dissectors.iggy.decode import NON_REPLICATED
+from dissectors.iggy.decode import NON_REPLICATED, body
 from dissectors.iggy.emit import ReservedRow
 from dissectors.iggy.frames import HEADER, LEGACY, REPLY, REQUEST, SEND_MESSAGES, VSR
 from dissectors.iggy.pending import IggyRequest
-from dissectors.iggy.state import IggyState
+from dissectors.iggy.state import LOGINS, Asked, IggyState
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 NONE = -1  # in a column: no value
@@ -43,6 +44,7 @@ _WORTH = 4  # fewer bodies of one command are as quick one by one
 _LARGEST_ID = 1 << 62
 _CODES = 1 << 16
 _OPERATIONS = 256
+_DESCRIBED = frozenset({302, 602})  # CREATE_TOPIC, CREATE_CONSUMER_GROUP: named by more than identifiers
 _CHECKED = "iggy-vsr-0.9"  # the dialect of VSR in which answers come in order
 
 
@@ -79,6 +81,13 @@ class Reserved(NamedTuple):
     row: ReservedRow
 
 
+class Description(NamedTuple):
+    """What a request is about."""
+
+    topic: str | None
+    group: str | None
+
+
 class Exchanges:
     """The frames of one call of `advance`, on their way to rows. Every column has a value for each frame."""
 
@@ -104,6 +113,8 @@ class Exchanges:
         self.layout = np.full(n, NONE)  # the one that reads it
         self.bodies: dict[tuple[str, int], Bodies] = {}
         self.events: list[tuple[str, int, int]] = []  # side, code, bits
+        self.lesson = np.zeros(n, bool)  # its body is read one by one, for what it teaches
+        self.described: dict[int, Description] = {}  # requests that are described by more than identifiers
         self.partition = np.full(n, NONE)  # that a request sends to, while the release is in question
         self.users: list[str | None] = []
         self.user = np.zeros(n, np.int64)  # index in users
@@ -201,11 +212,23 @@ class Exchanges:
         if "messages" in self.sink.tables:
             regular &= ~_table(self.framing, "carries")[self.code]
         answers = ~fs.client & ~self.aside
+        filled = answers & (self.body < fs.end)
+        self.lesson = regular & _table(self.framing, "teaches")[self.code]
+        in_question = ~self.settled[fs.conversation] & ~_table(self.framing, "answered by column")[self.code]
+        self.lesson |= regular & filled & in_question
         self.expected |= _table(self.framing, "payload")[self.code]
-        doubtful = (answers & (self.body < fs.end) & ~self.expected) | (answers & (self.status != 0))
+        self._expect(np.flatnonzero(self.lesson & filled & ~self.expected))
+        doubtful = (filled & ~self.expected) | (answers & (self.status != 0))
         self.regular = regular & ~doubtful
         self._agree()
         self.odd[fs.conversation[doubtful & self.several[fs.conversation]]] = True
+
+    def _expect(self, which: Ints) -> None:
+        """Payloads of answers that only some releases send: expected where one of these may speak."""
+        conversation = self.frames.conversation[which]
+        pairs, pair = np.unique(np.stack((self.code[which], self.allowed[conversation])), axis=1, return_inverse=True)
+        can = np.array([layouts.has_payload(code, allowed) for code, allowed in pairs.T.tolist()], bool)
+        self.expected[which] = can[pair.ravel()]
 
     def _agree(self) -> None:
         """A request and its answer are both regular, or neither is."""
@@ -226,15 +249,11 @@ class Exchanges:
                 which = which[self.several[fs.conversation[which]]]
             self._read(layouts.REQUEST, code, which)
         self._agree()
-        answers = np.flatnonzero(self.regular & ~fs.client & (self.body < fs.end))
+        answers = np.flatnonzero(self.regular & ~fs.client & ~self.lesson & (self.body < fs.end))
         for code in np.unique(self.code[answers]).tolist():
             which = answers[self.code[answers] == code]
             if not self._is_read(code):
-                unsettled = ~self.settled[fs.conversation[which]]
-                if not _columnar(layouts.RESPONSE, code):
-                    self.regular[which[unsettled]] = False
-                    continue
-                which = which[unsettled]
+                which = which[~self.settled[fs.conversation[which]]]
             self._read(layouts.RESPONSE, code, which)
         self._agree()
 
@@ -288,7 +307,7 @@ class Exchanges:
         fs = self.frames
         self.regular &= ~self.odd[fs.conversation]
         changing = self._may_change()
-        changing[fs.conversation[~self.regular]] = True
+        changing[fs.conversation[~self.regular | self.lesson]] = True
         self.mixed = changing | ~self.settled  # by conversation: to be gone through frame by frame
 
     def _may_change(self) -> Bools:
@@ -479,6 +498,7 @@ class _Walk:
         self.waiting = len(self.calls.pairing.queue)  # requests that are decoded one by one
         self.known: tuple[str | None, str | None] = self._knows()
         self.each: Iterator[Frame] = iter(())
+        self.asked: dict[int, Asked] = {}  # requests whose answers teach something
 
     def _knows(self) -> tuple[str | None, str | None]:
         return self.calls.state.user, self.era.dialect if self.era.settled else None
@@ -487,13 +507,14 @@ class _Walk:
         decoded, fs, lo, hi = self.decoded, self.decoded.frames, self.lo, self.hi
         cold = np.flatnonzero(~decoded.regular[lo:hi] & ~decoded.done[lo:hi]) + lo
         self.each = fs.each(cold)
-        columns = (decoded.regular, decoded.done, decoded.event, fs.client, decoded.partner, decoded.partition)
+        columns = (decoded.regular, decoded.done, decoded.event, fs.client, decoded.partner, decoded.partition,
+                   decoded.lesson)  # fmt: skip
         every = zip(*(column[lo:hi].tolist() for column in columns), strict=True)
         in_order = True
-        for i, (regular, done, event, client, partner, partition) in enumerate(every, lo):
+        for i, (regular, done, event, client, partner, partition, lesson) in enumerate(every, lo):
             if done:
                 continue
-            if in_order and regular and self._is_read(event) and not self._read(i, event):
+            if in_order and regular and not self._take_in(i, event, client, partner, lesson):
                 in_order = False
                 self._leave(i, int(decoded.before[i]))
             if in_order and regular:
@@ -502,6 +523,9 @@ class _Walk:
                         self.calls.state.sent_to(partition)
                 else:
                     self._reserve(i, partner)
+                    if lesson and (self.era.doubted or self.era.revised != self.revised):
+                        in_order = False
+                        self._leave(i + 1, int(fs.last_ns[i]))
             else:
                 self._one_by_one(i, client, in_order=in_order)
                 if in_order and not self._still_in_order():
@@ -529,6 +553,47 @@ class _Walk:
             self.era.narrow(found.readers, found.reason)
         return True
 
+    def _take_in(self, i: int, event: int, client: bool, partner: int, lesson: bool) -> bool:
+        """What a regular frame shows beyond its own exchange; False where it must go one by one after all."""
+        if self._is_read(event) and not self._read(i, event):
+            return False
+        if not lesson:
+            return True
+        if client:
+            self._ask(i)
+            return True
+        return self._learn(i, partner)
+
+    def _ask(self, i: int) -> None:
+        """A request whose answer teaches something."""
+        decoded, values = self.decoded, dict[str, Any]()
+        code = int(decoded.code[i])
+        layout = layouts.candidates(layouts.REQUEST, code, 0)[decoded.layout[i]]
+        layout.read(decoded.frames.buf, int(decoded.body[i]), int(decoded.frames.end[i]), values)
+        asked = self.asked[i] = Asked(code, layout.name, values)
+        self.calls.state.request(asked, None)
+        if code in _DESCRIBED:
+            topics = self.calls.state.names.of(asked.api, values)
+            decoded.described[i] = Description(topics[0] if topics else None, group_of(asked.api, values))
+
+    def _learn(self, i: int, request: int) -> bool:
+        """What an answer teaches; False where it is not one that the request can have, or no layout reads it."""
+        decoded, state = self.decoded, self.calls.state
+        code, start, end = int(decoded.code[i]), int(decoded.body[i]), int(decoded.frames.end[i])
+        asked = self.asked.pop(request, None) or Asked(code, tables.commands()[code][0].name, {})
+        values: dict[str, Any] = {}
+        if start < end:
+            if not layouts.has_payload(code, self.era.allowed):
+                return False
+            if not state.matters(asked.api):
+                return True
+            read = body(layouts.RESPONSE, code, self.era, decoded.frames.buf, start, end, end)
+            if not read.exact:
+                return False
+            values = read.values
+        state.answered(asked, values, int(decoded.frames.first_ns[i]))
+        return True
+
     def _leave(self, at: int, answered_ns: int = 0) -> None:
         """From a frame on all go one by one, as if all in flight had: answered_ns, where it is not known there."""
         decoded, lo = self.decoded, self.lo
@@ -536,14 +601,18 @@ class _Walk:
         hidden = before[decoded.regular[lo:at] & decoded.frames.client[lo:at] & (decoded.partner[lo:at] >= at)]
         decoded.regular[hidden] = False
         decoded.regular[at : self.hi] = False
+        if answered_ns:
+            self.calls.answered_ns = answered_ns
         for frame in decoded.frames.each(hidden):
-            self.conversation.on_frame_between(frame, answered_ns)
+            self.conversation.on_frame_between(frame)
         self.calls.pairing.sort()
         self.each = decoded.frames.each(np.arange(at, self.hi))
 
     def _one_by_one(self, i: int, client: bool, *, in_order: bool) -> None:
         decoded = self.decoded
-        self.conversation.on_frame_between(next(self.each), int(decoded.before[i]) if in_order else 0)
+        if in_order and decoded.before[i]:
+            self.calls.answered_ns = int(decoded.before[i])
+        self.conversation.on_frame_between(next(self.each))
         if not decoded.aside[i]:
             self.waiting += 1 if client else -1
 
@@ -574,29 +643,37 @@ class _Walk:
 def _table(framing: str, what: str) -> Bools:
     """bool[65536]: what is true of a command's code."""
     found = np.zeros(_CODES, bool)
-    speaking = tables.of_framing(framing)
     for code in tables.commands():
-        found[code] = _FACTS[what](code, speaking)
+        found[code] = _FACTS[what](code, framing)
     return found
 
 
-def _is_regular(code: int, speaking: int) -> bool:
-    """Whether exchanges of a command change nothing but the era, and its requests are read by column."""
+def _is_regular(code: int, framing: str) -> bool:
+    """Whether exchanges of a command are one request and one answer, and its requests are read by column."""
     command, *others = tables.commands()[code]
-    special = others or command.silent or command.waits or IggyState.learns_from(command.name)
-    telling = layouts.empty(layouts.RESPONSE, code) & speaking not in (0, speaking)  # an empty answer narrows the era
-    return not special and not telling and _columnar(layouts.REQUEST, code)
+    special = others or command.silent or command.waits or (framing == VSR and command.name in LOGINS)
+    return not special and _columnar(layouts.REQUEST, code)
 
 
-def _has_payload(code: int, speaking: int) -> bool:
+def _teaches(code: int, framing: str) -> bool:
+    """Whether exchanges of a command show more than their bodies' layouts do, or their answers by being empty."""
+    command, speaking = tables.commands()[code][0], tables.of_framing(framing)
+    telling = layouts.empty(layouts.RESPONSE, code) & speaking not in (0, speaking)
+    return telling or code in _DESCRIBED or IggyState.learns_from(command.name)
+
+
+def _has_payload(code: int, framing: str) -> bool:
     """Whether every release answers it with a payload, at times."""
+    speaking = tables.of_framing(framing)
     releases = [1 << i for i in range(speaking.bit_length()) if speaking >> i & 1]
     named = sum(command.releases for command in tables.commands()[code])
     return all(layouts.has_payload(code, release) for release in releases if release & named)
 
 
-_FACTS: dict[str, Callable[[int, int], bool]] = {
+_FACTS: dict[str, Callable[[int, str], bool]] = {
     "regular": _is_regular,
+    "teaches": _teaches,
+    "answered by column": lambda code, _: _columnar(layouts.RESPONSE, code),
     "payload": _has_payload,
     "carries": lambda code, _: code == SEND_MESSAGES or layouts.delivers(code),
     "silent": lambda code, _: any(command.silent for command in tables.commands()[code]),

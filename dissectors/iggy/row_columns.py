@@ -46,6 +46,8 @@ class _Rows:
         self.texts = IdentifierCodes(self.frames.buf, self.frames.octets)
         self.group = np.full(n, NONE)  # number of the text
         self.topic = np.full(n, NONE)  # number of the pair of identifiers
+        self.named: list[str] = []
+        self.name = np.full(n, NONE)  # number of the topic in `named`, where it is described
         self.partition = np.full(n, NONE)
         self.partitions = np.full(n, NONE)
         self.records = np.full(n, NONE)
@@ -80,6 +82,10 @@ class _Rows:
 
     def _keep_request(self, which: Ints, variant: Variant, rows: Ints) -> None:
         body = variant.body
+        described = self.decoded.described
+        if described and int(which[0]) in described:
+            self._describe(which)
+            return
         stream, topic = (_rows(body.places.get(name), rows) for name in ("stream_id", "topic_id"))
         if stream is not None and topic is not None:
             self.topic[which] = self.texts.pairs(stream.at, topic.at + topic.size - stream.at)
@@ -96,6 +102,16 @@ class _Rows:
         if variant.runs is not None:
             self.records[which] = variant.runs.total[rows]
             self.payload_bytes[which] = variant.runs.payload_bytes[rows]
+
+    def _describe(self, which: Ints) -> None:
+        """Topics and groups that are described already."""
+        known = [self.decoded.described[i] for i in which.tolist()]
+        self.group[which] = [NONE if one.group is None else self.texts.code(one.group) for one in known]
+        topics = {one.topic: None for one in known if one.topic is not None}
+        first = len(self.named)
+        self.named += topics
+        number = {topic: first + i for i, topic in enumerate(topics)}
+        self.name[which] = [NONE if one.topic is None else number[one.topic] for one in known]
 
     def _identifiers(self, body: BodyColumns, name: str, rows: Ints, skip: int) -> Ints:
         """The texts of an identifier that begins so many bytes behind the start of a field."""
@@ -117,11 +133,12 @@ class _Rows:
         codes = np.full(len(self.topic), NONE)
         keys, key = np.unique(self.frames.conversation[which] << 32 | self.topic[which], return_inverse=True)
         codes[which] = key
+        codes[self.name >= 0] = self.name[self.name >= 0] + len(keys)
         names: list[str] = []
         for value in keys.tolist():
             of = self.decoded.conversations[value >> 32].calls.state.names
             names.append(of.topic(*self.texts.pair_values[value & 0xFFFFFFFF]))
-        return Coded(names, codes)
+        return Coded(names + self.named, codes)
 
     # --- rows ---
 

@@ -137,10 +137,37 @@ def administration(rng: random.Random, era: str) -> Exchange:
     return 1, b"", b"", 0
 
 
+def lesson(rng: random.Random, era: str) -> Exchange:
+    """Commands that teach users, names and releases: made, listed, renamed, with answers that fit, or do not quite."""
+    title, vsr = wire.str8(rng.choice(("shop", "orders", "é"))), era.startswith("vsr")
+    numbered = b"" if vsr or era in ("0.6", "0.7") else struct.pack("<I", rng.randrange(4))
+    stream = struct.pack("<IQIQQ", rng.randrange(4), wire.T0, 1, 0, 0) + title + (bytes(4) if vsr else b"")
+    retention = {"2023": bytes(4), "0.4": bytes(22), "0.5": bytes(22)}.get(era, b"" if vsr else bytes(18))
+    topic = struct.pack("<IQI", rng.randrange(4), wire.T0, 2) + bytes(4 if era == "2023" else 18) + bytes(16) + title
+    group = struct.pack("<III", 3, 1, 1) + wire.str8("workers") + struct.pack("<III", 1, 1, 0)
+    spoilt = b"?" if flaw(rng, 0.1) else b""
+    silent = rng.random() < 0.4
+    made = {
+        38: (wire.login(user=rng.choice(("ann", "iggy")), version=None if era == "2023" else "0.6.0"), bytes(4)),
+        200: (some_name(rng), stream + topic),
+        201: (b"", stream * rng.randrange(3)),
+        202: (numbered + title, stream),
+        204: (some_name(rng) + title, b""),
+        300: (place(rng), topic + bytes(40)),
+        301: (some_name(rng), topic * rng.randrange(3)),
+        302: (some_name(rng) + numbered + struct.pack("<I", 2) + retention + title, topic),
+        602: (place(rng) + numbered + (b"" if era == "2023" else title), group),
+        20: (b"", struct.pack("<IIB", 1, 1, 1) + wire.str32("10.0.0.2:4000") + bytes(4)),
+    }
+    code = rng.choice(tuple(made))
+    body, answer = made[code]
+    return code, body, b"" if silent else answer + spoilt, rng.choice((0,) * 9 + (1009,))
+
+
 def exchange(rng: random.Random, era: str) -> Exchange:
     if isinstance(rng, Flawless):
         return rng.choice((send, poll))(rng, era)
-    return rng.choice((send,) * 4 + (poll,) * 4 + (offsets, offsets, administration))(rng, era)
+    return rng.choice((send,) * 4 + (poll,) * 4 + (offsets, offsets, administration, lesson, lesson))(rng, era)
 
 
 OPERATIONS = {101: 160, 121: 161}
@@ -207,6 +234,25 @@ def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...]
     want, _ = feed_many(PROTOCOL, scripts, tables, seed, at_once=False)
     for table, rows in want.items():
         assert got[table] == rows, table
+
+
+def test_connections_that_open_and_ask_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    monkeypatch.setattr(exchange_columns, "_WORTH", 1)
+    stream = struct.pack("<IQIQQ", 1, wire.T0, 0, 0, 0) + wire.str8("shop")
+    asked = [
+        (wire.request(1), wire.answer()),
+        (wire.request(202, wire.str8("shop")), wire.answer(stream)),
+        (wire.request(201), wire.answer(stream)),
+        (wire.request(200, wire.STREAM), wire.answer(stream)),
+        (wire.request(302, wire.STREAM + struct.pack("<I", 2) + bytes(18) + wire.str8("orders")), wire.answer()),
+        (wire.request(300, wire.STREAM + wire.name("orders")), wire.answer()),
+        (wire.request(602, wire.STREAM + wire.name("orders") + wire.str8("workers")), wire.answer()),
+    ]
+    script = login("0.6") + [part for request, answer in asked for part in ((CLIENT, request), (SERVER, answer))]
+    rows, conversations = feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=True, often=0)
+    assert all(c.by_column == len(script) for c in conversations if isinstance(c, IggyConversation))
+    assert rows == feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=False)[0]
 
 
 @pytest.mark.parametrize("era", ERAS[:-1])
