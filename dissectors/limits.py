@@ -80,7 +80,7 @@ class Limits:
     """Bytes of one direction that wait for the other to be re-synchronised."""
 
     suspects: int = 1000
-    """Units with a wrong checksum that forensics looks into; of more it tells the verdict only."""
+    """Units with a wrong checksum that forensics looks into; of more it reports the verdict only."""
 
     suspect_bytes: int = 256 * MIB
     """Bytes of such units kept."""

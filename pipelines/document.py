@@ -71,9 +71,9 @@ def records_page() -> str:
             (f"`{c.name}`", _NAMES[c.type], c.unit, c.doc + (f" ({_OPTIONS[c.only]})" if c.only else ""))
             for c in records.columns(name, full=True, payloads=True)
         ]
-        asked = "" if name in records.DEFAULT_TABLES else " Made only where it is asked for by name."
+        optional = "" if name in records.DEFAULT_TABLES else " Made only where it is asked for by name."
         doc = (table.__doc__ or "").strip().splitlines()[0]
-        parts += [f"## {name}\n\n{doc}{asked}\n", _table(("Column", "Type", "Unit", "Meaning"), rows)]
+        parts += [f"## {name}\n\n{doc}{optional}\n", _table(("Column", "Type", "Unit", "Meaning"), rows)]
     return "\n".join(parts)
 
 

@@ -32,12 +32,12 @@ def open_request(body: dict[str, Any]) -> dict[str, Any] | None:
     return shown
 
 
-def open_response(body: dict[str, Any], asked: dict[str, Any]) -> None:
-    """Show the response inside `body`. asked: what `open_request` found in the request."""
+def open_response(body: dict[str, Any], request: dict[str, Any]) -> None:
+    """Show the response inside `body`. request: what `open_request` found in the request."""
     raw = body.pop(INNER, b"")
-    if not raw or "key" not in asked:
+    if not raw or "key" not in request:
         return
-    api = api_version(asked["key"], asked["version"])
+    api = api_version(request["key"], request["version"])
     if not api.known or len(raw) < 5:
         return
     with suppress(IndexError, ValueError):

@@ -81,11 +81,13 @@ class FetchSessions:
             session.follow(epoch, summary)
         return session
 
-    def answer(self, asked: Mapping[str, Any], session: FetchSession | None, number: int | None, failed: bool) -> None:
+    def answer(
+        self, request: Mapping[str, Any], session: FetchSession | None, number: int | None, failed: bool
+    ) -> None:
         """The answer to a Fetch: it may name a new session."""
         if failed:
-            self._sessions.pop(asked.get("sessionId"), None)
-        elif number and session is not None and asked.get("sessionEpoch") == NEW:
+            self._sessions.pop(request.get("sessionId"), None)
+        elif number and session is not None and request.get("sessionEpoch") == NEW:
             if len(self._sessions) >= _MAX_SESSIONS:
                 self._sessions.pop(next(iter(self._sessions)))
             self._sessions[number] = session

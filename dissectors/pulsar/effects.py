@@ -148,7 +148,7 @@ class ConsumerEvent(NamedTuple):
 
 
 def consumer_events(frames: DecodedFrames) -> tuple[Ints, list[ConsumerEvent]]:
-    """The regular frames that tell how consumers keep up, and what each tells, in their order."""
+    """The regular frames that show how consumers keep up, and the event that each makes, in their order."""
     which: list[Ints] = []
     events: list[ConsumerEvent] = []
     watched = frames.conversations[0].diagnostics is not None

@@ -1,7 +1,7 @@
-"""Is this stream Pulsar's? One frame header is proof (see frames.py); the port is not asked.
+"""Is this stream Pulsar's? One frame header is proof (see frames.py); the port plays no part.
 
 A client that is seen from its first byte opens with CONNECT. In mid-connection the first header that is proven, of
-either side, tells; it may lie behind a piece of a frame whose start was not captured.
+either side, decides; it may lie behind a piece of a frame whose start was not captured.
 """
 
 from __future__ import annotations

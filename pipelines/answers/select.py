@@ -45,7 +45,7 @@ def condition(
     clock = clock or ("start_time" if table == "connections" else "time")
     span = "duration_ns" if table == "connections" else "total_ns"
     parts = [f"({where})"] if where is not None else []
-    asked: tuple[tuple[str, str | None, Sequence[str], Callable[[str, Sequence[str]], str]], ...] = (
+    options: tuple[tuple[str, str | None, Sequence[str], Callable[[str, Sequence[str]], str]], ...] = (
         ("--since", since, (clock,), lambda v, c: _moment(c[0], ">=", v)),
         ("--until", until, (clock,), lambda v, c: _moment(c[0], "<", v)),
         ("--site", site, ("site",), _any_of),
@@ -55,7 +55,7 @@ def condition(
         ("--group", group, ("group",), _any_of),
         ("--slower-than", slower_than, (span,), lambda v, c: f"{c[0]} > {_duration(v)}"),
     )
-    for option, value, columns, made in asked:
+    for option, value, columns, made in options:
         if value is not None:
             present = [column for column in columns if column in have]
             if not present:

@@ -24,7 +24,7 @@ from tests.pipelines.test_tables import spark_engine, written
 
 
 @pytest.mark.parametrize(("width", "micros"), [("500ms", 500_000), ("10s", 10_000_000), ("1.5 h", 5_400_000_000)])
-def test_a_bucket_is_told_in_words(width: str, micros: int) -> None:
+def test_a_bucket_is_put_in_words(width: str, micros: int) -> None:
     from pipelines.cli.analyze import _micros
 
     assert _micros(width, "--bucket") == micros

@@ -25,18 +25,18 @@ def local(paths: list[str], options: Options) -> list[dict[str, Any]]:
     return [report.as_json(case) for case in investigation.cases()]
 
 
-def told(out: Path) -> list[dict[str, Any]]:
+def cases_of(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "forensics.jsonl").read_text().splitlines()]
 
 
 def test_analyze_writes_what_forensics_says(analysed: Analysed, samples: list[str]) -> None:
-    cases = told(analysed.out)
+    cases = cases_of(analysed.out)
     assert [case["diagnosis"]["pattern"] for case in cases] == ["single_bit"]
     assert cases == local(samples, Options())
 
 
 def test_each_bad_batch_has_its_case_beside_it(analysed: Analysed) -> None:
-    (case,) = told(analysed.out)
+    (case,) = cases_of(analysed.out)
     (row,) = pq.read_table(analysed.out / "tables" / "corrupt.parquet").to_pylist()
     assert row["broken"] == place(case["diagnosis"]["locations"][0])
     assert (row["pattern"], row["proven"], row["broke"], row["certainty"]) == (
@@ -68,7 +68,7 @@ def analysed_into(out: Path, paths: list[str], engine: EngineName) -> list[dict[
     """What `analyze` says of the bad checksums in these captures."""
     out.mkdir()
     analyze(paths, out, Options(), engine)
-    return told(out)
+    return cases_of(out)
 
 
 @pytest.mark.parametrize("engine", ["spark", "local"])
@@ -99,8 +99,8 @@ def test_an_update_reads_captures_again_only_for_what_is_new(
         (tmp_path / name).mkdir()
         on_spark = OnSpark(store=str(tmp_path / "lake"), update=True)
         analyze(files, tmp_path / name, Options(), "spark", on_spark=on_spark)
-        assert told(tmp_path / name) == local(files, Options()), name
-        assert len(told(tmp_path / name)) == expected
+        assert cases_of(tmp_path / name) == local(files, Options()), name
+        assert len(cases_of(tmp_path / name)) == expected
     assert looked_into[0] == 1
     assert len(looked_into) == 2, "the third run has no bad checksum that is new"
 

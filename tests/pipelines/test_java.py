@@ -22,12 +22,12 @@ def test_without_a_system_java_the_wheel_has_one(no_system_java: None) -> None:
     found = java.find()
     assert found.version >= java.OLDEST
     shim = found.home / "bin" / "java"
-    command = [str(shim), "--add-modules=jdk.incubator.vector", "-Dtold=a b", "-XshowSettings:properties", "-version"]
+    command = [str(shim), "--add-modules=jdk.incubator.vector", "-Dgiven=a b", "-XshowSettings:properties", "-version"]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=60, check=False, env={"PATH": "/bin:/usr/bin"}
     )
     assert done.returncode == 0, done.stderr
-    assert "told = a b" in done.stderr
+    assert "given = a b" in done.stderr
     assert java.find().home == found.home
 
 

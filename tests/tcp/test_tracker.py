@@ -352,7 +352,7 @@ def mistreated(draw: st.DrawFn) -> tuple[list[Packet], bytes, bytes, bool]:
     return packets, sent[CLIENT], sent[SERVER], handshake
 
 
-def told(flow: Flow) -> tuple[object, ...]:
+def delivered(flow: Flow) -> tuple[object, ...]:
     """Everything that later floors can see of a flow, freed of how it was cut into chunks and of absolute orders."""
     sides, orders = [], []
     for direction, events in enumerate(flow.session):
@@ -390,14 +390,14 @@ def test_streams_do_not_depend_on_blocks_nor_on_the_path_taken(
     tmp_path: Path, case: tuple[list[Packet], bytes, bytes, bool], block_bytes: int
 ) -> None:
     packets, *_ = case
-    whole = [told(f) for f in track(tmp_path, packets)]
-    assert [told(f) for f in track(tmp_path, packets, block_bytes=block_bytes)] == whole
-    assert [told(f) for f in track(tmp_path, packets, fast=False)] == whole
+    whole = [delivered(f) for f in track(tmp_path, packets)]
+    assert [delivered(f) for f in track(tmp_path, packets, block_bytes=block_bytes)] == whole
+    assert [delivered(f) for f in track(tmp_path, packets, fast=False)] == whole
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=mistreated())
-def test_every_captured_byte_is_delivered_once_and_every_hole_is_told(
+def test_every_captured_byte_is_delivered_once_and_every_hole_is_counted(
     tmp_path: Path, case: tuple[list[Packet], bytes, bytes, bool]
 ) -> None:
     packets, client, server, handshake = case
