@@ -96,9 +96,9 @@ class Limits:
     pending: int = 100_000
     """Requests of one connection that may wait for their answers."""
 
-    decode_bytes: int = 8 * MIB
+    decode_bytes: int = 16 * MIB
     """Packets brought to their conversations before these decode them: what many connections say alike is decoded
-    together."""
+    together. Each packet counts 256 bytes more than it has, for what is made of it."""
 
     flows: int = 100_000
     """Connections followed at once, some 2 to 7 KB each; beyond it some are closed early: first those that have ended,
