@@ -379,7 +379,7 @@ def _zstd(data: _Data, limit: int) -> bytes:
             _too_large("zstd", content, limit)
         if content is not None and content > most:
             _damaged("zstd", f"its blocks hold at most {most} bytes, not {content}")
-        part = _zstd_frame(view[at:end], limit, content)
+        part = _zstd_frame(view[at:end], limit, content, most)
         parts.append(part)
         limit -= len(part)
         at = end
@@ -421,13 +421,15 @@ def zstd_extent(view: memoryview, at: int) -> tuple[int, int | None, int]:
     return end, content, most
 
 
-def _zstd_frame(frame: memoryview, limit: int, content: int | None) -> bytes:
+def _zstd_frame(frame: memoryview, limit: int, content: int | None, most: int) -> bytes:
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor()
     try:
         if content is not None:
             return decompressor.decompress(frame, allow_extra_data=False) if content else _zstd_empty(frame)
+        if most <= min(limit, _ZSTD_STEP):  # in one call: what is allocated for it is bounded already
+            return decompressor.decompress(frame, max_output_size=max(1, most), allow_extra_data=False)
         parts = []
         with decompressor.stream_reader(frame) as reader:
             while part := reader.read(min(_ZSTD_STEP, limit + 1)):
