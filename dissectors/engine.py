@@ -29,7 +29,6 @@ from dissectors.tls import KeyLog
 
 Batches = Iterator[tuple[str, pa.RecordBatch]]
 _STEP = 1000  # connections closed before their rows may be taken away
-_PACKET_BYTES = 256  # what a packet counts beside its bytes: the columns and rows that decoding makes of it
 
 
 class Decoded(NamedTuple):
@@ -52,9 +51,8 @@ class Pace:
         self._fed = 0
         self._waiting = 0
 
-    def due(self, block: PacketBlock, *, now: bool = False) -> bool:
-        """Whether to decode now that a block more has been fed; `now` in any case."""
-        size = len(block.buffer) + _PACKET_BYTES * len(block)
+    def due(self, size: int, *, now: bool = False) -> bool:
+        """Whether to decode now that so many bytes more have been fed; `now` in any case."""
         self._fed += size
         self._waiting += size
         if not now and self._waiting < min(self._most, self._fed // 2):
@@ -213,7 +211,7 @@ def decode_all(engine: Engine, blocks: Iterable[tuple[str, PacketBlock]]) -> Bat
     with fewer_collections():
         for site, block in blocks:
             engine.feed(site, block)
-            if pace.due(block):
+            if pace.due(len(block.buffer)):
                 engine.decode()
             if sink.rows() >= engine.options.limits.rows:
                 yield from sink.drain()

@@ -98,7 +98,7 @@ class Limits:
 
     decode_bytes: int = 16 * MIB
     """Packets brought to their conversations before these decode them: what many connections say alike is decoded
-    together. Each packet counts 256 bytes more than it has, for what is made of it."""
+    together."""
 
     flows: int = 100_000
     """Connections followed at once, some 2 to 7 KB each; beyond it some are closed early: first those that have ended,

@@ -56,11 +56,13 @@ class RowRelease:
         for decoded in release.decoded:
             for table, batch in decoded.batches:
                 tables.setdefault(table, []).append(batch)
+            decoded.batches.clear()  # they go as soon as they are in order
         for table in ORDER:
             if table in tables:
-                batch = self._named(table, joined(tables[table]), release.clock)
+                batch = self._named(table, joined(tables.pop(table)), release.clock)
                 if batch.num_rows:
-                    yield table, in_order(table, batch)
+                    batch = in_order(table, batch)
+                    yield table, batch
 
     def finish(self) -> Batches:
         """The rows that still wait: no more names will come."""

@@ -102,7 +102,7 @@ class Run:
                 yield from decoder.end_site(site, self._clock)
                 continue
             yield from decoder.feed(site, block, self._clock)
-            if pace.due(block, now=self._paused):
+            if pace.due(len(block.buffer), now=self._paused):
                 yield from decoder.decode(self._clock)
             if self._progress is not None:
                 self._progress(sum(reader.position for reader in self.readers))
