@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -145,6 +145,12 @@ def decodes_request(api: ApiVersion, buf: bytes, pos: int) -> bool:
         return whole.trouble is None and whole.left <= _APPENDED
     except NOT_DECODED:
         return False
+
+
+@lru_cache(maxsize=1024)
+def _is_request(api: ApiVersion, frame: bytes) -> bool:
+    """As decodes_request: what looks like many requests is often one and the same again and again."""
+    return decodes_request(api, frame, 0)
 
 
 def decodes_response(api: ApiVersion, buf: bytes, pos: int, size: int) -> bool:
@@ -392,5 +398,10 @@ class Resync:
         if end - at < size:
             return budget.wait_for(size)
         budget.spend(size if size <= _SAMPLE else size + _SAMPLE)
-        fits = decodes_request(api, buf, at) if direction == CLIENT else decodes_response(api, buf, at, size)
+        if direction == SERVER:
+            fits = decodes_response(api, buf, at, size)
+        elif size > _SAMPLE:
+            fits = decodes_request(api, buf, at)
+        else:
+            fits = _is_request(api, buf[at : at + max(size, HEAD)])
         return Judgement.YES if fits else Judgement.NO
