@@ -11,38 +11,47 @@ _PLACE = ("site", "protocol", "topic", "partition", "position")
 def _delivery(d: Dialect, ask: Ask) -> str:
     place = d.identity(*_PLACE)
 
-    def sightings(relation: str, role: str, condition: str) -> str:
-        return f"""
-            select site, protocol, topic, partition, position, {place} as place, {d.micros("time")} as seen,
-                checksum_stored,
-                {1 if role == "produce" else 0} as produced
-            from {relation}
-            where topic is not null and position is not null and role = '{role}' and {condition}
-        """
-
-    # Positions come again when a topic is made anew: the latest production before a consumption is its own.
+    moved = "topic is not null and position is not null and time is not null"
+    # Positions come again when a topic is made anew: the latest production before a consumption is its own. Only for
+    # these places are all sightings put in order.
     return f"""
-        with sightings as (
-            {sightings("all_batches", "produce", "coalesce(outcome, '') <> 'error'")}
-            union all
-            {sightings("batches", "consume", "time is not null")}
+        with produced as (
+            select {place} as place, {d.micros("time")} as seen, checksum_stored
+            from all_batches where {moved} and role = 'produce' and coalesce(outcome, '') <> 'error'
+        ), consumed as (
+            select protocol, topic, {d.identity("site", "partition", "position")} as batch, {place} as place,
+                {d.micros("time")} as seen, checksum_stored
+            from batches where {moved} and role = 'consume'
+        ), places as (
+            select place as made_at, count(*) as times, min(seen) as origin, max(checksum_stored) as made
+            from produced group by place
         ), rounds as (
             select *, sum(produced) over (
                 partition by place order by seen, produced desc rows between unbounded preceding and current row
             ) as round
-            from sightings
-        ), origins as (
-            select *, max(case when produced = 1 then seen end) over (partition by place, round) as origin,
-                max(case when produced = 1 then checksum_stored end) over (partition by place, round) as made
-            from rounds where round > 0
+            from (
+                select null as protocol, null as topic, null as batch, place, seen, checksum_stored, 1 as produced
+                from produced join places on place = made_at where times > 1
+                union all
+                select protocol, topic, batch, place, seen, checksum_stored, 0 as produced
+                from consumed join places on place = made_at where times > 1
+            )
+        ), deliveries as (
+            select protocol, topic, batch, seen, checksum_stored, origin, made
+            from consumed join places on place = made_at where times = 1 and seen >= origin
+            union all
+            select protocol, topic, batch, seen, checksum_stored, origin, made from (
+                select *, max(case when produced = 1 then seen end) over (partition by place, round) as origin,
+                    max(case when produced = 1 then checksum_stored end) over (partition by place, round) as made
+                from rounds where round > 0
+            ) where produced = 0
         ), measured as (
-            select protocol, topic, count(*) as deliveries,
-                count(distinct {d.identity("site", "partition", "position")}) as batches,
+            select protocol, topic, count(*) as deliveries, count(distinct batch) as batches,
                 {count_if("checksum_stored = made")} as same_checksum,
                 {count_if("checksum_stored <> made")} as other_checksum,
                 max((seen - origin) * 1000) as delay_max_ns,
                 {d.spread("(seen - origin) * 1000")} as delay_spread
-            from origins where produced = 0 group by protocol, topic
+            from deliveries group by protocol, topic
         )
         select protocol, topic, deliveries, batches, same_checksum, other_checksum,
             {quantiles(d, "delay_spread", "delay_")}, delay_max_ns

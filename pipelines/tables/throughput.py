@@ -6,12 +6,13 @@ from pipelines.tables.dialect import LARGEST_DOUBLE, Dialect, double
 from pipelines.tables.table import Ask, Table, TableColumn, bucket
 
 # The same batch of a producer, sent again, counts where it was sent first; a batch that was refused is none of these.
-_SENDS = "protocol, topic, partition, producer, producer_epoch, base_sequence, checksum_stored, stored_bytes, refused"
+_SENDS = ("protocol", "topic", "partition", "producer", "producer_epoch", "base_sequence", "checksum_stored",
+    "stored_bytes", "refused")  # fmt: skip
+_KNOWN = "role = 'produce' and producer is not null and base_sequence >= 0"
 # An answer may carry more than the application receives: its topics share what it does receive by what they carry.
 _RECEIVED = """
-    case when received < in_all then messages * cast(received as double) / in_all
+    case when received is not null then messages * cast(received as double) / in_all
         else coalesce(cast(messages as double), 0e0) end"""
-_KNOWN = "role = 'produce' and producer is not null and base_sequence >= 0"
 
 
 def _throughput(d: Dialect, ask: Ask) -> str:
@@ -20,44 +21,49 @@ def _throughput(d: Dialect, ask: Ask) -> str:
     carrier = d.identity(
         "site", "connection", "incarnation", "producer", "coalesce(correlation_id, -1 - stream_offset)"
     )
+    exchange = f"case when exchange_id is null then {carrier} else {d.identity('site', 'exchange_id')} end"
     sums = ("batches", "refused", "resent", "stored_bytes", "uncompressed_bytes", "sized_bytes")
     received = f"cast(floor(least(sum({_RECEIVED}) + 0.5e0, {LARGEST_DOUBLE})) as bigint)"
+    # windows are dear: only batches that were sent more than once pass through one
     return f"""
         with marked as (
-            select *, coalesce(outcome = 'error', false) as refused,
-                {bucket(d, "time", ask.bucket_us)} as bucket,
-                coalesce(exchange_id, cast({carrier} as string)) as exchange
-            from batches
-        ), numbered as (
+            select *, {bucket(d, "time", ask.bucket_us)} as bucket, {exchange} as exchange,
+                case when {_KNOWN} then {d.identity(*_SENDS)} end as send
+            from (select *, coalesce(outcome = 'error', false) as refused from batches)
+        ), twice as (
+            select send as sent from marked where send is not null group by send having count(*) > 1
+        ), attempts as (
             select *, row_number() over (
-                partition by {_SENDS} order by case outcome when 'ok' then 0 else 1 end, time, file, packet
+                partition by {", ".join(_SENDS)} order by case outcome when 'ok' then 0 else 1 end, time, file, packet
             ) as attempt
-            from marked where {_KNOWN}
+            from marked where send in (select sent from twice)
             union all
-            select *, 1 as attempt from marked where not coalesce({_KNOWN}, false)
+            select *, 1 as attempt
+            from marked where not exists (select 1 from twice where sent = send)
         ), data as (
-            select *, attempt = 1 and not refused and not coalesce(control, false) as fresh from numbered
+            select *, attempt = 1 and not refused and not coalesce(control, false) as fresh from attempts
         ), carried as (
-            select site, protocol, topic, role, bucket, exchange, count(*) as batches,
+            select protocol, topic, role, bucket, exchange, count(*) as batches,
                 {d.total("case when fresh then records end")} as messages,
                 {d.total("case when refused then records end")} as refused,
                 {d.total("case when attempt > 1 and not refused then records end")} as resent,
                 {d.total("case when fresh then stored_bytes end")} as stored_bytes,
                 {d.total("case when fresh then uncompressed_bytes end")} as uncompressed_bytes,
                 {d.total("case when fresh and uncompressed_bytes is not null then stored_bytes end")} as sized_bytes
-            from data group by site, protocol, topic, role, bucket, exchange
+            from data group by protocol, topic, role, bucket, exchange
         ), answers as (
-            select site, exchange_id, max(records) as received
+            select {d.identity("site", "exchange_id")} as answer, max(records) as received
             from all_exchanges where kind = 'call' and payload_bytes > 0 and exchange_id is not null
-            group by site, exchange_id
-        ), known as (
-            select c.*, received, sum(cast(messages as double)) over (partition by c.site, exchange, role) as in_all
-            from carried c left join answers a
-                on c.role = 'consume' and c.site = a.site and c.exchange = a.exchange_id
+            group by {d.identity("site", "exchange_id")}
+        ), short as (
+            select answer, max(received) as received, sum(cast(messages as double)) as in_all
+            from carried join answers on exchange = answer
+            where role = 'consume' group by answer having max(received) < sum(cast(messages as double))
         ), sums as (
             select protocol, topic, role, bucket, count(*) as exchanges, {received} as messages,
                 {", ".join(f"{d.total(name)} as {name}" for name in sums)}
-            from known group by protocol, topic, role, bucket
+            from carried left join short on role = 'consume' and exchange = answer
+            group by protocol, topic, role, bucket
         )
         select protocol, topic, role, bucket, {seconds} as bucket_s, exchanges, batches, messages,
             coalesce(refused, 0) as refused, coalesce(resent, 0) as resent, coalesce(stored_bytes, 0) as stored_bytes,
