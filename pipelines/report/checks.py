@@ -13,6 +13,7 @@ from pipelines.report.section import Builder
 from pipelines.report.sections.errors import with_expected
 from pipelines.report.sections.forensics import PATTERNS, PLACES
 from pipelines.report.sections.groups import REBALANCES
+from pipelines.tables import TABLES
 from pipelines.tables.table import SERVER
 
 # from here on, something is worth a sentence
@@ -38,6 +39,23 @@ class Sentence(NamedTuple):
 
 Check = Callable[[Builder], Iterator[Sentence]]
 
+# over all rows of a table, which the page does not load
+_BAD_TOPICS = "select distinct topic from integrity where bad > 0 and topic is not null order by topic"
+_OLD_VERSIONS = """
+    select count(distinct (client_ip, client_id)) as clients,
+        coalesce(list(distinct api order by api) filter (where api is not null), []) as apis
+    from clients where len(removed) > 0"""
+_COVERED = f"""
+    select coalesce(sum(framed_bytes), 0)::double as framed,
+        framed + coalesce(sum(skipped_bytes), 0)::double + coalesce(sum(pending_bytes), 0)::double as whole,
+        count(*) filter (where coverage < {UNDERSTOOD}) as poor
+    from health where coverage is not null"""
+
+
+def _most(column: str) -> str:
+    """The connection of which a column of `health` is largest."""
+    return f"select * from health order by coalesce({column}, 0) desc, {TABLES['health'].ordering} limit 1"
+
 
 # --- what may be wrong -----------------------------------------------------------------------------------------------
 
@@ -47,7 +65,7 @@ def _checksums(page: Builder) -> Iterator[Sentence]:
     if not bad:
         return
     verified = bad + page.analysis.sum("integrity", "ok")
-    topics = _names(row["topic"] for row in page.analysis["integrity"] if row["bad"])
+    topics = [row["topic"] for row in page.tables(_BAD_TOPICS)]
     first = next((row for row in page.analysis["corrupt"] if row.get("pattern")), None)
     how = ""
     if first:
@@ -83,7 +101,7 @@ def _lost(page: Builder) -> Iterator[Sentence]:
     lost, captured = (page.analysis.sum("health", c) for c in ("gap_bytes", "captured_bytes"))
     if not lost:
         return
-    holed = sum(1 for row in page.analysis["health"] if row["gaps"])
+    holed = page.tables("select count(*) as n from health where gaps > 0")[0]["n"]
     state = "bad" if lost > captured / 100 else "warn"
     yield Sentence(
         1 if state == "bad" else 5, state, f"{units.size(lost)} are missing from the capture,",
@@ -96,7 +114,7 @@ def _retransmitted(page: Builder) -> Iterator[Sentence]:
     resent, packets = (page.analysis.sum("health", c) for c in ("retransmissions", "packets"))
     if not packets or resent / packets < RETRANSMITTED:
         return
-    worst = max(page.analysis["health"], key=lambda row: row["retransmissions"] or 0)
+    (worst,) = page.tables(_most("retransmissions"))
     yield Sentence(
         4, "warn", f"{units.count(resent)} retransmissions,",
         f"{units.share(resent / packets)} of packets; most on {worst['connection']} "
@@ -105,11 +123,11 @@ def _retransmitted(page: Builder) -> Iterator[Sentence]:
 
 
 def _windows(page: Builder) -> Iterator[Sentence]:
-    full = [row for row in page.analysis["health"] if row["zero_windows"]]
+    full = page.tables("select count(*) as n from health where zero_windows > 0")[0]["n"]
     if full:
-        worst = max(full, key=lambda row: row["zero_windows"])
+        (worst,) = page.tables(_most("zero_windows"))
         yield Sentence(
-            6, "warn", f"{_many(len(full), 'connection', 'connections')} stood still",
+            6, "warn", f"{_many(full, 'connection', 'connections')} stood still",
             f"because a receiver did not read (window of zero); most often {worst['connection']}, "
             f"{_times(worst['zero_windows'])}.", "health",
         )  # fmt: skip
@@ -196,22 +214,19 @@ def _throttled(page: Builder) -> Iterator[Sentence]:
 
 
 def _removed(page: Builder) -> Iterator[Sentence]:
-    old = [row for row in page.analysis["clients"] if row["removed"]]
-    if old:
-        who = {(row["client_ip"], row["client_id"]) for row in old}
-        apis = _names(row["api"] for row in old)
+    (old,) = page.tables(_OLD_VERSIONS)
+    if old["clients"]:
+        apis = old["apis"]
         yield Sentence(
-            8, "warn", f"{_many(len(who), 'client uses', 'clients use')} versions that Kafka 4.0 removed,",
+            8, "warn", f"{_many(old['clients'], 'client uses', 'clients use')} versions that Kafka 4.0 removed,",
             f"of {', '.join(apis[:3])}{' and others' if len(apis) > 3 else ''}: update before the brokers.", "clients",
         )  # fmt: skip
 
 
 def _not_understood(page: Builder) -> Iterator[Sentence]:
-    known = [row for row in page.analysis["health"] if row["coverage"] is not None]
-    framed = _sum(known, "framed_bytes")
-    whole = framed + _sum(known, "skipped_bytes") + _sum(known, "pending_bytes")
+    (known,) = page.tables(_COVERED)
+    framed, whole, poor = known["framed"], known["whole"], known["poor"]
     if whole and framed / whole < UNDERSTOOD:
-        poor = sum(1 for row in known if row["coverage"] < UNDERSTOOD)
         yield Sentence(
             4, "warn", f"{units.share(framed / whole)} of the bytes were understood:",
             f"on {_many(poor, 'connection', 'connections')} some belong to no whole frame.", "health",

@@ -24,7 +24,7 @@ Row = dict[str, Any]
 RECORD_FOLDER, TABLE_FOLDER = FOLDER, "tables"
 ABOUT = "analysis.json"
 CASES_FILE = "forensics.jsonl"  # one object a bad checksum, as `brokerscope forensics --format json` writes them
-_ROWS = 100_000  # rows of a table that the page looks at: the first ones in its order
+_ROWS = 10_000  # rows of a table that are loaded: the first ones in its order; what is said of all asks `written`
 
 
 @dataclass
@@ -37,6 +37,7 @@ class Analysis:
     sums: dict[tuple[str, str], int] = field(default_factory=dict)  # (table, column) -> sum over all rows
     cases: list[Row] = field(default_factory=list)  # what forensics found out about bad checksums
     records: Records | None = None
+    written: WrittenTables | None = None
 
     def sum(self, table: str, column: str) -> int:
         """Sum of an integer column over all rows of a table."""
@@ -59,19 +60,20 @@ def loaded(out: Path, selection: Selection | None = None) -> Iterator[Analysis]:
     Raises InputError where there is nothing to read.
     """
     about, cases = _described(out)
-    with opened(out, selection) as records:
-        if not selection:
-            analysis = _tables(out)
-        elif records is None:
-            raise InputError(f"{out}: no records here to select from")
-        else:
-            cases = [case for case in cases if _key(case) in {_key(row) for row in records.rows(_BAD)}]
-            with TemporaryDirectory(prefix="brokerscope-report-") as folder:
-                computed = records.compute(Path(folder, TABLE_FOLDER), cases)
-                analysis = _tables(Path(folder))
+    with opened(out, selection) as records, TemporaryDirectory(prefix="brokerscope-report-") as scratch:
+        folder = out
+        if selection:
+            if records is None:
+                raise InputError(f"{out}: no records here to select from")
+            bad = {_key(row) for row in records.rows(_BAD)}
+            cases = [case for case in cases if _key(case) in bad]
+            folder = Path(scratch)
+            computed = records.compute(folder / TABLE_FOLDER, cases)
             about |= {"selection": str(selection), "bucket_us": computed.bucket_us, "by": []}
-        analysis.about, analysis.cases, analysis.records = about, cases, records
-        yield analysis
+        with WrittenTables(folder / TABLE_FOLDER) as written:
+            analysis = _tables(folder, written)
+            analysis.about, analysis.cases, analysis.records = about, cases, records
+            yield analysis
 
 
 _BAD = f"select {', '.join(CASE_KEYS)} from batches where verdict = 'bad'"
@@ -96,16 +98,15 @@ def _described(out: Path) -> tuple[dict[str, Any], list[Row]]:
     return about, cases
 
 
-def _tables(out: Path) -> Analysis:
+def _tables(out: Path, written: WrittenTables) -> Analysis:
     import duckdb
 
-    analysis = Analysis({})
+    analysis = Analysis({}, written=written)
     try:
-        with WrittenTables(out / TABLE_FOLDER) as written:
-            for name in written.names():
-                first = written.first(name, _ROWS)
-                analysis.tables[name], analysis.rows[name] = _whole(name, first.rows.to_pylist()), first.total
-                analysis.sums.update({(name, column): total for column, total in written.sums(name).items()})
+        for name in written.names():
+            first = written.first(name, _ROWS)
+            analysis.tables[name], analysis.rows[name] = _whole(name, first.rows.to_pylist()), first.total
+            analysis.sums.update({(name, column): total for column, total in written.sums(name).items()})
     except (OSError, ValueError, duckdb.Error) as error:
         raise InputError(f"{out}: cannot be read: {sentence(error)}") from None
     if not analysis.tables:

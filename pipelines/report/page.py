@@ -21,6 +21,7 @@ from pipelines.report.sections import SECTIONS
 ASSETS = Path(__file__).parent / "assets"
 # in this order: each file uses only what stands before it
 SCRIPTS = ("theme", "units", "dom", "data", "select", "packets", "tables", "axis", "charts", "pivots", "views", "start")
+_MOVED = "select role, coalesce(sum(messages), 0)::bigint as n from throughput group by role"
 _EXPECTED_FAILURES = f"select count(*) as n from exchanges where status = 'error' and exchange_id in {EXPECTED}"
 LISTED = 200  # files named at the foot
 PROBLEMS = 5  # files that could not be read, named at the top
@@ -105,7 +106,8 @@ def _tiles(builder: Builder) -> Html:
     packets, resent = (analysis.sum("health", c) for c in ("packets", "retransmissions"))
     framed, skipped, pending = (analysis.sum("health", f"{c}_bytes") for c in ("framed", "skipped", "pending"))
     health, verified, whole = analysis["health"], good + bad, framed + skipped + pending
-    moved = {r: sum(t["messages"] for t in analysis["throughput"] if t["role"] == r) for r in ("produce", "consume")}
+    moved = dict.fromkeys(("produce", "consume"), 0)
+    moved |= {row["role"]: row["n"] for row in builder.tables(_MOVED)}
     worst = sum(row["count"] for row in analysis["findings"] if row["severity"] == "error")
     expected = sum(row["n"] for row in builder.rows(_EXPECTED_FAILURES))
     refused = f"{units.share(failed / calls)} of answers" if calls else ""

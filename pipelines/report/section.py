@@ -39,6 +39,10 @@ class Builder:
         """Rows of a question to the records; none where there are no records."""
         return [] if self.analysis.records is None else self.analysis.records.rows(sql)
 
+    def tables(self, sql: str) -> list[Row]:
+        """Rows of a question to all rows of OUT/tables."""
+        return [] if self.analysis.written is None else self.analysis.written.rows(sql)
+
     def table(
         self, name: str, columns: Sequence[TableColumn], rows: Sequence[Row], *, total: int | None = None, **more: Any
     ) -> Html | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -13,7 +14,9 @@ import pyarrow as pa
 from pipelines import storage
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect, DuckDB
-from pipelines.tables.table import Table
+from pipelines.tables.table import Table, TableColumn
+
+MEMORY = "384MB"  # that reading the tables takes; what does not fit goes to temporary files
 
 _SETTINGS = {
     "TimeZone": "UTC",
@@ -88,11 +91,17 @@ class First(NamedTuple):
 
 
 class WrittenTables(_Connection):
-    """OUT/tables, whichever engine wrote them: read in order, never whole."""
+    """OUT/tables, whichever engine wrote them: read in order, never whole, in MEMORY however many rows they have."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__()
+        self._scratch = TemporaryDirectory(prefix="brokerscope-read-")
+        super().__init__(Path(self._scratch.name), MEMORY)
         self._folder = folder
+        self._viewed = False
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        super().__exit__(kind, error, at)
+        self._scratch.cleanup()
 
     def names(self) -> list[str]:
         """The tables that are there."""
@@ -111,6 +120,29 @@ class WrittenTables(_Connection):
         rows = self.fetch(f"select {columns} from {relation} order by {order} limit {limit}")
         return First(rows, self.duckdb.execute(f"select count(*) from {relation}").fetchone()[0])
 
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """The rows of a query that gives few, over all rows of the tables, by their names.
+
+        Columns of today that older versions did not write are null.
+        """
+        if not self._viewed:
+            for name, table in TABLES.items():
+                self._view(name, table)
+            self._viewed = True
+        return self.fetch(query).to_pylist()  # type: ignore[no-any-return]
+
+    def _view(self, name: str, table: Table) -> None:
+        path = self._folder / f"{name}.parquet"
+        relation, found = "(select 1 where false)", set[str]()
+        if path.exists():
+            relation = files(str(path))
+            found = {column for column, _ in self._columns(relation)}
+        columns = (
+            quoted if column.name in found else f"null::{_type(column)} as {quoted}"
+            for column, quoted in ((c, DuckDB().quoted(c.name)) for c in table.columns)
+        )
+        self.duckdb.execute(f"create view {DuckDB().quoted(name)} as select {', '.join(columns)} from {relation}")
+
     def sums(self, name: str) -> dict[str, int]:
         """The sum of each column of whole numbers, over all rows."""
         relation = files(str(self._folder / f"{name}.parquet"))
@@ -119,6 +151,11 @@ class WrittenTables(_Connection):
             return {}
         sums = ", ".join(f"coalesce(sum({DuckDB().quoted(column)}), 0)" for column in names)
         return dict(zip(names, self.duckdb.execute(f"select {sums} from {relation}").fetchone(), strict=True))
+
+
+def _type(column: TableColumn) -> str:
+    """The type of a column that is not there."""
+    return {"list": "varchar[]", "": "varchar", "time": "timestamptz"}.get(column.unit, "bigint")
 
 
 def files(*roots: str) -> str:

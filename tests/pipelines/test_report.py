@@ -18,6 +18,7 @@ import pytest
 from dissectors.errors import InputError
 from pipelines import report
 from pipelines.report import facts as facts_module
+from pipelines.report import load
 from pipelines.report.elements import Html, shown, tag, text
 from pipelines.report.facts import facts
 from pipelines.report.payload import CARRIED, ENOUGH, Payload
@@ -295,6 +296,35 @@ def test_versions_that_brokers_removed_are_a_sentence(tmp_path: Path) -> None:
         tmp_path, clients=[quiet("clients", client_ip="10.0.0.9", client_id="old", api="Fetch", removed=["2"])]
     )
     assert any(one.startswith("1 client uses versions that Kafka 4.0 removed, of Fetch") for one in box)
+
+
+def test_what_is_said_of_all_counts_rows_that_the_page_does_not_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    health = [
+        quiet(
+            "health", connection=f"c{n}", error_findings=9 - n, packets=100, captured_bytes=900, gaps=n % 2,
+            gap_bytes=100 * (n % 2), retransmissions=n, zero_windows=n % 3, framed_bytes=50, skipped_bytes=n,
+            coverage=50 / (50 + n),
+        )
+        for n in range(9)
+    ]  # fmt: skip
+    tables = {
+        "health": health,
+        "throughput": [quiet("throughput", role=role, messages=1000) for role in ("produce", "consume") * 4],
+        "clients": [quiet("clients", client_ip=f"10.0.0.{n}", api="Fetch", removed=["2"]) for n in range(4)],
+        "integrity": [quiet("integrity", ok=n, bad=2, topic=f"t{n}") for n in range(3)],
+    }
+    monkeypatch.setattr(load, "_ROWS", 1)
+    page = report.write(fabricate.folder(tmp_path, {}, tables))
+    box = "\n".join(sentences(page))
+    for said in (
+        "in 3 topics", "on 4 connections", "most on c8 (8)", "6 connections stood still",
+        "4 clients use versions", "on 8 connections some belong to no whole frame",
+    ):  # fmt: skip
+        assert said in box
+    assert "4,000" in page.read_text(encoding="utf-8")
+    assert [row[2:] for row in data(page)["tables"]["verdicts"]["rows"]] == [[3, 6, 0, 0]]
 
 
 def test_an_error_that_is_part_of_normal_work_is_not_wrong(tmp_path: Path) -> None:

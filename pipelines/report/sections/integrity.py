@@ -8,15 +8,15 @@ from typing import Any
 from pipelines.report.section import Builder, Section, columns_of, heading
 from pipelines.tables.integrity import VERDICTS
 
+_VERDICTS = f"""
+    select coalesce(protocol, '?') as protocol, coalesce(checksum_kind, 'none') as checksum_kind,
+        {", ".join(f"sum({verdict})::bigint as {verdict}" for verdict in VERDICTS)}
+    from integrity group by all order by protocol, checksum_kind"""
+
 
 def _build(page: Builder) -> Iterator[Any]:
-    sums: dict[tuple[str, str], dict[str, int]] = {}
     rows = page.analysis["integrity"]
-    for row in rows:
-        one = sums.setdefault((row["protocol"] or "?", row["checksum_kind"] or "none"), dict.fromkeys(VERDICTS, 0))
-        for verdict in VERDICTS:
-            one[verdict] += row[verdict]
-    totals = [{"protocol": p, "checksum_kind": kind, **counts} for (p, kind), counts in sorted(sums.items())]
+    totals = page.tables(_VERDICTS)
     if totals:
         page.payload.table("verdicts", columns_of("integrity", totals[0]), totals)
         yield page.view("verdicts")

@@ -1,0 +1,112 @@
+"""Records of a large store, made without decoding: `python -m tests.pipelines.made_lake FOLDER CONNECTIONS TOPICS`.
+
+Each connection has one row, a produce and a fetch, and the batch that goes through both; one in a hundred has a
+finding, and an error. A few batches are sent again, and a few answers carry more than the application receives.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from dissectors import records
+
+START_US = 1_760_000_000_000_000
+SPAN_US = 3_600_000_000
+CLIENTS, SERVERS = 5_000, 50
+
+# What rows of connection `i` of `n` hold, at the sighting `k` (0 produce, 1 fetch); other columns are null.
+_WHERE = {
+    "site": "'core'",
+    "protocol": "'kafka'",
+    "connection": "concat('10.', i % {clients}, ':', i, '>10.9.0.', i % {servers}, ':9092')",
+    "incarnation": "0",
+    "client_ip": "concat('10.', i % {clients})",
+    "client_port": "i % 65536",
+    "server_ip": "concat('10.9.0.', i % {servers})",
+    "server_port": "9092",
+}
+_TIME = "make_timestamptz({start} + {span} * i // {n} + k * 5000)"
+_TOPIC = "concat('topic-', i % {topics})"
+_ROWS = {
+    "connections": {
+        "start_time": _TIME, "end_time": _TIME, "duration_ns": "5000000", "handshake": "'full'", "closed": "'fin'",
+        "rtt_ns": "200000", "client_packets": "10", "server_packets": "9", "client_bytes": "1000", "gaps": "i % 7 // 6",
+        "server_bytes": "2000", "retransmissions": "i % 11 // 10", "duplicates": "0", "out_of_order": "0",
+        "gap_bytes": "100 * (i % 7 // 6)", "zero_windows": "0", "frames": "4", "framed_bytes": "3000",
+        "skipped_bytes": "0", "pending_bytes": "0", "client_software": "'librdkafka'", "client_version": "'2.3.0'",
+        "file": "'a.pcap'", "packet": "i", "client_seq": "i * 7 % 4294967296", "server_seq": "i * 11 % 4294967296",
+    },
+    "exchanges": {
+        "kind": "case when i % 97 = 0 and k = 1 then 'unanswered' else 'call' end",
+        "api": "if(k = 0, 'Produce', 'Fetch')", "api_code": "k", "version": "9 + i % 3", "correlation_id": "k",
+        "client_id": "concat('app-', i % 100)", "time": _TIME, "request_ns": "1000",
+        "wait_ns": "if(i % 97 = 0 and k = 1, null, 1000000 + hash(i, k) % 50000000)",
+        "queued_ns": "if(i % 3 = 0, 500000, null)", "response_ns": "2000",
+        "total_ns": "if(i % 97 = 0 and k = 1, null, 1003000 + hash(i, k) % 50000000)", "request_bytes": "100",
+        "response_bytes": "200", "status": "if(i % 100 = 0, 'error', 'ok')", "error_count": "(i % 100 = 0)::int",
+        "topics": f"[{_TOPIC}]", "partitions": "1", "records": "if(i % 50 = 0, 4, 10)", "payload_bytes": "400",
+        "long_poll": "false", "retransmitted": "false", "complete": "true", "request_file": "'a.pcap'",
+        "request_packet": "i", "response_file": "'a.pcap'", "response_packet": "i + 1",
+        "exchange_id": "concat('x', i, '-', k)",
+    },
+    "batches": {
+        "role": "if(k = 0, 'produce', 'consume')", "topic": _TOPIC, "partition": "i // {topics} % 4",
+        "base_offset": "10 * i", "last_offset": "10 * i + 9", "position": "(10 * i)::text", "records": "10",
+        "codec": "'zstd'", "stored_bytes": "400", "uncompressed_bytes": "1000", "format": "'2'",
+        "producer": "(i % {clients})::text", "producer_epoch": "0",
+        "base_sequence": "i - i % {clients} % 500 // 499 * {clients} * (i // {clients} % 2)",
+        "checksum_kind": "'crc32c'", "checksum_stored": "printf('0x%08x', hash(i) % 4294967296)", "verdict": "'ok'",
+        "outcome": "'ok'", "correlation_id": "k", "api": "if(k = 0, 'Produce', 'Fetch')", "time": _TIME,
+        "client_id": "concat('app-', i % 100)", "file": "'a.pcap'", "packet": "i", "stream_offset": "100",
+        "exchange_id": "concat('x', i, '-', k)",
+    },
+    "errors": {
+        "api": "'Produce'", "scope": "'partition'", "topic": _TOPIC, "code": "6", "name": "'NOT_LEADER_OR_FOLLOWER'",
+        "retriable": "true", "client_id": "concat('app-', i % 100)", "time": _TIME, "file": "'a.pcap'", "packet": "i",
+        "expected": "i % 200 = 0",
+    },
+    "findings": {
+        "kind": "'gap'", "severity": "if(i % 300 = 0, 'error', 'warning')", "time": _TIME, "file": "'a.pcap'",
+        "packet": "i", "message": "'A hole in the capture'", "length": "100",
+    },
+}  # fmt: skip
+_SIGHTINGS = {"exchanges": 2, "batches": 2}
+_EVERY = {"errors": 100, "findings": 100}
+
+
+def make(folder: Path, connections: int, topics: int) -> Path:
+    """Write FOLDER/<table>/site=core/date=…/part.parquet for each table; returns FOLDER."""
+    given = {
+        "n": connections, "topics": topics, "clients": CLIENTS, "servers": SERVERS, "start": START_US, "span": SPAN_US
+    }  # fmt: skip
+    with duckdb.connect() as database:
+        database.execute("set TimeZone = 'UTC'; set memory_limit = '1GB'; set threads = 2")
+        for table in records.DEFAULT_TABLES:
+            place = folder / table / "site=core" / "date=2025-10-09"
+            place.mkdir(parents=True)
+            made = _WHERE | _ROWS[table]
+            columns = ", ".join(
+                f'cast({made.get(field.name, "null").format(**given)} as {_type(field.type)}) as "{field.name}"'
+                for field in records.schema(table)
+            )
+            rows = f"range({connections}) a(i), range({_SIGHTINGS.get(table, 1)}) b(k)"
+            database.execute(
+                f"copy (select {columns} from {rows} where i % {_EVERY.get(table, 1)} = 0) "
+                f"to '{place / 'part.parquet'}' (format parquet, row_group_size 122880)"
+            )
+    return folder
+
+
+def _type(arrow: pa.DataType) -> str:
+    names = {"timestamp[us, tz=UTC]": "timestamptz", "string": "text", "bool": "boolean", "double": "double"}
+    if pa.types.is_list(arrow):
+        return f"{_type(arrow.value_type)}[]"
+    return names.get(str(arrow), {"int32": "integer", "int64": "bigint", "binary": "blob"}.get(str(arrow), str(arrow)))
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
