@@ -12,7 +12,6 @@ Durations are int64 nanoseconds from the capture's own clock; sizes are bytes. P
 their file, as in Wireshark. A column is null where the value is not known.
 """
 
-import typing
 from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
@@ -371,7 +370,7 @@ def _field(name: str, hint: Any) -> Field:
 @cache
 def fields(table: str) -> tuple[Field, ...]:
     """The fields of a table, in order."""
-    hints = typing.get_type_hints(TABLES[table], include_extras=True)
+    hints = TABLES[table].__annotations__
     return tuple(_field(name, hint) for name, hint in hints.items())
 
 

@@ -50,11 +50,16 @@ class Candidates(Generic[T]):
     def fitting(self, data: bytes, at: int) -> list[T]:
         """What the messages stand for that data[at:] may be."""
         end = len(data)
-        found = list(self._ends) if at == end else []
-        for check, following in self._next.items():
-            after = check(data, at, end)
-            if after >= 0:
-                found += following.fitting(data, after)
+        found: list[T] = []
+        ways = [(self, at)]
+        while ways:
+            here, at = ways.pop()
+            if at == end:
+                found += here._ends
+            for check, following in here._next.items():
+                after = check(data, at, end)
+                if after >= 0:
+                    ways.append((following, after))
         return found
 
 

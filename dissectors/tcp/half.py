@@ -323,16 +323,23 @@ class History:
                 half.recent.pop(0)
                 self.forgotten += time >= now - RECENT_NS
         for half in self._touched:
-            half.recent = [_alone(run) for run in half.recent] or _NONE
+            if half.recent:
+                _stand_alone(half.recent)
+            else:
+                half.recent = _NONE
         self._touched = {}
 
 
-def _alone(run: Chunk | Span) -> Chunk | Span:
-    """A run without the columns of its block."""
-    if isinstance(run, Chunk) or (not run.first and run.last == len(run.segments.orders)):
-        return run
-    columns = Segments(*(column[run.first : run.last].copy() for column in run.segments))
-    return _new(Span, (run.offset, run.data, columns, 0, run.last - run.first))
+def _stand_alone(runs: list[Chunk | Span]) -> None:
+    """Runs do without the columns of their block: the newest, those before them did so already."""
+    for i in range(len(runs) - 1, -1, -1):
+        run = runs[i]
+        if isinstance(run, Chunk):
+            continue
+        if not run.first and run.last == len(run.segments.orders):
+            return
+        columns = Segments(*(column[run.first : run.last].copy() for column in run.segments))
+        runs[i] = _new(Span, (run.offset, run.data, columns, 0, run.last - run.first))
 
 
 def _end_of(offset: int, data: memoryview, segments: Segments, first: int) -> tuple[int, memoryview, int]:
