@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from dissectors.capture.source import file_size
 from dissectors.options import Options
 from dissectors.redaction import public_path
 from pipelines import report, storage
@@ -67,7 +68,7 @@ def choose(files: Sequence[str], engine: EngineName | None = None, master: str |
         return Choice("spark", f"on {master}")
     if _session_runs():
         return Choice("spark", "in the running session")
-    size = sum(Path(file).stat().st_size for file in files if Path(file).is_file())
+    size = sum(storage.each(file_size, files))
     if size > LOCAL_BYTES and find_spec("pyspark") is not None:
         return Choice("spark", f"captures of more than {LOCAL_BYTES >> 20} MiB; --engine local stays in one process")
     return Choice("local", f"captures of up to {LOCAL_BYTES >> 20} MiB; --engine spark takes Spark")
@@ -101,8 +102,9 @@ def analyze(
     that fits the captures. stage is called with what is being done, progress with the bytes of input read so far in
     this process. Raises InputError where nothing can be read.
     """
+    on_spark = on_spark or OnSpark()
     if engine == "spark":
-        problems, computed = _on_spark(files, out, options, by, bucket_us, on_spark or OnSpark(), stage)
+        problems, computed = _on_spark(files, out, options, by, bucket_us, on_spark, stage)
     else:
         problems, computed = _in_process(files, out, options, by, bucket_us, stage, progress)
     stage("writing the report")
@@ -114,8 +116,14 @@ def analyze(
             if name in PRINTED:
                 printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
     _describe(out, files, problems, by, computed, engine)
-    page = report.write(out)
+    page = report.write(out, records=_elsewhere(on_spark.store) if engine == "spark" else None)
     return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
+
+
+def _elsewhere(store: str | None) -> str | None:
+    """The URL of the records, where this process has no path to them."""
+    away = store is not None and storage.local_path(store) is None
+    return storage.join(store, RECORD_FOLDER) if store is not None and away else None
 
 
 Problems = list[tuple[str, str]]

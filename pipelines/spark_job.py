@@ -103,7 +103,8 @@ def decode_to_records(spark: SparkSession, files: Sequence[str], out: str, optio
     """
     keylog = read_keylog(options)
     options = replace(options, keylog=None)  # executors get what is in it, not its path
-    staging = storage.join(out, f".staging-{random.token_hex(8)}")
+    name = f".staging-{random.token_hex(8)}"
+    staging = storage.join(out, name)
     try:
         check_workers(spark, staging)
         job, works = plan(spark, files, options, staging, keylog)
@@ -112,8 +113,8 @@ def decode_to_records(spark: SparkSession, files: Sequence[str], out: str, optio
         problems = sorted(problem for part in made for problem in part.problems)
         if len([kind for kind, _ in problems if kind == blocks.UNREADABLE]) == len(files):
             raise InputError("; ".join(message for _, message in problems))
-        moves = [(storage.join(RECORDS, f.path), storage.join("..", RECORD_FOLDER, f.path)) for f in written]
-        storage.move(staging, moves)
+        moves = [(storage.join(name, RECORDS, f.path), storage.join(RECORD_FOLDER, f.path)) for f in written]
+        storage.move(out, moves)
     finally:
         storage.remove_folder(staging)
     folder = storage.join(out, RECORD_FOLDER)

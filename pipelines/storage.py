@@ -1,12 +1,20 @@
-"""Files of a run's output, wherever it lies: local paths, and URLs of any file system that fsspec knows."""
+"""Files of a run's output, wherever it lies: local paths, and URLs of any file system that fsspec knows.
+
+A local folder is replaced in one step (`outputs`). Elsewhere `replaced` comes as near to that as object stores allow.
+"""
 
 from __future__ import annotations
 
 import posixpath
+import re
+import secrets
 import shutil
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +24,8 @@ from dissectors.errors import BrokerscopeError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _AT_ONCE = 16  # files moved or removed at the same time
+_STAGING = ".brokerscope-"
+_ABANDONED = 86_400  # seconds after which such a folder is that of a run that was killed
 
 
 class StorageError(BrokerscopeError):
@@ -123,6 +133,48 @@ def remove(root: str, names: Sequence[str]) -> None:
     _each(one, names, root)
 
 
+@contextmanager
+def replaced(root: str, entries: Sequence[str], marker: str) -> Iterator[tuple[Path, str]]:
+    """(a local folder, a URL below root): what lies in either of them stands at root once the block ends well.
+
+    Of what stands at root, `entries` are replaced, those that are not made again removed. The marker goes first and
+    comes last, so where it is, all entries are of one run. A block that fails leaves what stood there.
+    """
+    _sweep(root)
+    staging = join(root, f"{_STAGING}{int(time.time()):x}-{secrets.token_hex(8)}")
+    try:
+        with TemporaryDirectory(prefix="brokerscope-") as folder:
+            yield Path(folder), staging
+            upload(Path(folder), staging)
+        made = find(staging)
+        remove(root, [marker])
+        for entry in entries:
+            remove_folder(join(root, entry))
+        moves = [(join(posixpath.basename(staging), name), name) for name in made]
+        move(root, [names for names in moves if names[1] != marker])
+        move(root, [names for names in moves if names[1] == marker])
+    finally:
+        remove_folder(staging)
+
+
+def _sweep(root: str) -> None:
+    """Remove what killed runs left long ago; there are no locks by which younger ones would be known from live ones."""
+    for name in folders(root, _STAGING):
+        began = name.removeprefix(_STAGING).partition("-")[0]
+        if re.fullmatch("[0-9a-f]{8}", began) and time.time() - int(began, 16) > _ABANDONED:
+            remove_folder(join(root, name))
+
+
+def refuse_foreign(root: str, entries: Collection[str], marker: str) -> None:
+    """Raise StorageError where a root, which is not local, holds anything but `entries` of an earlier run."""
+    there = folders(root, "")
+    found = {name for name in there if not name.startswith(".")}
+    broken_off = any(name.startswith(_STAGING) for name in there)  # a run that was killed may have taken the marker
+    foreign = sorted(found - {marker, *entries}) or sorted(() if marker in found or broken_off else found)
+    if foreign:
+        raise StorageError(f"{root} holds {foreign[0]!r}, which no run wrote: name another folder")
+
+
 def upload(folder: Path, root: str) -> None:
     """Copy all files of a local folder below a root."""
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -135,27 +187,46 @@ def upload(folder: Path, root: str) -> None:
 
 
 def folders(root: str, prefix: str) -> list[str]:
-    """Names of the folders below a root that begin so."""
+    """Names of what lies in a root and begins so: folders, and on file systems other than the local one files too."""
     local = local_path(root)
     if local is not None:
         return sorted(path.name for path in local.glob(f"{prefix}*")) if local.is_dir() else []
-    fs, inside = _file_system(root)
     try:
+        fs, inside = _file_system(root)
         found = fs.ls(inside, detail=False)
     except FileNotFoundError:
         return []
+    except Exception as error:
+        raise StorageError(f"{root}: cannot be listed: {error}") from error
     return sorted(name for name in map(posixpath.basename, found) if name.startswith(prefix))
 
 
+def find(root: str) -> list[str]:
+    """All files below a root, by their places there; none where there is no such folder. Raises StorageError."""
+    local = local_path(root)
+    if local is not None:
+        return sorted(path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file())
+    try:
+        fs, inside = _file_system(root)
+        return sorted(posixpath.relpath(name, inside) for name in fs.find(inside))
+    except FileNotFoundError:
+        return []
+    except Exception as error:
+        raise StorageError(f"{root}: cannot be listed: {error}") from error
+
+
 def remove_folder(path: str) -> None:
-    """Remove a folder and all that is in it, if it is there."""
+    """Remove a folder and all that is in it, if it is there. Raises StorageError."""
     local = local_path(path)
     if local is not None:
         shutil.rmtree(local, ignore_errors=True)
         return
-    fs, inside = _file_system(path)
-    if fs.exists(inside):
-        fs.rm(inside, recursive=True)
+    try:
+        fs, inside = _file_system(path)
+        if fs.exists(inside):
+            fs.rm(inside, recursive=True)
+    except Exception as error:
+        raise StorageError(f"{path}: cannot be removed: {error}") from error
 
 
 def each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
@@ -180,4 +251,5 @@ def _file_system(path: str) -> tuple[Any, str]:
     import fsspec
 
     fs, inside = fsspec.core.url_to_fs(path)
+    fs.invalidate_cache()  # of listings: other processes write here too
     return fs, inside

@@ -54,6 +54,7 @@ def _expand_url(path: str) -> list[str]:
 
     try:
         fs, inside = fsspec.core.url_to_fs(path)
+        fs.invalidate_cache()  # of listings: there may be more than last time
         if _MAGIC.search(path):
             names = sorted(fs.glob(inside))
         elif fs.isdir(inside):

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from dissectors.errors import InputError
-from dissectors.limits import KIB, Limits
+from dissectors.limits import KIB, MIB, Limits
 
 STDIN = "-"
 _PEEK = 16
 _FIRST_BYTES = 256 * KIB  # of a capture that are read at once: the first rows come soon
+_REMOTE_BYTES = 4 * MIB  # fetched beyond what is asked for, from a file system that reads ahead
 _PATIENCE = 0.25  # seconds for which more is waited for when a pipe has given some bytes
 
 
@@ -161,7 +162,8 @@ def open_raw(path: str) -> BinaryIO:
         if is_url(path):
             import fsspec
 
-            return cast(BinaryIO, fsspec.open(path, "rb").open())
+            fs, inside = fsspec.core.url_to_fs(path)
+            return cast(BinaryIO, fs.open(inside, "rb", block_size=_REMOTE_BYTES))
         return Path(path).open("rb")
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -147,13 +146,15 @@ def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Pat
     """(an empty folder whose content is OUT's once the block ends well, where records go if not into it)."""
     from pipelines import lake
     from pipelines.analyze import ENTRIES
-    from pipelines.report.load import ABOUT
+    from pipelines.report.load import ABOUT, RECORD_FOLDER
 
     local = storage.local_path(out)
     if local is None:
-        with tempfile.TemporaryDirectory(prefix="brokerscope-") as folder:
-            yield Path(folder), out
-            storage.upload(Path(folder), out)
+        kept = (RECORD_FOLDER,) if update else ()
+        if not update:
+            storage.refuse_foreign(out, ENTRIES, ABOUT)
+        with storage.replaced(out, [entry for entry in ENTRIES if entry not in kept], ABOUT) as (folder, beside):
+            yield folder, out if update else beside
     elif update:
         outputs.refuse_inputs(local, inputs)
         with lake.answers(local, ENTRIES) as answers:

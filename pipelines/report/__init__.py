@@ -25,17 +25,17 @@ PAGE = "report.html"
 PART = "selection.html"
 
 
-def write(out: Path, selection: Selection | None = None, to: Path | None = None) -> Path:
+def write(out: Path, selection: Selection | None = None, to: Path | None = None, *, records: str | None = None) -> Path:
     """Make the page of an analysis again, or of a part of it; returns its path.
 
-    to: where to write it, by default OUT/report.html, or OUT/selection.html for a part. Raises InputError where OUT
-    holds no tables, or, for a part, no records.
+    to: where to write it, by default OUT/report.html, or OUT/selection.html for a part. records: path or URL of the
+    records, OUT/records by default. Raises InputError where OUT holds no tables, or, for a part, no records.
     """
     from pipelines import outputs
     from pipelines.report.load import loaded
     from pipelines.report.page import html
 
-    with loaded(out, selection) as analysis:
+    with loaded(out, selection, records) as analysis:
         made = html(analysis).encode("utf-8", "backslashreplace")
     path = to or out / (PART if selection else PAGE)
     with outputs.file(path) as stream:

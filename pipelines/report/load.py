@@ -54,13 +54,14 @@ class Analysis:
 
 
 @contextmanager
-def loaded(out: Path, selection: Selection | None = None) -> Iterator[Analysis]:
+def loaded(out: Path, selection: Selection | None = None, records_at: str | None = None) -> Iterator[Analysis]:
     """OUT, with its records open; or a part of them, with tables of their own.
 
-    Raises InputError where there is nothing to read.
+    records_at: path or URL of the records, OUT/records by default. Raises InputError where there is nothing to read.
     """
     about, cases = _described(out)
-    with opened(out, selection) as records, TemporaryDirectory(prefix="brokerscope-report-") as scratch:
+    at = records_at or str(out / RECORD_FOLDER)
+    with opened(at, selection) as records, TemporaryDirectory(prefix="brokerscope-report-") as scratch:
         folder = out
         if selection:
             if records is None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import InputError
 from dissectors.records import schema
+from pipelines import storage
 from pipelines.database import sentence
 from pipelines.report.selection import Selection
 from pipelines.tables.compute import Computed, bound, compute, relations
@@ -60,21 +61,24 @@ class Records:
 
 
 @contextmanager
-def opened(out: Path, selection: Selection | None = None) -> Iterator[Records | None]:
-    """The records in OUT, or some of them; None where there are none. Raises InputError where they cannot be read."""
+def opened(folder: str, selection: Selection | None = None) -> Iterator[Records | None]:
+    """The records in a folder, a path or a URL, or some of them; None where there are none.
+
+    Raises InputError where they cannot be read.
+    """
     import duckdb
 
-    folder = out / FOLDER
-    if not (folder / "exchanges").is_dir():
+    there = storage.folders(folder, "")
+    if "exchanges" not in there:
         yield None
         return
     with (
         TemporaryDirectory(prefix="brokerscope-report-") as scratch,
-        LocalEngine(str(folder), (), Path(scratch), memory=MEMORY) as engine,
+        LocalEngine(folder, (), Path(scratch), memory=MEMORY) as engine,
     ):
         try:
             chosen = selection or Selection()
-            known = {name: _relation(engine, chosen.folders(folder / name), name) for name in READ}
+            known = {name: _relation(engine, _sources(folder, name, chosen, there), name) for name in READ}
             engine.relations = {f"all_{name}": rows for name, rows in chosen.relations(known).items()}
             _name(engine)
             yield Records(engine)
@@ -90,10 +94,17 @@ def _name(engine: LocalEngine) -> None:
         engine.duckdb.execute(f"create {kind} {name} as {bound(f'select * from {name}', known)}")
 
 
-def _relation(engine: LocalEngine, folders: Sequence[Path], name: str) -> str:
+def _sources(folder: str, name: str, chosen: Selection, there: Sequence[str]) -> list[str]:
+    """The folders that hold what is chosen of a table."""
+    local = storage.local_path(folder)
+    if local is None:
+        return [storage.join(folder, name)] if name in there else []
+    return [str(days) for days in chosen.folders(local / name) if any(days.rglob("*.parquet"))]
+
+
+def _relation(engine: LocalEngine, filled: Sequence[str], name: str) -> str:
     """All rows of a table with all columns of today; those that the files lack are null."""
     source, found = "(select 1 where false)", set[str]()
-    filled = [str(folder) for folder in folders if any(folder.rglob("*.parquet"))]
     if filled:
         source = files(*filled)
         found = set(engine.columns(source))

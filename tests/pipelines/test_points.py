@@ -106,7 +106,7 @@ def counted(records: Records, folder: Path) -> dict[str, list[dict[str, Any]]]:
     """What the selector of the page works on."""
     out = folder / str(records["exchanges"].num_rows)
     written(records, out / "records")
-    with opened(out) as found:
+    with opened(str(out / "records")) as found:
         assert found is not None
         return {name: fact.rows for name, fact in facts(found, 1_000_000).tables.items()}
 

@@ -422,7 +422,7 @@ def test_facts_add_up_to_all_requests_whatever_the_limits(tmp_path: Path, monkey
     monkeypatch.setattr(facts_module, "COMBINATIONS", 5)
     monkeypatch.setattr(facts_module, "CELLS", 100)
     exchanges = fabricate.exchanges(5_000, 40, 60)
-    with opened(fabricate.folder(tmp_path, {"exchanges": exchanges}, {})) as records:
+    with opened(str(fabricate.folder(tmp_path, {"exchanges": exchanges}, {}) / "records")) as records:
         assert records is not None
         made = facts(records, 1_000_000)
     answered = sum(1 for kind, poll in zip(exchanges["kind"].to_pylist(), exchanges["long_poll"].to_pylist())
@@ -438,7 +438,7 @@ def test_facts_add_up_to_all_requests_whatever_the_limits(tmp_path: Path, monkey
 
 def test_records_of_an_older_version_are_read_with_nulls_for_what_they_lack(tmp_path: Path) -> None:
     out = fabricate.folder(tmp_path, {"exchanges": fabricate.exchanges(10, 2, 2)}, {})
-    with opened(out) as records:
+    with opened(str(out / "records")) as records:
         assert records is not None
         row = records.one('select count(*) as n, count("group") as groups, count(queued_ns) as queued from exchanges')
     assert row == {"n": 10, "groups": 0, "queued": 0}
