@@ -9,10 +9,10 @@ JOBS   ?= 2
 COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_pcap && $(BIN)/python -m dissectors.kafka.precompile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format docs pictures bench fuzz
+.PHONY: help install demo test test-cluster lint format docs pictures bench fuzz
 
 help:  ## what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(VENV)/.run  ## the command: .venv/bin/brokerscope, with Spark and Java
 demo: $(VENV)/.run  ## analyze the samples, in one process and on Spark: tables here, page in out/demo
@@ -22,6 +22,9 @@ demo: $(VENV)/.run  ## analyze the samples, in one process and on Spark: tables 
 
 test: $(VENV)/.test  ## run the tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+
+test-cluster: $(VENV)/.cluster  ## tests on an S3 server, a Spark cluster, Spark Connect and HDFS, started here
+	$(BIN)/pytest tests/cluster
 
 lint: $(VENV)/.test  ## style and types
 	$(BIN)/ruff check .
@@ -62,3 +65,7 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]' --group dev
 	@$(COMPILE)
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.cluster: pyproject.toml $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group cluster
+	@touch $@

@@ -39,6 +39,7 @@ SETTINGS = {
 """Ours, where the user has set nothing else."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _MASTER = "spark.master"
+_PYTHON = "spark.pyspark.python"
 
 
 def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -63,6 +64,8 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     master = master or given.get(_MASTER, LOCAL)
     if not submitted:
         os.environ["JAVA_HOME"] = str(java.find().home)
+    if _PYTHON in given:  # only Spark's own scripts heed it
+        os.environ["PYSPARK_PYTHON"] = given[_PYTHON]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     scratch = tempfile.mkdtemp(prefix="brokerscope-spark-")

@@ -22,7 +22,7 @@ from dissectors.capture.split import SPLIT_BYTES, splits
 from dissectors.errors import BrokerscopeError, InputError
 from dissectors.limits import MIB
 from dissectors.options import Options
-from pipelines import blocks, decode, names, session, storage
+from pipelines import blocks, decode, names, package, session, storage
 from pipelines.blocks import Keys, Sharing, Survey, Work
 from pipelines.decode import NAMES, OPEN, RECORDS, Decoding, DecodingPart, Job, Waiting
 from pipelines.record_files import Written, schemas, write_empty
@@ -132,12 +132,14 @@ def check_workers(spark: SparkSession, staging: str) -> None:
     try:
         answers = collect(spread(spark, range(PROBES), each(partial(_answer, staging, token))))
     except Exception as error:  # Connect and the JVM have different ones
-        if re.search(r"No module named '(dissectors|pipelines)", str(error)):
-            raise BrokerscopeError(
-                "the workers have not got brokerscope: install it there, or send an archive with "
-                "--conf spark.archives=… (docs/spark.md)"
-            ) from error
-        raise
+        lacking = re.search(r"No module named '(\w+)", str(error))
+        if lacking is None:
+            raise
+        whole = "" if lacking[1] in package.PACKAGES else " --dependencies"
+        raise BrokerscopeError(
+            f"the workers have not got {lacking[1]}: install it there, or `brokerscope package{whole} -o FILE.tar.gz` "
+            "makes an archive that brings it to them"
+        ) from error
     for host, sees, name in answers:
         if not sees or storage.read(storage.join(staging, name)) != token.encode():
             raise BrokerscopeError(

@@ -26,6 +26,7 @@ COMMANDS = {
     "annotate": "The capture with comments for Wireshark.",
     "analyze": "Records, tables and a page, here or on Spark.",
     "report": "The page again.",
+    "package": "What Spark's workers lack, as an archive.",
 }
 
 

@@ -1,8 +1,8 @@
-"""`python -m tests.pipelines.killing MASTER OUT CAPTURE…`: a job in which a worker dies in each stage.
+"""`python -m tests.pipelines.killing MASTER OUT CAPTURE… --markers FOLDER`: a job in which a worker dies in each stage.
 
 The first task of every stage does all of its work, and is killed (-9), with the executor it runs in where that is a
 process of its own, before it can say so. OUT/records are to be those of an undisturbed run. Prints the stages in which
-a worker died.
+a worker died; FOLDER gets a file for each.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
+from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from dissectors.capture import expand
 from dissectors.options import Options
 from pipelines import decode, session
 from pipelines.spark_job import decode_to_records
@@ -53,18 +54,27 @@ def killed_once(make: Callable[..., Task], marker: str, *, with_executor: bool) 
     return made
 
 
-def main(master: str, out: str, *captures: str) -> None:
+def main() -> None:
     """Run the job."""
-    spark = session.start(master, light=True, conf=CONF)
-    markers = {stage: Path(f"{out}.{stage}") for stage in STAGES}
+    parser = ArgumentParser()
+    parser.add_argument("master")
+    parser.add_argument("out")
+    parser.add_argument("captures", nargs="+")
+    parser.add_argument("--markers", type=Path, required=True)
+    parser.add_argument("--site", default="folder")
+    parser.add_argument("--conf", action="append", default=[])
+    args = parser.parse_args()
+    conf = dict(pair.split("=", 1) for pair in args.conf)
+    spark = session.start(args.master, light=True, conf=CONF | conf)
+    markers = {stage: args.markers / stage for stage in STAGES}
     with contextlib.ExitStack() as patches:
         for stage, marker in markers.items():
             mortal = killed_once(getattr(decode, stage), str(marker), with_executor=not session.is_local(spark))
             patches.enter_context(patch.object(decode, stage, mortal))
-        decode_to_records(spark, captures, out, Options())
+        decode_to_records(spark, expand(args.captures), args.out, Options(site=args.site))
     print(*(stage for stage, marker in markers.items() if marker.exists()))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

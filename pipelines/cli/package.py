@@ -1,0 +1,41 @@
+"""`brokerscope package`: what Spark's workers lack, in an archive."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines import outputs
+from pipelines.cli import exits
+
+
+def package(
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The archive, a .tar.gz.")],
+    dependencies: Annotated[
+        bool,
+        typer.Option("--dependencies", help="With numpy, pyarrow and all else that workers need beside PySpark."),
+    ] = False,
+    others: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAME", help="Another package that is installed here, as s3fs. Repeatable."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say how to use it.")] = False,
+) -> None:
+    """An archive that brings brokerscope to Spark's workers, and the settings that hand it to them.
+
+    \b
+    Examples:
+      brokerscope package -o brokerscope.tar.gz
+      brokerscope package -o brokerscope.tar.gz --dependencies --with s3fs
+    """
+    if not output.endswith((".tar.gz", ".tgz")):
+        raise typer.BadParameter(f"{output!r} does not end in .tar.gz, by which Spark knows it", param_hint="-o")
+    from pipelines import package as archive
+
+    with outputs.file(output) as stream:
+        archive.write(stream, dependencies=dependencies, others=others or ())
+    if not quiet:
+        exits.say("brokerscope: hand it to the workers with these options of analyze")
+        for key, value in archive.settings(output).items():
+            print(f"--conf {key}={value}")

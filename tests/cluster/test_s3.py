@@ -1,0 +1,95 @@
+"""Captures and results in an S3-compatible store: the rows of a run over local files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dissectors.capture.source import open_raw
+from pipelines import storage
+from tests.cluster.runs import BUCKET, Out, brokerscope
+from tests.cluster.servers import SECRET, ObjectStore
+
+CAPTURES = f"s3://{BUCKET}/samples"
+WHOLE = {"records", "tables", "analysis.json", "forensics.jsonl", "report.html"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "engine"), [("s3", "local"), ("s3a", "local"), ("s3a", "spark")], ids=lambda value: str(value)
+)
+def test_the_rows_are_those_of_a_run_over_local_files(
+    store: ObjectStore, expected: Out, tmp_path: Path, scheme: str, engine: str
+) -> None:
+    out = f"{scheme}://{BUCKET}/out-{scheme}-{engine}"
+    captures = [f"{scheme}://{BUCKET}/samples"]
+    made = Out.made_of(captures, out, tmp_path, "--engine", engine)
+    assert made.differs(expected) == {}
+    assert made.entries() == WHOLE
+    assert SECRET not in made.printed
+    page, local = (storage.read(f"{root}/report.html") or b"" for root in (out, expected.root))
+    assert abs(len(page) - len(local)) < 0.02 * len(local)  # it has the records too: only paths differ
+
+
+def test_another_run_replaces_all_of_the_first(store: ObjectStore, expected: Out, tmp_path: Path) -> None:
+    out = f"s3://{BUCKET}/replaced"
+    Out.made_of([f"{CAPTURES}/kafka-*"], out, tmp_path, "--engine", "local")
+    again = Out.made_of([CAPTURES], out, tmp_path, "--engine", "local", "--quiet")
+    assert again.differs(expected) == {}
+    assert again.printed.split() == [f"{out}/report.html"]
+
+
+def test_an_update_takes_what_is_new(store: ObjectStore, expected: Out, tmp_path: Path) -> None:
+    lake, growing = f"s3a://{BUCKET}/lake", f"s3a://{BUCKET}/growing/samples"
+    names = storage.find(CAPTURES)
+    for some in (names[:4], names[4:]):
+        for name in some:
+            storage.write(f"{growing}/{name}", storage.read(f"{CAPTURES}/{name}") or b"")
+        made = Out.made_of([growing], lake, tmp_path, "--update")
+    assert {kind: len(rows) for kind, rows in made.rows.items()} == {k: len(rows) for k, rows in expected.rows.items()}
+    assert made.entries() == WHOLE | {".lake"}
+
+
+def test_a_run_that_fails_leaves_what_stood_there(store: ObjectStore, tmp_path: Path) -> None:
+    out = f"s3://{BUCKET}/kept"
+    before = Out.made_of([CAPTURES], out, tmp_path, "--engine", "local")
+    storage.write(f"s3://{BUCKET}/foreign/samples/x.pcap", b"nothing of the sort")
+    done = brokerscope("analyze", f"s3://{BUCKET}/foreign/samples/x.pcap", "-o", out, "--engine", "local")
+    assert done.returncode == 3
+    assert Out.read(out).differs(before) == {}
+    assert Out.read(out).entries() == WHOLE
+
+
+def test_what_no_run_wrote_is_not_replaced(store: ObjectStore) -> None:
+    done = brokerscope("analyze", CAPTURES, "-o", f"s3://{BUCKET}", "--engine", "local")
+    assert done.returncode == 3
+    assert "which no run wrote" in done.stderr
+    assert storage.find(CAPTURES)
+
+
+def test_only_the_beginning_of_a_large_capture_is_fetched_to_look_at_it(store: ObjectStore) -> None:
+    url = f"s3://{BUCKET}/large/zeros.pcap"
+    storage.write(url, bytes(32 << 20))
+    with open_raw(url) as stream:
+        fetched: list[int] = []
+        cache: Any = stream.cache  # type: ignore[attr-defined]
+        fetch = cache.fetcher
+
+        def counted(start: int, end: int) -> bytes:
+            fetched.append(end - start)
+            data: bytes = fetch(start, end)
+            return data
+
+        cache.fetcher = counted
+        assert stream.read(100) == bytes(100)
+    assert fetched
+    assert sum(fetched) < 8 << 20
+
+
+def test_a_store_that_says_no_is_one_line(store: ObjectStore) -> None:
+    done = brokerscope("analyze", f"s3://{BUCKET}-none/x", "-o", f"s3://{BUCKET}/none", "--engine", "local")
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) <= 2
+    assert "Traceback" not in done.stderr
+    assert SECRET not in done.stderr

@@ -1,0 +1,88 @@
+"""A standalone cluster whose workers have no brokerscope and share no disk: results go to an S3 server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import servers
+from tests.cluster.runs import BUCKET, ROOT, Out, brokerscope
+from tests.cluster.servers import SECRET, ObjectStore, Standalone
+
+CAPTURES = f"s3a://{BUCKET}/samples"
+MANY_PARTS = ("--conf", "spark.sql.shuffle.partitions=3", "--conf", "spark.brokerscope.splitBytes=50000")
+
+
+@pytest.fixture(scope="module")
+def cluster(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with servers.standalone(tmp_path_factory.mktemp("standalone") / "cluster", store.env) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The options of `analyze` that `brokerscope package` names."""
+    made = brokerscope("package", "-o", str(tmp_path_factory.mktemp("archive") / "brokerscope.tar.gz"))
+    assert made.returncode == 0, made.stderr
+    return made.stdout.split()
+
+
+def test_workers_without_the_package_are_told_how_to_get_it(cluster: Standalone, bare_python: Path) -> None:
+    out = f"s3a://{BUCKET}/lacking"
+    done = brokerscope("analyze", CAPTURES, "-o", out, "--master", cluster.master, *cluster.conf(bare_python))
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith("brokerscope: the workers have not got dissectors: ")
+    assert "`brokerscope package -o FILE.tar.gz`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_archive_brings_the_package_and_the_rows_are_those_of_one_process(
+    cluster: Standalone, archive: list[str], bare_python: Path, expected: Out, tmp_path: Path
+) -> None:
+    options = ("--master", cluster.master, *cluster.conf(bare_python), *archive, *MANY_PARTS)
+    made = Out.made_of([CAPTURES], f"s3a://{BUCKET}/standalone", tmp_path, *options)
+    assert made.differs(expected) == {}
+    assert SECRET not in made.printed
+
+
+def test_executors_and_a_worker_killed_on_the_way_change_no_row(
+    cluster: Standalone, archive: list[str], bare_python: Path, expected: Out, tmp_path: Path
+) -> None:
+    out = f"s3a://{BUCKET}/killed"
+    pairs = [word for word in (*cluster.conf(bare_python), *archive, *MANY_PARTS) if word != "--conf"]
+    command = [sys.executable, "-m", "tests.pipelines.killing", cluster.master, out, CAPTURES, "--markers"]
+    command += [str(tmp_path), "--site", "(samples)", *(word for pair in pairs for word in ("--conf", pair))]
+    job = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    while job.poll() is None and not (tmp_path / "cutter").exists():
+        time.sleep(0.05)
+    victim = cluster.workers[1]
+    os.killpg(victim.pid, signal.SIGKILL)  # with the executor that runs in its session, if there is one now
+    printed, errors = job.communicate()
+    assert job.returncode == 0, errors[-3000:]
+    assert printed.split() == ["surveyor", "cutter", "decoder", "resolver"]
+    records = {kind: rows for kind, rows in expected.rows.items() if kind.startswith("records/")}
+    assert Out.read(out).differs(Out("", records, "")) == {}
+
+
+def test_workers_that_write_where_the_driver_cannot_read_end_the_job_at_once(
+    store: ObjectStore, archive: list[str], bare_python: Path, tmp_path: Path
+) -> None:
+    if not servers.can_unshare():
+        pytest.skip("needs mount namespaces: a process may not have a view of the file systems of its own here")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    with servers.standalone(tmp_path / "cluster", store.env, unshared=shared) as cluster:
+        options = ("--master", cluster.master, *cluster.conf(bare_python), *archive)
+        done = brokerscope("analyze", CAPTURES, "-o", str(shared / "out"), *options)
+    assert done.returncode == 3
+    assert "does not share this place" in done.stderr.splitlines()[-1]
+    assert list(shared.iterdir()) == []
