@@ -54,8 +54,8 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
 
     conf = dict(conf or {})
     remote = os.environ.get("SPARK_REMOTE") if master is None else master
-    if remote is not None and remote.startswith("sc://"):
-        return _changed(SparkSession.builder.remote(remote).getOrCreate(), conf)
+    if remote is not None and (master is None or remote.startswith("sc://")):
+        return _changed(_connected(remote), conf)
     running = SparkSession.getActiveSession()
     if running is not None:
         return _changed(running, conf)
@@ -81,8 +81,26 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
         return builder.getOrCreate()
 
 
+def _connected(remote: str) -> SparkSession:
+    """A session of Spark Connect; `local` starts a server in this process."""
+    from pyspark.errors import PySparkImportError
+    from pyspark.sql import SparkSession
+
+    if not remote.startswith("sc://"):
+        os.environ["JAVA_HOME"] = str(java.find().home)
+    try:
+        return SparkSession.builder.remote(remote).getOrCreate()
+    except PySparkImportError as error:
+        raise BrokerscopeError(
+            f"{remote}: Spark Connect needs packages that are not here: pip install 'pyspark[connect]', or name "
+            "another --master"
+        ) from error
+
+
 def is_local(spark: SparkSession) -> bool:
-    """Whether the tasks of a session run on this machine."""
+    """Whether the tasks of a session run on this machine. Of a Connect server's nothing is known."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return False
     return _is_local(str(spark.conf.get(_MASTER, None) or ""))
 
 

@@ -63,6 +63,9 @@ def _expand_url(path: str) -> list[str]:
             return [path]
     except Exception as error:  # every file system has errors of its own
         raise InputError(f"{path}: cannot be listed: {error}") from error
+    whole = path.rstrip("/")
+    if whole.endswith(inside):  # scheme, user and host as they were given: not every file system has them in its names
+        return [whole[: len(whole) - len(inside)] + name for name in names]
     return [fs.unstrip_protocol(name) for name in names]
 
 

@@ -160,17 +160,58 @@ def open_raw(path: str) -> BinaryIO:
         if path == STDIN:
             return sys.stdin.buffer
         if is_url(path):
-            import fsspec
-
-            fs, inside = fsspec.core.url_to_fs(path)
-            return cast(BinaryIO, fs.open(inside, "rb", block_size=_REMOTE_BYTES))
+            return _open_url(path)
         return Path(path).open("rb")
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except IsADirectoryError as error:
         raise InputError(f"{path}: no capture in this folder") from error
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be opened: {error}") from error
+
+
+def _open_url(path: str) -> BinaryIO:
+    import fsspec
+
+    try:
+        fs, inside = fsspec.core.url_to_fs(path)
+        ahead = {"block_size": _REMOTE_BYTES} if fs.async_impl else {}  # object stores; 50 MiB else
+        file = fs.open(inside, "rb", **ahead)
+    except (FileNotFoundError, IsADirectoryError):
+        raise
+    except Exception as error:  # every file system has errors of its own
+        raise InputError(f"{path}: cannot be opened: {error}") from error
+    return cast(BinaryIO, io.BufferedReader(_Raw(file), _REMOTE_BYTES) if isinstance(file, io.RawIOBase) else file)
+
+
+class _Raw(io.RawIOBase):
+    """A file that reads from afar whatever it is asked for, as one that can be buffered."""
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._file.seek(offset, whence)
+        return self._file.tell()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        data = self._file.read(len(view)) or b""
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def open_capture(path: str) -> tuple[IO[bytes], str | None, BinaryIO]:

@@ -34,7 +34,7 @@ def upload_samples(bucket: str) -> None:
     import fsspec
 
     fs, inside = fsspec.core.url_to_fs(bucket)
-    fs.mkdir(inside)
+    fs.makedirs(inside, exist_ok=True)
     for path in SAMPLES.glob("*.pcap*"):
         storage.write(f"{bucket}/samples/{path.name}", path.read_bytes())
 

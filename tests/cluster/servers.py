@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from getpass import getuser
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 HOST = "127.0.0.1"
+ROOT = Path(__file__).parents[2]
 _PATIENCE = 180.0  # seconds for a server to come up: the machine may be busy
 
 
@@ -109,14 +112,16 @@ def java_home() -> Path:
         pytest.skip(str(error))
 
 
-def bare_python(folder: Path, without: Sequence[str] = ("brokerscope",)) -> Path:
-    """A Python that has the packages that this one has, but for some, and nothing of this project."""
+def bare_python(folder: Path) -> Path:
+    """A Python that has the packages that this one has, and nothing of this project."""
+    from pipelines.package import PACKAGES
+
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (ours,) = {Path(path) for path in sys.path if Path(path).name == "site-packages"}
     (theirs,) = folder.glob("lib/python*/site-packages")
     for entry in ours.iterdir():
         name = entry.name.lower().lstrip("_")
-        if not name.startswith(("editable", *without)) and entry.suffix != ".pth":
+        if not name.startswith(("editable", *PACKAGES)) and entry.suffix != ".pth":
             (theirs / entry.name).symlink_to(entry)
     python = folder / "bin" / "python"
     found = subprocess.run([python, "-c", "import dissectors"], capture_output=True, cwd=folder, env={}, check=False)
@@ -176,6 +181,66 @@ def standalone(folder: Path, env: Mapping[str, str], *, unshared: Path | None = 
                 command = ["unshare", "--mount", "sh", "-c", script, "worker", *command]
             cluster.workers.append(stack.enter_context(server(command, log, env=base, ready=partial(_registered, log))))
         yield cluster
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """The URL of a Spark Connect server whose tasks have this project."""
+    if find_spec("grpc_status") is None:
+        pytest.skip("needs grpcio-status: make test-cluster installs it")
+    home, port, log = spark_home(), free_port(), folder / "connect.log"
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    settings = {
+        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.bindAddress": HOST,
+        "spark.driver.host": HOST,
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder),
+    }
+    command += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    env = os.environ | {"JAVA_HOME": str(java_home()), "SPARK_HOME": str(home), "SPARK_LOCAL_IP": HOST}
+    env |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    with server(command, log, env=env, ready=lambda: listens(port)):
+        yield f"sc://{HOST}:{port}"
+
+
+# --- HDFS ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Hdfs:
+    """A NameNode and a DataNode."""
+
+    url: str
+    web: str
+
+
+@contextmanager
+def hdfs(folder: Path) -> Iterator[Hdfs]:
+    """Hadoop's mini cluster, of the version whose client PySpark has."""
+    if find_spec("hdfs_native") is None:
+        pytest.skip("needs hdfs-native: make test-cluster installs it")
+    if shutil.which("mvn") is None:
+        pytest.skip("needs Maven, for Hadoop's mini cluster")
+    jars = spark_home() / "jars"
+    (client,) = jars.glob("hadoop-client-api-*.jar")
+    version, classpath = client.stem.removeprefix("hadoop-client-api-"), folder / "classpath"
+    fetch = ["mvn", "-q", "-B", "-f", str(ROOT / "tests/cluster/hdfs/pom.xml"), f"-Dhadoop={version}"]
+    fetch += ["dependency:build-classpath", f"-Dmdep.outputFile={classpath}"]
+    fetched = subprocess.run(fetch, capture_output=True, text=True, check=False)
+    if fetched.returncode:
+        pytest.skip(f"Hadoop's mini cluster cannot be had: {fetched.stdout[-500:]}")
+    port, web, log = free_port(), free_port(), folder / "hdfs.log"
+    command = [str(java_home() / "bin" / "java"), "-Xmx512m", "-cp", f"{classpath.read_text()}:{jars}/*"]
+    command += [f"-Dtest.build.data={folder}", "org.apache.hadoop.mapreduce.MiniHadoopClusterManager", "-nomr"]
+    command += ["-nnport", str(port), "-nnhttpport", str(web), "-datanodes", "1", "-format"]
+    with server(command, log, ready=lambda: listens(port) and listens(web)):
+        running = Hdfs(f"hdfs://{HOST}:{port}", f"webhdfs://{getuser()}@{HOST}:{web}")
+        yield running
 
 
 def _registered(log: Path) -> bool:

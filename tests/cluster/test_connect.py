@@ -1,0 +1,50 @@
+"""Spark Connect: a server in a process of its own, and one that the client starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import servers
+from tests.cluster.runs import ROOT, SAMPLES, Out, brokerscope
+
+SMALL = [str(SAMPLES / f"{name}.pcap") for name in ("kafka-codecs", "pulsar-corrupted", "iggy-messages")]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Out:
+    """What one process makes of some captures."""
+    folder = tmp_path_factory.mktemp("small")
+    return Out.made_of(SMALL, folder / "out", folder, "--engine", "local")
+
+
+def test_a_connect_server_gives_the_same_rows(small: Out, tmp_path: Path) -> None:
+    with servers.connect_server(tmp_path) as url:
+        made = Out.made_of(SMALL, tmp_path / "out", tmp_path, "--master", url)
+        by_spark = ("--master", url, "--conf", "spark.brokerscope.tableRows=0")
+        tables = Out.made_of(SMALL, tmp_path / "tables", tmp_path, *by_spark)
+    assert made.differs(small) == {}
+    assert tables.differs(small) == {}
+
+
+def test_a_session_as_of_pyspark_remote_local_gives_the_same_rows(
+    small: Out, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("grpc_status", reason="make test-cluster installs it")
+    monkeypatch.setenv("SPARK_REMOTE", "local")
+    made = Out.made_of(SMALL, tmp_path / "out", tmp_path, "--engine", "spark")
+    assert made.differs(small) == {}
+
+
+def test_without_its_packages_connect_is_one_line(tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked" / "grpc"
+    blocked.mkdir(parents=True)
+    (blocked / "__init__.py").write_text("raise ImportError('none here')")
+    path = os.pathsep.join([str(blocked.parent), str(ROOT)])
+    words = ("analyze", SMALL[0], "-o", str(tmp_path / "out"), "--master", "sc://127.0.0.1:1", "--quiet")
+    done = brokerscope(*words, env={"PYTHONPATH": path})
+    assert done.returncode == 3
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("brokerscope: sc://127.0.0.1:1: Spark Connect needs packages that are not here: pip install")
