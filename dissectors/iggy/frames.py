@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from itertools import count
+from itertools import chain, count, takewhile
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -313,14 +313,33 @@ def _plausible(buf: bytes, pos: int, stop: int, end: int) -> frozenset[int]:
     """Those of the commands _ANSWERED that the first fixed bytes of a payload allow: most bytes that are none do not.
 
     polls              partition, offset, count of messages: see _believable; what the count says must have room
-    streams, topics    a number and the time of creation; in VSR a count of topics may come before
+    streams, topics    a number and the time of creation; in VSR a count of topics may come before; further on a name
     """
     length = stop - pos
     if min(stop, end) - pos < _GLANCE:
         return _ANSWERED if end < stop or length == 4 else _NO_CODES  # bytes are wanting, or it is a count of none
-    created = _LONG(buf, pos + 4)[0], _LONG(buf, pos + 8)[0]
-    made = _MADE if any(time in _BORN or time in _BORN_SECONDS for time in created) else _NO_CODES
+    created = _LONG(buf, pos + 4)[0]
+    if created in _BORN or _LONG(buf, pos + 8)[0] in _BORN:
+        made = _MADE if any(_may_be_named(buf, pos, at, stop, end) for at in _names_at()) else _NO_CODES
+    else:
+        old = created in _BORN_SECONDS and _may_be_named(buf, pos, _STREAM_NAME, stop, end)
+        made = _STREAMS if old else _NO_CODES
     return made | _POLLS if _may_be_poll(buf, pos, length, end) else made
+
+
+def _may_be_named(buf: bytes, pos: int, at: int, stop: int, end: int) -> bool:
+    """Whether a name may stand at an index of a payload, its length in one byte before it: it is never empty."""
+    return pos + at >= end or 0 < buf[pos + at] < stop - pos - at
+
+
+@cache
+def _names_at() -> frozenset[int]:
+    """Where in a payload the first stream's or topic's name may stand: behind fields of fixed sizes."""
+    found = set()
+    for layout in chain.from_iterable(layouts.candidates(layouts.RESPONSE, code, 0) for code in _MADE):
+        fields = list(chain.from_iterable(field.fields or (field,) for field in layout.fields))
+        found.add(sum(field.fixed for field in takewhile(lambda field: field.name != "name", fields)))
+    return frozenset(found)
 
 
 def _may_be_poll(buf: bytes, pos: int, length: int, end: int) -> bool:
@@ -393,7 +412,9 @@ _GLANCE = 16  # bytes of a payload that are looked at first
 _CONTEXT = 24  # bytes of a poll's answer that 0.10 adds
 _SMALLEST = 45  # bytes of a message in a poll
 _BATCH_LENGTHS = (48, 72)  # where the length of a first batch stands, in 0.9 and 0.10
-_POLLS, _MADE = frozenset({100}), frozenset({200, 201, 300, 301})
+_POLLS, _STREAMS = frozenset({100}), frozenset({200, 201})
+_MADE = _STREAMS | {300, 301}
+_STREAM_NAME = 32  # where a stream's name stands
 _ANSWERED = _POLLS | _MADE  # answers with enough structure to be known without their request
 _NO_CODES: frozenset[int] = frozenset()
 _LAYOUTS = 16  # some of them are tried where none is ruled out: what is ruled out is paid as if they were
@@ -409,8 +430,13 @@ def _believable(values: dict[str, Any]) -> bool:
     inner = (item for value in lists for item in value if isinstance(item, dict))
     if values.get("current_offset", 0) >= _OFFSETS or (values.get("partition_id") or 0) >= _PARTITIONS:
         return False
-    times = (entry["created_at"] for entry in (values, *inner) if "created_at" in entry)
-    return all(time in _BORN or time in _BORN_SECONDS for time in times)
+    return all(_is_made(entry) for entry in (values, *inner) if "created_at" in entry)
+
+
+def _is_made(entry: dict[str, Any]) -> bool:
+    """Whether fields are those of a stream or topic: one has a name; only a stream's time may be in seconds."""
+    time, stream = entry["created_at"], "topics_count" in entry
+    return entry.get("name") != "" and (time in _BORN or (stream and time in _BORN_SECONDS))
 
 
 def _judge_vsr(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
