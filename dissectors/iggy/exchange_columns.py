@@ -28,7 +28,7 @@ from dissectors import checksum
 from dissectors.frame import Frame
 from dissectors.frame_columns import Bools, Frames, Ints, decode_together
 from dissectors.iggy import body_columns, columnar, frames, layouts, tables
-from dissectors.iggy.body_columns import Bodies, Variant
+from dissectors.iggy.body_columns import Bodies
 from dissectors.iggy.calls import group_of
 from dissectors.iggy.columnar import numbers
 from dissectors.iggy.conversation import IggyConversation
@@ -111,6 +111,7 @@ class Exchanges:
         self.regular = np.zeros(n, bool)
         self.event = np.full(n, NONE)  # what its body shows: index in `events`
         self.layout = np.full(n, NONE)  # the one that reads it
+        self.units = np.zeros(n, np.int64)  # bits: the layouts as which its body has rows of `batches`
         self.bodies: dict[tuple[str, int], Bodies] = {}
         self.events: list[tuple[str, int, int]] = []  # side, code, bits
         self.lesson = np.zeros(n, bool)  # its body is read one by one, for what it teaches
@@ -272,7 +273,9 @@ class Exchanges:
         kinds, kind = np.unique(bodies.bits, return_inverse=True)
         ids = np.array([self._event_id((side, code, bits)) if bits else NONE for bits in kinds.tolist()], np.int64)
         self.event[which] = np.where(usable, ids[kind], NONE)
-        for variant in bodies.variants.values():
+        for number, variant in bodies.variants.items():
+            if variant.runs is not None:
+                self.units[which[variant.rows[np.unique(variant.runs.units.row)]]] |= 1 << number
             if side == layouts.REQUEST and code == SEND_MESSAGES and "partitioning" in variant.body.present:
                 there = variant.body.ok & variant.body.present["partitioning"]
                 self.partition[which[variant.rows[there]]] = variant.body.numbers["partitioning"][there]
@@ -283,23 +286,10 @@ class Exchanges:
             self.events.append(event)
         return self._event_ids[event]
 
-    def variant_of(self, frame: int) -> tuple[Variant, int] | None:
-        """The body of a regular frame as its layout reads it: the bodies read so, and its row there."""
-        side = layouts.REQUEST if self.frames.client[frame] else layouts.RESPONSE
-        bodies = self.bodies.get((side, int(self.code[frame])))
-        if bodies is None or self.layout[frame] < 0:
-            return None
-        variant = bodies.variants[int(self.layout[frame])]
-        return variant, int(np.searchsorted(bodies.which[variant.rows], frame))
-
     def has_units(self, frame: int) -> bool:
-        """Whether a regular frame has rows of `batches`."""
-        found = self.variant_of(frame)
-        return (
-            found is not None
-            and found[0].runs is not None
-            and bool(np.count_nonzero(found[0].runs.units.row == found[1]))
-        )
+        """Whether a regular frame, as its layout reads it, has rows of `batches`."""
+        layout = self.layout[frame]
+        return bool(layout >= 0 and self.units[frame] >> layout & 1)
 
     # --- order ---
 
@@ -355,7 +345,7 @@ class Exchanges:
                 _Walk(self, conversation, lo, hi).run()
             elif conversation.era.settled:
                 conversation.calls.emit.report.flush()
-            self._note(conversation, of, lo, hi)
+        self._note()
 
     def _set_user(self, conversation: IggyConversation, lo: int, hi: int) -> None:
         """Who is logged in, from a frame on."""
@@ -368,27 +358,38 @@ class Exchanges:
             self.dialects.append(conversation.era.dialect)
             self.dialect[lo:hi] = len(self.dialects) - 1
 
-    def _note(self, conversation: IggyConversation, of: int, lo: int, hi: int) -> None:
-        """What the frames leave with their connection."""
-        fs = self.frames
-        regular = np.flatnonzero(self.regular[lo:hi]) + lo
-        ends = [0, 0]
-        for direction, client in enumerate((True, False)):
-            which = np.flatnonzero((fs.client[lo:hi] == client) & ~self.done[lo:hi])
-            if len(which):
-                facts = fs.fact(lo + int(which[-1]))
-                ends[direction] = facts.offset + facts.size
-        conversation.note_columns(len(regular), (ends[0], ends[1]), int(fs.first_ns[hi - 1]))
-        answers = regular[~fs.client[regular]]
-        if not len(answers):
-            return
-        last = int(answers[-1])
-        request_ns = int(fs.last_ns[regular[fs.client[regular]][-1]])
-        newest = max(request_ns, int(fs.first_ns[last]))
-        calls = conversation.calls
-        calls.pairing.note_pairs(len(answers), newest, int(fs.order[last]), several=bool(self.pipelined[of]))
-        if not np.count_nonzero(~fs.client[last + 1 : hi] & ~self.aside[last + 1 : hi]):
-            calls.answered_ns = int(fs.last_ns[last])
+    def _note(self) -> None:
+        """What the frames leave with their connections."""
+        fs, regular = self.frames, self.regular
+        counts = np.bincount(fs.conversation[regular], minlength=len(self.conversations))
+        pairs = np.bincount(fs.conversation[regular & ~fs.client], minlength=len(self.conversations))
+        newest = self._newest(np.ones(len(fs), bool))
+        ends = []
+        for client in (True, False):
+            which = self._newest((fs.client == client) & ~self.done)
+            facts = fs.facts(which)
+            ends.append(np.where(which >= 0, facts.offset + facts.size, 0))
+        request, answer = self._newest(regular & fs.client), self._newest(regular & ~fs.client)
+        pair_ns = np.maximum(fs.last_ns[request], fs.first_ns[answer])
+        is_last = self._newest(~fs.client & ~self.aside) == answer
+        columns = (counts, pairs, *ends, fs.first_ns[newest], pair_ns, fs.order[answer], is_last, fs.last_ns[answer],
+                   self.pipelined, self.odd | (newest < 0))  # fmt: skip
+        for conversation, *each in zip(self.conversations, *(column.tolist() for column in columns), strict=True):
+            count, paired, sent, received, latest_ns, paired_ns, order, last, answered_ns, pipelined, odd = each
+            if odd:
+                continue
+            conversation.note_columns(count, (sent, received), latest_ns)
+            if paired:
+                conversation.calls.pairing.note_pairs(paired, paired_ns, order, several=pipelined)
+                if last:
+                    conversation.calls.answered_ns = answered_ns
+
+    def _newest(self, which: Bools) -> Ints:
+        """By conversation: the last of some frames, NONE where there is none."""
+        found = np.full(len(self.conversations), NONE)
+        frames = np.flatnonzero(which)
+        found[self.frames.conversation[frames]] = frames
+        return found
 
 
 class LegacyExchanges(Exchanges):

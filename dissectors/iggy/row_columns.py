@@ -145,7 +145,8 @@ class _Rows:
     def _shared(self, requests: Ints, answers: Ints) -> dict[str, Any]:
         """What a row of any table says of its exchange."""
         decoded = self.decoded
-        conns = Coded([c.conn for c in decoded.conversations], self.frames.conversation[requests])
+        used, of = np.unique(self.frames.conversation[requests], return_inverse=True)
+        conns = Coded([decoded.conversations[t].conn for t in used.tolist()], of)
         codes, api = np.unique(decoded.code[requests], return_inverse=True)
         return {
             "conn": conns,
