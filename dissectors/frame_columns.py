@@ -43,6 +43,12 @@ def integers(octets: Octets, at: Ints, size: int) -> Ints:
     return every[at].astype(np.int64)
 
 
+def distinct(values: Ints) -> Ints:
+    """The distinct values, in order; numpy.unique of these alone would load masked arrays first."""
+    ordered = np.sort(values)
+    return ordered[np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))]
+
+
 class _Stream(NamedTuple):
     """One direction of a conversation."""
 

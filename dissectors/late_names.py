@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dissectors import arrow
 from dissectors.limits import Limits
 
 MARK = "\0"
@@ -161,8 +161,8 @@ def open_keys(batch: pa.RecordBatch) -> set[str]:
     keys: set[str] = set()
     for at in _named(batch):
         column = batch.column(at)
-        texts = column.flatten() if pa.types.is_list(column.type) else column
-        for text in texts.filter(pc.match_substring(texts, MARK).fill_null(False)).unique().to_pylist():
+        texts = arrow.flat(column) if pa.types.is_list(column.type) else column
+        for text in set(arrow.keep(texts, arrow.containing(texts, MARK)).to_pylist()):
             keys.update(key for key, _ in _TOKEN.findall(text))
     return keys | {key + LIKELY for key in keys}
 
@@ -200,8 +200,7 @@ def waiting(batch: pa.RecordBatch, names: Names, clock: int) -> tuple[npt.NDArra
 def row_times(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The end of the microsecond of each row, int64 ns: a name reported in it counts; 0 where a row has no time."""
     column = batch.column("time" if "time" in batch.schema.names else "start_time")
-    times: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return times * 1000 + 999
+    return arrow.as_numbers(column, 0) * 1000 + 999
 
 
 def _named(batch: pa.RecordBatch) -> list[int]:
@@ -216,16 +215,15 @@ def _marked(column: pa.Array) -> npt.NDArray[np.bool_]:
     data = (column.values if listed else column).buffers()[-1]
     if data is None or np.frombuffer(data, np.uint8).all():  # none in all the bytes: the common case
         return rows
-    found = pc.match_substring(column.flatten() if listed else column, MARK).fill_null(False)
-    where = np.flatnonzero(found.to_numpy(zero_copy_only=False))
-    rows[pc.list_parent_indices(column).to_numpy()[where] if listed else where] = True
+    where = np.flatnonzero(arrow.containing(arrow.flat(column) if listed else column, MARK))
+    rows[arrow.parents(column)[where] if listed else where] = True
     return rows
 
 
 def _by_value(column: pa.Array, rows: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     """(texts, rows) for each value that some rows of a column have."""
     found: dict[tuple[str, ...], list[int]] = {}
-    for row, value in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+    for row, value in zip(rows.tolist(), arrow.take(column, rows).to_pylist(), strict=True):
         found.setdefault((value,) if isinstance(value, str) else tuple(value), []).append(row)
     for texts, which in found.items():
         yield texts, np.array(which, np.int64)
@@ -245,7 +243,7 @@ def _resolved(column: pa.Array, rows: Any, times: Any, names: Names) -> pa.Array
             replace[i] = value if always else _named_texts(column.type, texts, time, names)
     index = np.arange(len(column))
     index[rows] = len(column) + np.arange(len(replace))
-    return pa.concat_arrays([column, pa.array(replace, column.type)]).take(pa.array(index))
+    return arrow.take(pa.concat_arrays([column, pa.array(replace, column.type)]), index)
 
 
 def _named_texts(type: pa.DataType, texts: tuple[str, ...], time: int, names: Names) -> str | list[str]:

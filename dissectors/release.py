@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dissectors import arrow
 from dissectors.engine import Batches, Decoded
 from dissectors.late_names import FOREVER, Names, resolve, row_times, waiting
 from dissectors.limits import Limits
@@ -73,9 +73,8 @@ class RowRelease:
         """The rows that need not wait, with their names; the others are held back."""
         rows, keys = waiting(batch, self.names, clock)
         if keys:
-            mask = pa.array(rows)
-            self._held.put(table, batch.filter(mask), keys)
-            batch = batch.filter(pc.invert(mask))
+            self._held.put(table, arrow.keep(batch, rows), keys)
+            batch = arrow.keep(batch, ~rows)
         return resolve(batch, self.names)
 
 
@@ -138,8 +137,8 @@ class HeldRows:
 
 def in_order(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows by time; rows without one come last."""
-    keys = [(column, "ascending") for column in ORDER[table] if column in batch.schema.names]
-    return batch.take(pc.sort_indices(batch, sort_keys=keys))
+    keys = [column for column in ORDER[table] if column in batch.schema.names]
+    return arrow.take(batch, arrow.order(batch, keys))
 
 
 def _serialized(batch: pa.RecordBatch) -> pa.Buffer:

@@ -13,9 +13,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dissectors import records
+from dissectors import arrow, records
 from dissectors.late_names import LIKELY, Name
 from dissectors.limits import Limits
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
@@ -78,18 +77,20 @@ class Masked(NamedTuple):
 def text_column(*parts: Coded | npt.NDArray[np.int64]) -> pa.Array:
     """Texts joined from parts, row by row: texts by their distinct values, or numbers as decimals."""
     columns = [
-        pa.array(part.values, pa.string()).take(pa.array(part.codes))
+        arrow.take(pa.array(part.values, pa.string()), part.codes)
         if isinstance(part, Coded)
-        else pc.cast(pa.array(part), pa.string())
+        else arrow.decimals(arrow.column(part))
         for part in parts
     ]
-    return pc.binary_join_element_wise(*columns, "")
+    return arrow.joined(*columns)
 
 
 def hex_column(values: npt.NDArray[np.int64]) -> pa.Array:
     """Unsigned 32-bit numbers as `checksum.shown` has them: 0x and eight digits."""
-    digits = _HEX[values.astype(">u4").view(np.uint8)].view("S8")
-    return pc.binary_join_element_wise("0x", pa.array(digits).cast(pa.string()), "")
+    characters = np.empty((len(values), 10), np.uint8)
+    characters[:, :2] = tuple(b"0x")
+    characters[:, 2:] = _HEX[values.astype(">u4").view(np.uint8)].view(np.uint8).reshape(-1, 8)
+    return arrow.texts(characters)
 
 
 class Sink:
@@ -237,7 +238,7 @@ def to_batch(
 def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str]) -> list[pa.Array]:
     """The Arrow columns of one field, given as `Sink.extend` has it."""
     if field.kind == "conn":
-        return _connections(column.values, pa.array(column.codes))
+        return _connections(column.values, arrow.column(column.codes))
     if field.kind == "packet_ref":
         return _packet_ref_columns(column, files)
     if field.kind == "time":
@@ -246,14 +247,20 @@ def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str])
     if isinstance(column, pa.Array):
         return [column]
     if isinstance(column, Coded):
-        return [_array(column.values, type).take(pa.array(column.codes))]
+        return [arrow.take(_array(column.values, type), column.codes)]
     if isinstance(column, Masked):
-        return [pa.array(column.values, mask=column.missing).cast(type, safe=False)]
+        return [_numbers(column.values, type, column.missing)]
     if isinstance(column, np.ndarray):
-        return [pa.array(column).cast(type, safe=False)]
+        return [_numbers(column, type)]
     if isinstance(column, list):
         return [_array(column, type)]
     return [pa.repeat(pa.scalar(column, type), rows)]
+
+
+def _numbers(values: npt.NDArray[Any], type: pa.DataType, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    if type == pa.string():
+        return arrow.decimals(arrow.column(values, missing=missing))
+    return arrow.column(values, type, missing)
 
 
 def _connection_columns(conns: Sequence[Conn | None]) -> list[pa.Array]:
@@ -265,22 +272,23 @@ def _connection_columns(conns: Sequence[Conn | None]) -> list[pa.Array]:
 def _connections(distinct: Sequence[Conn | None], index: pa.Array) -> list[pa.Array]:
     rows = [_NOBODY if conn is None else _OF_CONNECTION(conn) for conn in distinct]
     return [
-        _array(values, column.type).take(index)
+        arrow.take(_array(values, column.type), index)
         for values, column in zip(zip(*rows, strict=True), records.CONNECTION_COLUMNS, strict=True)
     ]
 
 
 def _packet_ref_columns(packet_refs: Sequence[int | None], files: Sequence[str]) -> list[pa.Array]:
     flat, missing = _integers(packet_refs)
-    index = pa.array(flat >> PACKET_SHIFT, mask=missing)
-    return [_array(list(map(public_path, files)), pa.string()).take(index), pa.array(flat & PACKET_MASK, mask=missing)]
+    names = _array(list(map(public_path, files)), pa.string())
+    index, packet = (arrow.column(each, missing=missing) for each in (flat >> PACKET_SHIFT, flat & PACKET_MASK))
+    return [arrow.take(names, index), packet]
 
 
 def _times(values: Sequence[int | None] | Masked) -> pa.Array:
     ns, missing = _integers(values)
     us = ns // 1000
     missing = missing | (us < 0) | (us > _MAX_US)
-    return pa.array(us, mask=missing).cast(pa.timestamp("us", "UTC"))
+    return arrow.column(us, pa.timestamp("us", "UTC"), missing)
 
 
 def _integers(values: Sequence[int | None] | Masked) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.formats import units
 
@@ -61,6 +60,8 @@ Rows = list[dict[str, Any]]
 
 def _kinds(findings: pa.Table) -> Counter[str]:
     """How many findings there are of a kind; of gaps, how many a snap length made."""
+    import pyarrow.compute as pc  # it takes a while
+
     kinds = Counter(findings.column("kind").to_pylist())
     gaps = findings.filter(pc.equal(findings.column("kind"), "gap"))
     kinds["snaplen"] = sum('"snaplen"' in (text or "") for text in gaps.column("evidence").to_pylist())

@@ -26,7 +26,7 @@ import numpy as np
 
 from dissectors import checksum
 from dissectors.frame import Frame
-from dissectors.frame_columns import Bools, Frames, Ints, decode_together
+from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct
 from dissectors.iggy import body_columns, columnar, frames, layouts, tables
 from dissectors.iggy.body_columns import Bodies
 from dissectors.iggy.calls import group_of
@@ -243,7 +243,7 @@ class Exchanges:
     def _read_bodies(self) -> None:
         fs = self.frames
         requests = np.flatnonzero(self.regular & fs.client)
-        for code in np.unique(self.code[requests]).tolist():
+        for code in distinct(self.code[requests]).tolist():
             which = requests[self.code[requests] == code]
             if len(which) < _WORTH:
                 self.regular[which[~self.several[fs.conversation[which]]]] = False
@@ -251,7 +251,7 @@ class Exchanges:
             self._read(layouts.REQUEST, code, which)
         self._agree()
         answers = np.flatnonzero(self.regular & ~fs.client & ~self.lesson & (self.body < fs.end))
-        for code in np.unique(self.code[answers]).tolist():
+        for code in distinct(self.code[answers]).tolist():
             which = answers[self.code[answers] == code]
             if not self._is_read(code):
                 which = which[~self.settled[fs.conversation[which]]]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dissectors import checksum
+from dissectors import arrow, checksum
 from dissectors.exchange import CALL, CONSUME, OK, PRODUCE, columns_from_frames, exchange_ids, queued
 from dissectors.frame_columns import Bools, Ints
 from dissectors.iggy import layouts
@@ -168,13 +168,13 @@ class _Rows:
         records[_DELIVER[decoded.code[requests]] & (records == NONE)] = 0  # an empty answer
         topic = self.topics.codes[requests]
         offsets = np.append(0, np.cumsum(topic >= 0)).astype(np.int32)
-        names = pa.array(self.topics.values, pa.string()).take(pa.array(topic[topic >= 0]))
+        names = arrow.take(pa.array(self.topics.values, pa.string()), topic[topic >= 0])
         return self._shared(requests, answers) | {
             "kind": CALL,
             "api_code": decoded.code[requests],
             "status": OK,
             "error_count": 0,
-            "topics": pa.ListArray.from_arrays(pa.array(offsets), names),
+            "topics": pa.ListArray.from_arrays(arrow.column(offsets), names),
             "queued_ns": queued(request, response, decoded.before[answers]),
             "partitions": _known(_either(self.partitions, answers, requests)),
             "records": _known(records),
@@ -216,7 +216,7 @@ class _Rows:
             "partition": _known(partition),
             "base_offset": Masked(base, unplaced),
             "last_offset": Masked(last, unplaced),
-            "position": pa.array(base, mask=unplaced).cast(pa.string()),
+            "position": arrow.decimals(arrow.column(base, missing=unplaced)),
             "records": count,
             "codec": "none",
             "stored_bytes": stored,

@@ -20,8 +20,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from dissectors import arrow
 from dissectors.exchange import CALL, OK, columns_from_frames, exchange_ids, held, queued
-from dissectors.frame_columns import Bools, Frames, Ints, decode_together, integers
+from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct, integers
 from dissectors.kafka import columnar, decode
 from dissectors.kafka.body_summary import BodySummary, RecordSet, Topic
 from dissectors.kafka.coded import NO_VALUE, CodedTexts, GrowingColumns, runs
@@ -128,7 +129,7 @@ class ExchangeColumns:
         requests = np.flatnonzero(frames.client & ~self.odd[frames.conversation])
         code = self.key[requests] << 16 | self.version[requests]
         groups = []
-        for value in np.unique(code).tolist():
+        for value in distinct(code).tolist():
             api, which = api_version(value >> 16, value & 0xFFFF), requests[code == value]
             if not api.known or not api.has_client_id or api.key in _RARE:
                 continue
@@ -434,7 +435,7 @@ class ExchangeColumns:
         for i, ns in zip(requests[late].tolist(), waited[late].tolist(), strict=True):
             api = api_version(int(self.key[i]), int(self.version[i]))
             self.watch(i).queued(self.frames.fact(i), api.name, ns)
-        codes = np.unique(self.key[requests] << 16 | self.version[requests])
+        codes = distinct(self.key[requests] << 16 | self.version[requests])
         for api in (api_version(value >> 16, value & 0xFFFF) for value in codes.tolist()):
             if not api.removed and api.key != decode.OFFSET_COMMIT:
                 continue
@@ -503,8 +504,8 @@ class ExchangeColumns:
         first.sort()
         ends = np.searchsorted(request[first], requests, "right")
         offsets = np.append(0, ends).astype(np.int32)
-        texts = pa.array(names.values, pa.string()).take(pa.array(topic[first]))
-        return pa.ListArray.from_arrays(pa.array(offsets), texts)
+        texts = arrow.take(pa.array(names.values, pa.string()), topic[first])
+        return pa.ListArray.from_arrays(arrow.column(offsets), texts)
 
     def _report(self, requests: Ints, waited: Masked) -> None:
         """The rows of regular exchanges; waited: how long each request queued."""

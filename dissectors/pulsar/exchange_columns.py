@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Ints, decode_together
+from dissectors.frame_columns import Bools, Ints, decode_together, distinct
 from dissectors.pulsar import command_columns, commands, entry_columns
 from dissectors.pulsar.command_columns import REGULAR, Commands
 from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, FAILING, SPACES, CommandRole, part_of
@@ -237,7 +237,7 @@ class _Exchanges(DecodedFrames):
         groups, parts = np.searchsorted(subjects.epochs, every), np.searchsorted(epoch[watched], every)
         looking = np.flatnonzero(naming)[np.diff(groups) > 0]
         irregular = np.flatnonzero(~regular)
-        stops = np.unique(np.concatenate((irregular, looking, np.fromiter(pending, np.int64, len(pending)))))
+        stops = distinct(np.concatenate((irregular, looking, np.fromiter(pending, np.int64, len(pending)))))
         at, last = epoch[stops], epoch[stops] + naming[stops]
         columns = (stops, frames.conversation[stops], regular[stops], groups[at], groups[last], parts[at], parts[last])
         each = frames.each(irregular)

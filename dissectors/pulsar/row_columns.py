@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dissectors import checksum
+from dissectors import arrow, checksum
 from dissectors.exchange import (
     CALL,
     CONSUME,
@@ -79,7 +78,7 @@ def report_batches(decoded: DecodedFrames) -> None:
     times, packet_refs = decoded.frames.locate(at)
     published = meta.number("publish_time")[rows] * MS
     summed = stored != NO_CHECKSUM
-    sums = pc.if_else(pa.array(summed), hex_column(stored), pa.scalar(None, pa.string()))
+    sums = arrow.where(summed, hex_column(stored))
     in_transaction = meta.has("txnid_most_bits") | meta.has("txnid_least_bits")
     sink.extend(
         "batches",
@@ -117,7 +116,7 @@ def _shared(decoded: DecodedFrames, which: Ints) -> dict[str, Any]:
         "dialect": _dialects(decoded, which),
         "api": Coded(_NAMES, decoded.code[which]),
         "correlation_id": Masked(decoded.correlation_id[which], decoded.uncorrelated[which]),
-        "exchange_id": decoded.exchange_ids.take(pa.array(np.searchsorted(decoded.beginnings, which))),
+        "exchange_id": arrow.take(decoded.exchange_ids, np.searchsorted(decoded.beginnings, which)),
     }
 
 
@@ -156,7 +155,7 @@ def _positions(decoded: DecodedFrames, which: Ints) -> pa.Array:
             there[where], ids[:, where] = messages.has("message_id"), position(messages)
     at = np.where(decoded.code[which] == SEND, decoded.partner[which], which)
     positions = text_column(ids[0, at], Coded([":"], np.zeros(len(at), np.int64)), ids[1, at])
-    return pc.if_else(pa.array(there[at]), positions, pa.scalar(None, pa.string()))
+    return arrow.where(there[at], positions)
 
 
 def _names(values: list[bytes | None]) -> Coded:
