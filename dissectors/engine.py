@@ -24,7 +24,7 @@ from dissectors.protocols import protocols
 from dissectors.records import Finding
 from dissectors.session import ConnectionSession
 from dissectors.sink import Sink
-from dissectors.tcp.tracker import Tracker
+from dissectors.tcp.tracker import Overflow, Tracker
 from dissectors.tls import KeyLog
 
 Batches = Iterator[tuple[str, pa.RecordBatch]]
@@ -95,7 +95,7 @@ class Engine:
         self.sink = Sink(options.tables, full=options.full, payloads=options.payloads, limits=options.limits)
         self.sink.files = files
         self.keylog = read_keylog(options) if keylog is None else keylog
-        self.evicted = 0  # connections that were closed early
+        self.overflow = Overflow()
         self._protocols = protocols()
         self._trackers: dict[str, Tracker] = {}
         self._fed: dict[ConnectionSession, None] = {}  # those with something to decode, in order
@@ -121,7 +121,7 @@ class Engine:
             self.decode()
             yield
         del self._trackers[site]
-        self.evicted += tracker.evicted
+        self.overflow = Overflow.total((self.overflow, tracker.overflow))
         if tracker.forgotten and "findings" in self.sink.tables:
             message = (
                 f"{tracker.forgotten} pieces of streams were not kept to compare retransmissions with: "
@@ -155,6 +155,8 @@ class Engine:
                 session.deliver()
                 self._fed[session] = None
             if ended:
+                if flow.given_up and not session.recognised:
+                    self.overflow = self.overflow._replace(unrecognised=self.overflow.unrecognised + 1)
                 flow.session = None
                 self._ended.append(session)
 
@@ -188,12 +190,18 @@ class Engine:
             self._held[session] = session.held
 
 
-def eviction(evicted: int, limits: Limits) -> list[Finding]:
+def overflowing(overflow: Overflow, limits: Limits) -> list[Finding]:
     """What is to be reported of connections that were closed early."""
-    if not evicted:
+    if not overflow.connections:
         return []
-    message = f"{evicted} connections were closed early: more than {limits.flows} were open at once"
-    return [finding(None, "limit", message)]
+    connections, running, unrecognised, packets, size = overflow
+    message = (
+        f"{connections} connections were closed early: more than {limits.flows} were open at once. {running} of them "
+        f"had not ended, {unrecognised} were not recognised yet; {packets} packets that came later, with {size} bytes, "
+        "were left out"
+    )
+    evidence = overflow._asdict()
+    return [finding(None, "limit", message, **evidence)]
 
 
 def decode(blocks: Iterable[tuple[str, PacketBlock]], options: Options, files: list[str]) -> tuple[Engine, Batches]:
@@ -226,5 +234,5 @@ def end_all(engine: Engine) -> Batches:
         for _ in engine.end():
             if sink.rows() >= limits.rows:
                 yield from sink.drain()
-        sink.findings += eviction(engine.evicted, limits)
+        sink.findings += overflowing(engine.overflow, limits)
         yield from sink.drain()

@@ -13,7 +13,7 @@ from dissectors.capture.files import expand, site_of
 from dissectors.capture.fragments import Fragments
 from dissectors.capture.merge import Opener, SitePackets, interleave, merge
 from dissectors.capture.reader import Reader
-from dissectors.engine import Batches, Decoded, Pace, eviction, fewer_collections, read_keylog
+from dissectors.engine import Batches, Decoded, Pace, fewer_collections, overflowing, read_keylog
 from dissectors.errors import InputError
 from dissectors.findings import finding
 from dissectors.limits import KIB, Limits
@@ -67,7 +67,7 @@ class Run:
         if self.suspects is not None:
             self.suspects[:] = outcome.suspects
         self.sums.update(outcome.sums)
-        findings = self._findings() + eviction(outcome.evicted, self.options.limits) + refusal(rows)
+        findings = self._findings() + overflowing(outcome.overflow, self.options.limits) + refusal(rows)
         if findings and "findings" in self.options.tables:
             last = Decoded([("findings", to_batch("findings", findings, self.files))], [])
             yield from rows.take(DecodedRows(self._clock, [last]))

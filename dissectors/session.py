@@ -146,6 +146,11 @@ class ConnectionSession:
             self.conversation = None
 
     @property
+    def recognised(self) -> bool:
+        """Whether it is known which protocol this is, or that it is none of ours."""
+        return self._bound
+
+    @property
     def held(self) -> int:
         """Bytes kept: behind holes, for unfinished frames, for recognition."""
         waiting = 0

@@ -38,6 +38,7 @@ from dissectors.options import Options
 from dissectors.release import DecodedRows
 from dissectors.sink import Suspect, bounded
 from dissectors.tcp.runs import connection_keys
+from dissectors.tcp.tracker import Overflow
 from dissectors.tls import KeyLog
 from dissectors.wire import codecs
 from dissectors.wire.codec_sums import counting
@@ -51,7 +52,7 @@ _ROWS, _POINT, _OUTCOME, _DONE, _ERROR = "rows", "point", "outcome", "done", "er
 class Outcome(NamedTuple):
     """What a decoder has besides rows, at the end."""
 
-    evicted: int = 0  # connections that were closed early
+    overflow: Overflow = Overflow()
     suspects: tuple[Suspect, ...] = ()
     sums: Counter[tuple[str, str]] = Counter()  # checksums in compressed data, as codec_sums.counting has them
 
@@ -91,7 +92,7 @@ class LocalDecoder:
 
     def outcome(self) -> Outcome:
         """After `finish`."""
-        return Outcome(self._engine.evicted, tuple(self._engine.sink.suspects or ()))
+        return Outcome(self._engine.overflow, tuple(self._engine.sink.suspects or ()))
 
     def close(self) -> None:
         """Let go of everything, finished or not."""
@@ -172,7 +173,8 @@ class Workers:
         sums: Counter[tuple[str, str]] = Counter()
         for outcome in self._outcomes:
             sums.update(outcome.sums)
-        return Outcome(sum(o.evicted for o in self._outcomes), tuple(bounded(suspects, self._limits)), sums)
+        overflow = Overflow.total(outcome.overflow for outcome in self._outcomes)
+        return Outcome(overflow, tuple(bounded(suspects, self._limits)), sums)
 
     def close(self) -> None:
         """End the processes, whatever they do."""

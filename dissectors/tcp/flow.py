@@ -66,6 +66,7 @@ class Flow:
         "last_packet_ref",
         "session",
         "touched",
+        "given_up",
         "_delivered",
         "_fin_time",
     )
@@ -90,6 +91,7 @@ class Flow:
         self.ack_time: int | None = None
         self.session: Any = None
         self.touched = False
+        self.given_up = False  # closed early: too many were open at once
         self._delivered = 0
         self._fin_time = 0
 

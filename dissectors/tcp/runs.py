@@ -75,6 +75,10 @@ class Sorted:
         for start, stop, ends in zip(self._starts.tolist(), self._stops.tolist(), self._ends, strict=True):
             yield start, stop, tuple(ends)
 
+    def carried(self, start: int, end: int) -> int:
+        """Payload bytes on the wire of the packets [start, end)."""
+        return int(self._size[start:end].sum())
+
     def sides_at(self, i: int) -> tuple[Side, Side]:
         """The run that begins with packet i."""
         row = self.runs[i]

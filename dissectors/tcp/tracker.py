@@ -8,9 +8,10 @@ orders.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from dissectors.capture.block import PacketBlock
+from dissectors.capture.block import ACK, SYN, PacketBlock
 from dissectors.limits import Limits
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.half import MASK, History
@@ -18,7 +19,23 @@ from dissectors.tcp.runs import HALF, Side, Sorted
 
 Ends = tuple[int, int, int, int, int, int]
 
+_AWAY_NS = 60_000_000_000  # how long a connection that was closed early is not followed again
 _REST = 32  # of a run whose beginning did not fit, so many packets are worth another try
+
+
+class Overflow(NamedTuple):
+    """What became of it that more connections were open at once than `Limits.flows`."""
+
+    connections: int = 0  # that were closed early
+    running: int = 0  # those of them that had not ended
+    unrecognised: int = 0  # and of these, those whose protocol was not known yet
+    packets: int = 0  # that came later and were left out
+    size: int = 0  # their bytes
+
+    @classmethod
+    def total(cls, parts: Iterable[Overflow]) -> Overflow:
+        """That of several trackers."""
+        return cls(*map(sum, zip(*parts, strict=True)))
 
 
 class Tracker:
@@ -27,10 +44,11 @@ class Tracker:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.fast = True  # tests turn the column path off, to compare
-        self.evicted = 0
+        self.overflow = Overflow()
         self._flows: dict[Ends, Flow] = {}
         self._incarnations = Incarnations(limits.endpoints)
         self._closing: deque[Flow] = deque()
+        self._away: dict[int, int] = {}  # hash of endpoints -> when their connection was closed early; oldest first
         self._arrivals = 0
         self._history = History(limits.recent_bytes)
 
@@ -62,6 +80,10 @@ class Tracker:
         self._arrivals += len(block)
         for start, end, ends in columns.groups():
             i = start
+            if self._away and ends not in self._flows:
+                i = self._return(columns, start, end, ends)
+                if i == end:
+                    continue
             flow = self._flow(ends)
             if self.fast and not flow.packets and i in columns.openings:
                 flow.open(columns.openings[i])
@@ -101,6 +123,24 @@ class Tracker:
             flow = self._flows[ends] = Flow(ends, self._incarnations.next(ends), self._history)
         return flow
 
+    def _return(self, c: Sorted, start: int, end: int, ends: Ends) -> int:
+        """Where the packets [start, end) of endpoints that nobody follows are to be followed.
+
+        A connection that was closed early begins anew with a SYN, or after a while. If each packet brought it back,
+        it would take the place of another one that comes back: all would cost much, and none would be read.
+        """
+        since = self._away.get(hash(ends))
+        if since is None:
+            return start
+        i = start
+        while i < end and c.time[i] - since < _AWAY_NS and c.flags[i] & (SYN | ACK) != SYN:
+            i += 1
+        if i < end:
+            del self._away[hash(ends)]
+        before = self.overflow
+        self.overflow = before._replace(packets=before.packets + i - start, size=before.size + c.carried(start, i))
+        return i
+
     def _end(self, flow: Flow) -> Flow:
         flow.finish(self.limits)
         self._incarnations.end(flow.ends, flow.incarnation)
@@ -122,9 +162,22 @@ class Tracker:
         excess = len(self._flows) - self.limits.flows
         if excess > 0:
             # a tenth more than needed, so that sorting costs each flow little
-            for flow in sorted(self._flows.values(), key=_worth)[: excess + self.limits.flows // 10]:
-                self.evicted += 1
+            running = 0
+            chosen = sorted(self._flows.values(), key=_worth)[: excess + self.limits.flows // 10]
+            for flow in chosen:
+                if flow.closed_at is None:
+                    running += 1
+                    flow.given_up = True
+                    self._away[hash(flow.ends)] = now
                 yield self._end(flow), True
+            before = self.overflow
+            self.overflow = before._replace(
+                connections=before.connections + len(chosen), running=before.running + running
+            )
+        while self._away and (
+            len(self._away) > self.limits.endpoints or now - next(iter(self._away.values())) > _AWAY_NS
+        ):
+            del self._away[next(iter(self._away))]
 
 
 class Incarnations:
