@@ -7,7 +7,8 @@ An engine is kept for each site and part, as it was before its captures ended; w
 (unanswered requests, their rows in `connections`) is the tail, which the next run replaces. So a run costs what is new
 and what is open. A file with packets from before the end of its site (it came late, or grew) cannot be added at the
 end: its site is decoded anew from all of its files, which must still be there; so is a site whose state holds TLS
-secrets, for these are never written.
+secrets, for these are never written. Nor are passwords in URLs: a lake knows a capture by its public name, and opens it
+by the one that the user gives.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from dissectors.engine import Engine, decode_all, end_all
 from dissectors.errors import BrokerscopeError, InputError
 from dissectors.limits import Limits
 from dissectors.options import Options
+from dissectors.redaction import public_path
 from dissectors.run import peek
 from pipelines import lake as lakes
 from pipelines import names, storage
@@ -183,14 +185,15 @@ def _update(spark: SparkSession, files: Sequence[str], lake: str, options: Optio
     after = Manifest(made_by, PARTS) if anew or before is None else before
     had = set(before.inside()) if before else set()
     known = [file.path for site in before.sites.values() for file in site.files] if before else []
-    chosen = _choose(after, [*sorted(set(known) - set(files)), *files], options)
+    given = {public_path(path): path for path in files}
+    chosen = _choose(after, [*sorted(set(known) - set(given)), *given], options, given)
     if chosen:
         name = lakes.new_staging()
         staging = storage.join(lake, name)
         try:
             check_workers(spark, staging)
             made = _decode(spark, lake, staging, after, chosen, options, keylog)
-            new_names = _add(after, chosen, made)
+            new_names = _add(after, chosen, made, given)
             _resolve(spark, lake, staging, after, new_names, options)
             _report(staging, after, options)
             _merge(spark, lake, staging, after, had)
@@ -205,12 +208,13 @@ def _update(spark: SparkSession, files: Sequence[str], lake: str, options: Optio
     problems = sorted(problem for file in read for problem in file.problems)
     if read and len([kind for kind, _ in problems if kind == UNREADABLE]) == len(read):
         raise InputError("; ".join(message for _, message in problems))
-    paths = [file.path for file in read]
+    paths = [given.get(file.path, file.path) for file in read]
     there = [path for path, size in zip(paths, storage.each(file_size, paths), strict=True) if size]
     return SparkRecords(spark, folder, [*after.records(), *empty], there, problems, options, keylog)
 
 
-Chosen = dict[str, list[tuple[int, str]]]  # site -> (number, path) of the files to read
+Chosen = dict[str, list[tuple[int, str]]]  # site -> (number, path to open) of the files to read
+Given = Mapping[str, str]  # a file's public name -> as the user gives it
 
 
 def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
@@ -225,13 +229,14 @@ def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
     return f"{ours} {options} {secrets}"
 
 
-def _choose(after: Manifest, paths: Sequence[str], options: Options) -> Chosen:
+def _choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> Chosen:
     """The files that are to be read; sites that are to be decoded anew are emptied.
 
-    paths: those that the user names, behind those that only the manifest knows.
+    paths: public names of those that the user names, behind those that only the manifest knows.
     """
+    opened = [given.get(path, path) for path in paths]
     known = {file.path: file.size for site in after.sites.values() for file in site.files}
-    size = dict(zip(paths, storage.each(file_size, paths), strict=True))
+    size = dict(zip(paths, storage.each(file_size, opened), strict=True))
     new = [path for path in paths if known.get(path) != size[path] and (path not in known or size[path])]
     by_site: dict[str, list[str]] = {}
     for path in new:
@@ -239,7 +244,7 @@ def _choose(after: Manifest, paths: Sequence[str], options: Options) -> Chosen:
     out: Chosen = {}
     for name, found in by_site.items():
         site = after.sites.setdefault(name, Site())
-        if site.files and not _continues(site, found, options.limits):
+        if site.files and not _continues(site, found, options.limits, given):
             had = {file.path for file in site.files}
             gone = [path for path in had if not size[path]]
             if gone:
@@ -248,12 +253,12 @@ def _choose(after: Manifest, paths: Sequence[str], options: Options) -> Chosen:
                 )
             found = [path for path in paths if path in had or path in found]
             site = after.sites[name] = Site()
-        out[name] = list(enumerate(found, len(site.files)))
+        out[name] = list(enumerate([given.get(path, path) for path in found], len(site.files)))
         site.files += [File(path, size[path]) for path in found]
     return out
 
 
-def _continues(site: Site, new: Sequence[str], limits: Limits) -> bool:
+def _continues(site: Site, new: Sequence[str], limits: Limits, given: Given) -> bool:
     """Whether new files can be added at the end of a site."""
     had = {file.path for file in site.files}
     if not had.isdisjoint(new) or any(part.state is None for part in site.parts.values()):
@@ -261,7 +266,7 @@ def _continues(site: Site, new: Sequence[str], limits: Limits) -> bool:
 
     def first(path: str) -> int:
         try:
-            return peek(path, limits)[0]
+            return peek(given.get(path, path), limits)[0]
         except InputError:
             return site.clock + 1  # nothing comes of it but a finding
 
@@ -290,10 +295,10 @@ def _decode(
     return decoded(spark, job, works, continue_part)
 
 
-def _add(after: Manifest, chosen: Chosen, made: Sequence[PartReport]) -> list[str]:
+def _add(after: Manifest, chosen: Chosen, made: Sequence[PartReport], given: Given) -> list[str]:
     """Enter what tasks made into the manifest; returns the files of names, below staging/names."""
     new_names = []
-    entered = {file.path: file for name in chosen for file in after.sites[name].files}
+    entered = {given.get(f.path, f.path): f for name in chosen for f in after.sites[name].files}
     for report in made:
         for one in report.sites:
             site = after.sites[one.site]

@@ -200,3 +200,34 @@ def test_the_command_keeps_a_lake_and_replaces_what_it_answers(spark: Any, chose
     assert {path.name for path in store.lake.iterdir()} == entries
     assert CliRunner().invoke(app, wanted).exit_code != 0, "a plain run must not replace a lake"
     assert lake_rows(store.lake) == store.expected()
+
+
+def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(
+    spark: Any, chosen: list[str], tmp_path: Path
+) -> None:
+    store = Store(tmp_path, chosen[:1])
+    secrets = ["first-s3cret", "another-s3cret"]
+    store.arrive(store.names)
+    exchanges = len(store.expected()["exchanges"])
+    for path in store.files():
+        for secret in secrets:
+            shutil.copy(path, f"{path}?token={secret}")
+
+    def urls(secret: str, hours: int) -> list[str]:
+        return [f"file://{store.day}/{name}?token={secret}" for n in range(hours) for name in store.hour(n)]
+
+    update_records(spark, urls(secrets[0], HOURS - 1), str(store.lake), OPTIONS)
+    known = lakes.load(str(store.lake))
+    update_records(spark, urls(secrets[1], HOURS), str(store.lake), OPTIONS)
+    after = lakes.load(str(store.lake))
+    assert known is not None
+    assert after is not None
+    had, has = (sum(len(site.files) for site in lake.sites.values()) for lake in (known, after))
+    assert has == had * HOURS // (HOURS - 1)  # the same files under another token are not read again
+    assert len(lake_rows(store.lake)["exchanges"]) == exchanges
+    for path in store.lake.rglob("*"):
+        if path.is_file():
+            text = path.read_bytes() + (
+                repr(pq.read_table(path).to_pylist()).encode() if "parquet" in path.name else b""
+            )
+            assert not any(secret.encode() in text for secret in secrets), path
