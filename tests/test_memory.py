@@ -102,7 +102,7 @@ def zstd(data: bytes) -> bytes:
 
 
 VALUE = 100 * MIB  # four of these are more than may be unfolded at once
-REFUSED, CUT = "decompress_failed: A batch does not decompress", "limit: Of a batch only "
+REFUSED, CUT = "limit: A batch is not unfolded", "messages of a batch only "
 API_VERSIONS = struct.pack(">ihhih", 16, 18, 0, 1, 6) + b"client"
 CASES = {
     "unanswered SYNs": Case(

@@ -19,7 +19,7 @@ from dissectors.kafka.messages import Header, KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
 from dissectors.redaction import without_tokens
-from dissectors.wire.codecs import CodecError
+from dissectors.wire.codecs import CodecError, TooLargeError
 
 _SMALLEST_RECORD = 7  # bytes, its length included
 
@@ -152,8 +152,8 @@ class KafkaEmitter:
         if unit.codec == "none" and not self.report.wants_messages:
             uncompressed = unit.end - (unit.body if unit.magic == 2 else unit.start)
         elif unit.whole and (verdict == "ok" or unit.codec == "none"):
+            room = self.report.sink.room if wanted else self.limit
             try:
-                room = self.report.sink.room if wanted else self.limit
                 raw = batches.records_of(frame.data, unit, min(self.limit, room))
                 uncompressed = len(raw)
                 if wanted:
@@ -162,9 +162,15 @@ class KafkaEmitter:
                 if verdict == "ok":
                     self._malformed_records(frame, records, unit.start, trouble)
             except CodecError as trouble:
+                crowded = isinstance(trouble, TooLargeError) and room < self.limit
+                kind, message = (
+                    ("limit", f"A batch is not unfolded: no room is left in the limit `message_bytes` ({trouble})")
+                    if crowded
+                    else ("decompress_failed", f"A batch does not decompress: {trouble}")
+                )
                 self.conversation.finding(
-                    "decompress_failed",
-                    f"A batch does not decompress: {trouble}",
+                    kind,
+                    message,
                     direction=frame.direction,
                     time=time,
                     packet_ref=packet_ref,
@@ -183,7 +189,7 @@ class KafkaEmitter:
         most = self.report.sink.unfold(len(raw), count)
         yield from islice(messages.entries(unit, raw), most)
         if most < count:
-            message = f"Of a batch only {most} messages are read: more than the limit `message_bytes`"
+            message = f"Of {count} messages of a batch only {most} are read: more than the limit `message_bytes`"
             self.conversation.finding("limit", message, position=unit.base_offset)
 
     def _report_bad(

@@ -22,7 +22,7 @@ from dissectors.pulsar.entry_view import EntryView
 from dissectors.pulsar.messages import MessageRows, within
 from dissectors.pulsar.pending import Columns, PulsarRequest
 from dissectors.pulsar.state import PulsarState
-from dissectors.wire.codecs import CodecError
+from dissectors.wire.codecs import CodecError, TooLargeError
 
 FORMAT = "entry"
 NO_ID = (1 << 64) - 1  # ledger and entry of a position that the broker does not give
@@ -167,14 +167,17 @@ class Entries:
 
     def unpack(self, view: EntryView, payload: memoryview) -> bytes | memoryview | None:
         """A payload, decompressed; None, and a finding, where that cannot be done."""
+        sink, limit = self._conversation.sink, self._limits.decompressed_bytes
+        room = sink.room if "messages" in sink.tables else limit
         try:
-            sink, limit = self._conversation.sink, self._limits.decompressed_bytes
-            if "messages" in sink.tables:
-                limit = min(limit, sink.room)
-            return batches.unpacked(view.meta, view.codec, payload, limit)
+            return batches.unpacked(view.meta, view.codec, payload, min(limit, room))
         except CodecError as trouble:
             name = batches.CODEC_NAMES.get(view.codec)
-            self.finding(view, "decompress_failed", f"An entry does not decompress: {trouble}", codec=name)
+            if isinstance(trouble, TooLargeError) and room < limit:
+                message = f"An entry is not unfolded: no room is left in the limit `message_bytes` ({trouble})"
+                self.finding(view, "limit", message, codec=name)
+            else:
+                self.finding(view, "decompress_failed", f"An entry does not decompress: {trouble}", codec=name)
             return None
 
     def _report_encryption(self, view: EntryView) -> None:

@@ -73,7 +73,7 @@ class MessageRows:
             most = self._sink.unfold(len(plain), min(self._most, places))
             out.extend(islice(batches.singles(view.meta, plain), most))
             if len(out) == most < places:
-                self._finding(view, "limit", f"Of a batch only {most} messages are read")
+                self._finding(view, "limit", f"Of {places} messages of a batch only {most} are read")
         except MalformedEntryError as trouble:
             self._finding(view, "malformed_frame", str(trouble))
         return out

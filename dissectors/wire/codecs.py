@@ -32,6 +32,10 @@ class CodecError(ValueError):
     """The bytes cannot be decompressed: damaged, cut short, or larger than the ceiling."""
 
 
+class TooLargeError(CodecError):
+    """More would come out than the ceiling allows."""
+
+
 def decompress(codec: str, data: _Data, *, limit: int, size: int | None = None) -> bytes:
     """The decompressed bytes of `data`, at most `limit` of them; exactly `size`, where the protocol gives it."""
     try:
@@ -63,7 +67,7 @@ def decompress(codec: str, data: _Data, *, limit: int, size: int | None = None) 
 
 
 def _too_large(codec: str, size: int | str, limit: int) -> NoReturn:
-    raise CodecError(f"{codec}: {size} bytes would come out, over the ceiling of {limit}")
+    raise TooLargeError(f"{codec}: {size} bytes would come out, over the ceiling of {limit}")
 
 
 def _damaged(codec: str, error: object) -> NoReturn:

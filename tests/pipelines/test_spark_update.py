@@ -225,9 +225,8 @@ def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(
     had, has = (sum(len(site.files) for site in lake.sites.values()) for lake in (known, after))
     assert has == had * HOURS // (HOURS - 1)  # the same files under another token are not read again
     assert len(lake_rows(store.lake)["exchanges"]) == exchanges
-    for path in store.lake.rglob("*"):
-        if path.is_file():
-            text = path.read_bytes() + (
-                repr(pq.read_table(path).to_pylist()).encode() if "parquet" in path.name else b""
-            )
-            assert not any(secret.encode() in text for secret in secrets), path
+    for file in filter(Path.is_file, store.lake.rglob("*")):
+        text = file.read_bytes()
+        if file.suffix == ".parquet":
+            text += repr(pq.read_table(file).to_pylist()).encode()
+        assert not any(secret.encode() in text for secret in secrets), file
