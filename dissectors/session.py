@@ -161,6 +161,7 @@ class ConnectionSession:
             waiting
             + halves[0].held_bytes
             + halves[1].held_bytes
+            + (self._tls.held if self._tls is not None else 0)
             + (self.conversation.held if self.conversation is not None else 0)
         )
 
@@ -169,6 +170,9 @@ class ConnectionSession:
         self.flow.finish(self.options.limits)
         self.deliver()
         self._conclude()
+        if self._tls is not None and self._tls.held:
+            self._tls.shed()
+            self._report("limit", "TLS records that were not whole were given up: memory_bytes")
         if self.conversation is not None:
             self.conversation.shed()
 

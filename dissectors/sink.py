@@ -112,6 +112,7 @@ class Sink:
         self._most_names = (limits or Limits()).names
         self._latest: dict[str, Name] = {}  # report of each key
         self._most_messages = self._room = (limits or Limits()).message_bytes
+        self._waiting = 0  # bytes of messages that wait with their requests, from one drain to the next
         self._most_rows = (limits or Limits()).rows
         self._shared: dict[tuple[bytes, str], tuple[bytes, str]] = {}
         self._ready: dict[str, list[pa.RecordBatch]] = {}
@@ -148,6 +149,18 @@ class Sink:
         most = max(0, min(messages, self._room // _MESSAGE_BYTES))
         self._room -= most * _MESSAGE_BYTES
         return most
+
+    def keep(self, size: int, messages: int) -> int:
+        """Let unfolded messages wait with their request; what to `let_go` later, 0 where too many wait already."""
+        kept = size * (_COPIES if self.payloads else 1) + messages * _MESSAGE_BYTES
+        if self._waiting and self._waiting + kept > self._most_messages // 2:
+            return 0
+        self._waiting += kept
+        return kept
+
+    def let_go(self, kept: int) -> None:
+        """Messages wait no longer."""
+        self._waiting -= kept
 
     def compact(self) -> None:
         """Let many rows of `messages` become a record batch: as objects they take several times as much."""
@@ -196,7 +209,7 @@ class Sink:
 
     def drain(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The waiting rows as one record batch a table; the lists are empty afterwards."""
-        self._room = self._most_messages
+        self._room = self._most_messages - self._waiting
         for table in records.TABLES:
             rows, batches = self._list(table), self._ready.pop(table, [])
             if rows and table in self.tables:

@@ -11,11 +11,14 @@ import json
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import cramjam
+import lz4.block
 import lz4.frame
 import pytest
 import zstandard
@@ -23,6 +26,7 @@ import zstandard
 from dissectors.limits import KIB, MIB, Limits
 from dissectors.records import TABLES
 from tests.benchmarks import captures, hostile
+from tests.pulsar import wire as pulsar
 
 PEAK = """
 import json, re, sys
@@ -69,11 +73,11 @@ class Case(NamedTuple):
     limits: dict[str, int] = {}
 
 
-def announced(port: int, head: bytes) -> Case:
+def announced(port: int, head: bytes, finding: str = "limit: A frame of ") -> Case:
     def write(path: Path) -> None:
         hostile.announced_frames(path, 2_000, head, port=port, turns=4, size=1_400)
 
-    return Case(write, "limit: A frame of ", limits={"memory_bytes": 16 * MIB})
+    return Case(write, finding, limits={"memory_bytes": 16 * MIB})
 
 
 def disorder(order: Callable[[int], list[int]]) -> Case:
@@ -104,6 +108,75 @@ def zstd(data: bytes) -> bytes:
 VALUE = 100 * MIB  # four of these are more than may be unfolded at once
 REFUSED, CUT = "limit: A batch is not unfolded", "messages of a batch only "
 API_VERSIONS = struct.pack(">ihhih", 16, 18, 0, 1, 6) + b"client"
+
+
+def pulsar_bombs(number: int, compress: Callable[[bytes], bytes]) -> Case:
+    """Messages that unfold into much, and some that lie about how much."""
+
+    def write(path: Path) -> None:
+        plain = pulsar.single(bytes(VALUE))
+        packed = compress(plain)
+        script = [(0, pulsar.connect()), (1, pulsar.connected()), (0, pulsar.producer()), (1, pulsar.producing())]
+        for sequence, size in enumerate((len(plain), len(plain), 10, 2 * len(plain), (1 << 32) - 1, len(plain))):
+            meta = pulsar.metadata(sequence, (8, number), (9, size), (11, 1))
+            script.append((0, pulsar.send(sequence, pulsar.entry(meta, packed))))
+        hostile.talk(path, 6650, script)
+
+    return Case(write, "limit: An entry is not unfolded", {"tables": list(TABLES), "full": True, "payloads": True})
+
+
+def wrappers(path: Path) -> None:
+    """Old message sets in wrappers in wrappers, and wrappers of much."""
+    inside = hostile.wrapped(b"value", codec=0)
+    for _ in range(30):
+        inside = hostile.wrapped(gzip.compress(inside))
+    much = hostile.wrapped(gzip.compress(hostile.wrapped(bytes(VALUE), codec=0), 1))
+    many = hostile.wrapped(gzip.compress(hostile.wrapped(gzip.compress(bytes(VALUE), 1)) * 1000, 1))
+    hostile.produce_sets(path, inside + much + many + much + much, times=3)
+
+
+def packed_file(compress: Callable[[Iterable[bytes]], Iterable[bytes]]) -> Case:
+    """A compressed capture of huge packets, more in all than there is memory."""
+
+    def write(path: Path) -> None:
+        hostile.short_connections(path, 10, API_VERSIONS, port=9092)
+        size = 15 * MIB
+        record = struct.pack("<IIII", captures.START_S, 0, size, size) + bytes(size)
+        first = path.read_bytes()
+        with path.open("wb") as file:
+            file.writelines(compress(chain((first,), repeat(record, Limits().memory_bytes // size + 10))))
+
+    return Case(write, None)
+
+
+def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:
+    stream = zlib.compressobj(1, zlib.DEFLATED, 31)
+    yield from map(stream.compress, parts)
+    yield stream.flush()
+
+
+def zstandards(parts: Iterable[bytes]) -> Iterator[bytes]:
+    stream = zstandard.ZstdCompressor().compressobj()
+    yield from map(stream.compress, parts)
+    yield stream.flush()
+
+
+def lz4_frames(parts: Iterable[bytes]) -> Iterator[bytes]:
+    return map(lz4.frame.compress, parts)
+
+
+def absurd_blocks(path: Path) -> None:
+    """A pcapng file with blocks as large as may be, and one that is larger than any."""
+    section = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+    interface = struct.pack("<IIHHII", 1, 20, 1, 0, 0, 20)
+    size = 16 * MIB
+    block = struct.pack("<II", 0x0BADF00D, size) + bytes(size - 12) + struct.pack("<I", size)
+    with path.open("wb") as file:
+        parts = (section, interface, *repeat(block, Limits().memory_bytes // size + 10))
+        file.writelines(gzipped((*parts, struct.pack("<II", 6, 0xFFFFFFF0), bytes(4 * MIB))))
+
+
+UNANSWERED = {"block_bytes": 16 * KIB, "decode_bytes": 8 * KIB}  # several are decoded apart from each other
 CASES = {
     "unanswered SYNs": Case(
         lambda path: hostile.syn_flood(path, 30_000), "were closed early", limits={"flows": 2_000, "endpoints": 4_000}
@@ -131,6 +204,29 @@ CASES = {
     "snappy": bomb(2, lambda data: bytes(cramjam.snappy.compress_raw(data)), 1, VALUE, REFUSED),
     "lz4": bomb(3, lz4.frame.compress, 1, VALUE, REFUSED),
     "zstd": bomb(4, zstd, 1, VALUE, REFUSED),
+    "Produce requests without answers": Case(
+        lambda path: hostile.bombs(path, 4, zstd(hostile.records(1, VALUE)), 1, times=30, answered=False),
+        REFUSED,
+        {"tables": list(TABLES), "payloads": True},
+        UNANSWERED,
+    ),
+    "many messages without answers": Case(
+        lambda path: hostile.bombs(path, 4, zstd(hostile.records(50_000, 1)), 50_000, times=12, answered=False),
+        "limit: Too many messages wait",
+        {"tables": list(TABLES)},
+    ),
+    "Pulsar LZ4": pulsar_bombs(1, lambda data: lz4.block.compress(data, store_size=False)),
+    "Pulsar ZLIB": pulsar_bombs(2, lambda data: zlib.compress(data, 1)),
+    "Pulsar ZSTD": pulsar_bombs(3, zstd),
+    "Pulsar SNAPPY": pulsar_bombs(4, lambda data: bytes(cramjam.snappy.compress_raw(data))),
+    "wrappers in wrappers": Case(
+        wrappers, "limit: A batch is not unfolded", {"tables": list(TABLES), "payloads": True}
+    ),
+    "a packed file, gzip": packed_file(gzipped),
+    "a packed file, zstd": packed_file(zstandards),
+    "a packed file, lz4": packed_file(lz4_frames),
+    "absurd blocks of pcapng": Case(absurd_blocks, "damaged after packet 0"),
+    "announced TLS records": announced(443, b"\x16\3\1\x40\0\1\0\x3f\xfc\3\3", "limit: TLS records"),
     "many messages": bomb(4, zstd, 200_000, 1, CUT)._replace(limits={"message_bytes": 32 * MIB}),
 }
 

@@ -287,7 +287,7 @@ class KafkaConversation(Conversation):
                 continue
             seen = self.emit.look(frame, records, self._recovery.units(frame, records, lenient=False, old=old))
             total += sum(batch.unit.records or 0 for batch in seen)
-            carried.append((records, seen))
+            carried.append((records, self.emit.waiting(frame, call, records, seen)))
             if self.watch is not None:
                 self.watch.batches(frame, PRODUCED, records.topic, records.partition, seen)
         call.records, call.payload_bytes = total, size
@@ -310,6 +310,8 @@ class KafkaConversation(Conversation):
             if code and self.watch is not None:
                 self.watch.refused(topic, partition, seen)
             self.emit.batches(PRODUCED, call, call.frame, topic, partition, seen, outcome, base)
+        self.sink.let_go(call.kept)
+        call.kept = 0
         self.report_found(CLIENT, call.found, call, call.frame)
 
     # --- responses ---

@@ -27,13 +27,14 @@ _SMALLEST_RECORD = 7  # bytes, its length included
 class KafkaEmitter:
     """Writes the rows of one connection."""
 
-    __slots__ = ("conversation", "limit", "names", "report")
+    __slots__ = ("_wrote_early", "conversation", "limit", "names", "report")
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
         self.report = Report(conversation.conn, conversation.sink)
         self.names = TopicNames(conversation.sink)
         self.limit = conversation.options.limits.decompressed_bytes
+        self._wrote_early = False
 
     def exchange(
         self,
@@ -191,6 +192,30 @@ class KafkaEmitter:
         if most < count:
             message = f"Of {count} messages of a batch only {most} are read: more than the limit `message_bytes`"
             self.conversation.finding("limit", message, position=unit.base_offset)
+
+    def waiting(
+        self, frame: Frame, request: KafkaRequest, records: RecordSet, seen: list[VerifiedBatch]
+    ) -> list[VerifiedBatch]:
+        """The batches of a Produce, to wait for its answer; where too many messages wait, theirs are written now."""
+        out = []
+        for batch in seen:
+            if batch.entries and request.values.get("acks") != 0:
+                kept = self.report.sink.keep(batch.uncompressed or 0, len(batch.entries))
+                request.kept += kept
+                if not kept:
+                    name = self.names.name(records.topic)
+                    self._messages(PRODUCE, request, request.frame, name, records.partition, batch, None)
+                    self.report.sink.compact()
+                    batch = batch._replace(entries=())
+                    self._report_early(frame)
+            out.append(batch)
+        return out
+
+    def _report_early(self, frame: Frame) -> None:
+        if not self._wrote_early:
+            self._wrote_early = True
+            message = "Too many messages wait for the answers to their requests: some have no offset"
+            self.conversation.finding_at(frame, "limit", message)
 
     def _report_bad(
         self, frame: Frame, records: RecordSet | None, unit: RecordBatch, computed: int, time: int, packet_ref: int

@@ -35,6 +35,7 @@ class KafkaRequest(PendingRequest):
     topic_keys: Sequence[Topic] = ()  # names or ids: an id's name may be learned before the answer comes
     batches: Sequence[tuple[RecordSet, Sequence[VerifiedBatch]]] = ()  # of a Produce
     found: Sequence[VerifiedBatch] = ()  # batches of a Produce behind a hole, whose topics are not known
+    kept: int = 0  # what the messages of these are for `Sink.let_go`
     values: Mapping[str, Any] = {}
     session: FetchSession | None = None
     inner: dict[str, Any] | None = None  # the request in an envelope, decoded

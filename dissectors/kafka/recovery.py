@@ -44,6 +44,8 @@ class BatchRecovery:
     def units(self, frame: Frame, records: RecordSet, *, lenient: bool, old: int | None) -> Iterator[RecordBatch]:
         """As batches.units."""
         data, limit = frame.data, self._conversation.options.limits.decompressed_bytes
+        if self._conversation.emit.report.wants_messages:
+            limit = min(limit, self._conversation.sink.room)
         if frame.complete:
             return batches.units(data, records.start, records.size, frame.end, limit, lenient=lenient, old=old)
         return units(data, records, self._captured(frame), limit, self._search(frame.direction), old=old)

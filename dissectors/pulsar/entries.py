@@ -22,7 +22,7 @@ from dissectors.pulsar.entry_view import EntryView
 from dissectors.pulsar.messages import MessageRows, within
 from dissectors.pulsar.pending import Columns, PulsarRequest
 from dissectors.pulsar.state import PulsarState
-from dissectors.wire.codecs import CodecError, TooLargeError
+from dissectors.wire.codecs import CodecError
 
 FORMAT = "entry"
 NO_ID = (1 << 64) - 1  # ledger and entry of a position that the broker does not give
@@ -63,17 +63,19 @@ class Entries:
         batch = self._batch(view)
         messages = list(self.messages.rows(view, batch)) if self._report.wants_messages else []
         if request.api_code == SEND:
-            request.batch, request.messages = batch, self._hold(view, messages)
+            request.batch, request.messages = batch, self._hold(request, view, messages)
         else:
             self._write(request, batch, messages)
         return entry
 
-    def _hold(self, view: EntryView, messages: list[Columns]) -> list[Columns]:
+    def _hold(self, request: PulsarRequest, view: EntryView, messages: list[Columns]) -> list[Columns]:
         """Those that may wait for their receipt. Beyond a limit of values, rows are written without a position."""
         size = _value_bytes(messages)
         if self._held + size <= self._limits.held_bytes:
-            self._held += size
-            return messages
+            request.kept = self._conversation.sink.keep(size, len(messages))
+            if request.kept or not messages:
+                self._held += size
+                return messages
         if not self._overflowed:
             self._overflowed = True
             self.finding(view, "limit", "Too many values wait for receipts: their messages have no position")
@@ -87,6 +89,8 @@ class Entries:
             return
         position = None if answer is None else answer.position
         self._held -= _value_bytes(request.messages)
+        self._conversation.sink.let_go(request.kept)
+        request.kept = 0
         messages = [message | {"position": within(position, message["position"])} for message in request.messages]
         outcome = OK
         if error is not None or (answer is None and request.endpoint is not None and request.endpoint.fenced):
@@ -173,7 +177,7 @@ class Entries:
             return batches.unpacked(view.meta, view.codec, payload, min(limit, room))
         except CodecError as trouble:
             name = batches.CODEC_NAMES.get(view.codec)
-            if isinstance(trouble, TooLargeError) and room < limit:
+            if room < view.meta.uncompressed_size <= limit:
                 message = f"An entry is not unfolded: no room is left in the limit `message_bytes` ({trouble})"
                 self.finding(view, "limit", message, codec=name)
             else:

@@ -23,6 +23,7 @@ class PulsarRequest(PendingRequest):
     status: str = OK  # of an answer without an error
     batch: Columns | None = None  # the row of `batches`, which waits for the receipt
     messages: Sequence[Columns] = ()  # the rows of `messages`
+    kept: int = 0  # what they are for `Sink.let_go`
     answer_announced: bool = False  # the broker has said that the answer will come later
 
     def __init__(self, frame: Frame, command: CommandType | None, code: int, correlation_id: int | None) -> None:

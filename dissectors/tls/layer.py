@@ -155,6 +155,15 @@ class TlsLayer:
             side.dead = True
         return self._collect()
 
+    @property
+    def held(self) -> int:
+        """Bytes kept for records and handshake messages that are not whole yet."""
+        return sum(side.reader.held + len(side.messages or b"") for side in self._sides)
+
+    def shed(self) -> None:
+        """Give up: too much memory is held."""
+        self._give_up("Its records were given up: more waited than the limit `memory_bytes` allows")
+
     def captured(self, direction: int) -> int:
         """Ciphertext bytes received."""
         return self._sides[direction].captured
@@ -239,6 +248,7 @@ class TlsLayer:
 
     def _kill(self, side: TlsSide) -> None:
         side.dead = True
+        side.messages = None
         side.reader = RecordReader()
         side.resent.clear()
 

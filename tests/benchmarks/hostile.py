@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -129,10 +130,15 @@ def _uvarint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def bombs(path: Path, codec: int, packed: bytes, messages: int, *, times: int = 1) -> None:
+def bombs(path: Path, codec: int, packed: bytes, messages: int, *, times: int = 1, answered: bool = True) -> None:
     """Produce requests (version 7), each with a batch of so many messages that is compressed to these bytes."""
     tail = struct.pack(">hiqqqhii", codec, messages - 1, 0, 0, -1, -1, -1, messages) + packed
     data = struct.pack(">qiibI", 0, 9 + len(tail), -1, 2, crc32c.crc32c(tail)) + tail
+    produce_sets(path, data, times=times, answered=answered)
+
+
+def produce_sets(path: Path, data: bytes, *, times: int = 1, answered: bool = True) -> None:
+    """Produce requests (version 7), each with this record set."""
     topic = b"\0\6orders"
     body = struct.pack(">hhii", -1, -1, 30_000, 1) + topic + struct.pack(">iii", 1, 0, len(data)) + data
     with path.open("wb") as file:
@@ -141,6 +147,8 @@ def bombs(path: Path, codec: int, packed: bytes, messages: int, *, times: int = 
         for number in range(times):
             request = struct.pack(">hhi", 0, 7, number) + b"\0\6client" + body
             wire.send(0, struct.pack(">i", len(request)) + request)
+            if not answered:
+                continue
             answer = struct.pack(">ii", number, 1) + topic + struct.pack(">iihqqqi", 1, 0, 0, number, -1, 0, 0)
             wire.send(1, struct.pack(">i", len(answer)) + answer)
 
@@ -173,3 +181,19 @@ def open_connections(
                 payload=payload,
             )  # fmt: skip
             file.write(rows.tobytes())
+
+
+def wrapped(packed: bytes, *, magic: int = 1, codec: int = 1) -> bytes:
+    """One message of the older formats that holds others: offset, size, CRC-32, magic, attributes, time, key, value."""
+    time = struct.pack(">q", 0) if magic else b""
+    covered = bytes([magic, codec]) + time + struct.pack(">ii", -1, len(packed)) + packed
+    return struct.pack(">qiI", 0, 4 + len(covered), zlib.crc32(covered)) + covered
+
+
+def talk(path: Path, port: int, script: Iterable[tuple[int, bytes]]) -> None:
+    """One connection on which its sides (0 client, 1 server) say this."""
+    with path.open("wb") as file:
+        file.write(FILE_HEADER)
+        wire = Wire(file, 40_000, port)
+        for side, data in script:
+            wire.send(side, data)
