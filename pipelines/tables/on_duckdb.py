@@ -16,7 +16,7 @@ from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect, DuckDB
 from pipelines.tables.table import Table, TableColumn
 
-MEMORY = "384MB"  # that reading the tables takes; what does not fit goes to temporary files
+MEMORY = "256MB"  # that reading the tables takes; what does not fit goes to temporary files
 
 _SETTINGS = {
     "TimeZone": "UTC",

@@ -1,7 +1,8 @@
 """Records of a large store, made without decoding: `python -m tests.pipelines.made_lake FOLDER CONNECTIONS TOPICS`.
 
 Each connection has one row, a produce and a fetch, and the batch that goes through both; one in a hundred has a
-finding, and an error. A few batches are sent again, and a few answers carry more than the application receives.
+finding and an error, and sends the batch of the one before it again. A few answers carry more than the application
+receives.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from dissectors import records
 
 START_US = 1_760_000_000_000_000
 SPAN_US = 3_600_000_000
-CLIENTS, SERVERS = 5_000, 50
+SERVERS = 50
 
-# What rows of connection `i` of `n` hold, at the sighting `k` (0 produce, 1 fetch); other columns are null.
+# What rows of connection `i` of `n` hold, for batch `b`, at the sighting `k` (0 produce, 1 fetch); others are null.
 _WHERE = {
     "site": "'core'",
     "protocol": "'kafka'",
@@ -30,7 +31,7 @@ _WHERE = {
     "server_port": "9092",
 }
 _TIME = "make_timestamptz({start} + {span} * i // {n} + k * 5000)"
-_TOPIC = "concat('topic-', i % {topics})"
+_TOPIC = "concat('topic-', b % {topics})"
 _ROWS = {
     "connections": {
         "start_time": _TIME, "end_time": _TIME, "duration_ns": "5000000", "handshake": "'full'", "closed": "'fin'",
@@ -54,12 +55,11 @@ _ROWS = {
         "exchange_id": "concat('x', i, '-', k)",
     },
     "batches": {
-        "role": "if(k = 0, 'produce', 'consume')", "topic": _TOPIC, "partition": "i // {topics} % 4",
-        "base_offset": "10 * i", "last_offset": "10 * i + 9", "position": "(10 * i)::text", "records": "10",
+        "role": "if(k = 0, 'produce', 'consume')", "topic": _TOPIC, "partition": "b // {topics} % 4",
+        "base_offset": "10 * b", "last_offset": "10 * b + 9", "position": "(10 * b)::text", "records": "10",
         "codec": "'zstd'", "stored_bytes": "400", "uncompressed_bytes": "1000", "format": "'2'",
-        "producer": "(i % {clients})::text", "producer_epoch": "0",
-        "base_sequence": "i - i % {clients} % 500 // 499 * {clients} * (i // {clients} % 2)",
-        "checksum_kind": "'crc32c'", "checksum_stored": "printf('0x%08x', hash(i) % 4294967296)", "verdict": "'ok'",
+        "producer": "(b % {clients})::text", "producer_epoch": "0", "base_sequence": "b",
+        "checksum_kind": "'crc32c'", "checksum_stored": "printf('0x%08x', hash(b) % 4294967296)", "verdict": "'ok'",
         "outcome": "'ok'", "correlation_id": "k", "api": "if(k = 0, 'Produce', 'Fetch')", "time": _TIME,
         "client_id": "concat('app-', i % 100)", "file": "'a.pcap'", "packet": "i", "stream_offset": "100",
         "exchange_id": "concat('x', i, '-', k)",
@@ -78,11 +78,16 @@ _SIGHTINGS = {"exchanges": 2, "batches": 2}
 _EVERY = {"errors": 100, "findings": 100}
 
 
-def make(folder: Path, connections: int, topics: int) -> Path:
+def make(folder: Path, connections: int, topics: int, clients: int = 5_000) -> Path:
     """Write FOLDER/<table>/site=core/date=…/part.parquet for each table; returns FOLDER."""
     given = {
-        "n": connections, "topics": topics, "clients": CLIENTS, "servers": SERVERS, "start": START_US, "span": SPAN_US
-    }  # fmt: skip
+        "n": connections,
+        "topics": topics,
+        "clients": clients,
+        "servers": SERVERS,
+        "start": START_US,
+        "span": SPAN_US,
+    }
     with duckdb.connect() as database:
         database.execute("set TimeZone = 'UTC'; set memory_limit = '1GB'; set threads = 2")
         for table in records.DEFAULT_TABLES:
@@ -93,7 +98,8 @@ def make(folder: Path, connections: int, topics: int) -> Path:
                 f'cast({made.get(field.name, "null").format(**given)} as {_type(field.type)}) as "{field.name}"'
                 for field in records.schema(table)
             )
-            rows = f"range({connections}) a(i), range({_SIGHTINGS.get(table, 1)}) b(k)"
+            every = f"select range as i, range - (range % 100 = 7)::bigint as b from range({connections})"
+            rows = f"({every}), range({_SIGHTINGS.get(table, 1)}) s(k)"
             database.execute(
                 f"copy (select {columns} from {rows} where i % {_EVERY.get(table, 1)} = 0) "
                 f"to '{place / 'part.parquet'}' (format parquet, row_group_size 122880)"

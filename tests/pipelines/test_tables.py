@@ -20,7 +20,7 @@ from pipelines.tables.compute import TableEngine, bound, choose_bucket, compute,
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, WrittenTables
 from pipelines.tables.on_spark import SparkEngine
-from tests.pipelines import synthetic
+from tests.pipelines import made_lake, synthetic
 
 RECORDS = synthetic.make(exchanges=400, seconds=40)
 ASK = Ask(bucket_us=10_000_000)
@@ -258,6 +258,24 @@ def test_both_engines_make_the_same_tables_of_the_samples(spark: Any, samples: l
     records = written(dissectors.dissect(samples), tmp_path / "records")
     with local_engine(records) as local, spark_engine(spark, records) as remote:
         same(computed(local, tmp_path / "local"), computed(remote, tmp_path / "spark"))
+
+
+def test_both_engines_make_the_same_tables_of_many_connections_and_topics(spark: Any, tmp_path: Path) -> None:
+    records = made_lake.make(tmp_path / "records", connections=900, topics=50, clients=20)
+    with local_engine(records) as local, spark_engine(spark, records) as remote:
+        made = computed(local, tmp_path / "local")
+        same(made, computed(remote, tmp_path / "spark"))
+    moved = {row["role"]: row for row in _sums(made["throughput"])}
+    assert moved["produce"] == {"role": "produce", "messages": 8910, "resent": 90}  # nine batches of ten, sent again
+    assert moved["consume"]["messages"] == 900 * 10 - 17 * 6  # what applications received of 17 answers
+    assert pc.sum(made["delivery"]["deliveries"]).as_py() == 900
+    assert pc.sum(made["delivery"]["batches"]).as_py() == 891
+
+
+def _sums(throughput: pa.Table) -> Rows:
+    made = throughput.group_by("role").aggregate([("messages", "sum"), ("resent", "sum")])
+    rows: Rows = made.rename_columns({"messages_sum": "messages", "resent_sum": "resent"}).to_pylist()
+    return rows
 
 
 def test_both_engines_make_the_same_tables_where_workers_share_no_disk(
