@@ -22,11 +22,12 @@ from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.late_names import unresolved
-from dissectors.records import Conn, endpoint
+from dissectors.records import Batch, Conn, Exchange, endpoint
 from dissectors.sink import Sink
 
 ROWS_HELD = 256
-_WITH_DIALECT = frozenset({"exchanges", "batches"})  # tables with a column `dialect`
+_DIALECT_AT = {kind: row._fields.index("dialect") for kind, row in (("exchanges", Exchange), ("batches", Batch))}
+"""Tables with a column `dialect` -> its index."""
 _US = 1000  # ns
 
 
@@ -56,15 +57,23 @@ class IggyReport(Report):
         self._append(table, row)
         return row
 
+    @property
+    def holds(self) -> bool:
+        """Whether rows wait."""
+        return bool(self._held)
+
     def flush(self) -> None:
         """No more evidence is waited for: the rows held get the dialect believed now."""
+        if not self._held:
+            return
         dialect = self.dialect()
         for table, row in self._held:
             if isinstance(row, ReservedRow):
                 row.dialect = dialect
                 row = row.row
             if row is not None:
-                super()._append(table, row._replace(dialect=dialect))
+                at = _DIALECT_AT[table]
+                super()._append(table, tuple.__new__(type(row), (*row[:at], dialect, *row[at + 1 :])))
         self._held.clear()
 
     def dialect(self) -> str:
@@ -82,7 +91,7 @@ class IggyReport(Report):
         return f"iggy-dialect/{server}/{framing}"
 
     def _append(self, table: str, row: Any) -> None:
-        if table not in _WITH_DIALECT:
+        if table not in _DIALECT_AT:
             super()._append(table, row)
             return
         self._held.append((table, row))

@@ -8,11 +8,14 @@ drawn from that evidence anew.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from dissectors.iggy import tables
 
 STRIKES = 3  # contradictions in a row that overturn what was believed
 FAVOUR = 4  # how much a piece of weak evidence multiplies a release's weight
 _KEPT = 8  # pieces of evidence reported
+_REMEMBERED = 1024  # sets of releases
 
 
 class Era:
@@ -76,25 +79,40 @@ class Era:
 
     def confidence(self) -> float:
         """How sure `dialect` is: its share of the weight of all that remains."""
-        weights: dict[str, int] = {}
-        for i, release in enumerate(tables.releases()):
-            if self.allowed >> i & 1:
-                weights[release.dialect] = max(weights.get(release.dialect, 0), self._weight(i))
-        return round(weights[self.dialect] / sum(weights.values()), 2)
-
-    def _weight(self, release: int) -> int:
-        weight = tables.releases()[release].weight
-        for hint in self.hints:
-            weight *= FAVOUR if hint >> release & 1 else 1
-        return weight
+        return _confidence(self.allowed, tuple(self.hints), self.dialect)
 
     def _keep_evidence(self, reason: str) -> None:
         if len(self.evidence) < _KEPT:
             self.evidence.append(reason)
 
     def _settle(self) -> None:
-        rows = tables.releases()
-        possible = [i for i in range(len(rows)) if self.allowed >> i & 1]
         self.settled = tables.settled(self.allowed)
-        self.best = max(possible, key=lambda i: (self._weight(i), i))
-        self.dialect = rows[self.best].dialect
+        self.best = _likeliest(self.allowed, tuple(self.hints))
+        self.dialect = tables.releases()[self.best].dialect
+
+
+# Connections to one server see the same evidence: what follows from it is computed once.
+
+
+@lru_cache(_REMEMBERED)
+def _weights(allowed: int, hints: tuple[int, ...]) -> dict[int, int]:
+    """Each release that remains, and how readily it is taken."""
+    weights = {i: release.weight for i, release in enumerate(tables.releases()) if allowed >> i & 1}
+    for hint in hints:
+        weights = {i: weight * FAVOUR if hint >> i & 1 else weight for i, weight in weights.items()}
+    return weights
+
+
+@lru_cache(_REMEMBERED)
+def _likeliest(allowed: int, hints: tuple[int, ...]) -> int:
+    weights = _weights(allowed, hints)
+    return max(weights, key=lambda i: (weights[i], i))
+
+
+@lru_cache(_REMEMBERED)
+def _confidence(allowed: int, hints: tuple[int, ...], dialect: str) -> float:
+    heaviest: dict[str, int] = {}
+    for i, weight in _weights(allowed, hints).items():
+        of = tables.releases()[i].dialect
+        heaviest[of] = max(heaviest.get(of, 0), weight)
+    return round(heaviest[dialect] / sum(heaviest.values()), 2)

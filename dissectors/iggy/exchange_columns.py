@@ -111,6 +111,7 @@ class Exchanges:
         self.regular = np.zeros(n, bool)
         self.event = np.full(n, NONE)  # what its body shows: index in `events`
         self.layout = np.full(n, NONE)  # the one that reads it
+        self.shows = np.zeros(n, bool)  # its body is evidence of the release, by what is believed now
         self.units = np.zeros(n, np.int64)  # bits: the layouts as which its body has rows of `batches`
         self.bodies: dict[tuple[str, int], Bodies] = {}
         self.events: list[tuple[str, int, int]] = []  # side, code, bits
@@ -314,7 +315,7 @@ class Exchanges:
             found = body_columns.reading(*self.events[value % len(self.events)], believed)
             chosen[k] = found.layout
             narrows[k] = found.readers & believed != believed
-        self.layout[which] = chosen[key]
+        self.layout[which], self.shows[which] = chosen[key], narrows[key]
         changing[fs.conversation[which[narrows[key]]]] = True
         return changing
 
@@ -509,11 +510,14 @@ class _Walk:
         cold = np.flatnonzero(~decoded.regular[lo:hi] & ~decoded.done[lo:hi]) + lo
         self.each = fs.each(cold)
         columns = (decoded.regular, decoded.done, decoded.event, fs.client, decoded.partner, decoded.partition,
-                   decoded.lesson)  # fmt: skip
+                   decoded.lesson, decoded.lesson | decoded.shows)  # fmt: skip
         every = zip(*(column[lo:hi].tolist() for column in columns), strict=True)
-        in_order = True
-        for i, (regular, done, event, client, partner, partition, lesson) in enumerate(every, lo):
+        in_order, allowed, report = True, self.era.allowed, self.calls.emit.report
+        for i, (regular, done, event, client, partner, partition, lesson, shows) in enumerate(every, lo):
             if done:
+                continue
+            settled = self.known[1] is not None and not report.holds
+            if in_order and regular and settled and not shows and (event < 0 or self.era.allowed == allowed):
                 continue
             if in_order and regular and not self._take_in(i, event, client, partner, lesson):
                 in_order = False
