@@ -102,7 +102,8 @@ class Limits:
 
     flows: int = 100_000
     """Connections followed at once, some 2 to 7 KB each; beyond it some are closed early: first those that have ended,
-    then those that carried nothing, then the longest idle ones."""
+    then those that carried nothing, then the longest idle ones. One that was closed early is followed again a minute
+    later, or with a SYN."""
 
     endpoints: int = 400_000
     """Pairs of endpoints whose connections have ended that are remembered at least, to number the next connection
