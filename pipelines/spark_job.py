@@ -9,7 +9,7 @@ import re
 import secrets as random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -272,14 +272,22 @@ def read_records(spark: SparkSession, folder: str, options: Options, files: Sequ
     from pyspark.sql.pandas.types import from_arrow_schema
 
     tables = schemas(options.tables, full=options.full, payloads=options.payloads)
-    if storage.local_path(folder) is None and urlsplit(folder).scheme not in HADOOP:
-        urls = {name: [storage.join(folder, f.path) for f in files if f.table == name] for name in tables}
-        return {
-            name: spread(spark, urls[name], decode.reader(), from_arrow_schema(schema))
+    reader = spark.read.option("recursiveFileLookup", "true")
+
+    def by_spark() -> Records:
+        frames = {
+            name: reader.schema(from_arrow_schema(schema)).parquet(storage.join(folder, name))
             for name, schema in tables.items()
         }
-    reader = spark.read.option("recursiveFileLookup", "true")
+        assert all(frame.columns for frame in frames.values())  # which looks for the files, in a Connect session too
+        return frames
+
+    if storage.local_path(folder) is not None:
+        return by_spark()
+    if urlsplit(folder).scheme in HADOOP:
+        with suppress(Exception):  # no connector, or none that knows the credentials: each says so in its own way
+            return by_spark()
+    urls = {name: [storage.join(folder, f.path) for f in files if f.table == name] for name in tables}
     return {
-        name: reader.schema(from_arrow_schema(schema)).parquet(storage.join(folder, name))
-        for name, schema in tables.items()
+        name: spread(spark, urls[name], decode.reader(), from_arrow_schema(schema)) for name, schema in tables.items()
     }

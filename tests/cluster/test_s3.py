@@ -40,6 +40,14 @@ def test_another_run_replaces_all_of_the_first(store: ObjectStore, expected: Out
     assert again.printed.split() == [f"{out}/report.html"]
 
 
+def test_without_a_connector_of_hadoop_spark_reads_the_records_through_fsspec(
+    store: ObjectStore, expected: Out, tmp_path: Path
+) -> None:
+    by_spark = ("--engine", "spark", "--conf", "spark.brokerscope.tableRows=0")
+    made = Out.made_of([f"s3a://{BUCKET}/samples"], f"s3a://{BUCKET}/by-spark", tmp_path, *by_spark)
+    assert made.differs(expected) == {}
+
+
 def test_an_update_takes_what_is_new(store: ObjectStore, expected: Out, tmp_path: Path) -> None:
     lake, growing = f"s3a://{BUCKET}/lake", f"s3a://{BUCKET}/growing/samples"
     names = storage.find(CAPTURES)
