@@ -66,8 +66,7 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
         os.environ["JAVA_HOME"] = str(java.find().home)
     if _PYTHON in given:  # only Spark's own scripts heed it
         os.environ["PYSPARK_PYTHON"] = given[_PYTHON]
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    _choose_python()
     scratch = tempfile.mkdtemp(prefix="brokerscope-spark-")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     ours = SETTINGS | _scratch(scratch) | (_local(light) if _is_local(master) else {})
@@ -88,6 +87,7 @@ def _connected(remote: str) -> SparkSession:
 
     if not remote.startswith("sc://"):
         os.environ["JAVA_HOME"] = str(java.find().home)
+        _choose_python()
     try:
         return SparkSession.builder.remote(remote).getOrCreate()
     except PySparkImportError as error:
@@ -95,6 +95,12 @@ def _connected(remote: str) -> SparkSession:
             f"{remote}: Spark Connect needs packages that are not here: pip install 'pyspark[connect]', or name "
             "another --master"
         ) from error
+
+
+def _choose_python() -> None:
+    """Tasks run in this Python unless the user has named another."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def is_local(spark: SparkSession) -> bool:
