@@ -88,8 +88,13 @@ def write(path: str, data: bytes) -> None:
     """A whole file, there at once or not at all. Raises StorageError."""
     local = local_path(path)
     if local is None:
-        with create(path) as stream:  # an object appears when it is closed
-            stream.write(data)
+        try:
+            with create(path) as stream:  # an object appears when it is closed
+                stream.write(data)
+        except StorageError:
+            raise
+        except Exception as error:
+            raise StorageError(f"{path}: cannot be written: {error}") from error
         return
     beside = local.with_name(f".{local.name}.new")
     with create(str(beside)) as stream:
@@ -183,7 +188,7 @@ def upload(folder: Path, root: str) -> None:
         with path.open("rb") as source, create(join(root, path.relative_to(folder).as_posix())) as target:
             shutil.copyfileobj(source, target)
 
-    each(one, files)
+    _each(one, files, root)
 
 
 def folders(root: str, prefix: str) -> list[str]:
@@ -238,6 +243,8 @@ def each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Resu
 def _each(function: Callable[[Any], None], items: Sequence[Any], root: str) -> None:
     try:
         each(function, items)
+    except StorageError:
+        raise
     except Exception as error:
         raise StorageError(f"{root}: cannot be written: {error}") from error
 

@@ -18,6 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines import storage
+from pipelines.storage import StorageError
+
 HOST = "127.0.0.1"
 ROOT = Path(__file__).parents[2]
 _PATIENCE = 180.0  # seconds for a server to come up: the machine may be busy
@@ -238,9 +241,17 @@ def hdfs(folder: Path) -> Iterator[Hdfs]:
     command = [str(java_home() / "bin" / "java"), "-Xmx512m", "-cp", f"{classpath.read_text()}:{jars}/*"]
     command += [f"-Dtest.build.data={folder}", "org.apache.hadoop.mapreduce.MiniHadoopClusterManager", "-nomr"]
     command += ["-nnport", str(port), "-nnhttpport", str(web), "-datanodes", "1", "-format"]
-    with server(command, log, ready=lambda: listens(port) and listens(web)):
-        running = Hdfs(f"hdfs://{HOST}:{port}", f"webhdfs://{getuser()}@{HOST}:{web}")
+    running = Hdfs(f"hdfs://{HOST}:{port}", f"webhdfs://{getuser()}@{HOST}:{web}")
+    with server(command, log, ready=lambda: listens(port) and listens(web) and _takes_files(running.url)):
         yield running
+
+
+def _takes_files(root: str) -> bool:
+    """Whether a DataNode has come up too."""
+    with suppress(StorageError):
+        storage.write(f"{root}/first", b"1")
+        return True
+    return False
 
 
 def _registered(log: Path) -> bool:
