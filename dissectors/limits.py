@@ -100,7 +100,7 @@ class Limits:
     """Packets brought to their conversations before these decode them: what many connections say alike is decoded
     together."""
 
-    flows: int = 100_000
+    flows: int = 80_000
     """Connections followed at once, some 2 to 7 KB each; beyond it some are closed early: first those that have ended,
     then those that carried nothing, then the longest idle ones. One that was closed early is followed again a minute
     later, or with a SYN."""
