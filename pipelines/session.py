@@ -62,6 +62,10 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the Java process already
     given = (_submitted() if submitted else _defaults()) | conf
     master = master or given.get(_MASTER, LOCAL)
+    if not submitted and "hdfs_native" in sys.modules:
+        raise BrokerscopeError(
+            "hdfs:// hangs where Spark starts its Java process after it: use webhdfs://USER@HOST:PORT/…"
+        )
     if not submitted:
         os.environ["JAVA_HOME"] = str(java.find().home)
     if _PYTHON in given:  # only Spark's own scripts heed it
