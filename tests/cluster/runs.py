@@ -58,7 +58,7 @@ class Out:
     def read(cls, root: str, printed: str = "") -> Out:
         found: dict[str, list[str]] = {}
         for name in storage.find(root):
-            if name.endswith(".parquet"):
+            if name.endswith(".parquet") and not name.startswith(".lake/"):
                 kind = "/".join(name.split("/")[:2]).removesuffix(".parquet")
                 found.setdefault(kind, []).extend(_rows(storage.join(root, name)))
         return cls(root, {kind: sorted(rows) for kind, rows in found.items()}, printed)
