@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dissectors.errors import BrokerscopeError
+from pipelines import scratch
 
 OLDEST = 17  # what Spark 4 asks for
 
@@ -64,7 +65,7 @@ def cache_folder() -> Path:
             return folder
     except (OSError, RuntimeError):  # read-only home, or none at all
         pass
-    return Path(tempfile.mkdtemp(prefix="brokerscope-"))
+    return scratch.until_exit()
 
 
 def _candidates() -> list[Path]:

@@ -10,11 +10,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import os
 import re
 import secrets
-import shutil
 import stat
 import sys
 import time
@@ -23,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dissectors.errors import BrokerscopeError
+from pipelines import leftovers
 
 _INFIX = ".brokerscope-"
 _TEMPORARY = re.compile(rf"\.(.*){re.escape(_INFIX)}[0-9a-f]{{16}}(\.old)?")
@@ -150,11 +149,11 @@ def _temporary(target: Path, *, folder: bool) -> Iterator[Path]:
         else:
             lock = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with contextlib.suppress(OSError):
-            _lock(lock)
+            leftovers.lock(lock)
     try:
         yield temporary
     finally:
-        _remove(temporary)
+        leftovers.remove(temporary)
         os.close(lock)
 
 
@@ -162,45 +161,16 @@ def _sweep(target: Path, *, alone: bool) -> None:
     """Remove what killed runs left in the output's folder. `alone`: no other run may be writing the same output."""
     for entry in target.parent.iterdir():
         named = _TEMPORARY.fullmatch(entry.name)
-        if named is None or entry.is_symlink() or not _is_mine(entry):
+        if named is None or entry.is_symlink() or not leftovers.is_mine(entry):
             continue
         ours = named[1] == target.name[:_STEM]
-        if _in_use(entry):
+        if leftovers.in_use(entry):
             if alone and ours:
                 raise OutputError(f"cannot write {target}: another run is writing it")
         elif named[2] and ours and not target.exists():
             entry.rename(target)  # the run was killed between two renames
         else:
-            _remove(entry)
-
-
-def _is_mine(path: Path) -> bool:
-    with contextlib.suppress(FileNotFoundError):  # its run has just finished
-        return path.stat().st_uid == os.geteuid()
-    return False
-
-
-def _in_use(path: Path) -> bool:
-    """Whether the run that made a temporary file or folder is alive, or may be."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return path.exists()
-    try:
-        return not _lock(handle)
-    except OSError:  # a file system without locks: nothing is known, so nothing is removed
-        return True
-    finally:
-        os.close(handle)
-
-
-def _lock(handle: int) -> bool:
-    """Take the lock of an open file; whether it was free. Raises OSError where the file system has no locks."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+            leftovers.remove(entry)
 
 
 @contextlib.contextmanager
@@ -210,19 +180,11 @@ def _listing(parent: Path) -> Iterator[None]:
     try:
         end = time.monotonic() + _PATIENCE
         with contextlib.suppress(OSError):
-            while not _lock(handle) and time.monotonic() < end:
+            while not leftovers.lock(handle) and time.monotonic() < end:
                 time.sleep(0.01)
         yield
     finally:
         os.close(handle)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            path.unlink()
 
 
 # --- putting it in its place -----------------------------------------------------------------------------------------
@@ -240,7 +202,7 @@ def _swap(new: Path, target: Path) -> None:
         except BaseException:
             aside.rename(target)
             raise
-        _remove(aside)
+        leftovers.remove(aside)
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dissectors.errors import BrokerscopeError
-from pipelines import java
+from pipelines import java, scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,16 +69,15 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     if _PYTHON in given:  # only Spark's own scripts heed it
         os.environ["PYSPARK_PYTHON"] = given[_PYTHON]
     _choose_python()
-    scratch = tempfile.mkdtemp(prefix="brokerscope-spark-")
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    ours = SETTINGS | _scratch(scratch) | (_local(light) if _is_local(master) else {})
+    room = scratch.until_exit()
+    ours = SETTINGS | _scratch(str(room)) | (_local(light) if _is_local(master) else {})
     wanted = {key: value for key, value in ours.items() if key not in given} | conf
     logging = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -Dderby.system.home={tempfile.gettempdir()}"
     wanted[_JAVA_OPTIONS] = " ".join(filter(None, (ours.get(_JAVA_OPTIONS), logging, given.get(_JAVA_OPTIONS))))
     builder = SparkSession.builder.appName("brokerscope").master(master)
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    with _stderr_to(Path(scratch, "spark.log")):
+    with _stderr_to(room / "spark.log"):
         return builder.getOrCreate()
 
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,7 +20,7 @@ from dissectors.capture.split import SPLIT_BYTES, splits
 from dissectors.errors import BrokerscopeError, InputError
 from dissectors.limits import MIB
 from dissectors.options import Options
-from pipelines import blocks, decode, names, package, session, storage
+from pipelines import blocks, decode, names, package, scratch, session, storage
 from pipelines.blocks import Keys, Sharing, Survey, Work
 from pipelines.decode import NAMES, OPEN, RECORDS, Decoding, DecodingPart, Job, Waiting
 from pipelines.record_files import Written, schemas, write_empty
@@ -84,8 +82,8 @@ class SparkRecords:
                 yield engine
         else:
             with (
-                TemporaryDirectory(prefix="brokerscope-tables-") as scratch,
-                LocalEngine(self.folder, self.options.tables, Path(scratch), memory=TABLE_MEMORY) as engine,
+                scratch.folder() as room,
+                LocalEngine(self.folder, self.options.tables, room, memory=TABLE_MEMORY) as engine,
             ):
                 yield engine
 

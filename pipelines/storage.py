@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from dissectors.capture.source import is_url
 from dissectors.errors import BrokerscopeError
+from pipelines import scratch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -148,9 +148,9 @@ def replaced(root: str, entries: Sequence[str], marker: str) -> Iterator[tuple[P
     _sweep(root)
     staging = join(root, f"{_STAGING}{int(time.time()):x}-{secrets.token_hex(8)}")
     try:
-        with TemporaryDirectory(prefix="brokerscope-") as folder:
-            yield Path(folder), staging
-            upload(Path(folder), staging)
+        with scratch.folder() as folder:
+            yield folder, staging
+            upload(folder, staging)
         made = find(staging)
         remove(root, [marker])
         for entry in entries:

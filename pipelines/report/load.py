@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from dissectors.errors import InputError
+from pipelines import scratch
 from pipelines.database import sentence
 from pipelines.report.facts import Facts, facts
 from pipelines.report.records import FOLDER, Records, opened
@@ -61,14 +61,14 @@ def loaded(out: Path, selection: Selection | None = None, records_at: str | None
     """
     about, cases = _described(out)
     at = records_at or str(out / RECORD_FOLDER)
-    with opened(at, selection) as records, TemporaryDirectory(prefix="brokerscope-report-") as scratch:
+    with opened(at, selection) as records, scratch.folder() as room:
         folder = out
         if selection:
             if records is None:
                 raise InputError(f"{out}: no records here to select from")
             bad = {_key(row) for row in records.rows(_BAD)}
             cases = [case for case in cases if _key(case) in bad]
-            folder = Path(scratch)
+            folder = room
             computed = records.compute(folder / TABLE_FOLDER, cases)
             about |= {"selection": str(selection), "bucket_us": computed.bucket_us, "by": []}
         with WrittenTables(folder / TABLE_FOLDER) as written:

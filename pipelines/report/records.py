@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import InputError
 from dissectors.records import schema
-from pipelines import storage
+from pipelines import scratch, storage
 from pipelines.database import sentence
 from pipelines.report.selection import Selection
 from pipelines.tables.compute import Computed, bound, compute, relations
@@ -73,8 +72,8 @@ def opened(folder: str, selection: Selection | None = None) -> Iterator[Records 
         yield None
         return
     with (
-        TemporaryDirectory(prefix="brokerscope-report-") as scratch,
-        LocalEngine(folder, (), Path(scratch), memory=MEMORY) as engine,
+        scratch.folder() as room,
+        LocalEngine(folder, (), room, memory=MEMORY) as engine,
     ):
         try:
             chosen = selection or Selection()

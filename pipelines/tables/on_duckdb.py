@@ -5,13 +5,12 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipelines import storage
+from pipelines import scratch, storage
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect, DuckDB
 from pipelines.tables.table import Table, TableColumn
@@ -29,12 +28,12 @@ _SETTINGS = {
 class _Connection:
     """A database in memory, closed at the end of a `with` block."""
 
-    def __init__(self, scratch: Path | None = None, memory: str | None = None) -> None:
+    def __init__(self, room: Path | None = None, memory: str | None = None) -> None:
         import duckdb
 
         self.duckdb: Any = duckdb.connect(":memory:")
         limit = {"memory_limit": memory} if memory else {}
-        for name, value in {**_SETTINGS, **limit, "temp_directory": str(scratch) if scratch else ""}.items():
+        for name, value in {**_SETTINGS, **limit, "temp_directory": str(room) if room else ""}.items():
             self.duckdb.execute(f"set {name} = {_text(value)}")
 
     def __enter__(self) -> Any:
@@ -53,13 +52,13 @@ class _Connection:
 
 
 class LocalEngine(_Connection):
-    """Runs the tables' queries over OUT/records. What does not fit in `memory` goes to files in `scratch`."""
+    """Runs the tables' queries over OUT/records. What does not fit in `memory` goes to files in `room`."""
 
     at_once = 1  # a query uses all cores
 
-    def __init__(self, records: str, tables: Sequence[str], scratch: Path, memory: str | None = None) -> None:
+    def __init__(self, records: str, tables: Sequence[str], room: Path, memory: str | None = None) -> None:
         """records: a path, or a URL that fsspec opens. memory: `512MB`, for example; a share of all by default."""
-        super().__init__(scratch, memory)
+        super().__init__(room, memory)
         self.dialect: Dialect = DuckDB()
         if storage.local_path(records) is None:
             self.duckdb.register_filesystem(storage.file_system(records))
@@ -94,14 +93,14 @@ class WrittenTables(_Connection):
     """OUT/tables, whichever engine wrote them: read in order, never whole, in MEMORY however many rows they have."""
 
     def __init__(self, folder: Path) -> None:
-        self._scratch = TemporaryDirectory(prefix="brokerscope-read-")
-        super().__init__(Path(self._scratch.name), MEMORY)
+        self._room = scratch.folder()
+        super().__init__(self._room.__enter__(), MEMORY)
         self._folder = folder
         self._viewed = False
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         super().__exit__(kind, error, at)
-        self._scratch.cleanup()
+        self._room.__exit__(kind, error, at)
 
     def names(self) -> list[str]:
         """The tables that are there."""
