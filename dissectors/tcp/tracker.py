@@ -224,10 +224,12 @@ def _fitting(flow: Flow, c: Sorted, i: int) -> tuple[Side, Side] | None:
         if half.held or half.hole_since is not None or half.ack_wait_since is not None:
             return None
     sides = c.sides_at(i) if begins else c.rest(i)
-    for half, side in zip(flow.halves, sides, strict=True):
+    for half, other, side in zip(flow.halves, flow.halves[::-1], sides, strict=True):
         if side.packets:
             if not half.started or half.fin >= 0 or c.seq[side.first] != half.expect:
                 return None
+            if not other.started and not other.ack_waived_to and side.begin < side.end:
+                return None  # what these bytes acknowledge is not known: they wait
             if half.signatures and half.signatures[-1] == c.signature[side.first]:
                 return None  # a copy of the last packet of the block before
         # the columns compare with the packet before in the other direction; without one, the state knows

@@ -384,6 +384,16 @@ def test_an_acknowledgement_captured_twice_is_a_duplicate_wherever_the_capture_i
         assert flow.halves[client_half(flow)].duplicates == 1
 
 
+@pytest.mark.parametrize("block_bytes", [60, 400, 1 << 20])
+def test_bytes_whose_other_direction_is_not_captured_wait_by_column_too(tmp_path: Path, block_bytes: int) -> None:
+    conversation = ConversationT(handshake=False).send(CLIENT, b"", SYN)
+    for payload in (b"", b"", b"", b"abc", b"d", b"", b"ef", b"", b"") * 12:
+        conversation.send(CLIENT, payload)
+    (one_by_one,) = track(tmp_path, conversation.packets, fast=False)
+    (by_column,) = track(tmp_path, conversation.packets, block_bytes=block_bytes)
+    assert delivered(by_column) == delivered(one_by_one)
+
+
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=mistreated(), block_bytes=st.integers(60, 2000))
 def test_streams_do_not_depend_on_blocks_nor_on_the_path_taken(
