@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
+from dissectors import frame_columns
 from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import TABLES, Conn
@@ -84,6 +86,29 @@ def feed_many(
         repr((c.frames, c.framed_bytes, c.skipped_bytes, c.pending_bytes, c.summary())) for c in conversations
     )
     return {**{table: sorted(rows.get(table, [])) for table in TABLES}, "counts": sums}, conversations
+
+
+def assert_together_as_alone(
+    protocol: Protocol,
+    scripts: Sequence[Script],
+    tables: Sequence[str],
+    seed: int,
+    *,
+    often: float = 0.7,
+    worth: tuple[object, int] | None = None,
+) -> None:
+    """Conversations that are decoded together give the rows of each decoded alone.
+
+    worth: a module with the number of frames from which it decodes by column, and that number meanwhile.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_columns, "MANY", 1)
+        if worth is not None:
+            patch.setattr(worth[0], "_WORTH", worth[1])
+        got, _ = feed_many(protocol, scripts, tables, seed, at_once=True, often=often)
+    want, _ = feed_many(protocol, scripts, tables, seed, at_once=False)
+    for table, rows in want.items():
+        assert got[table] == rows, table
 
 
 def _as_in_a_block(

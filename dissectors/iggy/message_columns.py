@@ -131,12 +131,12 @@ def _followed(follow: Follow, buf: bytes, at: Ints, end: Ints, ok: Bools, header
     return np.repeat(np.arange(len(at)), counts), np.array(starts, np.int64), np.array(ends, np.int64)
 
 
-def _with_header(buf: bytes, pos: int, end: int, header: int, starts: list[int]) -> int:
+def _with_header(buf: bytes, pos: int, end: int, header: int, starts: list[int], lengths_at: int = 48) -> int:
     """Headers with both lengths at one place."""
     last = end - header
     while pos <= last:
         starts.append(pos)
-        headers, payload = _PAIR(buf, pos + 48)
+        headers, payload = _PAIR(buf, pos + lengths_at)
         pos += header + headers + payload
     return pos
 
@@ -178,7 +178,7 @@ def _read_batches(
                 if BATCH_HEADER <= length <= stop - pos and messages * FRAME_HEADER <= length - BATCH_HEADER:
                     first, batch_end = len(starts), pos + length
                     if (
-                        _frames(buf, pos + BATCH_HEADER, batch_end, starts) != batch_end
+                        _with_header(buf, pos + BATCH_HEADER, batch_end, FRAME_HEADER, starts, 32) != batch_end
                         or len(starts) - first != messages
                         or (single and batch_end != stop)
                     ):
@@ -202,15 +202,6 @@ def _read_batches(
         unsure |= found != count
     messages_ = MessageColumns(row, start, stop, payload_bytes)
     return RunColumns(form, ok, unsure & ok, messages_, of_units, found, _sums(row, payload_bytes, len(at)))
-
-
-def _frames(buf: bytes, pos: int, end: int, starts: list[int]) -> int:
-    last = end - FRAME_HEADER
-    while pos <= last:
-        starts.append(pos)
-        headers, payload = _PAIR(buf, pos + 32)
-        pos += FRAME_HEADER + headers + payload
-    return pos
 
 
 # --- what they say ----------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import pytest
 
 from pipelines import storage
 from pipelines.storage import StorageError
+from tests import processes
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).parents[2]
@@ -55,12 +56,7 @@ def server(
             time.sleep(0.1)
         yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        processes.end(process, 20)
 
 
 # --- S3 --------------------------------------------------------------------------------------------------------------

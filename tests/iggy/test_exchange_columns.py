@@ -17,7 +17,7 @@ from dissectors.iggy.conversation import IggyConversation
 from dissectors.records import DEFAULT_TABLES, TABLES
 from tests.feeding import CLIENT, SERVER
 from tests.iggy import wire
-from tests.many import Script, feed_many
+from tests.many import Script, assert_together_as_alone, feed_many
 
 TABLE_SETS = [("exchanges",), ("batches",), DEFAULT_TABLES, tuple(TABLES)]
 PLAIN_HEADERS = wire.header_plain("k", 2, b"v")
@@ -229,13 +229,8 @@ def conversation(rng: random.Random) -> Script:
 def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...], seed: int, many: int) -> None:
     rng = random.Random(seed)
     scripts = [conversation(rng) for _ in range(many)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame_columns, "MANY", 1)
-        patch.setattr(exchange_columns, "_WORTH", 1 + seed % 6)
-        got, _ = feed_many(PROTOCOL, scripts, tables, seed, at_once=True, often=rng.choice((0.1, 0.7)))
-    want, _ = feed_many(PROTOCOL, scripts, tables, seed, at_once=False)
-    for table, rows in want.items():
-        assert got[table] == rows, table
+    often, worth = rng.choice((0.1, 0.7)), (exchange_columns, 1 + seed % 6)
+    assert_together_as_alone(PROTOCOL, scripts, tables, seed, often=often, worth=worth)
 
 
 def test_connections_that_open_and_ask_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:

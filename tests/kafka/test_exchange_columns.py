@@ -14,7 +14,7 @@ from dissectors.kafka import PROTOCOL, exchange_columns
 from dissectors.records import TABLES
 from dissectors.tcp.chunk import CLIENT, SERVER
 from tests.kafka.wire import any_body, batch, fetch, fetched, message, produce, produced, record, request, response
-from tests.many import feed_many
+from tests.many import assert_together_as_alone, feed_many
 
 TWO = batch([record(0, b"k", b"v"), record(1, None, None)])
 PACKED = batch([record(0, b"k", b"v" * 200)], codec=1, stored=gzip.compress(record(0, b"k", b"v" * 200)))
@@ -144,10 +144,4 @@ def fed(
 def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...], seed: int, many: int) -> None:
     rng = random.Random(seed)
     scripts = [conversation(rng) for _ in range(many)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame_columns, "MANY", 1)
-        patch.setattr(exchange_columns, "_WORTH", 1 + seed % 8)
-        got = rows_of(scripts, tables, seed, at_once=True)
-    want = rows_of(scripts, tables, seed, at_once=False)
-    for table, rows in want.items():
-        assert got[table] == rows, table
+    assert_together_as_alone(PROTOCOL, scripts, tables, seed, worth=(exchange_columns, 1 + seed % 8))

@@ -22,7 +22,7 @@ from dissectors.records import DEFAULT_TABLES, TABLES
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import Chunk
 from tests.feeding import CLIENT, SERVER, conn
-from tests.many import Script, feed_many
+from tests.many import Script, assert_together_as_alone
 from tests.pulsar import wire
 
 LZ4_OF_EIGHT_ZEROS = bytes([0x13, 0, 1, 0, 0x30, 0, 0, 0])
@@ -154,12 +154,7 @@ def conversation(rng: random.Random) -> Script:
 def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...], seed: int, many: int) -> None:
     rng = random.Random(seed)
     scripts = [conversation(rng) for _ in range(many)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame_columns, "MANY", 1)
-        got, _ = feed_many(PROTOCOL, scripts, tables, seed, at_once=True)
-    want, _ = feed_many(PROTOCOL, scripts, tables, seed, at_once=False)
-    for table, rows in want.items():
-        assert got[table] == rows, table
+    assert_together_as_alone(PROTOCOL, scripts, tables, seed)
 
 
 def regular(messages: int) -> Script:
