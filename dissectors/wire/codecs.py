@@ -18,9 +18,11 @@ first used.
 from __future__ import annotations
 
 import re
+import threading
 import zlib
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+from functools import cache
+from typing import Any, NoReturn
 
 _Data = bytes | memoryview
 
@@ -362,12 +364,21 @@ def _skippable(codec: str, data: _Data, at: int) -> int:
 # --- zstd ------------------------------------------------------------------------------------------------------------
 
 _ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_START = _ZSTD_MAGIC.to_bytes(4, "little")
+_ZSTD_SINGLE = 0x20  # in the descriptor: no window size follows
+_ZSTD_DICTIONARY = (0, 1, 2, 4)  # bytes of its id, by the lowest bits of the descriptor
+_ZSTD_CONTENT = (0, 2, 4, 8)  # bytes of the content size, by the highest bits; with _ZSTD_SINGLE at least one
 _ZSTD_BLOCK = 128 * 1024  # no block holds more
 _ZSTD_STEP = 1 << 20
 
 
 def _zstd(data: _Data, limit: int) -> bytes:
-    view, at = memoryview(data), 0
+    view = memoryview(data)
+    if view[:4] == _ZSTD_START:
+        extent = zstd_extent(view, 0)
+        if extent[0] == len(view):  # one frame: the common case
+            return _zstd_frame(view, limit, extent[1], extent[2])
+    at = 0
     parts: list[bytes] = []
     pieces = _pieces("zstd", data)
     while at < len(view):
@@ -379,10 +390,6 @@ def _zstd(data: _Data, limit: int) -> bytes:
         if magic != _ZSTD_MAGIC:
             _damaged("zstd", "no frame starts here") if len(view) - at >= 4 else _cut_short("zstd", len(view))
         end, content, most = zstd_extent(view, at)
-        if content is not None and content > limit:
-            _too_large("zstd", content, limit)
-        if content is not None and content > most:
-            _damaged("zstd", f"its blocks hold at most {most} bytes, not {content}")
         part = _zstd_frame(view[at:end], limit, content, most)
         parts.append(part)
         limit -= len(part)
@@ -398,59 +405,82 @@ def zstd_extent(view: memoryview, at: int) -> tuple[int, int | None, int]:
     A block is 3 bytes, little-endian (bit 0 last, bits 1-2 type, the rest size), and its content: `size` bytes, or one
     byte to repeat (type 1). The library stops silently where its input does; this walk is what notices a cut.
     """
-    header = bytes(view[at : at + 18])
-    if len(header) < 6:
-        _cut_short("zstd", len(view))
-    flags = header[4]
-    single = flags & 0x20
-    sizes = flags >> 6
-    start = 5 + (0 if single else 1) + (0, 1, 2, 4)[flags & 3]
-    width = (1 if single else 0, 2, 4, 8)[sizes]
-    content = int.from_bytes(header[start : start + width], "little") + (256 if width == 2 else 0) if width else None
-    end = at + start + width
-    most = 0
-    last = False
+    size = len(view)
+    if size - at < 6:
+        _cut_short("zstd", size)
+    flags = view[at + 4]
+    end = at + (5 if flags & _ZSTD_SINGLE else 6) + _ZSTD_DICTIONARY[flags & 3]
+    width = _ZSTD_CONTENT[flags >> 6] or (1 if flags & _ZSTD_SINGLE else 0)
+    content = None
+    if width:
+        content = int.from_bytes(view[end : end + width], "little") + (256 if width == 2 else 0)
+        end += width
+    most = last = 0
     while not last:
-        if end + 3 > len(view):
-            _cut_short("zstd", len(view))
-        block = int.from_bytes(view[end : end + 3], "little")
-        last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
-        if size > _ZSTD_BLOCK or kind == 3:
+        if end + 3 > size:
+            _cut_short("zstd", size)
+        block = view[end] | view[end + 1] << 8 | view[end + 2] << 16
+        last, kind, length = block & 1, block >> 1 & 3, block >> 3
+        if length > _ZSTD_BLOCK or kind == 3:
             _damaged("zstd", f"no block is like this: {block:06x}")
-        most += _ZSTD_BLOCK if kind == 2 else size
-        end += 3 + (1 if kind == 1 else size)
+        most += _ZSTD_BLOCK if kind == 2 else length
+        end += 4 if kind == 1 else 3 + length
     end += 4 if flags & 4 else 0
-    if end > len(view):
-        _cut_short("zstd", len(view))
+    if end > size:
+        _cut_short("zstd", size)
     return end, content, most
 
 
 def _zstd_frame(frame: memoryview, limit: int, content: int | None, most: int) -> bytes:
-    import zstandard
-
-    decompressor = zstandard.ZstdDecompressor()
+    """The content of a frame; content, most: as zstd_extent has them."""
+    if content is not None and content > limit:
+        _too_large("zstd", content, limit)
+    if content is not None and content > most:
+        _damaged("zstd", f"its blocks hold at most {most} bytes, not {content}")
+    library = _zstd_library()
+    decompress = library.decompressor.decompress
     try:
         if content is not None:
-            return decompressor.decompress(frame, allow_extra_data=False) if content else _zstd_empty(frame)
+            return decompress(frame, allow_extra_data=False) if content else _zstd_empty(frame)
         if most <= min(limit, _ZSTD_STEP):  # in one call: what is allocated for it is bounded already
-            return decompressor.decompress(frame, max_output_size=max(1, most), allow_extra_data=False)
+            return decompress(frame, max_output_size=max(1, most), allow_extra_data=False)
         parts = []
-        with decompressor.stream_reader(frame) as reader:
+        with library.stream(frame) as reader:
             while part := reader.read(min(_ZSTD_STEP, limit + 1)):
                 if len(part) > limit:
                     _too_large("zstd", f"more than {limit}", limit)
                 parts.append(part)
                 limit -= len(part)
         return b"".join(parts)
-    except zstandard.ZstdError as error:
+    except library.error as error:
         _damaged("zstd", error)
+
+
+class _Zstd(threading.local):
+    """The library, with a decompressor for frames in one call: threads must not share one."""
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self.decompressor = zstandard.ZstdDecompressor()
+        self.error = zstandard.ZstdError
+
+    @staticmethod
+    def stream(frame: memoryview) -> Any:
+        """A reader of a frame; its window goes when it does."""
+        import zstandard
+
+        return zstandard.ZstdDecompressor().stream_reader(frame)
+
+
+@cache
+def _zstd_library() -> _Zstd:
+    return _Zstd()
 
 
 def _zstd_empty(frame: memoryview) -> bytes:
     """A frame that says it is empty; the library would believe it without a look."""
-    import zstandard
-
-    if zstandard.ZstdDecompressor().stream_reader(frame).read(1):
+    if _Zstd.stream(frame).read(1):
         _damaged("zstd", "it says that it is empty, but is not")
     return b""
 
