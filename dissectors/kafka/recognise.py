@@ -4,7 +4,7 @@ first bytes   a request that reads to its end; of a large one, as much as its fi
 the answer    a request that is not whole, and an answer with its correlation id
 ApiVersions   the list of APIs and versions, with which most connections begin
 mid-stream    a request that is found as behind a loss of which nothing is known (frames.py)
-answers       several in a row with neighbouring ids are likely Kafka's, and no more than that
+answers       several in a row with neighbouring ids are likely Kafka's; many whose ids ascend are for certain
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from dissectors.tcp.chunk import CLIENT
 
 _FEW, _VERSIONS_BYTES = 8, 64  # every broker knows more APIs; a shorter list is no evidence
 _NEAR = 1000  # correlation ids of neighbours differ by no more, though they need not ascend
-_IN_A_ROW = 8  # answers looked at
+_IN_A_ROW = 8  # answers that make a row, of whatever length
+_PROVEN = 16  # answers in a row with ascending ids that are no chance
 _LONGEST_LIST = 1 << 14  # bytes: twenty times that of the newest broker
 CERTAIN, LIKELY, POSSIBLE, UNCLEAR, NO = 0.95, 0.6, 0.2, 0.1, 0.0
 
@@ -97,17 +98,22 @@ def _is_answered(client: bytes, server: bytes) -> bool:
 
 def _answers(data: bytes) -> float:
     """Responses in a row: sizes that lead from one to the next, correlation ids near each other."""
-    at, n, last = 0, 0, -1
-    while at + 8 <= len(data) and n < _IN_A_ROW:
+    at, n, last, ascending = 0, 0, -1, True
+    while at + 8 <= len(data) and n < _PROVEN:
         size = int.from_bytes(data[at : at + 4], "big")
         id_ = int.from_bytes(data[at + 4 : at + 8], "big")
         if not 4 <= size <= MAX_FRAME or (n and not 0 < abs(id_ - last) < _NEAR):
-            return NO
+            if n < _IN_A_ROW:
+                return NO
+            break
+        ascending &= id_ > last
         at += 4 + size
         n, last = n + 1, id_
     if n and _lists_versions(data):
         return CERTAIN
-    if n >= 3 and (at == len(data) or n == _IN_A_ROW):
+    if n == _PROVEN and ascending:
+        return CERTAIN
+    if n >= 3 and (at == len(data) or n >= _IN_A_ROW):
         return LIKELY
     return POSSIBLE if n else NO
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import struct
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -61,10 +62,20 @@ def test_a_request_is_found_in_the_middle_of_a_stream() -> None:
     assert judged(data, b"", False) < CERTAIN
 
 
-def test_lengths_and_ids_alone_are_never_certain_but_a_list_of_versions_is() -> None:
-    answers = b"".join(produced(i, [("a", 0, 0, 1)]) for i in range(5))
-    assert 0 < judged(b"", answers, True) < CERTAIN
+def answers(ids: Iterable[int]) -> bytes:
+    return b"".join(produced(i, [("a", 0, 0, 1)]) for i in ids)
+
+
+def test_a_list_of_versions_is_enough_but_a_few_lengths_and_ids_are_not() -> None:
+    assert 0 < judged(b"", answers(range(15)), True) < CERTAIN
     assert judged(b"", response(18, 0, 0, VERSIONS), True) >= CERTAIN
+
+
+def test_a_long_row_of_answers_is_enough_where_its_ids_ascend_and_no_request_was_captured() -> None:
+    assert judged(b"", answers(range(100, 116)), True) >= CERTAIN
+    assert judged(b"", answers(range(100, 148, 3)), False) >= CERTAIN
+    assert judged(b"x", answers(range(100, 116)), True) < CERTAIN
+    assert 0 < judged(b"", answers([*range(100, 115), 90]), True) < CERTAIN
 
 
 @pytest.mark.parametrize(
