@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import BrokerscopeError
 from pipelines import java, scratch
@@ -60,12 +60,6 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the Java process already
     given = (_submitted() if submitted else _defaults()) | conf
     master = master or given.get(_MASTER, LOCAL)
-    if not submitted and "hdfs_native" in sys.modules:
-        raise BrokerscopeError(
-            "hdfs:// hangs where Spark starts its Java process after it: use webhdfs://USER@HOST:PORT/…"
-        )
-    if not submitted:
-        os.environ["JAVA_HOME"] = str(java.find().home)
     if _PYTHON in given:  # only Spark's own scripts heed it
         os.environ["PYSPARK_PYTHON"] = given[_PYTHON]
     _choose_python()
@@ -74,11 +68,41 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     wanted = {key: value for key, value in ours.items() if key not in given} | conf
     logging = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -Dderby.system.home={tempfile.gettempdir()}"
     wanted[_JAVA_OPTIONS] = " ".join(filter(None, (ours.get(_JAVA_OPTIONS), logging, given.get(_JAVA_OPTIONS))))
+    if not submitted:
+        _start_java(wanted | {_MASTER: master}, room / "spark.log")
     builder = SparkSession.builder.appName("brokerscope").master(master)
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    with _stderr_to(room / "spark.log"):
-        return builder.getOrCreate()
+    return builder.getOrCreate()
+
+
+class _WithoutFork(dict[str, Any]):
+    """Options of Popen, less what would run in the new process before Java does: that takes a fork, in which locks stay
+    shut that threads of other libraries hold, hdfs-native's for example."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name != "preexec_fn":
+            super().__setitem__(name, value)
+
+
+def _start_java(settings: Mapping[str, str], log: Path) -> None:
+    """Start the Java process that sessions of this process will use, unless there is one.
+
+    log: gets its stderr, for JVMs chat there about their own flags.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    os.environ["JAVA_HOME"] = str(java.find().home)
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(settings.items()))
+    with log.open("ab") as errors:
+        # a process group of its own: Ctrl-C is for this process, which ends the other
+        options = _WithoutFork(stderr=errors, process_group=0)
+        gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _connected(remote: str) -> SparkSession:
@@ -87,8 +111,9 @@ def _connected(remote: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     if not remote.startswith("sc://"):
-        os.environ["JAVA_HOME"] = str(java.find().home)
         _choose_python()
+        with _without("SPARK_REMOTE"):  # the process that becomes the server must not look for another
+            _start_java({_MASTER: remote}, scratch.until_exit() / "spark.log")
     try:
         return SparkSession.builder.remote(remote).getOrCreate()
     except PySparkImportError as error:
@@ -96,6 +121,17 @@ def _connected(remote: str) -> SparkSession:
             f"{remote}: Spark Connect needs packages that are not here: pip install 'pyspark[connect]', or name "
             "another --master"
         ) from error
+
+
+@contextlib.contextmanager
+def _without(variable: str) -> Iterator[None]:
+    """The environment lacks a variable for a while."""
+    value = os.environ.pop(variable, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[variable] = value
 
 
 def _choose_python() -> None:
@@ -161,18 +197,3 @@ def _local(light: bool) -> dict[str, str]:
         "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(2 * (os.cpu_count() or 1)),
         _JAVA_OPTIONS: f"{QUICK_COMPILER} -XX:+UseSerialGC" if light else "",
     }
-
-
-@contextlib.contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """A process started meanwhile writes its stderr to a file: JVMs chat there about their own flags."""
-    sys.stderr.flush()
-    keep = os.dup(2)
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.dup2(log, 2)
-        yield
-    finally:
-        os.dup2(keep, 2)
-        os.close(keep)
-        os.close(log)

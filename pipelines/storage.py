@@ -250,8 +250,10 @@ def _each(function: Callable[[Any], None], items: Sequence[Any], root: str) -> N
 
 
 def file_system(url: str) -> Any:
-    """fsspec's file system behind a URL."""
-    return _file_system(url)[0]
+    """The file system behind a URL, for threads that read one open file at once."""
+    from pipelines.threaded_reads import ThreadedReads
+
+    return ThreadedReads(_file_system(url)[0])
 
 
 def _file_system(path: str) -> tuple[Any, str]:

@@ -20,7 +20,9 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
         yield running
 
 
-@pytest.mark.parametrize(("scheme", "engine"), [("hdfs", "local"), ("webhdfs", "local"), ("webhdfs", "spark")])
+@pytest.mark.parametrize(
+    ("scheme", "engine"), [("hdfs", "local"), ("hdfs", "spark"), ("webhdfs", "local"), ("webhdfs", "spark")]
+)
 def test_the_rows_are_those_of_a_run_over_local_files(
     hdfs: Hdfs, expected: Out, tmp_path: Path, scheme: str, engine: str
 ) -> None:
@@ -29,11 +31,19 @@ def test_the_rows_are_those_of_a_run_over_local_files(
     assert made.differs(expected) == {}
 
 
-def test_on_spark_the_client_that_would_hang_is_refused_in_a_line(hdfs: Hdfs) -> None:
-    done = brokerscope("analyze", f"{hdfs.url}/captures/samples", "-o", f"{hdfs.url}/hangs", "--engine", "spark", "-q")
-    assert done.returncode == 3
-    (line,) = done.stderr.splitlines()
-    assert "use webhdfs://" in line
+def test_spark_reads_the_records_by_its_own_client_of_hdfs(hdfs: Hdfs, expected: Out, tmp_path: Path) -> None:
+    by_spark = ("--engine", "spark", "--conf", "spark.brokerscope.tableRows=0")
+    made = Out.made_of([f"{hdfs.url}/captures/samples"], f"{hdfs.url}/by-spark", tmp_path, *by_spark)
+    assert made.differs(expected) == {}
+
+
+def test_a_session_of_spark_connect_starts_its_server_after_hdfs_was_read(
+    hdfs: Hdfs, expected: Out, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("grpc_status", reason="make test-cluster installs it")
+    monkeypatch.setenv("SPARK_REMOTE", "local")
+    made = Out.made_of([f"{hdfs.url}/captures/samples"], f"{hdfs.url}/connect", tmp_path, "--engine", "spark")
+    assert made.differs(expected) == {}
 
 
 def test_another_run_replaces_all_of_the_first(hdfs: Hdfs, expected: Out, tmp_path: Path) -> None:
