@@ -65,13 +65,19 @@ class Pace:
 def fewer_collections() -> Iterator[None]:
     """Rows are many, long-lived and free of cycles: looking for garbage among them every 700 objects costs a third."""
     before = gc.get_threshold()
+    _make_old()  # what imports have left
     gc.set_threshold(1_000_000, 50, 100)
     try:
         yield
     finally:
-        gc.freeze()  # what is young is now old: it is not searched just because the threshold is low again
-        gc.unfreeze()
+        _make_old()
         gc.set_threshold(*before)
+
+
+def _make_old() -> None:
+    """What is young is not searched at the next occasion."""
+    gc.freeze()
+    gc.unfreeze()
 
 
 def read_keylog(options: Options) -> KeyLog:

@@ -202,11 +202,12 @@ def read(
                 pos = message.end
             if positions:
                 problem = _check_index(buf, positions[0], body, messages)
-    except MalformedBodyError as failure:
+    except MalformedBodyError:
         if limit >= end:
-            if not repair:
+            whole = _mended(form, buf, start, end) if repair else None
+            if whole is None:
                 raise
-            messages = _mended(form, buf, start, end, failure)
+            messages = whole
     found = len(messages)
     if count is not None and limit >= end and found != count:
         raise MalformedBodyError(f"{found} messages where {count} are announced", start)
@@ -218,11 +219,11 @@ def read(
     )
 
 
-def _mended(form: MessageFormat, buf: bytes, pos: int, end: int, failure: MalformedBodyError) -> list[Msg]:
+def _mended(form: MessageFormat, buf: bytes, pos: int, end: int) -> list[Msg] | None:
     walk = form.walk
     if walk is None or form.kind == NONE or not form.header:
-        raise failure
-    return mended(lambda b, at, stop: walk(b, at, stop, form.header), form.kind, buf, pos, end, _LENGTHS, failure)
+        return None
+    return mended(lambda b, at, stop: walk(b, at, stop, form.header), form.kind, buf, pos, end, _LENGTHS)
 
 
 def _kind_56(messages: list[Msg]) -> str:
@@ -332,9 +333,12 @@ def _batch_as_declared(buf: bytes, pos: int, end: int, limit: int) -> Stored:
         while at < stop:
             messages.append(walk(buf, at, have))
             at = messages[-1].end
-    except MalformedBodyError as failure:
+    except MalformedBodyError:
         if limit >= stop:
-            messages = mended(walk, XXH3, buf, first, stop, _FRAME_LENGTHS, failure)
+            whole = mended(walk, XXH3, buf, first, stop, _FRAME_LENGTHS)
+            if whole is None:
+                raise
+            messages = whole
     if limit >= stop and len(messages) != count:
         raise MalformedBodyError(f"{len(messages)} messages in a batch of {count}", pos)
     wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & IDEMPOTENT else None

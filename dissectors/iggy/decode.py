@@ -16,6 +16,7 @@ VSR header, from byte 128 on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import takewhile
 from struct import Struct
 from typing import Any, NamedTuple
@@ -35,6 +36,8 @@ _REPLY = Struct("<QQQQQQQQQQB7xI")  # from 128
 _RESULT = Struct("<II")
 
 NON_REPLICATED = 2
+_SHORT = 256  # bytes of a body that may come again just so: logins, polls, most of administration
+_REMEMBERED = 4096  # short bodies
 
 
 class Body(NamedTuple):
@@ -91,7 +94,7 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
     for layout in found:
         if chosen and (era.settled or not layout.releases & era.allowed):
             break
-        one = _exact(layout, buf, pos, end)
+        one = exact(layout, buf, pos, end)
         if one.exact:
             readers |= layout.releases
             chosen = chosen or one
@@ -122,7 +125,7 @@ def _known(found: Sequence[layouts.BodyLayout], read: Body) -> Body:
 def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
     """The text with which an error is answered, None where it is not; whether there is one narrows the era."""
     for layout in layouts.versions(layouts.RESPONSE, layouts.ERROR):
-        one = _exact(layout, buf, pos, end)
+        one = exact(layout, buf, pos, end)
         if one.exact and layout.releases & era.allowed:
             if layout.releases & era.allowed != era.allowed:
                 era.narrow(layout.releases, f"an error answered with {'a text' if one.values else 'nothing'}")
@@ -140,6 +143,19 @@ def releases_text(releases: int) -> str:
     """A set of releases, as evidence names it."""
     names = [release.name for i, release in enumerate(tables.releases()) if releases >> i & 1]
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
+    """What a layout makes of buf[pos:end], all of which was captured. Its values are not to be changed."""
+    if layout.run or end - pos > _SHORT:
+        return _exact(layout, buf, pos, end)
+    read = _again(layout, buf[pos:end])
+    return read if read.problem is None else read._replace(at=pos + read.at)
+
+
+@lru_cache(_REMEMBERED)
+def _again(layout: layouts.BodyLayout, body: bytes) -> Body:
+    return _exact(layout, body, 0, len(body))
 
 
 def _exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:

@@ -32,7 +32,7 @@ from dissectors.iggy.body_columns import Bodies
 from dissectors.iggy.calls import group_of
 from dissectors.iggy.columnar import numbers
 from dissectors.iggy.conversation import IggyConversation
-from dissectors.iggy.decode import NON_REPLICATED, body
+from dissectors.iggy.decode import NON_REPLICATED, body, exact
 from dissectors.iggy.emit import ReservedRow
 from dissectors.iggy.frames import HEADER, LEGACY, REPLY, REQUEST, SEND_MESSAGES, VSR
 from dissectors.iggy.pending import IggyRequest
@@ -571,10 +571,10 @@ class _Walk:
 
     def _ask(self, i: int) -> None:
         """A request whose answer teaches something."""
-        decoded, values = self.decoded, dict[str, Any]()
+        decoded = self.decoded
         code = int(decoded.code[i])
         layout = layouts.candidates(layouts.REQUEST, code, 0)[decoded.layout[i]]
-        layout.read(decoded.frames.buf, int(decoded.body[i]), int(decoded.frames.end[i]), values)
+        values = exact(layout, decoded.frames.buf, int(decoded.body[i]), int(decoded.frames.end[i])).values
         asked = self.asked[i] = Asked(code, layout.name, values)
         self.calls.state.request(asked, None)
         if code in _DESCRIBED:

@@ -21,10 +21,8 @@ TRIES = 4  # messages of a run whose neighbours are tried: one length broke, or 
 _LENGTHS_BYTES = 8  # two u32, side by side
 
 
-def mended(
-    walk: Walk, kind: str, buf: bytes, pos: int, end: int, lengths: int, failure: MalformedBodyError
-) -> list[Msg]:
-    """The messages that tile buf[pos:end]; raises `failure` where no length can be mended.
+def mended(walk: Walk, kind: str, buf: bytes, pos: int, end: int, lengths: int) -> list[Msg] | None:
+    """The messages that tile buf[pos:end]; None where no length can be mended.
 
     lengths: where in a message its two lengths lie.
     """
@@ -39,12 +37,10 @@ def mended(
             found = found or right is not None
             message = right or message
         if message is None:
-            raise failure
+            return None
         messages.append(message)
         pos = message.end
-    if not found:
-        raise failure
-    return messages
+    return messages if found else None
 
 
 def _message(walk: Walk, buf: bytes, pos: int, end: int) -> Msg | None:

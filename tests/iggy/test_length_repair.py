@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import struct
+from contextlib import suppress
 
 import pytest
 
@@ -40,6 +42,15 @@ def test_a_run_that_no_length_mends_stays_malformed() -> None:
     data[STARTS[1] + 52] ^= 0xFF
     with pytest.raises(MalformedBodyError):
         batches.read("poll_56_xxh3", bytes(data), 0, len(data), len(data), 3)
+
+
+def test_a_failure_lets_go_of_what_it_passed_through() -> None:
+    data = bytearray(RUN)
+    data[STARTS[1] + 52] ^= 0xFF
+    gc.collect()
+    with suppress(MalformedBodyError):
+        batches.read("poll_56_xxh3", bytes(data), 0, len(data), len(data), 3)
+    assert gc.collect() == 0
 
 
 def test_a_missing_end_is_not_mended() -> None:
