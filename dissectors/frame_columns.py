@@ -259,8 +259,12 @@ def decode_together(
     careful = list(conversations)
     many = len(careful) >= MANY or sum(conversation.held for conversation in careful) >= MUCH
     if careful and many and not careful[0].sink.full:
-        plain = [conversation for conversation in conversations if conversation.plain]
-        careful = [conversation for conversation in conversations if not conversation.plain]
+        plain: list[ConversationT] = []
+        careful = []
+        for conversation in conversations:
+            if not conversation.plain:
+                conversation.find_first()
+            (plain if conversation.plain else careful).append(conversation)
         if plain:
             limit = plain[0].options.limits.frame_bytes
             frames, odd = cut(plain, measure(limit), None if announced is None else announced(limit))

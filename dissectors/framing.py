@@ -113,7 +113,7 @@ class Framing(ConnectionReporter):
     def plain(self) -> bool:
         """Whether nothing is missing in what is at hand, so that all its whole frames may be cut at once."""
         (a, b), (first, second) = self.inboxes, self._searches
-        return a.intact and b.intact and not first.active and not second.active
+        return a.intact and b.intact and not (first.active and a) and not (second.active and b)
 
     @property
     def held(self) -> int:
@@ -123,6 +123,14 @@ class Framing(ConnectionReporter):
     def searched(self, direction: int) -> int:
         """Bytes that were skipped in the search that is under way."""
         return self._searches[direction].skipped
+
+    def find_first(self) -> None:
+        """Where the bytes at hand are of one direction alone, and it looks for its first frame: look up to there."""
+        for direction in (CLIENT, SERVER):
+            inbox, search = self.inboxes[direction], self._searches[direction]
+            if search.active and inbox and inbox.intact and not self.inboxes[SERVER - direction]:
+                while search.active and self._next_order(direction, False) != _NEVER:
+                    self._take(direction, False)
 
     def search_again(self, direction: int) -> None:
         """Something new is known: a search that waits for more bytes looks at those at hand once more."""

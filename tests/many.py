@@ -28,11 +28,12 @@ def feed_many(
     *,
     at_once: bool,
     often: float = 0.7,
+    midstream: bool = False,
 ) -> tuple[dict[str, list[str]], list[Conversation]]:
     """Play a script through each of many conversations, some bytes at a time: (rows by table, the conversations).
 
     at_once: decode them together, now and then, from bytes that lie as in a block; else each after every piece.
-    often: how likely each turn decodes.
+    often: how likely each turn decodes. midstream: the connections began before the capture.
     """
     rng = random.Random(seed)
     options = Options(tables=tuple(tables))
@@ -43,7 +44,7 @@ def feed_many(
             Conn("s", "10.0.0.2", 4000 + i, "10.0.0.1", protocol.ports[0], 0, protocol.name),
             sink,
             options,
-            midstream=False,
+            midstream=midstream,
         )
         for i in range(len(scripts))
     ]
@@ -95,9 +96,10 @@ def assert_together_as_alone(
     seed: int,
     *,
     often: float = 0.7,
+    midstream: bool = False,
     worth: tuple[object, int] | None = None,
-) -> None:
-    """Conversations that are decoded together give the rows of each decoded alone.
+) -> list[Conversation]:
+    """Conversations that are decoded together give the rows of each decoded alone; those that were together.
 
     worth: a module with the number of frames from which it decodes by column, and that number meanwhile.
     """
@@ -105,10 +107,11 @@ def assert_together_as_alone(
         patch.setattr(frame_columns, "MANY", 1)
         if worth is not None:
             patch.setattr(worth[0], "_WORTH", worth[1])
-        got, _ = feed_many(protocol, scripts, tables, seed, at_once=True, often=often)
-    want, _ = feed_many(protocol, scripts, tables, seed, at_once=False)
+        got, together = feed_many(protocol, scripts, tables, seed, at_once=True, often=often, midstream=midstream)
+    want, _ = feed_many(protocol, scripts, tables, seed, at_once=False, midstream=midstream)
     for table, rows in want.items():
         assert got[table] == rows, table
+    return together
 
 
 def _as_in_a_block(

@@ -100,7 +100,7 @@ class KafkaConversation(Conversation):
         self._unknown: tuple[tuple[int, int], ...] = ()  # APIs reported as unknown
         self._resync = Resync(self)
         self.replica = False  # whether it is a broker or controller that fetches
-        self._recovery = BatchRecovery(self)
+        self.recovery = BatchRecovery(self)
 
     # --- what the base class asks ---
 
@@ -112,8 +112,8 @@ class KafkaConversation(Conversation):
         return self._resync.find(direction, buf, pos, end, final)
 
     def on_frame(self, frame: Frame) -> None:
-        if self._recovery.held:
-            self._recovery.finish(frame.direction)
+        if self.recovery.held:
+            self.recovery.finish(frame.direction)
         if frame.direction == CLIENT:
             self._on_request(frame)
         else:
@@ -124,10 +124,10 @@ class KafkaConversation(Conversation):
             self._holes.append(gap.length)
 
     def on_skipped(self, direction: int, start: int, end: int) -> None:
-        self._recovery.skipped(direction, start, end)
+        self.recovery.skipped(direction, start, end)
 
     def on_close(self) -> None:
-        self._recovery.finish(CLIENT, SERVER)
+        self.recovery.finish(CLIENT, SERVER)
         for orphan in self.orphans.release():
             self._explain(*orphan)
         for call in (*self.tokens, *self.waiting.rest()):
@@ -137,15 +137,15 @@ class KafkaConversation(Conversation):
 
     def shed(self) -> None:
         super().shed()
-        self._recovery.finish(CLIENT, SERVER)
+        self.recovery.finish(CLIENT, SERVER)
 
     def confirm(self) -> None:
         super().confirm()
-        self._recovery.confirm()
+        self.recovery.confirm()
 
     @property
     def held(self) -> int:
-        return super().held + self._recovery.held
+        return super().held + self.recovery.held
 
     def summary(self) -> ConversationSummary:
         name, version = self.software
@@ -170,7 +170,7 @@ class KafkaConversation(Conversation):
             if frame.complete:
                 self.finding_at(frame, "malformed_frame", "A request too short for its header")
             else:
-                self.report_found(CLIENT, self._recovery.found(frame, have))
+                self.report_found(CLIENT, self.recovery.found(frame, have))
             return
         call = self.open_request(frame)
         if call.api_code == PRODUCE and call.values.get("acks") == 0:
@@ -245,7 +245,7 @@ class KafkaConversation(Conversation):
         try:
             if api.request_tags:
                 body = after_tags(data, body)
-            summary, have = self._recovery.summary(api.summarise_request, frame, body)
+            summary, have = self.recovery.summary(api.summarise_request, frame, body)
             if self.sink.full:
                 whole = api.full_request(data, body, frame.start + frame.size)
                 if api.key == ENVELOPE:
@@ -256,7 +256,7 @@ class KafkaConversation(Conversation):
         except NOT_DECODED:
             self._malformed(frame, api, "request", ENDS_EARLY)
             if api.key == PRODUCE:
-                call.found = self._recovery.found(frame, have)
+                call.found = self.recovery.found(frame, have)
             return
         if not summary.whole and not self.sink.full:
             self._malformed(frame, api, "request", ENDS_EARLY)
@@ -273,7 +273,7 @@ class KafkaConversation(Conversation):
         elif api.key == API_VERSIONS and summary.values:
             self.software = (summary.values["clientSoftwareName"], summary.values["clientSoftwareVersion"])
         if api.key == PRODUCE:
-            call.found = self._recovery.found(frame, have)
+            call.found = self.recovery.found(frame, have)
 
     def _carried(self, frame: Frame, call: KafkaRequest, summary: BodySummary) -> None:
         """Count the records of a Produce, and look at its batches while its bytes are there."""
@@ -283,9 +283,9 @@ class KafkaConversation(Conversation):
         for records in summary.sets:
             size += records.size
             if not self.emit.report.looks_into_batches:
-                total += self._recovery.count(frame, records, old=old)
+                total += self.recovery.count(frame, records, old=old)
                 continue
-            seen = self.emit.look(frame, records, self._recovery.units(frame, records, lenient=False, old=old))
+            seen = self.emit.look(frame, records, self.recovery.units(frame, records, lenient=False, old=old))
             total += sum(batch.unit.records or 0 for batch in seen)
             carried.append((records, self.emit.waiting(frame, call, records, seen)))
             if self.watch is not None:
@@ -328,7 +328,7 @@ class KafkaConversation(Conversation):
             if frame.complete:
                 self.finding_at(frame, "malformed_frame", "A response too short for its header")
             else:
-                self.report_found(SERVER, self._recovery.found(frame, have))
+                self.report_found(SERVER, self.recovery.found(frame, have))
             return
         _, correlation_id = RESPONSE_HEAD.unpack_from(data, start)
         call, passed = self.waiting.take(correlation_id)
@@ -363,22 +363,30 @@ class KafkaConversation(Conversation):
         call = KafkaRequest(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
         if api is None:
             self.emit.exchange(ORPHAN, call, frame)
-            found = self._recovery.found(frame, frame.start + 8)
-            self.report_found(SERVER, found, self._lost_request(SERVER, correlation_id), frame.facts)
+            found = self.recovery.found(frame, frame.start + 8)
+            self.report_found(SERVER, found, self.lost_request(SERVER, correlation_id), frame.facts)
             return
         if api not in self._used:
             call.version = None  # the API is sure, the version is not
         self._answer(frame, call, api, frame.start + 8, min(frame.end, frame.known))
 
     def _report_orphan(self, frame: Frame, correlation_id: int) -> None:
-        self.finding_at(
-            frame,
+        self.report_orphan(frame.facts, correlation_id)
+        found = self.recovery.found(frame, frame.start + 8)
+        self.report_found(SERVER, found, self.lost_request(SERVER, correlation_id))
+
+    def report_orphan(self, answer: FrameFacts, correlation_id: int) -> None:
+        """Report that the request of an answer is not known; of the batches in it nothing is reported here."""
+        self.finding(
             "orphan",
             f"An answer with correlation id {correlation_id}, whose request was not captured",
+            direction=answer.direction,
+            time=answer.first_ns,
+            packet_ref=answer.packet_ref,
+            offset=answer.offset,
+            length=answer.size,
             correlation_id=correlation_id,
         )
-        found = self._recovery.found(frame, frame.start + 8)
-        self.report_found(SERVER, found, self._lost_request(SERVER, correlation_id))
 
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
         kind = ORPHAN if call.frame is None else CALL
@@ -389,7 +397,7 @@ class KafkaConversation(Conversation):
         try:
             if api.response_tags:
                 body = after_tags(data, body)
-            summary, have = self._recovery.summary(api.summarise_response, frame, body)
+            summary, have = self.recovery.summary(api.summarise_response, frame, body)
             if self.sink.full:
                 whole = api.full_response(data, body, frame.start + frame.size)
                 if api.key == ENVELOPE:
@@ -402,7 +410,7 @@ class KafkaConversation(Conversation):
             self._produced(call, {}, None)
             self.emit.exchange(kind, call, frame)
             if api.key in FETCHES:
-                self.report_found(SERVER, self._recovery.found(frame, have), call, frame.facts)
+                self.report_found(SERVER, self.recovery.found(frame, have), call, frame.facts)
             return
         if not summary.whole and not self.sink.full:
             self._malformed(frame, api, "response", ENDS_EARLY)
@@ -418,7 +426,7 @@ class KafkaConversation(Conversation):
         long_poll = False
         if api.key in FETCHES:
             records, payload = self._fetched(frame, call, api, summary, body)
-            self.report_found(SERVER, self._recovery.found(frame, have), call, frame.facts)
+            self.report_found(SERVER, self.recovery.found(frame, have), call, frame.facts)
             if call.frame is not None and (call.values.get("maxWaitMs") or 0) > 0 and not summary.throttle_ms:
                 long_poll = held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, payload)
             if api.key == FETCH:
@@ -468,7 +476,7 @@ class KafkaConversation(Conversation):
             offset = call.session.fetch_offset(records.topic, records.partition) if call.session else None
             ended = of_partition(aborted, records.topic, records.partition)
             if self.emit.report.looks_into_batches:
-                seen = self.emit.look(frame, records, self._recovery.units(frame, records, lenient=True, old=old))
+                seen = self.emit.look(frame, records, self.recovery.units(frame, records, lenient=True, old=old))
                 if self.watch is not None:
                     self.watch.batches(frame, role, records.topic, records.partition, seen)
                 self.emit.batches(role, call, frame.facts, records.topic, records.partition, seen, OK, None)
@@ -476,11 +484,16 @@ class KafkaConversation(Conversation):
             elif frame.complete:
                 total += delivered_of_set(frame.data, records.start, records.size, known, limit, offset, ended)
             else:
-                read = self._recovery.units(frame, records, lenient=True, old=old)
+                read = self.recovery.units(frame, records, lenient=True, old=old)
                 total += delivered(frame.data, read, offset, ended, limit)
         return total, sum(records.size for records in summary.sets)
 
-    def _lost_request(self, direction: int, correlation_id: int | None = None) -> KafkaRequest:
+    @property
+    def fetching(self) -> str:
+        """The role of batches in answers whose requests were not captured."""
+        return REPLICATE if self.replica else CONSUME
+
+    def lost_request(self, direction: int, correlation_id: int | None = None) -> KafkaRequest:
         """A request that was not captured, and what is known of it because it, or its answer, carries batches."""
         keys = {PRODUCE} if direction == CLIENT else {api.key for api in self._used if api.key in FETCHES}
         ids = list(self._client_ids.values())
@@ -499,9 +512,9 @@ class KafkaConversation(Conversation):
         """Batches behind a hole. call: what carried them; exchange: the frame of it that has a row."""
         if not seen:
             return
-        role = PRODUCED if direction == CLIENT else REPLICATE if self.replica else CONSUME
+        role = PRODUCED if direction == CLIENT else self.fetching
         outcome = UNKNOWN if direction == CLIENT else OK
-        call = call or self._lost_request(direction)
+        call = call or self.lost_request(direction)
         topic, partition = call.session.only() if call.session is not None else (None, None)
         self.emit.batches(role, call, exchange, topic, partition, seen, outcome, None)
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from dissectors import arrow
 from dissectors.exchange import CALL, OK, columns_from_frames, exchange_ids, held, queued
 from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct, integers
-from dissectors.kafka import columnar, decode
+from dissectors.kafka import columnar, decode, orphan_columns
 from dissectors.kafka.body_summary import BodySummary, RecordSet, Topic
 from dissectors.kafka.coded import NO_VALUE, CodedTexts, GrowingColumns, runs
 from dissectors.kafka.conversation import METADATA_LOG, KafkaConversation
@@ -69,6 +69,7 @@ class ExchangeColumns:
         self.odd = np.array(
             [bool(conversation.tokens) or conversation.raw_sasl for conversation in self.conversations]
         )  # by conversation
+        self.alone = orphan_columns.only_answers(self)  # by conversation
         self.texts = CodedTexts(frames.buf, frames.octets)
         null = self.texts.code(None)
         self.group = np.full(n, null)  # number of the text
@@ -338,7 +339,8 @@ class ExchangeColumns:
         pending: dict[int, KafkaRequest] = {}
         sessions: dict[int, FetchSession | None] = {}
         cold = ~self.regular
-        each = self.frames.each(np.flatnonzero(cold))
+        rest: list[int] = []  # answers of which nothing more can be learned
+        each = self.frames.each(np.flatnonzero(cold & ~self.alone[self.frames.conversation]))
         cold[list(self.fetches)] = True
         cold[list(carried.in_order)] = True
         which = np.flatnonzero(cold)
@@ -353,7 +355,13 @@ class ExchangeColumns:
                 else:
                     carried.diagnose_request(i)
                 continue
-            frame = next(each)
+            if self.alone[t]:
+                if not conversation.orphans.has_room(self.size[i]):
+                    rest.append(i)
+                    continue
+                (frame,) = self.frames.each(np.array([i]))
+            else:
+                frame = next(each)
             if partner < 0:
                 conversation.answered_ns = int(self.before[i]) or conversation.answered_ns
                 conversation.on_frame(frame)
@@ -361,6 +369,8 @@ class ExchangeColumns:
                 pending[i] = conversation.open_request(frame)
             else:
                 conversation.answer(frame, pending.pop(partner), int(self.before[i]) or None)
+        if rest:
+            orphan_columns.report(self, np.array(rest))
         self._learn_software()
         answers = np.flatnonzero(~self.frames.client)
         newest = answers[np.diff(self.frames.conversation[answers], append=-1) != 0]

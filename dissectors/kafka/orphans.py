@@ -45,9 +45,13 @@ class KafkaOrphans:
         self._held: list[Orphan] = []
         self._size = 0
 
+    def has_room(self, size: int) -> bool:
+        """Whether an answer of so many bytes would be kept."""
+        return len(self._held) < _HELD and size <= _LARGEST and self._size + size <= _HELD_BYTES
+
     def hold(self, frame: Frame, correlation_id: int, early: bool) -> bool:
         """Keep an answer for later, where there is room."""
-        if len(self._held) >= _HELD or frame.size > _LARGEST or self._size + frame.size > _HELD_BYTES:
+        if not self.has_room(frame.size):
             return False
         self._size += frame.size
         data = bytes(frame.data[frame.start : frame.end])

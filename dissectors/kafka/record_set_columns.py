@@ -61,8 +61,7 @@ class RecordSetColumns:
 
     def _odd(self, found: BatchColumns) -> Bools:
         """Numbers that no column holds; and under forensics, which counts what it decompresses, all compressed ones."""
-        odd = np.maximum(found.field("first_timestamp"), found.field("max_timestamp")) >= _LATEST
-        odd |= np.abs(found.field("base_offset") >> 1) > _FARTHEST >> 1
+        odd = odd_numbers(found)
         return odd | (found.codec > 0) if self._exchanges.sink.suspects is not None else odd
 
     def _leave(self, sets: Bools) -> None:
@@ -215,10 +214,10 @@ class RecordSetColumns:
         frame = self._frame[sets]
         first, last, unknown = self._offsets()
         time, packet_ref = self._frames.locate(found.start)
-        checksum = hex_column(found.field("crc"))
         exchanges.sink.extend(
             "batches",
             len(sets),
+            **header_columns(found, self._uncompressed),
             **exchanges.request_columns(self._request[sets]),
             role=Coded(ROLES, exchanges.role[frame]),
             topic=exchanges.names_of(frame, self._topic[sets]),
@@ -226,22 +225,6 @@ class RecordSetColumns:
             base_offset=Masked(first, unknown),
             last_offset=Masked(last, unknown),
             position=Masked(first, unknown),
-            records=found.records,
-            codec=Coded(batches.CODECS, found.codec),
-            stored_bytes=found.end - found.start,
-            uncompressed_bytes=self._uncompressed,
-            format="magic 2",
-            producer=_known(found.field("producer_id")),
-            producer_epoch=_known(found.field("producer_epoch")),
-            base_sequence=_known(found.field("base_sequence")),
-            transactional=found.field("attributes") & batches.TRANSACTIONAL_BIT != 0,
-            control=found.control,
-            first_timestamp=_times(found.field("first_timestamp")),
-            max_timestamp=_times(found.field("max_timestamp")),
-            checksum_kind=CRC32C,
-            checksum_stored=checksum,
-            checksum_computed=checksum,
-            verdict="ok",
             outcome=Coded(_OUTCOMES, (self._produced & ~self._answered)[sets].astype(np.int64)),
             time=time,
             packet_ref=packet_ref,
@@ -258,6 +241,36 @@ class RecordSetColumns:
         first = np.where(produced, self._base[sets] + before, found.field("base_offset"))
         last = first + np.where(produced, span - 1, found.field("last_offset_delta"))
         return first, last, produced & (self._base[sets] < 0)
+
+
+def odd_numbers(found: BatchColumns) -> Bools:
+    """Whether a header holds numbers that no column holds."""
+    odd: Bools = np.maximum(found.field("first_timestamp"), found.field("max_timestamp")) >= _LATEST
+    odd |= np.abs(found.field("base_offset") >> 1) > _FARTHEST >> 1
+    return odd
+
+
+def header_columns(found: BatchColumns, uncompressed: Ints) -> dict[str, object]:
+    """Those columns of `batches` that the headers of right batches give."""
+    checksum = hex_column(found.field("crc"))
+    return {
+        "records": found.records,
+        "codec": Coded(batches.CODECS, found.codec),
+        "stored_bytes": found.end - found.start,
+        "uncompressed_bytes": uncompressed,
+        "format": "magic 2",
+        "producer": _known(found.field("producer_id")),
+        "producer_epoch": _known(found.field("producer_epoch")),
+        "base_sequence": _known(found.field("base_sequence")),
+        "transactional": found.field("attributes") & batches.TRANSACTIONAL_BIT != 0,
+        "control": found.control,
+        "first_timestamp": _times(found.field("first_timestamp")),
+        "max_timestamp": _times(found.field("max_timestamp")),
+        "checksum_kind": CRC32C,
+        "checksum_stored": checksum,
+        "checksum_computed": checksum,
+        "verdict": "ok",
+    }
 
 
 def _known(column: Ints) -> Masked:

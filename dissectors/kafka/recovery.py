@@ -62,11 +62,18 @@ class BatchRecovery:
         if start >= frame.end or not self._conversation.emit.report.looks_into_batches:
             return ()
         found: list[VerifiedBatch] = []
-        search = self._search(frame.direction)
-        for at, end in search.every(frame.data, self._captured(frame), start, frame.end):
-            found += self._look(frame, at, end)
-        self._conversation.report_passed_over(search.budget, frame.direction, frame.first_ns, frame.packet_ref)
+        for at, end in self.places(frame.direction, frame.data, self._captured(frame), start):
+            found += self.look(frame, at, end)
+        self.report_passed_over(frame.direction, frame.first_ns, frame.packet_ref)
         return found
+
+    def places(self, direction: int, data: bytes, captured: CapturedRanges, start: int) -> Iterator[tuple[int, int]]:
+        """[start, end) of the whole batches in a frame of a direction, from an index of its data on."""
+        return self._search(direction).every(data, captured, start, captured.end)
+
+    def report_passed_over(self, direction: int, time: int, packet_ref: int) -> None:
+        """As Framing.report_passed_over, for the search in a direction."""
+        self._conversation.report_passed_over(self._search(direction).budget, direction, time, packet_ref)
 
     # --- bytes that are in no frame ---
 
@@ -100,13 +107,13 @@ class BatchRecovery:
 
     def _report(self, direction: int, lost: LostBatch) -> None:
         if self._conversation.proven:
-            self._conversation.report_found(direction, self._look(lost.frame(direction), 0, len(lost.data)))
+            self._conversation.report_found(direction, self.look(lost.frame(direction), 0, len(lost.data)))
         elif len(self._early) < _EARLY:
             self._early.append((direction, lost))
 
     # --- both ---
 
-    def _look(self, frame: Frame, start: int, end: int) -> list[VerifiedBatch]:
+    def look(self, frame: Frame, start: int, end: int) -> list[VerifiedBatch]:
         """The batch at [start, end) of a frame's data."""
         emit = self._conversation.emit
         unit = batches.units(frame.data, start, end - start, end, emit.limit, lenient=True)

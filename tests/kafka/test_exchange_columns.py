@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dissectors import frame_columns
 from dissectors.kafka import PROTOCOL, exchange_columns
-from dissectors.records import TABLES
+from dissectors.records import DEFAULT_TABLES, TABLES
 from dissectors.tcp.chunk import CLIENT, SERVER
 from tests.kafka.wire import any_body, batch, fetch, fetched, message, produce, produced, record, request, response
 from tests.many import assert_together_as_alone, feed_many
@@ -145,3 +145,30 @@ def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...]
     rng = random.Random(seed)
     scripts = [conversation(rng) for _ in range(many)]
     assert_together_as_alone(PROTOCOL, scripts, tables, seed, worth=(exchange_columns, 1 + seed % 8))
+
+
+@pytest.mark.parametrize("midstream", [False, True])
+@pytest.mark.parametrize("direction", [CLIENT, SERVER], ids=["requests", "answers"])
+@settings(max_examples=15)
+@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 4))
+def test_connections_of_which_one_direction_was_captured_give_the_same_rows(
+    midstream: bool, direction: int, seed: int, many: int
+) -> None:
+    rng = random.Random(seed)
+    tables = tuple(TABLES) if rng.random() < 0.2 else DEFAULT_TABLES
+    scripts = [[part for part in long_conversation(rng) if part[0] == direction] for _ in range(many)]
+    assert_together_as_alone(PROTOCOL, scripts, tables, seed, often=0.1, midstream=midstream)
+
+
+def long_conversation(rng: random.Random) -> Script:
+    """More answers than wait for an explanation."""
+    exchanges = [exchange(rng, id_) for id_ in range(1, 90)]
+    parts = [part for sent, answer in exchanges for part in ((CLIENT, sent), (SERVER, answer))]
+    return [(direction, data) for direction, data in parts if data is not None]
+
+
+@pytest.mark.parametrize("midstream", [False, True])
+def test_answers_that_cannot_wait_for_an_explanation_go_by_column(midstream: bool) -> None:
+    script = [(SERVER, fetched(id_, {("t", 0): TWO + PACKED}, 0, 0)) for id_ in range(1, 200)]
+    (one,) = assert_together_as_alone(PROTOCOL, [script], DEFAULT_TABLES, 7, often=0, midstream=midstream)
+    assert one.by_column == len(script) - 64  # type: ignore[attr-defined]
