@@ -56,6 +56,10 @@ class SearchBudget:
             return False
         return True
 
+    def next_allowed(self) -> int:
+        """The first index whose place may be judged."""
+        return self._earned_to - self.base + max(0, -(self.left // SEARCH_COST_PER_BYTE))
+
     def spend(self, size: int) -> None:
         """A judge reads `size` bytes. It is paid when the place is decided, however often it had to wait before."""
         self._open += size
@@ -98,13 +102,13 @@ class NeverInMidstream:
 def places(test: Callable[[Octets, int], Places], width: int, buf: bytes, pos: int, end: int) -> Iterator[int]:
     """Indexes in [pos, end - width] at which `test` finds fixed bytes that fit, in order.
 
-    test(octets, n) -> those of the places 0 … n - 1 that fit; octets reaches `width` - 1 bytes beyond the last of them.
+    test(octets, n) -> those of the places 0 … n - 1 that fit; octets go on to `end`, `width` - 1 bytes beyond at least.
     """
-    octets = np.frombuffer(buf, np.uint8)
+    octets = np.frombuffer(buf, np.uint8, end)
     window = _FIRST_WINDOW
     while pos + width <= end:
         n = min(window, end - width + 1 - pos)
-        found = test(octets[pos : pos + n + width - 1], n)
+        found = test(octets[pos:], n)
         if len(found):
             yield from (found + pos).tolist()
         pos += n
@@ -125,9 +129,13 @@ def first_start(
     A place that waits for more bytes ends the search, unless no more will come. width: bytes before which no place can
     be judged at all.
     """
-    budget.needs = 0
+    budget.needs = allowed = 0
     for at in found:
+        if at < allowed:
+            budget.passed_over += 1
+            continue
         if not budget.allows(at):
+            allowed = budget.next_allowed()
             continue
         budget.begin()
         verdict = judge(at)

@@ -145,7 +145,7 @@ def resync(
     at, found, kind, needs = end, False, framing, 0
     for name in (LEGACY, VSR) if framing is None else (framing,):
         test, judge, width = _SEARCH[name, direction]
-        starts = places(test, width, buf, pos, end)
+        starts = places(partial(test, clues), width, buf, pos, end)
         verdict = partial(_judged, judge, buf, end, final, clues, budget)
         first, sure = first_start(starts, verdict, budget, pos, end, width, final)
         if first < at or (sure and not found and first == at):
@@ -166,28 +166,34 @@ def _are(numbers: frozenset[int]) -> npt.NDArray[np.bool_]:
     return known
 
 
-def _request_places(octets: Octets, n: int) -> Places:
+def _request_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A plausible length and a known code."""
     at = np.flatnonzero((octets[6 : 6 + n] == 0) & (octets[7 : 7 + n] == 0) & (octets[3 : 3 + n] <= _HIGH))
     return at[_are(frozenset(tables.commands()))[octets[at + 4] | octets[at + 5].astype(np.uint16) << 8]]
 
 
-def _answer_places(octets: Octets, n: int) -> Places:
-    """A known status, and a plausible length: of errors, zero or that of a text."""
+def _answer_places(clues: Clues, octets: Octets, n: int) -> Places:
+    """A known status, and a plausible length: of errors, zero or that of a text; but no run of zeros."""
     at = np.flatnonzero((octets[2 : 2 + n] == 0) & (octets[3 : 3 + n] == 0) & (octets[7 : 7 + n] <= _HIGH))
     status = octets[at] | octets[at + 1].astype(np.uint16) << 8
     length = numbers(octets, at + 4, 4)
-    return at[(status == 0) | (_are(frozenset(tables.statuses()))[status] & (length <= _TEXT_MOST))]
+    at = at[(status == 0) | (_are(frozenset(tables.statuses()))[status] & (length <= _TEXT_MOST))]
+    if not len(at) or 0 < clues.waiting == clues.empties:
+        return at
+    zeros = PREFIX * (clues.waiting + _SLACK + 1)  # so many empty answers nobody waits for: see _judge_answer
+    filled = np.flatnonzero(octets[: n + zeros])
+    next_filled = np.append(filled, len(octets))[np.searchsorted(filled, at)]
+    return at[next_filled - at < zeros]
 
 
-def _header_places(octets: Octets, n: int) -> Places:
+def _header_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A size, a command and 66 zero bytes."""
     first, last = COMMAND_AT + 2, _RESERVED_END - 1
     at = np.flatnonzero((octets[first : first + n] == 0) & (octets[last : last + n] == 0))
     at = at[_are(frozenset(tables.planes()))[octets[at + COMMAND_AT]]]
     if not len(at):
         return at
-    filled = np.concatenate(([0], np.cumsum(octets != 0)))
+    filled = np.concatenate(([0], np.cumsum(octets[: n + last] != 0)))
     at = at[filled[at + _RESERVED_END] == filled[at + first]]
     size = numbers(octets, at + 48, 4)
     return at[(size >= HEADER) & (size < (_HIGH + 1) << 24)]
@@ -473,7 +479,7 @@ def _verdict(fits: bool) -> Judgement:
 
 _OPERATION_AT = {REQUEST: 176, REPLY: 208}
 
-_SEARCH: dict[tuple[str, int], tuple[Callable[[Octets, int], Places], Judge, int]] = {
+_SEARCH: dict[tuple[str, int], tuple[Callable[[Clues, Octets, int], Places], Judge, int]] = {
     (LEGACY, CLIENT): (_request_places, _judge_request, PREFIX),
     (LEGACY, SERVER): (_answer_places, _judge_answer, PREFIX),
     (VSR, CLIENT): (_header_places, _judge_vsr, _RESERVED_END),
