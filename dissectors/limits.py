@@ -12,7 +12,7 @@ MIB = 1024 * KIB
 SEARCH_COST_PER_BYTE = 8
 """Earned with every byte searched."""
 
-SEARCH_CANDIDATE_COST = 24
+SEARCH_CANDIDATE_COST = 128
 """Of looking at a place at all, whatever its judge reads there."""
 
 SEARCH_CREDIT = 256 * KIB

@@ -8,7 +8,8 @@ So a search is linear in the bytes, whatever they are, and does not depend on ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
@@ -99,8 +100,10 @@ class NeverInMidstream:
         return 0.0
 
 
-def places(test: Callable[[Octets, int], Places], width: int, buf: bytes, pos: int, end: int) -> Iterator[int]:
-    """Indexes in [pos, end - width] at which `test` finds fixed bytes that fit, in order.
+def places(
+    test: Callable[[Octets, int], Places], width: int, buf: bytes, pos: int, end: int
+) -> Iterator[Sequence[int]]:
+    """Indexes in [pos, end - width] at which `test` finds fixed bytes that fit, in order, many at a time.
 
     test(octets, n) -> those of the places 0 … n - 1 that fit; octets go on to `end`, `width` - 1 bytes beyond at least.
     """
@@ -110,13 +113,13 @@ def places(test: Callable[[Octets, int], Places], width: int, buf: bytes, pos: i
         n = min(window, end - width + 1 - pos)
         found = test(octets[pos:], n)
         if len(found):
-            yield from (found + pos).tolist()
+            yield (found + pos).tolist()
         pos += n
         window = min(window * 4, _LARGEST_WINDOW)
 
 
 def first_start(
-    found: Iterable[int],
+    found: Iterable[Sequence[int]],
     judge: Callable[[int], Judgement],
     budget: SearchBudget,
     pos: int,
@@ -126,24 +129,27 @@ def first_start(
 ) -> tuple[int, bool]:
     """The first place that is a frame's start (index, True), or up to where there is none (index, False).
 
-    A place that waits for more bytes ends the search, unless no more will come. width: bytes before which no place can
-    be judged at all.
+    found: places in order, some at a time. A place that waits for more bytes ends the search, unless no more will come.
+    width: bytes before which no place can be judged at all.
     """
-    budget.needs = allowed = 0
-    for at in found:
-        if at < allowed:
-            budget.passed_over += 1
-            continue
-        if not budget.allows(at):
-            allowed = budget.next_allowed()
-            continue
-        budget.begin()
-        verdict = judge(at)
-        if verdict is Judgement.YES:
-            return at, True
-        if verdict is Judgement.WAIT and not final:
-            return at, False
-        budget.settle()
+    budget.needs = 0
+    for some in found:
+        i = 0
+        while i < len(some):
+            at = some[i]
+            i += 1
+            if not budget.allows(at):
+                over = bisect_left(some, budget.next_allowed(), i)
+                budget.passed_over += over - i
+                i = over
+                continue
+            budget.begin()
+            verdict = judge(at)
+            if verdict is Judgement.YES:
+                return at, True
+            if verdict is Judgement.WAIT and not final:
+                return at, False
+            budget.settle()
     return (end if final else max(pos, end - width + 1)), False
 
 

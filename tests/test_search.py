@@ -12,7 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL as IGGY
+from dissectors.iggy import frames
+from dissectors.iggy.era import Era
 from dissectors.kafka import PROTOCOL as KAFKA
+from dissectors.kafka.frames import HEAD, Resync, _may_be_request, _request_places
+from dissectors.kafka.recognise import _Stranger
 from dissectors.limits import SEARCH_CANDIDATE_COST, SEARCH_COST_PER_BYTE, SEARCH_CREDIT, Limits
 from dissectors.pulsar import PROTOCOL as PULSAR
 from dissectors.recognition import NONE_OF_OURS, Recognition, candidates
@@ -139,3 +143,28 @@ def test_a_request_is_recognised_however_the_bytes_before_it_were_cut(before: in
     verdict = recognition.verdict(opened=False, final=True)
     assert verdict is not None
     assert (verdict.protocol, verdict.client) == (KAFKA, 0)
+
+
+HEADS = (
+    bytes(8), b"\0\0\0\x10", b"\0\x01\0\x02", b"\0\x03\0\x0c", b"\xff\xff", b"\x04\0\0\0", b"\x65\0\0\0", b"\x0c\0\0\0",
+    b"\xf1\x03\0\0", b"\0\x06client", b"\0\x12\0\x03", b"\x7f\xff\xff\xff", b"\0\x07\0\0", b"\x01", b"\0",
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(HEADS) | st.binary(max_size=3), max_size=30), st.integers(0, 3), st.integers(0, 2))
+def test_what_the_columns_leave_out_no_judge_takes_for_a_start(pieces: list[bytes], waiting: int, empties: int) -> None:
+    data = b"".join(pieces)
+    octets, end = np.frombuffer(data, np.uint8), len(data)
+    clues = frames.Clues(Era().allowed, 1 << 28, waiting=waiting, empties=min(empties, waiting))
+    for direction in (CLIENT, SERVER):
+        test, judge, width = frames._SEARCH[frames.LEGACY, direction]
+        n = end - width + 1
+        kept = set(test(clues, octets, n).tolist()) if n > 0 else set()
+        for at in set(range(n)) - kept:
+            assert judge(data, at, end, False, clues, SearchBudget()) is Judgement.NO
+    n = end - HEAD + 1
+    kept = set(_request_places((), octets, n).tolist()) if n > 0 else set()
+    for at in set(range(n)) - kept:
+        assert not _may_be_request(data, at) or Resync(_Stranger())._judge_alone(data, at, end) is not Judgement.YES
+    assert all(_may_be_request(data, at) for at in kept)

@@ -48,7 +48,7 @@ _SAMPLE = 1 << 10  # from here on, a frame that is not whole is read again when 
 _SHORT = 12  # a length up to which a request proves little
 _EMPTY, _FIELDS = 1, 2  # what a frame that fits is worth, without fields and with them
 _PROOF = 3  # what a stranger asks for
-_READ = 100  # what trying a command's layouts costs, in bytes read (search.py)
+_READ = 256  # what trying a command's layouts costs, in bytes read (search.py)
 SEND_MESSAGES = 101
 
 REQUEST, REPLY, EVICTION = 5, 8, 13
@@ -169,15 +169,22 @@ def _are(numbers: frozenset[int]) -> npt.NDArray[np.bool_]:
 def _request_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A plausible length and a known code."""
     at = np.flatnonzero((octets[6 : 6 + n] == 0) & (octets[7 : 7 + n] == 0) & (octets[3 : 3 + n] <= _HIGH))
-    return at[_are(frozenset(tables.commands()))[octets[at + 4] | octets[at + 5].astype(np.uint16) << 8]]
+    code = octets[at + 4] | octets[at + 5].astype(np.uint16) << 8
+    length = numbers(octets, at, 4)
+    fits = (length >= 4) & ((length < _SMALL) | (code == SEND_MESSAGES))
+    return at[_are(frozenset(tables.commands()))[code] & fits]
 
 
 def _answer_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A known status, and a plausible length: of errors, zero or that of a text; but no run of zeros."""
     at = np.flatnonzero((octets[2 : 2 + n] == 0) & (octets[3 : 3 + n] == 0) & (octets[7 : 7 + n] <= _HIGH))
     status = octets[at] | octets[at + 1].astype(np.uint16) << 8
-    length = numbers(octets, at + 4, 4)
-    at = at[(status == 0) | (_are(frozenset(tables.statuses()))[status] & (length <= _TEXT_MOST))]
+    empty = at[status == 0]
+    errors = at[_are(frozenset(tables.statuses()))[status] & (status != 0)]
+    if len(errors):
+        at = np.sort(np.concatenate((empty, errors[_may_have_text(octets, errors)])))
+    else:
+        at = empty
     if not len(at) or 0 < clues.waiting == clues.empties:
         return at
     zeros = PREFIX * (clues.waiting + _SLACK + 1)  # so many empty answers nobody waits for: see _judge_answer
@@ -186,10 +193,22 @@ def _answer_places(clues: Clues, octets: Octets, n: int) -> Places:
     return at[next_filled - at < zeros]
 
 
+def _may_have_text(octets: Octets, at: Places) -> Bools:
+    """bool[n]: what `may_be_error` finds of the lengths of errors."""
+    length = numbers(octets, at + PREFIX - 4, 4)
+    text = at + PREFIX + 4
+    there = text < len(octets)
+    size = numbers(octets, np.where(there, text - 4, at), 4)
+    fits: Bools = (length == 0) | ((length > 4) & (length <= _TEXT_MOST) & (~there | (size == length - 4)))
+    return fits
+
+
 def _header_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A size, a command and 66 zero bytes."""
     first, last = COMMAND_AT + 2, _RESERVED_END - 1
-    at = np.flatnonzero((octets[first : first + n] == 0) & (octets[last : last + n] == 0))
+    middle = (first + last) // 2
+    ends = (octets[first : first + n] == 0) & (octets[last : last + n] == 0)
+    at = np.flatnonzero(ends & (octets[middle : middle + n] == 0))
     at = at[_are(frozenset(tables.planes()))[octets[at + COMMAND_AT]]]
     if not len(at):
         return at

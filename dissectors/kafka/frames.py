@@ -36,6 +36,7 @@ MAX_FRAME = _LIMITS.frame_bytes
 _HIGHEST_KEY, _HIGHEST_VERSION = _LIMITS.api_key, _LIMITS.api_version
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
 _SAMPLE = 1 << 12  # of a larger one so much is looked at
+_DECODED = 256  # what decoding a frame costs beside its bytes (search.py)
 _IN_A_ROW = 3  # frames that lead from one to the next are no chance
 _MOST_IDS = 128  # correlation ids looked for at once
 _FEW_IDS = 32  # whose last bytes alone leave few places
@@ -184,16 +185,39 @@ def _known_versions() -> Bools:
     return known
 
 
-def _request_places(octets: Octets, n: int) -> Places:
+def _may_be_request(buf: bytes, at: int) -> bool:
     """Size 8 to 256 MiB | key and version that are known | correlation id | length of the client id: to 255, or -1."""
+    size, key, version, _, client = REQUEST_HEAD.unpack_from(buf, at)
+    if not (8 <= size <= MAX_FRAME and 0 <= key < 256 and 0 <= version < 256 and _known_versions()[key, version]):
+        return False
+    fits: bool = client == -1 or 0 <= client <= min(255, max(size - 10, 0)) or key == NO_CLIENT_ID[0]
+    return fits
+
+
+@lru_cache(maxsize=1024)
+def _first_bytes(client_ids: tuple[bytes, ...]) -> Bools:
+    """bool[256]: what a client id begins with: one of some that are known, else what text may begin with."""
+    first = np.zeros(256, bool)
+    if client_ids:
+        first[[client_id[0] for client_id in client_ids if client_id]] = True
+    else:
+        first[0x20:0x7F] = first[0xC2:0xF5] = True
+    return first
+
+
+def _request_places(client_ids: tuple[bytes, ...], octets: Octets, n: int) -> Places:
+    """The places of `_may_be_request`, but for client ids that begin with no text, or as none of those known, and for
+    large frames without a client id: nothing speaks for them.
+    """
     at = np.flatnonzero((octets[4 : 4 + n] == 0) & (octets[6 : 6 + n] == 0) & (octets[:n] <= MAX_FRAME >> 24))
     at = at[_known_versions()[octets[at + 5], octets[at + 7]]]
     size = integers(octets, at, 4)
     high, low = octets[at + 12], octets[at + 13]
-    client = (
-        ((high == 0) & (low <= np.maximum(size - 10, 0))) | ((high == 0xFF) & (low == 0xFF)) | (octets[at + 5] == 7)
-    )
-    return at[(size >= 8) & (size <= MAX_FRAME) & client]
+    first = octets[np.minimum(at + HEAD, len(octets) - 1)]
+    text = _first_bytes(client_ids)[first] | (at + HEAD == len(octets))
+    named = (high == 0) & (low <= np.maximum(size - 10, 0)) & np.where(low > 0, text, size <= _PROVEN)
+    nameless = (high == 0xFF) & (low == 0xFF) & (size <= _PROVEN)
+    return at[(size >= 8) & (size <= MAX_FRAME) & (named | nameless | (octets[at + 5] == NO_CLIENT_ID[0]))]
 
 
 def _response_places(ids: Sequence[int], octets: Octets, n: int) -> Places:
@@ -282,17 +306,16 @@ class Resync:
         """As Conversation.resync: candidates are judged from left to right, each by the bytes up to its own end."""
         budget = self._conversation.budget(direction)
         if direction == CLIENT:
-            requests = places(_request_places, HEAD, buf, pos, end)
-            return first_start(
-                requests, lambda at: self._judge_request(buf, at, end, final), budget, pos, end, HEAD, final
-            )
+            test = partial(_request_places, tuple(self._conversation.client_ids))
+            judge = partial(self._judge_request, buf, end, final)
+            return first_start(places(test, HEAD, buf, pos, end), judge, budget, pos, end, HEAD, final)
         if self._conversation.searched(direction):
             return self._response(buf, pos, end, final, Search(pos, False, pos))[:2]
         return self._unasked(buf, pos, end, final)
 
     def first(self, data: bytes) -> Judgement:
         """Whether the first bytes of a connection are a request; of a large one, the first kilobytes are enough."""
-        if not len(_request_places(np.frombuffer(data, np.uint8, HEAD), 1)):
+        if not _may_be_request(data, 0):
             return Judgement.NO
         verdict = self._judge_alone(data, 0, len(data))
         return Judgement.YES if self._believed[CLIENT] == 0 and produces(data, 0) else verdict
@@ -329,7 +352,7 @@ class Resync:
         awaited = places(partial(_response_places, ids), 8, buf, come.at, end) if ids else ()
         return Search(*first_start(awaited, judge, budget, come.at, end, 8, final), seen)
 
-    def _judge_request(self, buf: bytes, at: int, end: int, final: bool) -> Judgement:
+    def _judge_request(self, buf: bytes, end: int, final: bool, at: int) -> Judgement:
         """By itself, and where neither its client's name nor the connection speaks for it, by what follows."""
         verdict = self._judge_alone(buf, at, end)
         if verdict is not Judgement.YES or self._conversation.last_id is not None:
@@ -368,8 +391,7 @@ class Resync:
         if end - at < HEAD:
             return Judgement.WAIT if not final else Judgement.YES if at == end else Judgement.NO
         _, _, _, following, _ = REQUEST_HEAD.unpack_from(buf, at)
-        place = np.frombuffer(buf, np.uint8, HEAD, at)
-        fits = len(_request_places(place, 1)) and 0 < abs(following - correlation_id) <= _BACK
+        fits = _may_be_request(buf, at) and 0 < abs(following - correlation_id) <= _BACK
         return Judgement.YES if fits else Judgement.NO
 
     def _judge_response(self, buf: bytes, at: int, end: int) -> Judgement:
@@ -397,7 +419,7 @@ class Resync:
             return Judgement.YES
         if end - at < size:
             return budget.wait_for(size)
-        budget.spend(size if size <= _SAMPLE else size + _SAMPLE)
+        budget.spend(_DECODED + (size if size <= _SAMPLE else size + _SAMPLE))
         if direction == SERVER:
             fits = decodes_response(api, buf, at, size)
         elif size > _SAMPLE:

@@ -220,12 +220,12 @@ def _end(data: bytes, at: int) -> int:
     return at + KEEPS_LENGTH + int.from_bytes(data[at + 8 : at + KEEPS_LENGTH], "big", signed=True)
 
 
-def _places(data: bytes, pos: int, end: int) -> Iterator[int]:
-    """Indexes in [pos, end - HEAD] of magic 2, attributes that are known, and a length and counts that go together."""
+def _places(data: bytes, pos: int, end: int) -> Iterator[list[int]]:
+    """Indexes in [pos, end - HEAD], one by one: magic 2, known attributes, a length and counts that go together."""
     for magic in _MAGIC.finditer(data, pos + _MAGIC_AT, end):
         at = magic.start() - _MAGIC_AT
         if at + HEAD > end:
             return
         length, attributes, delta, count = _FIELDS(data, at)
         if attributes & batches.CODEC_BITS < _CODECS and length >= SMALLEST[2] and count <= delta + 1:
-            yield at
+            yield [at]

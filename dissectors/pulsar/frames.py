@@ -74,7 +74,7 @@ def search(
     buf: bytes, pos: int, end: int, limit: int, direction: int, final: bool, budget: SearchBudget
 ) -> tuple[int, bool]:
     """The first index in [pos, end) at which a frame of this sender is proven; see Conversation.resync."""
-    starts = (match.start() - 8 for match in _STARTS[direction].finditer(buf, pos + 8, end))
+    starts = ([match.start() - 8] for match in _STARTS[direction].finditer(buf, pos + 8, end))
 
     def verdict(at: int) -> Judgement:
         size = judge(buf, at, end, limit, direction)

@@ -37,7 +37,15 @@ def kinds(size: int) -> Iterator[tuple[str, bytes]]:
     yield "kafka almost", repeated(struct.pack(">ihhih", 60, 1, 11, 7, 9) + b"consumer\xff" + bytes(20), size)
     yield "pulsar almost", repeated(struct.pack(">IIBB", 40, 36, 8, 6) + b"\x32\x10" + bytes(16), size)
     yield "iggy almost", repeated(struct.pack("<II", 12, 100), size)
+    yield "kafka counted", counted(">ihhiih", (60, 1, 11), (-1, 0), bytes(40), size)
+    yield "iggy counted", counted("<IIII", (20, 100), (1,), bytes(8), size)
     yield "varints", b"\x80" * size
+
+
+def counted(form: str, before: tuple[int, ...], after: tuple[int, ...], rest: bytes, size: int) -> bytes:
+    """Heads with a number that grows, so that no two are equal."""
+    unit = struct.calcsize(form) + len(rest)
+    return b"".join(struct.pack(form, *before, i, *after) + rest for i in range(size // unit))
 
 
 def repeated(unit: bytes, size: int) -> bytes:
