@@ -147,7 +147,6 @@ class Engine:
     def take_rows(self) -> Batches:
         """The rows of what was decoded since the last time."""
         yield from self.sink.drain()
-        gc.collect(0)  # what is left of the decoding may hold large columns in a circle
 
     def _deliver(self, site: str, flows: Iterator[tuple[Any, bool]]) -> None:
         """Bring what the flows delivered to their conversations."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import dissectors
 from dissectors import frame_columns
 from dissectors.conversation import Conversation
+from dissectors.engine import Engine
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.records import DEFAULT_TABLES, TABLES
@@ -59,3 +61,25 @@ def test_nine_tenths_of_the_frames_of_a_regular_capture_go_by_column(
     dissectors.dissect([path for path in SAMPLES if path.name.startswith(stem)], DEFAULT_TABLES)
     by_column, frames = (sum(column) for column in zip(*counts, strict=True))
     assert by_column >= 0.9 * frames
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("many", [1, 1 << 30], ids=["together", "one by one"])
+def test_what_was_decoded_needs_no_garbage_collector(path: Path, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    garbage: list[str] = []
+    decode = Engine.decode
+
+    def look(self: Engine) -> None:
+        gc.collect()
+        decode(self)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        gc.set_debug(0)
+        garbage.extend(type(one).__module__ for one in gc.garbage)
+        gc.garbage.clear()
+
+    monkeypatch.setattr(Engine, "decode", look)
+    monkeypatch.setattr(frame_columns, "MANY", many)
+    monkeypatch.setattr(frame_columns, "MUCH", 1 << 60)
+    dissectors.dissect([path], DEFAULT_TABLES)
+    assert not [module for module in garbage if module.startswith(("dissectors", "numpy", "pyarrow"))]

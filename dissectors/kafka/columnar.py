@@ -111,13 +111,11 @@ class _Walk:
         self.last = len(octets) - 8  # nothing is read behind it
         self.end = end
         self.found = ColumnSummary(len(end))
-        self._methods: dict[Op, Callable[[Step, _Rows], None]] = {op: getattr(self, f"on_{op}") for op in Op}
 
     def run(self, steps: Sequence[Step], r: _Rows) -> Ints:
         """Move the cursors over a struct; where they are then."""
-        methods = self._methods
         for step in steps:
-            methods[step.op](step, r)
+            _METHODS[step.op](self, step, r)
         return r.at
 
     # --- numbers, lengths ---
@@ -297,3 +295,6 @@ class _Walk:
         bad[row[self.octets[r.at[row] + (turn + 1) * size - 1] != 0]] = True
         self.found.ok[r.rows[bad]] = False
         r.at = r.at + n * size
+
+
+_METHODS: dict[Op, Callable[[_Walk, Step, _Rows], None]] = {op: getattr(_Walk, f"on_{op}") for op in Op}

@@ -70,6 +70,10 @@ class PulsarConversation(Conversation):
         self._full = sink.full and report.wants_exchanges
         self._new_types: set[int] = set()  # types of commands that no table knows
 
+    def release(self) -> None:
+        vars(self.entries).clear()  # they refer to themselves
+        super().release()
+
     # --- frames ---
 
     def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
