@@ -177,12 +177,22 @@ class KafkaConversation(Conversation):
             self._produced(call, {}, None)
             self.emit.exchange(ONE_WAY, call)
             return
+        self._wait(call)
+
+    def on_fetch(self, frame: Frame, summary: BodySummary) -> None:
+        """As on_frame, for a whole fetch whose body was read."""
+        if self.recovery.held:
+            self.recovery.finish(CLIENT)
+        self._wait(self.open_request(frame, summary))
+
+    def _wait(self, call: KafkaRequest) -> None:
+        """A request waits for its answer."""
         dropped = self.waiting.add(call)
         if dropped is not None:
             self._unanswered(dropped, complete=None)
 
-    def open_request(self, frame: Frame) -> KafkaRequest:
-        """A request with its header: what is kept of it until its answer comes."""
+    def open_request(self, frame: Frame, summary: BodySummary | None = None) -> KafkaRequest:
+        """What is kept of a request until its answer comes. summary: of its body, where that was read already."""
         data, start = frame.data, frame.start
         have = min(frame.end, frame.known)
         _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(
@@ -202,7 +212,10 @@ class KafkaConversation(Conversation):
         self.last_id = correlation_id
         call = KafkaRequest(frame.facts, api, correlation_id, client_id)
         if api.known:
-            self._request_body(frame, call, api, data, body, have)
+            if summary is None:
+                self._request_body(frame, call, api, data, body, have)
+            else:
+                self._requested(frame, call, api, summary)
             self.note_use(api, frame.size)
             if self.watch is not None:
                 self.watch.request(frame, call)
@@ -260,6 +273,12 @@ class KafkaConversation(Conversation):
             return
         if not summary.whole and not self.sink.full:
             self._malformed(frame, api, "request", ENDS_EARLY)
+        self._requested(frame, call, api, summary)
+        if api.key == PRODUCE:
+            call.found = self.recovery.found(frame, have)
+
+    def _requested(self, frame: Frame, call: KafkaRequest, api: ApiVersion, summary: BodySummary) -> None:
+        """What the body of a request says."""
         call.topic_keys, call.partitions, call.values = summary.topics, summary.partitions, summary.values
         call.group = summary.values.get("groupId")
         if summary.names:
@@ -272,8 +291,6 @@ class KafkaConversation(Conversation):
             self._carried(frame, call, summary)
         elif api.key == API_VERSIONS and summary.values:
             self.software = (summary.values["clientSoftwareName"], summary.values["clientSoftwareVersion"])
-        if api.key == PRODUCE:
-            call.found = self.recovery.found(frame, have)
 
     def _carried(self, frame: Frame, call: KafkaRequest, summary: BodySummary) -> None:
         """Count the records of a Produce, and look at its batches while its bytes are there."""

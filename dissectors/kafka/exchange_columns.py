@@ -364,9 +364,12 @@ class ExchangeColumns:
                 frame = next(each)
             if partner < 0:
                 conversation.answered_ns = int(self.before[i]) or conversation.answered_ns
-                conversation.on_frame(frame)
+                if i in self.fetches:
+                    conversation.on_fetch(frame, self.fetches[i])
+                else:
+                    conversation.on_frame(frame)
             elif i < partner:
-                pending[i] = conversation.open_request(frame)
+                pending[i] = conversation.open_request(frame, self.fetches.get(i))
             else:
                 conversation.answer(frame, pending.pop(partner), int(self.before[i]) or None)
         if rest:
