@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dissectors.redaction import public_path
+from pipelines import storage
+
 
 def report(
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The folder that `analyze` wrote.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The folder that `analyze` wrote; a path or a URL.")],
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="From this time on: 01:11:18, 2026-01-31T01:11; UTC.")
     ] = None,
@@ -44,6 +46,6 @@ def report(
         selection = Selection(since, until, site, topic)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="which part") from None
-    page = pages.write(Path(out), selection or None, Path(output) if output else None)
+    page = pages.write_to(output or storage.join(out, pages.PART if selection else pages.PAGE), out, selection or None)
     if not quiet:
-        print(page)
+        print(public_path(page))

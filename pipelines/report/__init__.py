@@ -25,19 +25,30 @@ PAGE = "report.html"
 PART = "selection.html"
 
 
-def write(out: Path, selection: Selection | None = None, to: Path | None = None, *, records: str | None = None) -> Path:
-    """Make the page of an analysis again, or of a part of it; returns its path.
+def write(out: Path, *, records: str | None = None) -> Path:
+    """Make the page of an analysis; returns its path, OUT/report.html.
 
-    to: where to write it, by default OUT/report.html, or OUT/selection.html for a part. records: path or URL of the
-    records, OUT/records by default. Raises InputError where OUT holds no tables, or, for a part, no records.
+    records: path or URL of the records, OUT/records by default. Raises InputError where OUT holds no tables.
     """
-    from pipelines import outputs
+    return Path(write_to(str(out / PAGE), str(out), records=records))
+
+
+def write_to(page: str, out: str, selection: Selection | None = None, *, records: str | None = None) -> str:
+    """Make the page of an analysis, or of a part of it; returns its place. All are paths or URLs.
+
+    records: where they lie, OUT/records by default. Raises InputError where OUT holds no tables, or, for a part, no
+    records.
+    """
+    from pipelines import outputs, storage
     from pipelines.report.load import loaded
     from pipelines.report.page import html
 
     with loaded(out, selection, records) as analysis:
         made = html(analysis).encode("utf-8", "backslashreplace")
-    path = to or out / (PART if selection else PAGE)
-    with outputs.file(path) as stream:
-        stream.write(made)
-    return path
+    local = storage.local_path(page)
+    if local is None:
+        storage.write(page, made)
+    else:
+        with outputs.file(local) as stream:
+            stream.write(made)
+    return page

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dissectors.errors import InputError
-from pipelines import scratch
+from dissectors.redaction import public_path
+from pipelines import scratch, storage
 from pipelines.database import sentence
 from pipelines.report.facts import Facts, facts
 from pipelines.report.records import FOLDER, Records, opened
@@ -54,25 +55,26 @@ class Analysis:
 
 
 @contextmanager
-def loaded(out: Path, selection: Selection | None = None, records_at: str | None = None) -> Iterator[Analysis]:
-    """OUT, with its records open; or a part of them, with tables of their own.
+def loaded(out: str | Path, selection: Selection | None = None, records_at: str | None = None) -> Iterator[Analysis]:
+    """OUT, a path or a URL, with its records open; or a part of them, with tables of their own.
 
     records_at: path or URL of the records, OUT/records by default. Raises InputError where there is nothing to read.
     """
+    out = str(out)
     about, cases = _described(out)
-    at = records_at or str(out / RECORD_FOLDER)
+    at = records_at or storage.join(out, RECORD_FOLDER)
     with opened(at, selection) as records, scratch.folder() as room:
-        folder = out
+        tables = storage.join(out, TABLE_FOLDER)
         if selection:
             if records is None:
-                raise InputError(f"{out}: no records here to select from")
+                raise InputError(f"{public_path(out)}: no records here to select from")
             bad = {_key(row) for row in records.rows(_BAD)}
             cases = [case for case in cases if _key(case) in bad]
-            folder = room
-            computed = records.compute(folder / TABLE_FOLDER, cases)
+            tables = str(room / TABLE_FOLDER)
+            computed = records.compute(Path(tables), cases)
             about |= {"selection": str(selection), "bucket_us": computed.bucket_us, "by": []}
-        with WrittenTables(folder / TABLE_FOLDER) as written:
-            analysis = _tables(folder, written)
+        with WrittenTables(tables) as written:
+            analysis = _tables(out, written)
             analysis.about, analysis.cases, analysis.records = about, cases, records
             yield analysis
 
@@ -84,22 +86,16 @@ def _key(row: Row) -> tuple[Any, ...]:
     return tuple(row[key] for key in CASE_KEYS)
 
 
-def _described(out: Path) -> tuple[dict[str, Any], list[Row]]:
+def _described(out: str) -> tuple[dict[str, Any], list[Row]]:
     """What is known about the run, and what forensics found out."""
-    about: dict[str, Any] = {}
-    cases: list[Row] = []
     try:
-        if (out / ABOUT).is_file():
-            about = json.loads((out / ABOUT).read_text(encoding="utf-8"))
-        if (out / CASES_FILE).is_file():
-            with (out / CASES_FILE).open(encoding="utf-8") as lines:
-                cases = [json.loads(line) for line in lines]
-    except (OSError, ValueError) as error:
-        raise InputError(f"{out}: cannot be read: {error}") from None
-    return about, cases
+        about = json.loads(storage.read(storage.join(out, ABOUT)) or "{}")
+        return about, [json.loads(line) for line in (storage.read(storage.join(out, CASES_FILE)) or b"").splitlines()]
+    except ValueError as error:
+        raise InputError(f"{public_path(out)}: cannot be read: {error}") from None
 
 
-def _tables(out: Path, written: WrittenTables) -> Analysis:
+def _tables(out: str, written: WrittenTables) -> Analysis:
     import duckdb
 
     analysis = Analysis({}, written=written)
@@ -109,9 +105,10 @@ def _tables(out: Path, written: WrittenTables) -> Analysis:
             analysis.tables[name], analysis.rows[name] = _whole(name, first.rows.to_pylist()), first.total
             analysis.sums.update({(name, column): total for column, total in written.sums(name).items()})
     except (OSError, ValueError, duckdb.Error) as error:
-        raise InputError(f"{out}: cannot be read: {sentence(error)}") from None
+        raise InputError(f"{public_path(out)}: cannot be read: {sentence(error)}") from None
     if not analysis.tables:
-        raise InputError(f"{out}: no tables here; `brokerscope analyze CAPTURE… -o {out}` makes them")
+        name = public_path(out)
+        raise InputError(f"{name}: no tables here; `brokerscope analyze CAPTURE… -o {name}` makes them")
     return analysis
 
 

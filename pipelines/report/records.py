@@ -7,6 +7,7 @@ versions lack columns: these are null.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,7 +68,7 @@ def opened(folder: str, selection: Selection | None = None) -> Iterator[Records 
     """
     import duckdb
 
-    there = storage.folders(folder, "")
+    there = _folders(folder)
     if "exchanges" not in there:
         yield None
         return
@@ -77,7 +78,9 @@ def opened(folder: str, selection: Selection | None = None) -> Iterator[Records 
     ):
         try:
             chosen = selection or Selection()
-            known = {name: _relation(engine, _sources(folder, name, chosen, there), name) for name in READ}
+            days = {name: chosen.days(name, there.get(name, ())) for name in READ}
+            sources = {name: [storage.join(folder, name, day) for day in days[name]] for name in READ}
+            known = {name: _relation(engine, sources[name], name) for name in READ}
             engine.relations = {f"all_{name}": rows for name, rows in chosen.relations(known).items()}
             _name(engine)
             yield Records(engine)
@@ -93,12 +96,14 @@ def _name(engine: LocalEngine) -> None:
         engine.duckdb.execute(f"create {kind} {name} as {bound(f'select * from {name}', known)}")
 
 
-def _sources(folder: str, name: str, chosen: Selection, there: Sequence[str]) -> list[str]:
-    """The folders that hold what is chosen of a table."""
-    local = storage.local_path(folder)
-    if local is None:
-        return [storage.join(folder, name)] if name in there else []
-    return [str(days) for days in chosen.folders(local / name) if any(days.rglob("*.parquet"))]
+def _folders(folder: str) -> dict[str, list[str]]:
+    """Tables -> the folders below theirs that hold records, in which these lie by capture point and day."""
+    found: dict[str, set[str]] = {}
+    for path in storage.find(folder):
+        table, _, place = path.partition("/")
+        if place.endswith(".parquet"):
+            found.setdefault(table, set()).add(posixpath.dirname(place))
+    return {table: sorted(places) for table, places in found.items()}
 
 
 def _relation(engine: LocalEngine, filled: Sequence[str], name: str) -> str:

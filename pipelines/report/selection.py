@@ -8,8 +8,8 @@ findings about these connections.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from pipelines.answers.select import condition
 from pipelines.record_files import NOWHERE
@@ -50,19 +50,18 @@ class Selection:
                 out[name] = f"(select * from {out[name]} r where exists (select 1 from ({naming}) n where {same}))"
         return out
 
-    def folders(self, table: Path) -> list[Path]:
-        """The folders of days that may hold rows, where records lie by site and day; the table's own where not."""
-        days = list(table.glob("site=*/date=*"))
-        first = self.since[:10] if self.since and _DAY.match(self.since) and table.name != "connections" else ""
+    def days(self, table: str, folders: Iterable[str]) -> list[str]:
+        """Of the folders of a table (site=…/date=…), those that may hold rows. One of another name may."""
+        first = self.since[:10] if self.since and _DAY.match(self.since) and table != "connections" else ""
         last = self.until[:10] if self.until and _DAY.match(self.until) else "9"
 
-        def wanted(day: str) -> bool:
-            return day == NOWHERE or first <= day <= last
+        def wanted(folder: str) -> bool:
+            _, dated, day = folder.rpartition("/date=")
+            return not dated or day == NOWHERE or first <= day <= last
 
         # a time with an offset may be a day off in UTC: those are told from the rows alone
-        if not days or any(time and re.search(r"[+-]\d{2}:?\d{2}$", time[10:]) for time in (self.since, self.until)):
-            return [table]
-        return [folder for folder in days if wanted(folder.name.removeprefix("date="))]
+        offset = any(time and re.search(r"[+-]\d{2}:?\d{2}$", time[10:]) for time in (self.since, self.until))
+        return [folder for folder in folders if offset or wanted(folder)]
 
     def _conditions(self, table: str) -> list[str]:
         open_until = table == "connections"

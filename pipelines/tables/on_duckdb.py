@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -92,10 +93,13 @@ class First(NamedTuple):
 class WrittenTables(_Connection):
     """OUT/tables, whichever engine wrote them: read in order, never whole, in MEMORY however many rows they have."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str | Path) -> None:
+        """folder: a path, or a URL that fsspec opens."""
         self._room = scratch.folder()
         super().__init__(self._room.__enter__(), MEMORY)
-        self._folder = folder
+        self._folder = str(folder)
+        if storage.local_path(self._folder) is None:
+            self.duckdb.register_filesystem(storage.file_system(self._folder))
         self._viewed = False
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -104,14 +108,24 @@ class WrittenTables(_Connection):
 
     def names(self) -> list[str]:
         """The tables that are there."""
-        return sorted(path.stem for path in self._folder.glob("*.parquet"))
+        return sorted(self._files)
+
+    @cached_property
+    def _files(self) -> dict[str, list[str]]:
+        """Tables -> their files. A table is a file, or a folder of them."""
+        found: dict[str, list[str]] = {}
+        for path in storage.find(self._folder):
+            if path.endswith(".parquet"):
+                name = path.partition("/")[0].removesuffix(".parquet")
+                found.setdefault(name, []).append(storage.join(self._folder, path))
+        return found
 
     def first(self, name: str, limit: int) -> First:
         """The first rows, without sketches. Rows that are equal in the table's order are ordered by all columns.
 
         Tables of older versions lack columns; they are ordered by those that they have.
         """
-        relation = files(str(self._folder / f"{name}.parquet"))
+        relation = files(*self._files[name])
         there = [column for column, _ in self._columns(relation) if not column.endswith("_sketch")]
         columns = ", ".join(map(DuckDB().quoted, there))
         terms = TABLES[name].ordered_by(there) if name in TABLES else ""
@@ -131,10 +145,9 @@ class WrittenTables(_Connection):
         return self.fetch(query).to_pylist()  # type: ignore[no-any-return]
 
     def _view(self, name: str, table: Table) -> None:
-        path = self._folder / f"{name}.parquet"
         relation, found = "(select 1 where false)", set[str]()
-        if path.exists():
-            relation = files(str(path))
+        if name in self._files:
+            relation = files(*self._files[name])
             found = {column for column, _ in self._columns(relation)}
         columns = (
             quoted if column.name in found else f"null::{_type(column)} as {quoted}"
@@ -144,7 +157,7 @@ class WrittenTables(_Connection):
 
     def sums(self, name: str) -> dict[str, int]:
         """The sum of each column of whole numbers, over all rows."""
-        relation = files(str(self._folder / f"{name}.parquet"))
+        relation = files(*self._files[name])
         names = [column for column, kind in self._columns(relation) if kind in ("BIGINT", "INTEGER")]
         if not names:
             return {}
@@ -165,7 +178,8 @@ def files(*roots: str) -> str:
 
 def _pattern(root: str) -> str:
     path = storage.local_path(root)
-    inside = "/**/*.parquet" if path is None or path.is_dir() else ""
+    folder = not root.endswith(".parquet") if path is None else path.is_dir()
+    inside = "/**/*.parquet" if folder else ""
     return glob.escape(root if path is None else str(path)) + inside
 
 

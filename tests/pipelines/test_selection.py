@@ -6,12 +6,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from dissectors.options import Options
+from pipelines import storage
 from pipelines.analyze import analyze
 from pipelines.cli import app
 from pipelines.report.load import loaded
@@ -86,12 +88,36 @@ def test_a_topic_brings_its_connections_and_what_broke_there(out: Path) -> None:
     assert counted(out, Selection(topic="nobody-*")) == {"calls": 0, "connections": 0, "cases": 0}
 
 
-def test_only_folders_of_the_days_asked_for_are_read(out: Path, middle: datetime) -> None:
-    day = middle.date().isoformat()
-    found = Selection(since=f"{day}T00:00", until=f"{day}T23:59:59").folders(out / "records" / "exchanges")
-    assert {folder.name for folder in found} == {f"date={day}"}
-    with_offset = Selection(since=f"{day}T00:00+05:00").folders(out / "records" / "exchanges")
-    assert with_offset == [out / "records" / "exchanges"]
+def test_only_folders_of_the_days_asked_for_are_read() -> None:
+    asked = Selection(since="2026-01-02T00:00", until="2026-01-02T23:59:59")
+    folders = [
+        "site=a/date=2026-01-01",
+        "site=a/date=2026-01-02",
+        "site=b/date=2026-01-03",
+        "site=b/date=__HIVE_DEFAULT_PARTITION__",
+        "",
+    ]
+    assert asked.days("exchanges", folders) == ["site=a/date=2026-01-02", "site=b/date=__HIVE_DEFAULT_PARTITION__", ""]
+    assert asked.days("connections", folders) == [folder for folder in folders if "01-03" not in folder]
+    assert Selection(since="2026-01-02T00:00+05:00").days("exchanges", folders) == folders
+
+
+def test_what_lies_at_a_url_gives_the_same_pages(out: Path, middle: datetime, tmp_path: Path) -> None:
+    fs = fsspec.filesystem("memory")
+    url, part = "memory://kept/out", ["--since", middle.isoformat(), "--site", "iggy*"]
+    try:
+        storage.upload(out, url)
+        for words, page in (([], "report.html"), (part, "selection.html")):
+            here = CliRunner().invoke(app, ["report", str(out), *words, "-o", str(tmp_path / page)])
+            away = CliRunner().invoke(app, ["report", url, *words])
+            assert here.exit_code == away.exit_code == 0, here.output + away.output
+            assert away.output.split() == [f"{url}/{page}"]
+            assert storage.read(f"{url}/{page}") == (tmp_path / page).read_bytes()
+        missing = CliRunner().invoke(app, ["report", "memory://kept/none"])
+        assert "no tables here" in missing.output
+        assert storage.find("memory://kept/none") == []
+    finally:
+        fs.store.clear()
 
 
 def test_the_command_writes_a_page_of_the_part_beside_the_whole(out: Path, tmp_path: Path) -> None:
