@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import BrokerscopeError
-from pipelines import java, scratch
+from pipelines import credentials, java, scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,14 +51,17 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     from pyspark.sql import SparkSession
 
     conf = dict(conf or {})
-    remote = os.environ.get("SPARK_REMOTE") if master is None else master
-    if remote is not None and (master is None or remote.startswith("sc://")):
-        return _changed(_connected(remote), conf)
+    remote = _remote(master)
+    if remote is not None:
+        session = _changed(_connected(remote), conf)
+        credentials.lend(session.conf.getAll)
+        return session
+    given = known(master, conf)
+    credentials.lend(given)
     running = SparkSession.getActiveSession()
     if running is not None:
         return _changed(running, conf)
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the Java process already
-    given = (_submitted() if submitted else _defaults()) | conf
+    submitted = _is_submitted()
     master = master or given.get(_MASTER, LOCAL)
     if _PYTHON in given:  # only Spark's own scripts heed it
         os.environ["PYSPARK_PYTHON"] = given[_PYTHON]
@@ -103,6 +106,30 @@ def _start_java(settings: Mapping[str, str], log: Path) -> None:
         options = _WithoutFork(stderr=errors, process_group=0)
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def known(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+    """What is known of a session's settings before it starts. conf: settings that the user asks for."""
+    if _remote(master) is not None:
+        return dict(conf)
+    if "pyspark.sql" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        running = SparkSession.getActiveSession()
+        if running is not None:
+            return {**running.conf.getAll, **conf}
+    return {**(_submitted() if _is_submitted() else _defaults()), **conf}
+
+
+def _remote(master: str | None) -> str | None:
+    """Where a session of Spark Connect is to be had, if it is one of these."""
+    remote = os.environ.get("SPARK_REMOTE") if master is None else master
+    return remote if remote is not None and (master is None or remote.startswith("sc://")) else None
+
+
+def _is_submitted() -> bool:
+    """Whether spark-submit has started the Java process already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _connected(remote: str) -> SparkSession:

@@ -28,7 +28,7 @@ from pipelines.report.load import RECORD_FOLDER
 from pipelines.tables.compute import TableEngine
 from pipelines.tables.on_duckdb import LocalEngine
 from pipelines.tables.on_spark import SparkEngine
-from pipelines.tasks import MADE, collect, each, settings, spread
+from pipelines.tasks import MADE, collect, each, over, settings, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -249,7 +249,7 @@ def decoded(spark: SparkSession, job: Job, works: Sequence[Work], function: Deco
         with settings(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_A_BATCH)}):
             cut = spread(spark, works, decode.cutter(job), blocks.DDL)
             parts = cut.repartitionById(job.sharing.parts, "part").sortWithinPartitions(*blocks.ORDER)
-            made = collect(parts.mapInArrow(decode.decoder(job, function), MADE))
+            made = collect(over(parts, decode.decoder(job, function), MADE))
     return [result for results in made for result in results]
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pipelines import credentials
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -23,7 +25,12 @@ def spread(spark: SparkSession, items: Sequence[Any], task: Task, ddl: str | Str
     rows = [(number, pickle.dumps(item)) for number, item in enumerate(items)]
     given = spark.createDataFrame(rows, "task int, given binary")
     given = given.coalesce(1) if len(items) == 1 else given.repartitionById(len(items), "task")
-    return given.mapInArrow(task, ddl)
+    return over(given, task, ddl)
+
+
+def over(rows: DataFrame, task: Task, ddl: str | StructType) -> DataFrame:
+    """What a task makes of rows, with the access to file systems that the driver has."""
+    return rows.mapInArrow(credentials.carried(task), ddl)
 
 
 def collect(made: DataFrame) -> list[Any]:

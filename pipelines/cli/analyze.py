@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from dissectors.capture.source import is_url
 from dissectors.errors import BrokerscopeError
 from dissectors.redaction import public_path
 from pipelines import outputs, report, storage
@@ -74,8 +75,12 @@ def analyze(
     keys, width = _keys(by), None if bucket is None else _micros(bucket, "--bucket")
     every_s = None if follow is None else _micros(follow, "--follow") / 1_000_000
     update = update or every_s is not None
-    wanted = _engine(engine, master, update)
-    run = partial(_run, reading, options, out, wanted, master, _conf(conf), update, keys, width)
+    wanted, settings = _engine(engine, master, update), _conf(conf)
+    run = partial(_run, reading, options, out, wanted, master, settings, update, keys, width)
+    if any(map(is_url, (*captures, out))):
+        from pipelines import credentials, session
+
+        credentials.lend(session.known(master, settings))
     from dissectors.capture import expand
 
     if every_s is None:
@@ -170,7 +175,7 @@ def _conf(pairs: Sequence[str] | None) -> dict[str, str]:
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.startswith("spark."):
-            raise typer.BadParameter(f"{pair!r} is not spark.KEY=VALUE", param_hint="--conf")
+            raise typer.BadParameter(f"{key!r} is not of spark.KEY=VALUE", param_hint="--conf")  # no value: a secret?
         out[key.strip()] = value.strip()
     return out
 

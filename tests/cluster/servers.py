@@ -80,6 +80,18 @@ class ObjectStore:
             "AWS_DEFAULT_REGION": "us-east-1",
         }
 
+    @property
+    def s3a(self) -> dict[str, str]:
+        """The same as settings of Spark's."""
+        settings = {
+            "endpoint": f"{HOST}:{self.port}",
+            "connection.ssl.enabled": "false",
+            "path.style.access": "true",
+            "access.key": KEY,
+            "secret.key": SECRET,
+        }
+        return {f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()}
+
 
 @contextmanager
 def object_store(folder: Path) -> Iterator[ObjectStore]:

@@ -9,7 +9,7 @@ import pytest
 
 from dissectors.capture.source import open_raw
 from pipelines import storage
-from tests.cluster.runs import BUCKET, Out, brokerscope
+from tests.cluster.runs import BUCKET, SAMPLES, SITE, Out, brokerscope
 from tests.cluster.servers import SECRET, ObjectStore
 
 CAPTURES = f"s3://{BUCKET}/samples"
@@ -46,6 +46,23 @@ def test_without_a_connector_of_hadoop_spark_reads_the_records_through_fsspec(
     by_spark = ("--engine", "spark", "--conf", "spark.brokerscope.tableRows=0")
     made = Out.made_of([f"s3a://{BUCKET}/samples"], f"s3a://{BUCKET}/by-spark", tmp_path, *by_spark)
     assert made.differs(expected) == {}
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_what_spark_is_given_for_the_store_need_not_be_given_twice(
+    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    name, out = "kafka-codecs.pcap", f"s3a://{BUCKET}/lent-{engine}"
+    here = Out.made_of([str(SAMPLES / name)], tmp_path / "out", tmp_path, "--engine", "local")
+    with monkeypatch.context() as patch:
+        for variable in store.env:
+            patch.delenv(variable)
+        conf = [word for pair in store.s3a.items() for word in ("--conf", "=".join(pair))]
+        done = brokerscope("analyze", f"s3a://{BUCKET}/samples/{name}", "-o", out, SITE, "--engine", engine, *conf)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert Out.read(out).differs(here) == {}
+    written = [storage.read(f"{out}/{file}") or b"" for file in storage.find(out)]
+    assert not any(SECRET.encode() in text for text in (done.stdout.encode(), done.stderr.encode(), *written))
 
 
 def test_an_update_takes_what_is_new(store: ObjectStore, expected: Out, tmp_path: Path) -> None:
