@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dissectors.capture.source import file_size
 from dissectors.options import Options
@@ -18,6 +18,9 @@ from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import First, LocalEngine, WrittenTables
+
+if TYPE_CHECKING:
+    from pipelines.catalog import Catalog
 
 EngineName = Literal["spark", "local"]
 ENTRIES = (RECORD_FOLDER, TABLE_FOLDER, CASES_FILE, ABOUT, report.PAGE, report.PART)
@@ -45,6 +48,7 @@ class OnSpark:
     conf: Mapping[str, str] = field(default_factory=dict)  # settings
     store: str | None = None  # path or URL of the folder that gets `records`; None: OUT
     update: bool = False  # whether records there are brought up to date, or written from nothing
+    catalog: Catalog | None = None  # that gets records and tables too
 
 
 @dataclass
@@ -143,6 +147,8 @@ def _on_spark(
 
     stage("starting Spark")
     spark = spark_job.start(files, wanted.master, wanted.conf)
+    if wanted.catalog is not None:
+        wanted.catalog.prepare(spark)  # a connector that lacks is known before anything is decoded
     stage("decoding")
     store = wanted.store or str(out)
     decode_to_records = update_records if wanted.update else spark_job.decode_to_records
@@ -157,7 +163,11 @@ def _on_spark(
         _write_cases(cases, out)
         stage("computing tables")
         engine.add(CASES, case_table(cases))
-        return decoded.problems, compute(engine, out / TABLE_FOLDER, by, bucket_us)
+        computed = compute(engine, out / TABLE_FOLDER, by, bucket_us)
+    if wanted.catalog is not None:
+        stage(f"writing {wanted.catalog.format} tables")
+        wanted.catalog.publish(spark, decoded.records, out / TABLE_FOLDER)
+    return decoded.problems, computed
 
 
 def _in_process(

@@ -167,6 +167,13 @@ def _choose_python() -> None:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
+def gist(error: Exception) -> str:
+    """What went wrong, in a line: the last line of the innermost error that Spark reports."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    errors = [line for line in lines if re.match(r"[:\s]*[\w.]*(Error|Exception)\b", line)]
+    return (errors or lines or [type(error).__name__])[-1].lstrip(": ")[:300]
+
+
 def is_local(spark: SparkSession) -> bool:
     """Whether the tasks of a session run on this machine. Of a Connect server's nothing is known."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
@@ -182,7 +189,8 @@ def _changed(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     """A running session with settings that the user asks for."""
     for key, value in conf.items():
         try:
-            running.conf.set(key, value)
+            if running.conf.get(key, None) != value:
+                running.conf.set(key, value)
         except Exception as error:  # Connect and the JVM have different ones
             raise BrokerscopeError(f"--conf {key}: cannot be changed in a running session") from error
     return running

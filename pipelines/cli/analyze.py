@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,8 @@ from pipelines.formats import units
 
 if TYPE_CHECKING:
     from dissectors.options import Options
-    from pipelines.analyze import AnalysisOutcome, EngineName
+    from pipelines.analyze import AnalysisOutcome, EngineName, OnSpark
+    from pipelines.catalog import Catalog
 
 
 @reads_captures
@@ -44,6 +45,22 @@ def analyze(
     conf: Annotated[
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's. May be repeated."),
+    ] = None,
+    table_format: Annotated[
+        str | None,
+        typer.Option(
+            "--table-format",
+            metavar="FORMAT",
+            help="Records and tables as tables of this format too, as iceberg or delta; on Spark.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            metavar="CATALOG.NAME",
+            help="Where tables of that format go: a catalog of Spark's; brokerscope in its current one by default.",
+        ),
     ] = None,
     update: Annotated[
         bool,
@@ -73,10 +90,13 @@ def analyze(
     if "-" in captures:
         raise typer.BadParameter("analyze reads files, not standard input", param_hint="CAPTURE")
     keys, width = _keys(by), None if bucket is None else _micros(bucket, "--bucket")
+    from pipelines.analyze import OnSpark
+
     every_s = None if follow is None else _micros(follow, "--follow") / 1_000_000
     update = update or every_s is not None
-    wanted, settings = _engine(engine, master, update), _conf(conf)
-    run = partial(_run, reading, options, out, wanted, master, settings, update, keys, width)
+    catalog, settings = _catalog(table_format, namespace), _conf(conf)
+    wanted = _engine(engine, master, update=update, catalog=catalog is not None)
+    run = partial(_run, reading, options, out, wanted, OnSpark(master, settings, None, update, catalog), keys, width)
     if any(map(is_url, (*captures, out))):
         from pipelines import credentials, session
 
@@ -101,9 +121,7 @@ def _run(
     options: Options,
     out: str,
     wanted: EngineName | None,
-    master: str | None,
-    settings: dict[str, str],
-    update: bool,
+    on_spark: OnSpark,
     keys: tuple[str, ...],
     width: int | None,
     files: Sequence[str],
@@ -111,16 +129,16 @@ def _run(
     """Analyse these files, and print what was found."""
     from pipelines import analyze as job
 
-    choice = job.choose(files, wanted, master)
+    choice = job.choose(files, wanted, on_spark.master)
     if choice.engine == "spark" and find_spec("pyspark") is None:
         exits.say("brokerscope: this needs Spark: pip install 'brokerscope[spark]'")
         raise typer.Exit(exits.WRONG_USAGE)
     bar = progress.Bar(quiet=reading.quiet)
     bar.total = files
     with (
-        _spark_errors(choice.engine, master),
+        _spark_errors(choice.engine, on_spark.master),
         bar,
-        _target(out, update, reading.inputs(files)) as (folder, store),
+        _target(out, on_spark.update, reading.inputs(files)) as (folder, store),
     ):
         if not reading.quiet:
             exits.say(f"brokerscope: {'Spark' if choice.engine == 'spark' else 'the local engine'} ({choice.because})")
@@ -131,7 +149,7 @@ def _run(
             choice.engine,
             by=keys,
             bucket_us=width,
-            on_spark=job.OnSpark(master, settings, store, update),
+            on_spark=replace(on_spark, store=store),
             stage=bar.stage,
             progress=bar.update,
         )
@@ -180,15 +198,28 @@ def _conf(pairs: Sequence[str] | None) -> dict[str, str]:
     return out
 
 
-def _engine(name: str | None, master: str | None, update: bool) -> EngineName | None:
+def _catalog(table_format: str | None, namespace: str | None) -> Catalog | None:
+    """`--table-format` and `--namespace`."""
+    if table_format is None:
+        if namespace is not None:
+            raise typer.BadParameter("is for tables of a --table-format", param_hint="--namespace")
+        return None
+    from pipelines.catalog import NAMESPACE, Catalog
+
+    return Catalog(table_format, namespace or NAMESPACE)
+
+
+def _engine(name: str | None, master: str | None, *, update: bool, catalog: bool) -> EngineName | None:
     """`--engine`, if it means something."""
     if name not in (None, "spark", "local"):
         raise typer.BadParameter(f"{name!r} is none of spark, local", param_hint="--engine")
     if update and name == "local":
         raise typer.BadParameter("--update runs on Spark", param_hint="--engine")
+    if catalog and name == "local":
+        raise typer.BadParameter("--table-format is Spark's", param_hint="--engine")
     if name == "local" and master is not None:
         raise typer.BadParameter("--engine local has no master", param_hint="--master")
-    return "spark" if update else cast("EngineName | None", name)
+    return "spark" if update or catalog else cast("EngineName | None", name)
 
 
 def _shared(sites: Sequence[str], count: int) -> str:
@@ -208,17 +239,12 @@ def _spark_errors(engine: EngineName, master: str | None) -> Iterator[None]:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
+    from pipelines import session
+
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise BrokerscopeError(f"Spark failed ({master or 'local[*]'}): {_gist(error)}") from error
-
-
-def _gist(error: Exception) -> str:
-    """What went wrong, in a line: the last line of the innermost error that Spark reports."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    errors = [line for line in lines if re.match(r"[:\s]*[\w.]*(Error|Exception)\b", line)]
-    return (errors or lines or [type(error).__name__])[-1].lstrip(": ")[:300]
+        raise BrokerscopeError(f"Spark failed ({master or 'local[*]'}): {session.gist(error)}") from error
 
 
 def _keys(by: str | None) -> tuple[str, ...]:

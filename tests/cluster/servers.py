@@ -123,8 +123,8 @@ def java_home() -> Path:
         pytest.skip(str(error))
 
 
-def bare_python(folder: Path) -> Path:
-    """A Python that has the packages that this one has, and nothing of this project."""
+def bare_python(folder: Path, *, without: Sequence[str] = ()) -> Path:
+    """A Python that has the packages that this one has, but those whose names begin so, and nothing of this project."""
     from pipelines.package import PACKAGES
 
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
@@ -132,7 +132,7 @@ def bare_python(folder: Path) -> Path:
     (theirs,) = folder.glob("lib/python*/site-packages")
     for entry in ours.iterdir():
         name = entry.name.lower().lstrip("_")
-        if not name.startswith(("editable", *PACKAGES)) and entry.suffix != ".pth":
+        if not name.startswith(("editable", *PACKAGES, *without)) and entry.suffix != ".pth":
             (theirs / entry.name).symlink_to(entry)
     python = folder / "bin" / "python"
     found = subprocess.run([python, "-c", "import dissectors"], capture_output=True, cwd=folder, env={}, check=False)

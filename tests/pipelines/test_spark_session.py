@@ -60,6 +60,7 @@ def test_a_running_session_keeps_its_settings_but_those_that_are_asked_for(spark
         assert again is spark
         assert spark.conf.get("spark.brokerscope.splitBytes") == "1000"
         assert spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == before
+        assert session.start(conf={"spark.master": str(spark.conf.get("spark.master"))}) is spark  # as it is already
         with pytest.raises(BrokerscopeError, match=r"spark\.driver\.memory"):
             session.start(conf={"spark.driver.memory": "3g"})
     finally:

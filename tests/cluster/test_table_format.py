@@ -1,0 +1,74 @@
+"""Records and tables as Iceberg's, by PySpark 4.1: no release of Iceberg fits a later one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import servers
+from tests.cluster.runs import ROOT, SAMPLES, SITE, Out
+
+PYSPARK = "pyspark>=4.1,<4.2"
+ICEBERG = "iceberg-spark-runtime-4.1_2.13"
+VERSION = "1.12.0"
+
+
+@pytest.fixture(scope="module")
+def iceberg(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The jar, from Maven Central."""
+    if shutil.which("mvn") is None:
+        pytest.skip("needs Maven, for Iceberg")
+    folder = tmp_path_factory.mktemp("iceberg")
+    command = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:copy"]
+    command += [f"-Dartifact=org.apache.iceberg:{ICEBERG}:{VERSION}", f"-DoutputDirectory={folder}"]
+    fetched = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    if fetched.returncode:
+        pytest.skip(f"Iceberg cannot be had: {fetched.stdout[-500:]}")
+    return folder / f"{ICEBERG}-{VERSION}.jar"
+
+
+@pytest.fixture(scope="module")
+def older_spark(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with PySpark 4.1, and all else that this one has."""
+    python = servers.bare_python(tmp_path_factory.mktemp("older") / "python", without=("pyspark", "py4j"))
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", PYSPARK]
+    installed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if installed.returncode:
+        pytest.skip(f"{PYSPARK} cannot be had: {installed.stderr[-500:]}")
+    return python
+
+
+def test_iceberg_has_the_records_and_tables_of_out(iceberg: Path, older_spark: Path, tmp_path: Path) -> None:
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    conf = {
+        "spark.jars": str(iceberg),
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(tmp_path / "warehouse"),
+        "spark.driver.memory": "1g",
+    }
+    words = [
+        "analyze",
+        str(SAMPLES),
+        "-o",
+        str(out),
+        SITE,
+        "-q",
+        "--table-format",
+        "iceberg",
+        "--namespace",
+        "lake.x.y",
+    ]
+    words += [word for pair in conf.items() for word in ("--conf", "=".join(pair))]
+    command = [str(older_spark), "-m", "tests.cluster.catalog_tables", "lake.x.y", str(kept), *words]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert list((tmp_path / "warehouse" / "x" / "y").glob("*/metadata/*.metadata.json"))
+    assert Out.read(str(kept)).differs(Out.read(str(out))) == {}
