@@ -92,6 +92,8 @@ class ConnectionSession:
         notes: Notes = (a.resent, b.resent)
         if notes[0] or notes[1]:
             a.resent = b.resent = ()
+        elif not (events[0] or events[1]):
+            return  # all that came waits for its turn
         if self._tls is not None:
             self._pass_on(*self._decrypt(self._tls, _own(events), notes))
         elif self._bound:

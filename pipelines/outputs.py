@@ -16,7 +16,7 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -89,10 +89,55 @@ def folder(
             _swap(temporary, target)
 
 
-def make_folder(path: str | os.PathLike[str]) -> None:
-    """A folder to put files into; one that is there stays as it is. Raises OutputError where it cannot be made."""
-    with _reported(path):
-        Path(path).mkdir(parents=True, exist_ok=True)
+@contextlib.contextmanager
+def files(
+    path: str | os.PathLike[str], *, ours: Callable[[str], object], inputs: Collection[str] = ()
+) -> Iterator[Path]:
+    """An empty folder to write files into, which stand in the folder at `path` together once the block ends well.
+
+    What else is in the folder stays. Where it is not there yet, or holds nothing but files that runs write (`ours`
+    knows their names), all appears in one step. A folder with anything else is its owner's: it is not replaced, and the
+    files, once all are whole, are renamed into it one after the other. Raises OutputIsInputError where a file that runs
+    write is one of `inputs`, and OutputError where it cannot be written or another run is writing it.
+    """
+    target = Path(os.path.realpath(path))
+    with contextlib.ExitStack() as stack:
+        with _reported(path):
+            if target.exists() and not target.is_dir():
+                raise OutputError(f"cannot write {path}: it is a file, not a folder")
+            for name in filter(ours, _entries(target)):
+                refuse_inputs(target / name, inputs)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            place = target if _may_be_exchanged(target, ours) else target / target.name
+            temporary = stack.enter_context(_temporary(place, folder=True))
+        with _reported(path, FULL):
+            yield temporary
+        with _reported(path):
+            names = _entries(temporary)
+            if not names:
+                return
+            if place == target and _may_be_exchanged(target, ours):
+                for name in _entries(target) - names:
+                    os.link(target / name, temporary / name)
+                _take_mode(temporary, target)
+                _swap(temporary, target)
+                return
+            for name in names:
+                _take_mode(temporary / name, target / name)
+                (temporary / name).replace(target / name)
+
+
+def _may_be_exchanged(target: Path, ours: Callable[[str], object]) -> bool:
+    """Whether a folder may be put in the place of this one: it is not there, or only what runs wrote is in it."""
+    if not target.exists():
+        return True
+    if target.is_mount() or os.path.realpath(".") == str(target) or not os.access(target.parent, os.W_OK):
+        return False
+    return all(ours(entry) and (target / entry).is_file() for entry in _entries(target))
+
+
+def _entries(target: Path) -> set[str]:
+    return {entry.name for entry in target.iterdir()} if target.is_dir() else set()
 
 
 def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
@@ -127,7 +172,7 @@ def _take_mode(new: Path, target: Path) -> None:
 def _refuse_foreign(path: str | os.PathLike[str], target: Path, marker: str, entries: Collection[str]) -> None:
     if not target.is_dir():
         return
-    found = {entry.name for entry in target.iterdir()}
+    found = _entries(target)
     foreign = sorted(found - {marker, *entries}) or sorted(found if marker not in found else ())
     if foreign:
         raise OutputIsInputError(f"{os.fspath(path)!r} holds {foreign[0]!r}, which no run wrote: name another folder")

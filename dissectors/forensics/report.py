@@ -6,6 +6,7 @@ Those of topics in which a broker keeps credentials have none, and are not extra
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -26,6 +27,7 @@ REVEALED = 4  # broken bytes whose values are shown without being asked for; mor
 ALTERNATIVES = 3  # in the text; the JSON has all
 _PCAP_NS = 0xA1B23C4D
 _SNAPLEN = 262_144
+_EXTRACT = re.compile(r"\d{3,}-(received\.bin|corrected\.bin|packets(-link\d+)?\.pcap)")
 
 
 def as_json(case: Case, *, with_bytes: bool = False) -> dict[str, Any]:
@@ -229,6 +231,11 @@ def extract(case: Case, number: int) -> dict[str, bytes]:
         suffix = "" if len(links) == 1 else f"-link{link}"
         made[f"{number:03}-packets{suffix}.pcap"] = _pcap(link, packets)
     return made
+
+
+def is_extract(name: str) -> bool:
+    """Whether a file's name is one that `extract` gives."""
+    return _EXTRACT.fullmatch(name) is not None
 
 
 def _pcap(link: int, packets: Sequence[tuple[int, bytes, int]]) -> bytes:

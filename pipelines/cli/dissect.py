@@ -39,6 +39,7 @@ class RecordTable(StrEnum):
 
 Format = Literal["text", "json", "csv", "parquet"]
 _SUFFIXES = {"text": "txt", "json": "jsonl", "csv": "csv", "parquet": "parquet"}
+_FILES = frozenset(f"{table}.{suffix}" for table in TABLES for suffix in _SUFFIXES.values())
 
 
 @reads_captures
@@ -196,15 +197,17 @@ def _write_each(
     captures: list[str], reading: Reading, options: Options, wanted: dict[str, _Wanted], format: str, folder: Path
 ) -> None:
     """Each table as a file of the folder, named by it; the files appear when all are whole."""
-    with reading.run(captures, options) as run, ExitStack() as stack:
-        inputs = reading.inputs(run.files)
-        outputs.make_folder(folder)
+    with (
+        reading.run(captures, options) as run,
+        outputs.files(folder, ours=_FILES.__contains__, inputs=reading.inputs(run.files)) as whole,
+        ExitStack() as stack,
+    ):
         writers = {}
-        for name, rows in wanted.items():
-            stream = stack.enter_context(outputs.file(folder / f"{name}.{_SUFFIXES[format]}", inputs))
-            writers[name] = stack.enter_context(writing(format, name, rows.schema, stream))
-        for name, batch in run.records():
-            writers[name].write(wanted[name].of(batch))
+        for table, rows in wanted.items():
+            stream = stack.enter_context((whole / f"{table}.{_SUFFIXES[format]}").open("wb"))
+            writers[table] = stack.enter_context(writing(format, table, rows.schema, stream))
+        for table, batch in run.records():
+            writers[table].write(wanted[table].of(batch))
 
 
 def pa_schema(schema: pa.Schema, names: list[str]) -> pa.Schema:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -64,14 +63,17 @@ def forensics(
         if investigation.bad:
             print(_parties(investigation), flush=True)
     cases: list[Case] = []
-    for number, case in enumerate(investigation.cases(), 1):
-        cases.append(case)
-        if format == "json":
-            print(json.dumps(report.as_json(case, with_bytes=bytes_)))
-        else:
-            print(f"\n{report.as_text(case, number, with_bytes=bytes_)}")
-        if extract is not None:
-            _write(Path(extract), report.extract(case, number), reading.inputs(investigation.reader.files))
+    inputs = reading.inputs(investigation.reader.files)
+    with nullcontext() if extract is None else outputs.files(extract, ours=report.is_extract, inputs=inputs) as folder:
+        for number, case in enumerate(investigation.cases(), 1):
+            cases.append(case)
+            if format == "json":
+                print(json.dumps(report.as_json(case, with_bytes=bytes_)))
+            else:
+                print(f"\n{report.as_text(case, number, with_bytes=bytes_)}")
+            if folder is not None:
+                for name, data in report.extract(case, number).items():
+                    (folder / name).write_bytes(data)
     if extract is not None and cases and not reading.quiet:
         exits.say(f"wrote the evidence to {extract}")
     if format == "text":
@@ -79,17 +81,6 @@ def forensics(
     reading.say_problems(investigation.reader)
     if investigation.bad:
         raise typer.Exit(exits.BAD_CHECKSUMS)
-
-
-def _write(folder: Path, evidence: Mapping[str, bytes], inputs: Sequence[str]) -> None:
-    """Write pieces of evidence into a folder."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise outputs.OutputError(f"cannot write {folder}: {outputs.reason(error)}") from error
-    for name, data in evidence.items():
-        with outputs.file(folder / name, inputs) as stream:
-            stream.write(data)
 
 
 def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:

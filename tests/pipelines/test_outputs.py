@@ -177,6 +177,58 @@ def test_a_run_killed_between_two_renames_is_put_right_by_the_next(tmp_path: Pat
     assert (out / "page.html").read_text() == "old"
 
 
+def write_files(path: Path, content: str, *names: str, inputs: tuple[str, ...] = ()) -> None:
+    with outputs.files(path, ours=lambda name: name.endswith(".csv"), inputs=inputs) as folder:
+        for name in names:
+            (folder / name).write_text(content)
+
+
+def contents(path: Path) -> dict[str, str]:
+    return {entry.name: entry.read_text() for entry in path.iterdir() if entry.is_file()}
+
+
+def test_files_of_a_folder_appear_together_and_those_of_other_tables_stay(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    write_files(out, "old", "errors.csv", "batches.csv")
+    with outputs.files(out, ours=lambda name: name.endswith(".csv")) as folder:
+        (folder / "errors.csv").write_text("new")
+        (folder / "exchanges.csv").write_text("new")
+        before = out.stat().st_ino
+        assert contents(out) == {"errors.csv": "old", "batches.csv": "old"}
+    assert contents(out) == {"errors.csv": "new", "exchanges.csv": "new", "batches.csv": "old"}
+    assert out.stat().st_ino != before  # the folder was put in the place of the old one: there was no step between
+    assert hidden(out.parent) == []
+
+
+def test_a_folder_with_something_of_its_owner_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "errors.csv").write_text("old")
+    before = tmp_path.stat().st_ino
+    write_files(tmp_path, "new", "errors.csv", "exchanges.csv")
+    assert contents(tmp_path) == {"errors.csv": "new", "exchanges.csv": "new"}
+    assert (tmp_path / "notes").is_dir()
+    assert tmp_path.stat().st_ino == before
+    assert hidden(tmp_path) == []
+
+
+@pytest.mark.parametrize("others", [(), ("notes.txt",)])
+def test_a_failed_run_leaves_the_files_of_the_one_before(tmp_path: Path, others: tuple[str, ...]) -> None:
+    out = tmp_path / "out"
+    write_files(out, "old", "errors.csv", "exchanges.csv", *others)
+    with pytest.raises(ValueError), outputs.files(out, ours=lambda name: name.endswith(".csv")) as folder:  # noqa: PT011, PT012
+        (folder / "errors.csv").write_text("new")
+        raise ValueError
+    assert set(contents(out).values()) == {"old"}
+    assert hidden(tmp_path) == hidden(out) == []
+
+
+def test_a_file_that_is_an_input_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "errors.csv").write_text("input")
+    with pytest.raises(outputs.OutputIsInputError):
+        write_files(tmp_path, "new", "errors.csv", inputs=(str(tmp_path / "errors.csv"),))
+    assert contents(tmp_path) == {"errors.csv": "input"}
+
+
 # --- other runs ------------------------------------------------------------------------------------------------------
 
 OTHER = """
