@@ -2,7 +2,7 @@
 
 The bytes of both directions come segment by segment. A connection whose beginning was captured is judged by its first
 bytes. In any other, each protocol searches for its frames, and a search remembers how far it has come. All are asked
-again only when the bytes have grown by a share of what was there: so recognition is linear in the bytes.
+again only when the bytes have doubled: so recognition is linear in the bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dissectors.search import Recogniser
 CERTAIN = 0.9
 LIKELY = 0.5
 HINTED = 0.1  # enough where the port is one of the protocol's own
-_SHARE = 4  # a look is due when a quarter of the bytes is new
 _by_hint = itemgetter(0)
 
 
@@ -62,7 +61,7 @@ class Recognition:
         total = len(self.prefix[0]) + len(self.prefix[1])
         if total < self._due and not self.exhausted:
             return False
-        self._due = total + max(1, total // _SHARE)
+        self._due = max(1, 2 * total)
         return True
 
     @property
