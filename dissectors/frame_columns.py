@@ -121,6 +121,11 @@ class Frames(Generic[ConversationT]):
             True,
         )
 
+    def facts_of(self, which: Ints) -> Iterator[FrameFacts]:
+        """The facts of some of them, one by one."""
+        for values in zip(*(column.tolist() for column in self.facts(which)), strict=True):
+            yield _new(FrameFacts, values)
+
     def locate(self, at: Ints) -> tuple[Ints, Ints]:
         """Time and packet of the bytes at some indices of the buffer."""
         starts, times, packet_refs = self._segments

@@ -121,16 +121,20 @@ def _is_throttle(ms: int) -> bool:
 
 @cache
 def _skip(size: int) -> Check:
-    return lambda d, at, end: _behind(d, at + size, end)
+    def check(d: bytes, at: int, end: int) -> int:
+        after = at + size
+        return after if after <= len(d) and after <= end else _behind(d, after, end)
+
+    return check
 
 
 @cache
 def _number(size: int, makes_sense: Callable[[int], bool]) -> Check:
     def check(d: bytes, at: int, end: int) -> int:
-        after = _behind(d, at + size, end)
-        if after >= 0 and not makes_sense(int.from_bytes(d[at:after], "big", signed=True)):
-            return NO
-        return after
+        after = at + size
+        if after > len(d) or after > end:
+            return _behind(d, after, end)
+        return after if makes_sense(int.from_bytes(d[at:after], "big", signed=True)) else NO
 
     return check
 
@@ -162,6 +166,8 @@ Length = Callable[[bytes, int, int], tuple[int, int]]
 
 
 def _compact(d: bytes, at: int, end: int) -> tuple[int, int]:
+    if at < len(d) and d[at] < 128:
+        return d[at] - 1, at + 1
     n, after = _varint(d, at)
     return n - 1, after
 
@@ -186,8 +192,10 @@ def _sized(length: Length, printable: bool) -> Check:
         n, at = length(d, at, end)
         if at < 0:
             return at
-        after = _behind(d, at + max(n, 0), end)
-        if printable and after >= 0 and not d[at:after].decode("utf-8", "backslashreplace").isprintable():
+        after = at + n if n > 0 else at
+        if after > len(d) or after > end:
+            return _behind(d, after, end)
+        if printable and n > 0 and not d[at:after].decode("utf-8", "backslashreplace").isprintable():
             return NO
         return after
 
@@ -220,6 +228,8 @@ def _tags(fields: tuple[tuple[int, Check], ...]) -> Check:
     known = dict(fields)
 
     def check(d: bytes, at: int, end: int) -> int:
+        if at < len(d) and not d[at]:
+            return at + 1
         count, at = _varint(d, at)
         for _ in range(count):
             number, at = _varint(d, at) if at >= 0 else (0, at)

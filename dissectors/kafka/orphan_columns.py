@@ -40,10 +40,11 @@ def report(exchanges: ExchangeColumns, answers: Ints) -> None:
     """The findings and batches of some answers, of connections with `only_answers`, that cannot wait."""
     frames, buf = exchanges.frames, exchanges.frames.buf
     found: list[tuple[int, int]] = []
-    columns = (answers, frames.conversation[answers], frames.start[answers], frames.end[answers])
-    for i, t, start, end in zip(*(column.tolist() for column in columns), strict=True):
-        conversation, facts = exchanges.conversations[t], frames.fact(i)
-        conversation.report_orphan(facts, int(exchanges.correlation_id[i]))
+    every = (answers, frames.conversation[answers], frames.start[answers], exchanges.correlation_id[answers])
+    columns = (column.tolist() for column in every)
+    for i, t, start, correlation_id, facts in zip(*columns, frames.facts_of(answers), strict=True):
+        conversation, end = exchanges.conversations[t], start + facts.size
+        conversation.report_orphan(facts, correlation_id)
         conversation.by_column += 1
         if exchanges.report.looks_into_batches:
             captured = CapturedRanges((), end, facts.offset - start)
