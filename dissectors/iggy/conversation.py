@@ -228,7 +228,7 @@ class IggyConversation(Conversation):
     def _frame_as(self, framing: str) -> None:
         if self.framing is None:
             self.framing = framing
-            self.era.narrow(tables.of_framing(framing), f"{framing} framing")
+            self.era.frame_as(framing)
 
     def _after(self, order: int, end: int) -> int:
         """Index of the first byte from the server that was delivered after a request: no answer begins before."""

@@ -21,11 +21,24 @@ _REMEMBERED = 1024  # sets of releases
 class Era:
     """The releases that a connection's bytes allow."""
 
-    __slots__ = ("_doubt", "_strikes", "allowed", "best", "dialect", "evidence", "fixed", "hints", "revised", "settled")
+    __slots__ = (
+        "_doubt",
+        "_possible",
+        "_strikes",
+        "allowed",
+        "best",
+        "dialect",
+        "evidence",
+        "fixed",
+        "hints",
+        "revised",
+        "settled",
+    )
 
     def __init__(self, requested: int = 0) -> None:
         self.fixed = bool(requested)
         self.allowed = requested or (1 << len(tables.releases())) - 1
+        self._possible = self.allowed  # what no evidence overturns
         self.hints: list[int] = []  # sets of releases, each favoured by weak evidence
         self.evidence: list[str] = []
         self.revised = 0
@@ -40,6 +53,7 @@ class Era:
 
     def narrow(self, releases: int, reason: str) -> None:
         """Only `releases` do what was seen."""
+        releases &= self._possible
         if self.fixed or not releases:
             return
         if releases & self.allowed:
@@ -57,6 +71,11 @@ class Era:
             self._strikes = 0
             self._keep_evidence(f"against what was believed: {reason}")
             self._settle()
+
+    def frame_as(self, framing: str) -> None:
+        """The framing of the connection is known: releases with the other one never speak there."""
+        self.narrow(tables.of_framing(framing), f"{framing} framing")
+        self._possible &= tables.of_framing(framing)
 
     def favour(self, releases: int, reason: str) -> None:
         """Weak evidence: decides only between what remains."""

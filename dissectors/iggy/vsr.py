@@ -77,6 +77,8 @@ class Vsr:
             read = calls.body(layouts.REQUEST, code, frame, start) if code else Body(None, {})
         call = calls.request(frame, code or None, api, read)
         call.correlation_id, call.operation = header.request, header.operation
+        if header.operation != _REGISTER:
+            call.user = None  # nobody logs in by a command of the other framing
         calls.meaning.request(call)
         self._check(frame, header.checksum)
         calls.send(call, read, frame)

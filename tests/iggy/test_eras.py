@@ -94,6 +94,15 @@ def test_repeated_evidence_against_an_era_overturns_it() -> None:
     assert fed.summary().dialect == "iggy-0.7"
 
 
+@pytest.mark.parametrize("era", ["iggy-vsr-0.9", "iggy-vsr-0.10"])
+def test_nothing_overturns_the_framing(era: str) -> None:
+    """Bodies of releases with the other framing, however many: nobody there logs in by their command."""
+    stray = [(w.vsr_request(2, w.login("ann"), id=n, code=38), w.vsr_reply(2, b"", id=n)) for n in range(9, 14)]
+    sink, fed = feed(PROTOCOL, ERAS[era] + conversation(*stray))
+    assert fed.summary().dialect == era
+    assert {row.client_id for row in sink.exchanges[-5:]} == {sink.exchanges[-6].client_id}
+
+
 def test_a_connection_that_shows_too_little_takes_over_what_another_to_its_server_speaks() -> None:
     vague, _ = feed(PROTOCOL, conversation((w.request(1), w.OK)))
     settled, _ = feed(PROTOCOL, ERAS["iggy-0.5"])
