@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from dissectors.capture.source import file_size
 from dissectors.options import Options
 from dissectors.redaction import public_path
-from pipelines import report, storage
+from pipelines import report, session, storage
 from pipelines.report.load import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
@@ -70,6 +70,8 @@ def choose(files: Sequence[str], engine: EngineName | None = None, master: str |
         return Choice(engine, "as asked for")
     if master is not None:
         return Choice("spark", f"on {master}")
+    if session.is_submitted():
+        return Choice("spark", "by spark-submit")
     if _session_runs():
         return Choice("spark", "in the running session")
     size = sum(storage.each(file_size, files))

@@ -61,7 +61,7 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     running = SparkSession.getActiveSession()
     if running is not None:
         return _changed(running, conf)
-    submitted = _is_submitted()
+    submitted = is_submitted()
     master = master or given.get(_MASTER, LOCAL)
     if _PYTHON in given:  # only Spark's own scripts heed it
         os.environ["PYSPARK_PYTHON"] = given[_PYTHON]
@@ -118,7 +118,7 @@ def known(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
         running = SparkSession.getActiveSession()
         if running is not None:
             return {**running.conf.getAll, **conf}
-    return {**(_submitted() if _is_submitted() else _defaults()), **conf}
+    return {**(_submitted() if is_submitted() else _defaults()), **conf}
 
 
 def _remote(master: str | None) -> str | None:
@@ -127,7 +127,7 @@ def _remote(master: str | None) -> str | None:
     return remote if remote is not None and (master is None or remote.startswith("sc://")) else None
 
 
-def _is_submitted() -> bool:
+def is_submitted() -> bool:
     """Whether spark-submit has started the Java process already."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 

@@ -140,6 +140,15 @@ def bare_python(folder: Path, *, without: Sequence[str] = ()) -> Path:
     return python
 
 
+def empty_python(folder: Path) -> Path:
+    """A Python without any package."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    found = subprocess.run([python, "-c", "import numpy"], capture_output=True, cwd=folder, env={}, check=False)
+    assert b"No module named 'numpy'" in found.stderr
+    return python
+
+
 @dataclass
 class Standalone:
     """A standalone cluster: its master's URL, and its workers."""

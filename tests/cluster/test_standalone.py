@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from brokerscope import __main__ as main
 from tests.cluster import servers
-from tests.cluster.runs import BUCKET, ROOT, Out, brokerscope
+from tests.cluster.runs import BUCKET, ROOT, SAMPLES, SITE, Out, brokerscope
 from tests.cluster.servers import SECRET, ObjectStore, Standalone
 
 CAPTURES = f"s3a://{BUCKET}/samples"
+SMALL = [f"{CAPTURES}/{name}.pcap" for name in ("kafka-codecs", "pulsar-corrupted", "iggy-messages")]
 MANY_PARTS = ("--conf", "spark.sql.shuffle.partitions=3", "--conf", "spark.brokerscope.splitBytes=50000")
 
 
@@ -25,6 +27,14 @@ MANY_PARTS = ("--conf", "spark.sql.shuffle.partitions=3", "--conf", "spark.broke
 def cluster(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     with servers.standalone(tmp_path_factory.mktemp("standalone") / "cluster", store.env) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Out:
+    """What one process makes of some captures."""
+    folder = tmp_path_factory.mktemp("small")
+    local = [str(SAMPLES / path.rpartition("/")[2]) for path in SMALL]
+    return Out.made_of(local, folder / "out", folder, "--engine", "local")
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +61,32 @@ def test_an_archive_brings_the_package_and_the_rows_are_those_of_one_process(
     made = Out.made_of([CAPTURES], f"s3a://{BUCKET}/standalone", tmp_path, *options)
     assert made.differs(expected) == {}
     assert SECRET not in made.printed
+
+
+def test_an_archive_with_dependencies_is_all_that_workers_need_beside_spark(
+    cluster: Standalone, small: Out, tmp_path: Path
+) -> None:
+    packed = brokerscope("package", "-o", str(tmp_path / "all.tar.gz"), "--dependencies", "--with", "s3fs")
+    assert packed.returncode == 0, packed.stderr
+    python = servers.empty_python(tmp_path / "empty")
+    options = ("--master", cluster.master, *cluster.conf(python), *packed.stdout.split())
+    made = Out.made_of(SMALL, f"s3a://{BUCKET}/dependencies", tmp_path, *options)
+    assert made.differs(small) == {}
+
+
+def test_spark_submit_runs_it_with_its_own_settings(
+    cluster: Standalone, store: ObjectStore, archive: list[str], bare_python: Path, small: Out
+) -> None:
+    out = f"s3a://{BUCKET}/submitted"
+    conf = [*cluster.conf(bare_python), *archive, "--conf", f"spark.pyspark.driver.python={sys.executable}"]
+    command = [str(servers.spark_home() / "bin" / "spark-submit"), "--master", cluster.master, *conf, main.__file__]
+    env = os.environ | {"PYTHONPATH": str(ROOT), "JAVA_HOME": str(servers.java_home())}
+    words = ["analyze", *SMALL, "-o", out, SITE]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "brokerscope: Spark (by spark-submit)" in done.stdout  # where spark-submit puts both
+    assert Out.read(out).differs(small) == {}
+    assert SECRET not in done.stdout + done.stderr
 
 
 def test_executors_and_a_worker_killed_on_the_way_change_no_row(
