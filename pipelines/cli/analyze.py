@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -241,6 +242,7 @@ def _spark_errors(engine: EngineName, master: str | None) -> Iterator[None]:
 
     from pipelines import session
 
+    logging.getLogger().addHandler(logging.NullHandler())  # py4j would show Ctrl-C as a traceback
     try:
         yield
     except (PySparkException, Py4JError) as error:

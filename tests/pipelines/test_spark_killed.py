@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,16 @@ def test_a_worker_killed_in_each_stage_changes_no_row(tmp_path: Path) -> None:
     expected = {name: rows(table) for name, table in dissectors.dissect(captures).items()}
     assert lake_rows(tmp_path / "out") == expected
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["records"]
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["to this process", "to all of the terminal"])
+def test_an_interrupt_ends_the_job_without_a_word_of_java(tmp_path: Path, group: bool) -> None:
+    command = [sys.executable, "-m", "brokerscope", "analyze", str(SAMPLES), "-o", str(tmp_path / "out"), "-q"]
+    job = subprocess.Popen([*command, "--engine", "spark"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while job.poll() is None and not list(tmp_path.rglob(".staging-*")):
+        time.sleep(0.05)
+    (os.killpg if group else os.kill)(job.pid, signal.SIGINT)
+    _, errors = job.communicate()
+    assert job.returncode == 130
+    assert errors.strip() == ""
+    assert not (tmp_path / "out").exists()
