@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dissectors.checksum import CRC32C, function
 from dissectors.frame_columns import Bools, Ints, Octets, integers
 from dissectors.kafka.batches import CODEC_BITS, CODECS, CONTROL_BIT, HEADER, KEEPS_LENGTH, SMALLEST
-from dissectors.wire.codecs import CodecError, decompress
+from dissectors.wire.codecs import CodecError, decompressed_size
 
 _FEW = 8  # so many sets are searched one by one
 _HEAD = 17  # bytes up to the magic, and it
@@ -122,7 +122,7 @@ def uncompressed(buf: bytes, batches: BatchColumns, limit: int) -> Ints:
     sizes = end - body
     for i in np.flatnonzero(codec).tolist():
         try:
-            sizes[i] = len(decompress(CODECS[codec[i]], view[body[i] : end[i]], limit=limit))
+            sizes[i] = decompressed_size(CODECS[codec[i]], view[body[i] : end[i]], limit=limit)
         except CodecError:
             sizes[i] = -1
     return sizes

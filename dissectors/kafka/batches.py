@@ -44,7 +44,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dissectors.checksum import CRC32, CRC32C, compute
-from dissectors.wire.codecs import CodecError, decompress
+from dissectors.wire.codecs import CodecError, decompress, decompressed_size
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7")
 NO_TIMESTAMP = -1
@@ -199,6 +199,13 @@ def records_of(data: bytes, unit: RecordBatch, limit: int) -> bytes:
     if unit.codec != "none":
         return decompress(unit.codec, memoryview(data)[unit.body : unit.end], limit=limit)
     return data[unit.body if unit.magic == 2 else unit.start : unit.end]
+
+
+def records_size(data: bytes, unit: RecordBatch, limit: int) -> int:
+    """The size of `records_of`."""
+    if unit.codec != "none":
+        return decompressed_size(unit.codec, memoryview(data)[unit.body : unit.end], limit=limit)
+    return unit.end - (unit.body if unit.magic == 2 else unit.start)
 
 
 def _batch(data: bytes, start: int, known: int) -> RecordBatch:

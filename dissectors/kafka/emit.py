@@ -151,14 +151,16 @@ class KafkaEmitter:
         entries: list[KafkaRecord] = []
         wanted = self.report.wants_messages and not unit.control
         if unit.codec == "none" and not self.report.wants_messages:
-            uncompressed = unit.end - (unit.body if unit.magic == 2 else unit.start)
+            uncompressed = batches.records_size(frame.data, unit, self.limit)
         elif unit.whole and (verdict == "ok" or unit.codec == "none"):
             room = self.report.sink.room if wanted else self.limit
             try:
-                raw = batches.records_of(frame.data, unit, min(self.limit, room))
-                uncompressed = len(raw)
                 if wanted:
+                    raw = batches.records_of(frame.data, unit, min(self.limit, room))
+                    uncompressed = len(raw)
                     entries += self._unfolded(unit, raw)
+                else:
+                    uncompressed = batches.records_size(frame.data, unit, self.limit)
             except RecordError as trouble:
                 if verdict == "ok":
                     self._malformed_records(frame, records, unit.start, trouble)

@@ -20,7 +20,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.wire.codecs import CodecError, decompress
+from dissectors.wire.codecs import CodecError, TooLargeError, decompress, decompressed_size
 
 LIMIT = 1 << 20
 XERIAL = b"\x82SNAPPY\x00" + b"\0\0\0\1" * 2
@@ -92,6 +92,23 @@ def test_what_went_in_comes_out(form: str, data: bytes) -> None:
     assert decompress(codec, memoryview(packed), limit=len(data), size=len(data)) == data
     if codec != "lz4-block":
         assert decompress(codec, packed, limit=LIMIT) == data
+
+
+@given(st.sampled_from([form for form in FORMS if form != "lz4-block"]), payloads)
+def test_the_size_is_that_of_the_output_again_and_again_and_never_over_the_ceiling(form: str, data: bytes) -> None:
+    codec, compress = FORMS[form]
+    packed = compress(data)
+    for again in (packed, packed, memoryview(b"before" + packed)[6:]):
+        assert decompressed_size(codec, again, limit=LIMIT) == len(data)
+    if data:
+        with pytest.raises(TooLargeError):
+            decompressed_size(codec, packed, limit=len(data) - 1)
+
+
+def test_bytes_that_do_not_decompress_do_not_the_next_time_either() -> None:
+    for _ in range(2):
+        with pytest.raises(CodecError):
+            decompressed_size("zstd", b"this is no frame", limit=LIMIT)
 
 
 @given(forms, payloads, st.data())
