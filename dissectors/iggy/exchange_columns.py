@@ -123,6 +123,7 @@ class Exchanges:
         self.dialects: list[str] = []
         self.dialect = np.full(n, NONE)  # index in dialects
         self.reserved: list[Reserved] = []
+        self.plan: list[list[Any]] = []  # columns for those who go frame by frame
         self._event_ids: dict[tuple[str, int, int], int] = {}
         t = frames.conversation
         self.bounds = np.append(np.flatnonzero(np.diff(t, prepend=NONE)), n)
@@ -332,6 +333,9 @@ class Exchanges:
     def _in_order(self) -> None:
         """Conversations in which something changes are gone through frame by frame; the others are as they are."""
         fs = self.frames
+        columns = (self.regular, self.done, self.event, fs.client, self.partner, self.partition,
+                   self.lesson, self.lesson | self.shows)  # fmt: skip
+        self.plan = [column.tolist() for column in columns]
         for lo, hi in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
             of = int(fs.conversation[lo])
             conversation = self.conversations[of]
@@ -498,49 +502,43 @@ class _Walk:
         self.hi = hi
         self.revised = self.era.revised
         self.waiting = len(self.calls.pairing.queue)  # requests that are decoded one by one
-        self.known: tuple[str | None, str | None] = self._knows()
+        self.user = self.calls.state.user
+        self.dialect = self.era.dialect if self.era.settled else None
         self.each: Iterator[Frame] = iter(())
         self.asked: dict[int, Asked] = {}  # requests whose answers teach something
 
-    def _knows(self) -> tuple[str | None, str | None]:
-        return self.calls.state.user, self.era.dialect if self.era.settled else None
-
     def run(self) -> None:
-        decoded, fs, lo, hi = self.decoded, self.decoded.frames, self.lo, self.hi
-        cold = np.flatnonzero(~decoded.regular[lo:hi] & ~decoded.done[lo:hi]) + lo
-        self.each = fs.each(cold)
-        columns = (decoded.regular, decoded.done, decoded.event, fs.client, decoded.partner, decoded.partition,
-                   decoded.lesson, decoded.lesson | decoded.shows)  # fmt: skip
-        every = zip(*(column[lo:hi].tolist() for column in columns), strict=True)
-        in_order, allowed, report = True, self.era.allowed, self.calls.emit.report
-        for i, (regular, done, event, client, partner, partition, lesson, shows) in enumerate(every, lo):
-            if done:
+        decoded, lo, hi, era, report = self.decoded, self.lo, self.hi, self.era, self.calls.emit.report
+        self.each = decoded.frames.each(np.flatnonzero(~decoded.regular[lo:hi] & ~decoded.done[lo:hi]) + lo)
+        regular, done, event, client, partner, partition, lesson, telling = decoded.plan
+        in_order, allowed = True, era.allowed
+        calm = era.settled and not report.holds  # no row waits, and bodies say what was expected of them
+        for i in range(lo, hi):
+            if done[i] or (calm and regular[i] and not telling[i]):
                 continue
-            settled = self.known[1] is not None and not report.holds
-            if in_order and regular and settled and not shows and (event < 0 or self.era.allowed == allowed):
-                continue
-            if in_order and regular and not self._take_in(i, event, client, partner, lesson):
-                in_order = False
-                self._leave(i, int(decoded.before[i]))
-            if in_order and regular:
-                if client:
-                    if not self.era.settled and partition != NONE:
-                        self.calls.state.sent_to(partition)
-                else:
-                    self._reserve(i, partner)
-                    if lesson and (self.era.doubted or self.era.revised != self.revised):
-                        in_order = False
-                        self._leave(i + 1, int(fs.last_ns[i]))
-            else:
-                self._one_by_one(i, client, in_order=in_order)
+            if in_order and regular[i]:
+                looks = telling[i] or (event[i] >= 0 and era.allowed != allowed)
+                if looks and not self._take_in(i, event[i], client[i], lesson[i]):
+                    in_order = False
+                    self._leave(i, int(decoded.before[i]))
+            if not in_order or not regular[i]:
+                self._one_by_one(i, client[i], in_order=in_order)
                 if in_order and not self._still_in_order():
                     in_order = False
                     self._leave(i + 1)
-            knows = self._knows()
-            if knows != self.known:
-                self.known = knows
+            elif not client[i]:
+                self._reserve(i, partner[i])
+                if lesson[i] and (era.doubted or era.revised != self.revised):
+                    in_order = False
+                    self._leave(i + 1, int(decoded.frames.last_ns[i]))
+            elif partition[i] != NONE:
+                self.calls.state.sent_to(partition[i])
+            dialect = era.dialect if era.settled else None
+            if dialect != self.dialect or self.calls.state.user != self.user:
+                self.dialect, self.user = dialect, self.calls.state.user
                 decoded._set_user(self.conversation, i, hi)
                 decoded._set_dialect(self.conversation, i, hi)
+            calm = in_order and dialect is not None and era.allowed == allowed and not report.holds
 
     def _is_read(self, event: int) -> bool:
         if event < 0:
@@ -558,7 +556,7 @@ class _Walk:
             self.era.narrow(found.readers, found.reason)
         return True
 
-    def _take_in(self, i: int, event: int, client: bool, partner: int, lesson: bool) -> bool:
+    def _take_in(self, i: int, event: int, client: bool, lesson: bool) -> bool:
         """What a regular frame shows beyond its own exchange; False where it must go one by one after all."""
         if self._is_read(event) and not self._read(i, event):
             return False
@@ -567,7 +565,7 @@ class _Walk:
         if client:
             self._ask(i)
             return True
-        return self._learn(i, partner)
+        return self._learn(i, int(self.decoded.partner[i]))
 
     def _ask(self, i: int) -> None:
         """A request whose answer teaches something."""
@@ -627,11 +625,10 @@ class _Walk:
 
     def _reserve(self, answer: int, request: int) -> None:
         """The rows of a regular exchange come now: they may have to wait for the dialect."""
-        report = self.calls.emit.report
+        decoded, report = self.decoded, self.calls.emit.report
         if self.era.settled:
             report.flush()
             return
-        decoded = self.decoded
         delivered = answer if layouts.delivers(int(decoded.code[answer])) else None
         rows = (("batches", delivered), ("exchanges", request), ("batches", request))
         for table, frame in rows:
