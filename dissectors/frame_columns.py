@@ -30,6 +30,8 @@ ConversationT = TypeVar("ConversationT", bound=Conversation)
 Measure = Callable[[Bools, Octets, Ints, Ints], Ints]
 """(whether it is the client's, bytes, where a frame starts, where its stream ends) -> sizes, MORE or INVALID, as
 Conversation.measure for each."""
+Requests = Callable[[Octets, Ints], Bools]
+"""(bytes, where a client's frame starts) -> whether it is a request, of a kind that is answered."""
 
 PADDING = 64  # zero bytes behind the last stream: a field may be read where a frame is too short for it
 _FEW = 40  # so many streams are walked one by one
@@ -215,11 +217,15 @@ class _Streams:
 
 
 def cut(
-    conversations: Sequence[ConversationT], measure: Measure, announced: Measure | None = None
+    conversations: Sequence[ConversationT],
+    measure: Measure,
+    announced: Measure | None = None,
+    requests: Requests | None = None,
 ) -> tuple[Frames[ConversationT], list[ConversationT]]:
     """The whole frames at hand, and the conversations in which something fits no frame: of those nothing is taken.
 
     announced: measures by the length alone, which is cheaper to walk by; `measure` then checks all frames together.
+    requests: those with which a conversation ends are left for the next time, once, when their answers may be at hand.
     After the frames are dealt with, they must be released.
     """
     streams = _Streams(conversations)
@@ -244,8 +250,11 @@ def cut(
         "packet_ref": streams.packet_refs[opening],
     }
     columns["resent"] = _resent(conversations, streams, columns)
-    taken = _take(conversations, streams, invalid, stream, end)
     turn = np.lexsort((columns["order"], columns["conversation"]))
+    if requests is not None and len(turn):
+        ends = {name: values[turn] for name, values in columns.items()}
+        turn = turn[~_wait(conversations, ends, requests(streams.octets, ends["start"]))]
+    taken = _take(conversations, streams, invalid, *(column[np.sort(turn)] for column in (stream, end)))
     frames = Frames(conversations, streams, {name: values[turn] for name, values in columns.items()}, taken)
     return frames, [conversation for conversation, out in zip(conversations, invalid.tolist(), strict=True) if out]
 
@@ -255,11 +264,12 @@ def decode_together(
     decode: Callable[[Frames[ConversationT]], None],
     measure: Callable[[int], Measure],
     announced: Callable[[int], Measure] | None = None,
+    requests: Requests | None = None,
 ) -> None:
     """As Conversation.advance of each: whole frames of plain conversations by `decode`, all else one by one.
 
-    measure, announced: as for `cut`, by the limit of a frame's bytes. Few conversations are as quick one by one, and
-    bodies for `--full` are made one by one only.
+    measure, announced, requests: as for `cut`, the first two by the limit of a frame's bytes. Few conversations are as
+    quick one by one, and bodies for `--full` are made one by one only.
     """
     careful = list(conversations)
     many = len(careful) >= MANY or sum(conversation.held for conversation in careful) >= MUCH
@@ -272,7 +282,7 @@ def decode_together(
             (plain if conversation.plain else careful).append(conversation)
         if plain:
             limit = plain[0].options.limits.frame_bytes
-            frames, odd = cut(plain, measure(limit), None if announced is None else announced(limit))
+            frames, odd = cut(plain, measure(limit), None if announced is None else announced(limit), requests)
             if len(frames):
                 decode(frames)
             frames.release()
@@ -345,6 +355,26 @@ def _resent(conversations: Sequence[Conversation], streams: _Streams, columns: d
             start, order = int(columns["offset"][k]), int(columns["order"][k])
             resent[k] = inbox.was_resent(start, start + int(columns["end"][k] - columns["start"][k]), order)
     return resent
+
+
+def _wait(conversations: Sequence[Conversation], columns: dict[str, Ints], requests: Bools) -> Bools:
+    """The client's requests with which conversations end, those that have waited already and long ones left out.
+
+    columns: frames by conversation, and in it in their order.
+    """
+    conversation, index = columns["conversation"], np.arange(len(requests))
+    requests = requests & (columns["direction"] == CLIENT)
+    other = np.minimum.accumulate(np.where(requests, len(index), index)[::-1])[::-1]  # the next frame that is none
+    last = np.searchsorted(conversation, conversation, "right")
+    waits = requests & (other >= last)
+    size = np.bincount(conversation, np.where(waits, columns["end"] - columns["start"], 0), len(conversations))
+    waited = np.array([conversation.waited for conversation in conversations], np.int64)
+    waits &= (columns["offset"] >= waited[conversation]) & (size <= MUCH)[conversation]
+    newest = np.flatnonzero(waits & (index == last - 1))
+    ends = columns["offset"][newest] + columns["end"][newest] - columns["start"][newest]
+    for i, end in zip(conversation[newest].tolist(), ends.tolist(), strict=True):
+        conversations[i].waited = end
+    return waits
 
 
 def _take(

@@ -51,6 +51,7 @@ class Framing(ConnectionReporter):
         "inboxes",
         "pending_bytes",
         "skipped_bytes",
+        "waited",
     )
 
     steady: ClassVar[bool] = False
@@ -68,6 +69,7 @@ class Framing(ConnectionReporter):
         self.framed_bytes = 0
         self.skipped_bytes = 0
         self.pending_bytes = 0
+        self.waited = 0  # stream offset up to which the client's requests have waited for their answers
 
     # --- what a protocol supplies ---
 

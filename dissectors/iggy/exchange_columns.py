@@ -26,7 +26,7 @@ import numpy as np
 
 from dissectors import checksum
 from dissectors.frame import Frame
-from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct
+from dissectors.frame_columns import Bools, Frames, Ints, Octets, decode_together, distinct
 from dissectors.iggy import body_columns, columnar, frames, layouts, tables
 from dissectors.iggy.body_columns import Bodies
 from dissectors.iggy.calls import group_of
@@ -62,7 +62,13 @@ def advance(conversations: Sequence[IggyConversation]) -> None:
             for conversation in some:
                 conversation.advance()
         else:
-            decode_together(some, partial(_decode, framing), partial(frames.measure_columns, framing))
+            measure = partial(frames.measure_columns, framing)
+            decode_together(some, partial(_decode, framing), measure, requests=_requests)
+
+
+def _requests(octets: Octets, start: Ints) -> Bools:
+    """All that a client sends: nearly every command is answered."""
+    return np.ones(len(start), bool)
 
 
 def _decode(framing: str, frames: Frames[IggyConversation]) -> None:

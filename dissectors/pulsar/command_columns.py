@@ -16,7 +16,7 @@ from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar import columnar
 from dissectors.pulsar.api import MESSAGES
 from dissectors.pulsar.columnar import Messages
-from dissectors.pulsar.commands import COMMANDS, CommandRole, CommandType
+from dissectors.pulsar.commands import ACK, COMMANDS, CommandRole, CommandType
 from dissectors.pulsar.diagnostics import REDIRECT
 from dissectors.pulsar.errors import ERROR_FIELDS, FAILED_RESPONSES
 from dissectors.pulsar.frames import LEAST, TYPE_TAG, tag
@@ -55,6 +55,9 @@ _CODES = max(REGULAR) + 1
 IS_REGULAR = np.isin(np.arange(256), list(REGULAR))
 """Whether the commands of a type may be regular, by the first byte of the type."""
 
+_ANSWERED = [code for code, command in COMMANDS.items() if command.part is CommandRole.REQUEST and code != ACK]
+_IS_REQUEST = np.isin(np.arange(256), _ANSWERED)  # an ACK seldom is
+
 _LONG_TAGS = np.arange(_CODES) > 15  # the tag of the command's own field has two bytes
 _TAG_SIZES = 1 + _LONG_TAGS
 _TAGS = np.array([int.from_bytes(tag(code).ljust(2, b"\0"), "big") for code in range(_CODES)])
@@ -91,6 +94,12 @@ def measure_announced(limit: int) -> Measure:
         )
 
     return sizes
+
+
+def requests(octets: Octets, start: Ints) -> Bools:
+    """Whether the commands of some frames are requests."""
+    found: Bools = _IS_REQUEST[octets[start + 9]]
+    return found
 
 
 def unsigned_32(octets: Octets, at: Ints) -> Ints:

@@ -54,6 +54,7 @@ def advance(conversations: Sequence[PulsarConversation]) -> None:
         lambda frames: _Exchanges(frames).decode(),
         command_columns.measure,
         command_columns.measure_announced,
+        command_columns.requests,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -179,23 +180,58 @@ def regular(messages: int) -> Script:
     return script
 
 
+class Fed:
+    """A conversation that is given a script in parts; after each, what is at hand goes by column."""
+
+    def __init__(self, script: Script, tables: tuple[str, ...]) -> None:
+        self.sink = Sink(tables)
+        self.sink.files = ["x.pcap"]
+        conversation = PROTOCOL.conversation(conn("pulsar"), self.sink, Options(tables=tables), midstream=False)
+        assert isinstance(conversation, PulsarConversation)
+        self.conversation = conversation
+        self._script = iter(enumerate(script))
+        self._offsets = [0, 0]
+
+    def take(self, frames: int) -> None:
+        """The next frames of the script."""
+        for order, (direction, data) in islice(self._script, frames):
+            offset = self._offsets[direction]
+            self.conversation.receive(direction, Chunk(offset, data, [offset], [order], [order], [order]))
+            self._offsets[direction] += len(data)
+        PROTOCOL.advance([self.conversation])
+
+
 @pytest.mark.parametrize("tables", TABLE_SETS[:3], ids=len)
 def test_every_frame_of_a_regular_connection_goes_by_column(
     tables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frame_columns, "MANY", 1)
-    sink = Sink(tables)
-    sink.files = ["x.pcap"]
-    conversation = PROTOCOL.conversation(conn("pulsar"), sink, Options(tables=tables), midstream=False)
-    assert isinstance(conversation, PulsarConversation)
-    offsets = [0, 0]
     script = regular(50)
-    for order, (direction, data) in enumerate(script):
-        offset = offsets[direction]
-        conversation.receive(direction, Chunk(offset, data, [offset], [order], [order], [order]))
-        offsets[direction] += len(data)
-    PROTOCOL.advance([conversation])
-    assert conversation.by_column == conversation.frames == len(script)
+    fed = Fed(script, tables)
+    fed.take(len(script))
+    assert fed.conversation.by_column == fed.conversation.frames == len(script)
+
+
+def test_a_request_whose_answer_comes_with_the_next_packets_goes_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    script = regular(50)
+    fed = Fed(script, TABLE_SETS[0])
+    for _ in script:
+        fed.take(1)
+    assert fed.conversation.by_column == fed.conversation.frames == len(script)
+
+
+def test_a_request_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    lookups = [(CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, number))) for number in range(3)]
+    fed = Fed(lookups, TABLE_SETS[0])
+    decoded = []
+    for _ in lookups:
+        fed.take(1)
+        decoded.append(fed.conversation.frames)
+    assert decoded == [0, 1, 2]
+    fed.conversation.close()
+    assert [row.correlation_id for row in fed.sink.exchanges] == [0, 1, 2]
 
 
 def test_what_a_command_changes_is_changed_by_column_too() -> None:
