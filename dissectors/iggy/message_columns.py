@@ -117,7 +117,7 @@ def _followed(follow: Follow, buf: bytes, at: Ints, end: Ints, ok: Bools, header
     starts: list[int] = []
     ends: list[int] = []
     counts = np.zeros(len(at), np.int64)
-    rows = np.flatnonzero(ok)
+    rows = np.flatnonzero(ok & (at != end))
     for i, pos, stop in zip(rows.tolist(), at[rows].tolist(), end[rows].tolist(), strict=True):
         before = len(starts)
         if follow(buf, pos, stop, header, starts) != stop:
