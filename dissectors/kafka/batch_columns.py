@@ -120,9 +120,11 @@ def uncompressed(buf: bytes, batches: BatchColumns, limit: int) -> Ints:
     view = memoryview(buf)
     body, end, codec = batches.start + HEADER.itemsize, batches.end, batches.codec
     sizes = end - body
-    for i in np.flatnonzero(codec).tolist():
+    packed = np.flatnonzero(codec)
+    columns = (packed, codec[packed], body[packed], end[packed])
+    for i, number, start, stop in zip(*(column.tolist() for column in columns), strict=True):
         try:
-            sizes[i] = decompressed_size(CODECS[codec[i]], view[body[i] : end[i]], limit=limit)
+            sizes[i] = decompressed_size(CODECS[number], view[start:stop], limit=limit)
         except CodecError:
             sizes[i] = -1
     return sizes

@@ -10,6 +10,7 @@ matched, decoded and reported here without an object each. Every other frame goe
     old formats, damaged batches     they are looked into message by message
     a connection whose answers do not follow its requests one by one
 
+Of a connection of which only answers were captured the first go one by one too, the rest by orphan_columns.py.
 What is regular is decided per frame by its bytes, so both ways give the same rows; a property test compares them.
 """
 
