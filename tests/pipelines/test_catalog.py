@@ -24,7 +24,7 @@ from pipelines.cli import app
         (Catalog("iceberg", "lake.brokers"), "single-part namespace"),
     ],
 )
-def test_what_a_session_lacks_is_said_in_a_line(spark: Any, wanted: Catalog, why: str) -> None:
+def test_what_a_session_lacks_is_named_in_a_line(spark: Any, wanted: Catalog, why: str) -> None:
     with pytest.raises(BrokerscopeError, match=why) as raised:
         wanted.prepare(spark)
     (line,) = str(raised.value).splitlines()
