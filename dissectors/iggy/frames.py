@@ -168,7 +168,7 @@ def _are(numbers: frozenset[int]) -> npt.NDArray[np.bool_]:
 
 def _request_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A plausible length and a known code."""
-    at = np.flatnonzero((octets[6 : 6 + n] == 0) & (octets[7 : 7 + n] == 0) & (octets[3 : 3 + n] <= _HIGH))
+    at = np.flatnonzero(((octets[6 : 6 + n] | octets[7 : 7 + n]) == 0) & (octets[3 : 3 + n] <= _HIGH))
     code = octets[at + 4] | octets[at + 5].astype(np.uint16) << 8
     length = numbers(octets, at, 4)
     fits = (length >= 4) & ((length < _SMALL) | (code == SEND_MESSAGES))
@@ -177,7 +177,7 @@ def _request_places(clues: Clues, octets: Octets, n: int) -> Places:
 
 def _answer_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A known status, and a plausible length: of errors, zero or that of a text; but no run of zeros."""
-    at = np.flatnonzero((octets[2 : 2 + n] == 0) & (octets[3 : 3 + n] == 0) & (octets[7 : 7 + n] <= _HIGH))
+    at = np.flatnonzero(((octets[2 : 2 + n] | octets[3 : 3 + n]) == 0) & (octets[7 : 7 + n] <= _HIGH))
     status = octets[at] | octets[at + 1].astype(np.uint16) << 8
     empty = at[status == 0]
     errors = at[_are(frozenset(tables.statuses()))[status] & (status != 0)]
@@ -207,8 +207,7 @@ def _header_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A size, a command and 66 zero bytes."""
     first, last = COMMAND_AT + 2, _RESERVED_END - 1
     middle = (first + last) // 2
-    ends = (octets[first : first + n] == 0) & (octets[last : last + n] == 0)
-    at = np.flatnonzero(ends & (octets[middle : middle + n] == 0))
+    at = np.flatnonzero((octets[first : first + n] | octets[middle : middle + n] | octets[last : last + n]) == 0)
     at = at[_are(frozenset(tables.planes()))[octets[at + COMMAND_AT]]]
     if not len(at):
         return at

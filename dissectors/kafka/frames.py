@@ -36,7 +36,7 @@ MAX_FRAME = _LIMITS.frame_bytes
 _HIGHEST_KEY, _HIGHEST_VERSION = _LIMITS.api_key, _LIMITS.api_version
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
 _SAMPLE = 1 << 12  # of a larger one so much is looked at
-_DECODED = 256  # what decoding a frame costs beside its bytes (search.py)
+_DECODED = 1024  # what decoding a frame costs beside its bytes (search.py)
 _IN_A_ROW = 3  # frames that lead from one to the next are no chance
 _MOST_IDS = 128  # correlation ids looked for at once
 _FEW_IDS = 32  # whose last bytes alone leave few places
@@ -209,7 +209,7 @@ def _request_places(client_ids: tuple[bytes, ...], octets: Octets, n: int) -> Pl
     """The places of `_may_be_request`, but for client ids that begin with no text, or as none of those known, and for
     large frames without a client id: nothing speaks for them.
     """
-    at = np.flatnonzero((octets[4 : 4 + n] == 0) & (octets[6 : 6 + n] == 0) & (octets[:n] <= MAX_FRAME >> 24))
+    at = np.flatnonzero(((octets[4 : 4 + n] | octets[6 : 6 + n]) == 0) & (octets[:n] <= MAX_FRAME >> 24))
     at = at[_known_versions()[octets[at + 5], octets[at + 7]]]
     size = integers(octets, at, 4)
     high, low = octets[at + 12], octets[at + 13]
