@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import secrets as random
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from dissectors.errors import BrokerscopeError
-from pipelines import storage
+from pipelines import leftovers, outputs, storage
 from pipelines.record_files import Written
 
 FOLDER = ".lake"
@@ -37,7 +36,7 @@ _COMMIT = f"{FOLDER}/commit.json"
 _LOCK = f"{FOLDER}/lock"
 _STAGING = ".staging-"
 _ANSWERS = ".answers-"
-_ABANDONED = 86_400  # seconds after which such a folder is that of a run that was killed
+_YOUNG = 1.0  # seconds in which such a folder may not have its lock yet
 
 
 @dataclass
@@ -202,9 +201,9 @@ def answers(lake: Path, entries: Collection[str]) -> Iterator[Path]:
     """A folder for what is made of the records; its `entries` replace those of the lake once the block ends well."""
     lake.mkdir(parents=True, exist_ok=True)
     for left in lake.glob(f"{_ANSWERS}*"):
-        if time.time() - left.stat().st_mtime > _ABANDONED:
-            shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=_ANSWERS, dir=lake) as name:
+        if leftovers.is_mine(left) and time.time() - left.stat().st_mtime > _YOUNG and not leftovers.in_use(left):
+            leftovers.remove(left)
+    with tempfile.TemporaryDirectory(prefix=_ANSWERS, dir=lake) as name, leftovers.locked(Path(name)):
         folder = Path(name, "new")
         folder.mkdir()
         yield folder
@@ -212,9 +211,7 @@ def answers(lake: Path, entries: Collection[str]) -> Iterator[Path]:
             there = lake / entry.name
             if entry.is_symlink() or not entry.exists():
                 continue
-            if there.is_dir():
-                there.rename(Path(name, entry.name))
-            entry.replace(there)
+            outputs.swap(entry, there)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -16,6 +17,18 @@ def lock(handle: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a temporary folder while the block runs, where the file system has locks."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):
+            lock(handle)
+        yield
+    finally:
+        os.close(handle)
 
 
 def in_use(path: Path) -> bool:

@@ -86,7 +86,7 @@ def folder(
         with _reported(path):
             _refuse_foreign(path, target, marker, entries)
             _take_mode(temporary, target)
-            _swap(temporary, target)
+            swap(temporary, target)
 
 
 @contextlib.contextmanager
@@ -120,7 +120,7 @@ def files(
                 for name in _entries(target) - names:
                     os.link(target / name, temporary / name)
                 _take_mode(temporary, target)
-                _swap(temporary, target)
+                swap(temporary, target)
                 return
             for name in names:
                 _take_mode(temporary / name, target / name)
@@ -235,8 +235,8 @@ def _listing(parent: Path) -> Iterator[None]:
 # --- putting it in its place -----------------------------------------------------------------------------------------
 
 
-def _swap(new: Path, target: Path) -> None:
-    """Put a folder in the place of another; `new` holds the old one afterwards, if there was one."""
+def swap(new: Path, target: Path) -> None:
+    """Put a file or folder in the place of another; `new` may hold the old one afterwards."""
     if not target.exists():
         new.rename(target)
     elif not _exchange(new, target):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import outputs
+from pipelines import lake, outputs
 
 ENTRIES = ("tables", "page.html")
 MARKER = "made.json"
@@ -233,9 +233,14 @@ def test_a_file_that_is_an_input_is_not_replaced(tmp_path: Path) -> None:
 
 OTHER = """
 import sys, time
-from pipelines import outputs
+from pathlib import Path
+from pipelines import lake, outputs
 kind, path = sys.argv[1:]
-made = outputs.folder(path, marker="made.json", entries=()) if kind == "folder" else outputs.file(path)
+made = {
+    "folder": lambda: outputs.folder(path, marker="made.json", entries=()),
+    "file": lambda: outputs.file(path),
+    "lake": lambda: lake.answers(Path(path), ()),
+}[kind]()
 with made:
     print("writing", flush=True)
     time.sleep(60)
@@ -261,6 +266,26 @@ def test_leftovers_of_a_killed_run_are_swept_by_the_next(tmp_path: Path, kind: s
     with outputs.file(tmp_path / "another"):
         pass
     assert hidden(tmp_path) == []
+
+
+def test_what_a_killed_update_left_in_its_lake_is_swept_by_the_next_and_that_of_a_live_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake, "_YOUNG", 0.0)
+    killed, alive = (other_run("lake", tmp_path) for _ in range(2))
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert len(hidden(tmp_path)) == 2
+    for text in ("old", "new"):
+        with lake.answers(tmp_path, ["page.html", "tables"]) as folder:
+            (folder / "page.html").write_text(text)
+            (folder / "tables").mkdir()
+            (folder / "tables" / text).touch()
+        assert (tmp_path / "page.html").read_text() == text
+        assert [entry.name for entry in (tmp_path / "tables").iterdir()] == [text]
+        assert len(hidden(tmp_path)) == 1
+    alive.kill()
+    alive.communicate()
 
 
 def test_two_runs_into_one_folder_at_once_do_not_mix(tmp_path: Path) -> None:
