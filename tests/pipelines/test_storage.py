@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,3 +63,13 @@ def test_a_folder_is_uploaded_with_all_below_it(root: str, tmp_path_factory: pyt
 def test_an_unknown_file_system_is_an_error_in_a_line() -> None:
     with pytest.raises(StorageError, match="nowhere"):
         storage.write("nowhere://bucket/x", b"")
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 64, 65, 6_401, 20_000])
+def test_what_is_done_for_each_file_comes_in_their_order(count: int) -> None:
+    assert storage.each(lambda n: n * 2, range(count)) == [n * 2 for n in range(count)]
+
+
+def test_few_files_are_looked_at_side_by_side() -> None:
+    together = threading.Barrier(8, timeout=60)
+    assert len(storage.each(lambda n: together.wait(), range(8))) == 8
