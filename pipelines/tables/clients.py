@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from pipelines.tables.dialect import LISTED, Dialect
-from pipelines.tables.table import SERVER, Ask, Table, TableColumn, count_if
+from pipelines.tables.table import CONNECTION, SERVER, Ask, Table, TableColumn, count_if
 
-_WHERE = "site, connection, incarnation"
 _MINUTE_US = 60_000_000
 
 
 def _clients(d: Dialect, ask: Ask) -> str:
+    conn = d.identity(*CONNECTION)
+    keys = "protocol, client_ip, client_id, api, version, conn, server_ip, server_port"
     return f"""
         with used as (
-            select protocol, client_ip, client_id, api, version, {_WHERE}, {SERVER} as server,
+            select {keys}, {SERVER} as server,
                 max(case when {_refused()} then version end) as removed, count(*) as requests,
                 {count_if("status = 'error'")} as errors, min(time) as first_time, max(time) as last_time
-            from exchanges where kind in ('call', 'unanswered', 'oneway')
-            group by protocol, client_ip, client_id, api, version, {_WHERE}, server_ip, server_port
+            from (select *, {conn} as conn from exchanges where kind in ('call', 'unanswered', 'oneway'))
+            group by {keys}
         ), software as (
-            select {_WHERE}, nullif(concat_ws(' ', client_software, client_version), '') as software
+            select {conn} as conn, nullif(concat_ws(' ', client_software, client_version), '') as software
             from all_connections where client_software is not null
         ), minutes as (
             select protocol, client_ip, count(*) as opened
@@ -28,15 +29,14 @@ def _clients(d: Dialect, ask: Ask) -> str:
         ), known as (
             select u.*, s.software, p.opened
             from used u
-                left join software s on u.site = s.site and u.connection = s.connection
-                    and u.incarnation = s.incarnation
+                left join software s on u.conn = s.conn
                 left join peaks p on u.protocol = p.protocol and u.client_ip = p.client_ip
         )
         select protocol, client_ip, client_id, api, {d.listed("software")} as software,
             {d.numbers("version")} as versions, {d.numbers("removed")} as removed,
             min(version) as version_min, max(version) as version_max,
             {d.total("requests")} as requests, {d.total("errors")} as errors,
-            count(distinct {d.identity("site", "connection", "incarnation")}) as connections,
+            count(distinct conn) as connections,
             max(opened) as connects_peak, min(first_time) as first_time, max(last_time) as last_time,
             {d.listed("server")} as servers
         from known group by protocol, client_ip, client_id, api

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.table import Ask, Table, TableColumn, earliest
+from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, earliest
 
 
 def _findings(d: Dialect, ask: Ask) -> str:
-    where = d.identity("site", "connection", "incarnation")
+    where = d.identity(*CONNECTION)
     return f"""
         select severity, kind, protocol, count(*) as count,
             count(distinct case when connection is not null then {where} end) as connections,

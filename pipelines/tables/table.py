@@ -76,6 +76,9 @@ class Table:
         return next((term.removesuffix(" desc") for term in self.order if term.endswith(" desc")), "")
 
 
+CONNECTION = ("site", "connection", "incarnation")
+"""What tells connections apart."""
+
 # --- what --by may name ----------------------------------------------------------------------------------------------
 
 BY = {

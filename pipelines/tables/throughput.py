@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.tables.dialect import LARGEST_DOUBLE, Dialect, double
-from pipelines.tables.table import Ask, Table, TableColumn, bucket
+from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, bucket
 
 # The same batch of a producer, sent again, counts where it was sent first; a batch that was refused is none of these.
 _SENDS = ("protocol", "topic", "partition", "producer", "producer_epoch", "base_sequence", "checksum_stored",
@@ -18,9 +18,7 @@ _RECEIVED = """
 def _throughput(d: Dialect, ask: Ask) -> str:
     seconds = double(ask.bucket_us / 1_000_000)
     # pushes have no correlation id, but each batch of theirs is a frame of its own
-    carrier = d.identity(
-        "site", "connection", "incarnation", "producer", "coalesce(correlation_id, -1 - stream_offset)"
-    )
+    carrier = d.identity(*CONNECTION, "producer", "coalesce(correlation_id, -1 - stream_offset)")
     exchange = f"case when exchange_id is null then {carrier} else {d.identity('site', 'exchange_id')} end"
     sums = ("batches", "refused", "resent", "stored_bytes", "uncompressed_bytes", "sized_bytes")
     received = f"cast(floor(least(sum({_RECEIVED}) + 0.5e0, {LARGEST_DOUBLE})) as bigint)"
