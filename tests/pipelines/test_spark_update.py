@@ -20,8 +20,11 @@ from dissectors.options import Options
 from pipelines import lake as lakes
 from pipelines import storage, update
 from pipelines.cli import app
+from pipelines.spark_job import SparkRecords
+from pipelines.tables.integrity import CASES, case_table
 from pipelines.update import update_records
 from tests.pipelines.cutting import cut
+from tests.pipelines.test_tables import computed, local_engine, same, written
 
 OPTIONS = Options()
 HOURS = 4
@@ -59,14 +62,23 @@ class Store:
     def files(self) -> list[str]:
         return sorted(map(str, self.day.iterdir()))
 
-    def update(self, spark: Any) -> None:
-        update_records(spark, self.files(), str(self.lake), OPTIONS)
+    def update(self, spark: Any) -> SparkRecords:
+        return update_records(spark, self.files(), str(self.lake), OPTIONS)
 
     def expected(self) -> dict[str, list[str]]:
         return {name: rows(table) for name, table in dissectors.dissect(self.files()).items()}
 
     def hour(self, n: int) -> list[str]:
         return [name for name in self.names if name.endswith(f"-{n:03}.pcap")]
+
+
+def same_tables(store: Store, made: SparkRecords, folder: Path) -> None:
+    """The tables of the lake are those of one run over everything."""
+    with made.engine() as engine:
+        engine.add(CASES, case_table([]))
+        updated = computed(engine, folder / "updated")
+    with local_engine(written(dissectors.dissect(store.files()), folder / "records")) as engine:
+        same(updated, computed(engine, folder / "tables"))
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +91,9 @@ def test_hour_by_hour_equals_one_run(spark: Any, chosen: list[str], tmp_path: Pa
     store = Store(tmp_path, chosen)
     for n in range(HOURS):
         store.arrive(store.hour(n))
-        store.update(spark)
+        made = store.update(spark)
         assert lake_rows(store.lake) == store.expected(), f"after hour {n}"
+        same_tables(store, made, tmp_path / f"{n}")
 
 
 def test_small_files_become_one_and_hold_the_same_rows(
@@ -112,8 +125,9 @@ def test_any_order_of_arrival_gives_the_same(
     stops = [*sorted(data.draw(st.sets(st.integers(1, len(order) - 1), max_size=2))), len(order)]
     for start, end in zip([0, *stops], stops, strict=False):
         store.arrive(order[start:end])
-        store.update(spark)
+        made = store.update(spark)
     assert lake_rows(store.lake) == store.expected()
+    same_tables(store, made, tmp_path_factory.mktemp("tables"))
 
 
 def test_an_update_without_news_changes_no_file(spark: Any, chosen: list[str], tmp_path: Path) -> None:
@@ -148,8 +162,9 @@ def test_a_run_that_is_killed_while_it_commits_is_ended_by_the_next(
         with pytest.raises(KeyboardInterrupt):
             store.update(spark)
     assert calls
-    store.update(spark)
+    made = store.update(spark)
     assert lake_rows(store.lake) == store.expected()
+    same_tables(store, made, tmp_path / "tables")
     assert not [path for path in store.lake.iterdir() if path.name.startswith(".staging")]
 
 
