@@ -151,6 +151,10 @@ class Frames(Generic[ConversationT]):
                       last_ns, packet_ref, resent)  # fmt: skip
             yield _new(Frame, values)
 
+    def frame(self, i: int) -> Frame:
+        """One of them, over bytes of its own."""
+        return next(self.each(np.array([i])))
+
     def release(self) -> None:
         """The frames were dealt with: let go of their bytes."""
         for (conversation, direction, _, _), size in zip(self._streams, self._taken, strict=True):
@@ -277,9 +281,7 @@ def decode_together(
         plain: list[ConversationT] = []
         careful = []
         for conversation in conversations:
-            if not conversation.plain:
-                conversation.find_first()
-            (plain if conversation.plain else careful).append(conversation)
+            (plain if conversation.plain or conversation.find_first() else careful).append(conversation)
         if plain:
             limit = plain[0].options.limits.frame_bytes
             frames, odd = cut(plain, measure(limit), None if announced is None else announced(limit), requests)

@@ -126,13 +126,17 @@ class Framing(ConnectionReporter):
         """Bytes that were skipped in the search that is under way."""
         return self._searches[direction].skipped
 
-    def find_first(self) -> None:
-        """Where the bytes at hand are of one direction alone, and it looks for its first frame: look up to there."""
+    def find_first(self) -> bool:
+        """Where the bytes at hand are of one direction alone, and it looks for its first frame: look up to there.
+
+        Whether it is plain after that.
+        """
         for direction in (CLIENT, SERVER):
             inbox, search = self.inboxes[direction], self._searches[direction]
             if search.active and inbox and inbox.intact and not self.inboxes[SERVER - direction]:
                 while search.active and self._next_order(direction, False) != _NEVER:
                     self._take(direction, False)
+        return self.plain
 
     def search_again(self, direction: int) -> None:
         """Something new is known: a search that waits for more bytes looks at those at hand once more."""

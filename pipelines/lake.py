@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import secrets as random
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -200,9 +199,7 @@ def _manifest(data: dict[str, Any]) -> Manifest:
 def answers(lake: Path, entries: Collection[str]) -> Iterator[Path]:
     """A folder for what is made of the records; its `entries` replace those of the lake once the block ends well."""
     lake.mkdir(parents=True, exist_ok=True)
-    for left in lake.glob(f"{_ANSWERS}*"):
-        if leftovers.is_mine(left) and time.time() - left.stat().st_mtime > _YOUNG and not leftovers.in_use(left):
-            leftovers.remove(left)
+    leftovers.sweep(lake.glob(f"{_ANSWERS}*"), _YOUNG)
     with tempfile.TemporaryDirectory(prefix=_ANSWERS, dir=lake) as name, leftovers.locked(Path(name)):
         folder = Path(name, "new")
         folder.mkdir()

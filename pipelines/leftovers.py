@@ -6,7 +6,8 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -19,13 +20,19 @@ def lock(handle: int) -> bool:
     return True
 
 
+def hold(folder: Path) -> int:
+    """Take the lock of a temporary folder, where the file system has locks: the handle that keeps it until closed."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    with contextlib.suppress(OSError):
+        lock(handle)
+    return handle
+
+
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a temporary folder while the block runs, where the file system has locks."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    handle = hold(folder)
     try:
-        with contextlib.suppress(OSError):
-            lock(handle)
         yield
     finally:
         os.close(handle)
@@ -59,3 +66,15 @@ def remove(path: Path) -> None:
     else:
         with contextlib.suppress(OSError):
             path.unlink()
+
+
+def sweep(folders: Iterable[Path], young: float) -> None:
+    """Remove those that runs of this user left when they were killed.
+
+    young: seconds in which a folder may not have its lock yet.
+    """
+    for folder in folders:
+        with contextlib.suppress(OSError):  # its run has just finished
+            old = not folder.is_symlink() and time.time() - folder.stat().st_mtime > young
+            if old and is_mine(folder) and not in_use(folder):
+                remove(folder)

@@ -7,9 +7,8 @@ import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines import leftovers
@@ -39,19 +38,6 @@ def until_exit() -> Path:
 
 def _made() -> tuple[Path, int]:
     parent = Path(tempfile.gettempdir())
-    _sweep(parent)
+    leftovers.sweep((entry for entry in parent.iterdir() if _NAME.fullmatch(entry.name)), _YOUNG)
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    with suppress(OSError):
-        leftovers.lock(handle)
-    return path, handle
-
-
-def _sweep(parent: Path) -> None:
-    """Remove the folders of runs that were killed."""
-    old = time.time() - _YOUNG
-    for entry in parent.iterdir():
-        if _NAME.fullmatch(entry.name) and leftovers.is_mine(entry) and not entry.is_symlink():
-            with suppress(OSError):
-                if entry.stat().st_mtime < old and not leftovers.in_use(entry):
-                    leftovers.remove(entry)
+    return path, leftovers.hold(path)

@@ -360,7 +360,7 @@ class ExchangeColumns:
                 if not conversation.orphans.has_room(self.size[i]):
                     rest.append(i)
                     continue
-                (frame,) = self.frames.each(np.array([i]))
+                frame = self.frames.frame(i)
             else:
                 frame = next(each)
             if partner < 0:

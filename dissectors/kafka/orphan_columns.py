@@ -15,6 +15,7 @@ from dissectors.exchange import OK
 from dissectors.frame_columns import Bools, Ints, distinct
 from dissectors.kafka import batch_columns
 from dissectors.kafka.batch_columns import BatchColumns
+from dissectors.kafka.decode import RESPONSE_HEAD
 from dissectors.kafka.lost_batches import CapturedRanges
 from dissectors.kafka.record_set_columns import header_columns, odd_numbers
 from dissectors.sink import Coded, Masked
@@ -23,8 +24,6 @@ from dissectors.tcp.chunk import SERVER
 if TYPE_CHECKING:
     from dissectors.kafka.exchange_columns import ExchangeColumns
 
-_PREFIX = 8  # bytes of an answer before its body
-
 
 def only_answers(exchanges: ExchangeColumns) -> Bools:
     """By conversation: whether none of its frames at hand can be a request, or the answer to one."""
@@ -32,7 +31,7 @@ def only_answers(exchanges: ExchangeColumns) -> Bools:
     if exchanges.report.wants_messages or exchanges.sink.suspects is not None:
         return np.zeros(len(conversations), bool)
     alone = np.array([not (len(each.waiting) or each.tokens or each.recovery.held) for each in conversations])
-    alone[frames.conversation[frames.client | (exchanges.size < _PREFIX)]] = False
+    alone[frames.conversation[frames.client | (exchanges.size < RESPONSE_HEAD.size)]] = False
     return alone
 
 
@@ -48,7 +47,8 @@ def report(exchanges: ExchangeColumns, answers: Ints) -> None:
         conversation.by_column += 1
         if exchanges.report.looks_into_batches:
             captured = CapturedRanges((), end, facts.offset - start)
-            found += [(i, at) for at, _ in conversation.recovery.places(SERVER, buf, captured, start + _PREFIX)]
+            body = start + RESPONSE_HEAD.size
+            found += [(i, at) for at, _ in conversation.recovery.places(SERVER, buf, captured, body)]
             conversation.recovery.report_passed_over(SERVER, facts.first_ns, facts.packet_ref)
     if found:
         _report_batches(exchanges, *np.array(found, np.int64).T)
@@ -62,9 +62,8 @@ def _report_batches(exchanges: ExchangeColumns, answer: Ints, start: Ints) -> No
     odd = odd_numbers(batches) | (uncompressed < 0)
     for i, at, end in zip(*(column[odd].tolist() for column in (answer, start, batches.end)), strict=True):
         conversation = exchanges.conversations[frames.conversation[i]]
-        frame = next(frames.each(np.array([i])))
         shift = int(frames.start[i])
-        seen = conversation.recovery.look(frame, at - shift, end - shift)
+        seen = conversation.recovery.look(frames.frame(i), at - shift, end - shift)
         conversation.report_found(SERVER, seen, conversation.lost_request(SERVER, int(exchanges.correlation_id[i])))
     if exchanges.report.wants_batches:
         _write(exchanges, answer[~odd], batches.at(~odd), uncompressed[~odd])

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pipelines.analyze import AnalysisOutcome, EngineName, OnSpark
     from pipelines.catalog import Catalog
 
+_SILENT = logging.NullHandler()  # one for all rounds of --follow; py4j would show Ctrl-C as a traceback
+
 
 @reads_captures
 def analyze(
@@ -242,7 +244,7 @@ def _spark_errors(engine: EngineName, master: str | None) -> Iterator[None]:
 
     from pipelines import session
 
-    logging.getLogger().addHandler(logging.NullHandler())  # py4j would show Ctrl-C as a traceback
+    logging.getLogger().addHandler(_SILENT)
     try:
         yield
     except (PySparkException, Py4JError) as error:

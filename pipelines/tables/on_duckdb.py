@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -29,13 +30,16 @@ _SETTINGS = {
 class _Connection:
     """A database in memory, closed at the end of a `with` block."""
 
-    def __init__(self, room: Path | None = None, memory: str | None = None) -> None:
+    def __init__(self, folder: str, room: Path, memory: str | None = None) -> None:
+        """folder: what is read, a path or a URL that fsspec opens. room: for what does not fit in `memory`."""
         import duckdb
 
         self.duckdb: Any = duckdb.connect(":memory:")
         limit = {"memory_limit": memory} if memory else {}
-        for name, value in {**_SETTINGS, **limit, "temp_directory": str(room) if room else ""}.items():
+        for name, value in {**_SETTINGS, **limit, "temp_directory": str(room)}.items():
             self.duckdb.execute(f"set {name} = {_text(value)}")
+        if storage.local_path(folder) is None:
+            self.duckdb.register_filesystem(storage.file_system(folder))
 
     def __enter__(self) -> Any:
         return self
@@ -59,10 +63,8 @@ class LocalEngine(_Connection):
 
     def __init__(self, records: str, tables: Sequence[str], room: Path, memory: str | None = None) -> None:
         """records: a path, or a URL that fsspec opens. memory: `512MB`, for example; a share of all by default."""
-        super().__init__(room, memory)
+        super().__init__(records, room, memory)
         self.dialect: Dialect = DuckDB()
-        if storage.local_path(records) is None:
-            self.duckdb.register_filesystem(storage.file_system(records))
         self.relations: Mapping[str, str] = {f"all_{name}": files(storage.join(records, name)) for name in tables}
 
     def add(self, name: str, rows: pa.Table) -> None:
@@ -95,16 +97,15 @@ class WrittenTables(_Connection):
 
     def __init__(self, folder: str | Path) -> None:
         """folder: a path, or a URL that fsspec opens."""
-        self._room = scratch.folder()
-        super().__init__(self._room.__enter__(), MEMORY)
         self._folder = str(folder)
-        if storage.local_path(self._folder) is None:
-            self.duckdb.register_filesystem(storage.file_system(self._folder))
         self._viewed = False
+        with ExitStack() as stack:
+            super().__init__(self._folder, stack.enter_context(scratch.folder()), MEMORY)
+            self._room = stack.pop_all()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         super().__exit__(kind, error, at)
-        self._room.__exit__(kind, error, at)
+        self._room.close()
 
     def names(self) -> list[str]:
         """The tables that are there."""
