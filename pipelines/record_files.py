@@ -23,6 +23,7 @@ from dissectors import records
 from dissectors.limits import MIB
 from dissectors.release import ORDER
 from pipelines import storage
+from pipelines.formats.parquet import open_writer
 
 NOWHERE = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a null
 _DAY_US = 86_400_000_000
@@ -110,7 +111,7 @@ class RecordWriter:
     def _flush(self, file: _File) -> None:
         if file.writer is None:
             file.stream = storage.create(storage.join(self._root, file.path))
-            file.writer = pq.ParquetWriter(file.stream, file.schema, compression="zstd", compression_level=1)
+            file.writer = open_writer(file.stream, file.schema)
         if file.waiting:
             table = pa.Table.from_batches(file.waiting)
             file.writer.write_table(table, row_group_size=max(1, table.num_rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,11 +11,28 @@ _ROWS = 32_000  # of a row group: each costs a page and statistics a column
 _BYTES = 4 << 20  # kept until then
 
 
+def open_writer(stream: Any, schema: pa.Schema) -> pq.ParquetWriter:
+    """A writer of records: times, sizes and numbers of packets as differences, what repeats itself by a dictionary.
+
+    A dictionary of values that hardly repeat costs a third of the writing and half as many bytes again.
+    """
+    numbers = [field.name for field in schema if pa.types.is_int64(field.type) or pa.types.is_timestamp(field.type)]
+    repeating = [
+        f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
+        for field in schema
+        if field.name not in numbers
+    ]
+    encodings = dict.fromkeys(numbers, "DELTA_BINARY_PACKED")
+    return pq.ParquetWriter(
+        stream, schema, compression="zstd", compression_level=1, use_dictionary=repeating, column_encoding=encodings
+    )
+
+
 class ParquetWriter:
     """Writes batches as Parquet."""
 
     def __init__(self, schema: pa.Schema, stream: BinaryIO) -> None:
-        self._out = pq.ParquetWriter(pa.PythonFile(stream, mode="w"), schema, compression="zstd")
+        self._out = open_writer(pa.PythonFile(stream, mode="w"), schema)
         self._gathered: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
