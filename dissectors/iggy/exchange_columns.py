@@ -283,7 +283,7 @@ class Exchanges:
         self.event[which] = np.where(usable, ids[kind], NONE)
         for number, variant in bodies.variants.items():
             if variant.runs is not None:
-                self.units[which[variant.rows[np.unique(variant.runs.units.row)]]] |= 1 << number
+                self.units[which[variant.rows[distinct(variant.runs.units.row)]]] |= 1 << number
             if side == layouts.REQUEST and code == SEND_MESSAGES and "partitioning" in variant.body.present:
                 there = variant.body.ok & variant.body.present["partitioning"]
                 self.partition[which[variant.rows[there]]] = variant.body.numbers["partitioning"][there]

@@ -27,6 +27,8 @@ _U32 = Struct("<I").unpack_from
 _BATCH = Struct("<Q8xI").unpack_from  # from 32: length, count
 _LATEST = 1 << 53  # microseconds (in 2255), and offsets: a larger number is looked at one by one
 _NEVER = 1 << 62
+_STATES = np.zeros(256, bool)
+_STATES[list(STATES)] = True
 
 
 class Units(NamedTuple):
@@ -88,7 +90,7 @@ def read(name: str, buf: bytes, octets: Octets, at: Ints, end: Ints, count: Ints
         ok &= found == count
     unsure = np.zeros(len(at), bool)
     if name == "poll_a":
-        ok[row[~np.isin(octets[start + 8], STATES)]] = False
+        ok[row[~_STATES[octets[start + 8]]]] = False
     if form.indexed and len(row):
         turn = np.arange(len(row)) - np.repeat(np.cumsum(found) - found, found)
         wrong = numbers(octets, np.minimum(at[row] + turn * INDEX_ENTRY + 4, end[row]), 4) != stop - body[row]

@@ -26,7 +26,8 @@ from dissectors.sink import Coded, Masked
 
 _US = 1000  # ns
 _GROUPS = [kind for kind, name in CONSUMERS.items() if name != "consumer"]
-_DELIVER = np.array([layouts.delivers(code) for code in range(max(commands()) + 1)])
+_DELIVER = np.zeros(max(commands()) + 1, bool)
+_DELIVER[[code for code in commands() if layouts.delivers(code)]] = True
 _ROWS: dict[str, Any] = {"exchanges": Exchange, "batches": Batch}
 
 
