@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from dissectors.frame_columns import PADDING, Bools, Ints, Octets
@@ -37,17 +39,28 @@ class CodedTexts:
 
     def at(self, start: Ints, size: Ints) -> Ints:
         """The numbers of the texts that stand at some indices; a negative size is null."""
+        return self._numbers(start, size, self._text)
+
+    def topics(self, start: Ints, size: Ints, is_id: Bools) -> Ints:
+        """The numbers of topics: names, ids, or null where there is neither."""
+        codes = np.full(len(start), self.code(None))
+        for which, number in ((~is_id & (size > 0), self._text), (is_id, self.code)):
+            codes[which] = self._numbers(start[which], size[which], number)
+        return codes
+
+    def _numbers(self, start: Ints, size: Ints, number: Callable[[bytes], int]) -> Ints:
+        """The numbers that `number` gives to the bytes at some indices."""
         codes = np.zeros(len(start), np.int64)
         rest = np.arange(len(start))
         if len(rest) >= _FEW and size.max() <= PADDING:
-            rest = self._sweep(start, size, codes)
+            rest = self._sweep(start, size, codes, number)
         ends = (start + size)[rest]
         for i, a, b in zip(rest.tolist(), start[rest].tolist(), ends.tolist(), strict=True):
-            codes[i] = self._one(a, b)
+            codes[i] = number(self._buf[a:b]) if a <= b else self.code(None)
         return codes
 
-    def _sweep(self, start: Ints, size: Ints, codes: Ints) -> Ints:
-        """Number the texts that many rows have: one is compared with all others. The rows that are left."""
+    def _sweep(self, start: Ints, size: Ints, codes: Ints, number: Callable[[bytes], int]) -> Ints:
+        """Number the bytes that many rows have: one is compared with all others. The rows that are left."""
         width = -(-max(int(size.max()), 1) // 8) * 8
         every = np.ndarray((len(self._octets) - width + 1, width), np.uint8, self._octets, 0, (1, 1))
         octets = every[np.minimum(start, len(every) - 1)]  # the cursors of rows that are given up may be anywhere
@@ -61,25 +74,16 @@ class CodedTexts:
             same = size[rest] == size[first]
             for word in words.T:
                 same &= word[rest] == word[first]
-            codes[rest[same]] = self._one(int(start[first]), int(start[first] + size[first]))
+            a, b = int(start[first]), int(start[first] + size[first])
+            codes[rest[same]] = number(self._buf[a:b]) if a <= b else self.code(None)
             rest = rest[~same]
         return rest
 
-    def _one(self, start: int, end: int) -> int:
-        if end < start:
-            return self.code(None)
-        raw = self._buf[start:end]
+    def _text(self, raw: bytes) -> int:
         code = self._of_bytes.get(raw)
         if code is None:
             code = self._of_bytes[raw] = self.code(raw.decode("utf-8", "backslashreplace"))
         return code
-
-    def topics(self, start: Ints, size: Ints, is_id: Bools) -> Ints:
-        """The numbers of topics: names, ids, or null where there is neither."""
-        codes = self.at(start, np.where(size > 0, size, NO_VALUE))
-        for i in np.flatnonzero(is_id).tolist():
-            codes[i] = self.code(self._buf[start[i] : start[i] + 16])
-        return codes
 
 
 class GrowingColumns:

@@ -68,6 +68,8 @@ class ColumnSummary:
         self.partitions = np.zeros(rows, np.int64)
         self.sets: list[RecordSets] = []
         self.pairs: list[Pairs] = []
+        self.forgotten: list[Pairs] = []  # what leaves a fetch session
+        self.beyond = np.zeros(rows, bool)  # an array has elements of which nothing is noted
         self.values: dict[str, Ints] = {}  # numbers
         self.texts: dict[str, tuple[Ints, Ints]] = {}  # start, size; -1 for null
         self.throttle: Ints | None = None
@@ -226,7 +228,8 @@ class _Walk:
     def on_pair(self, step: Step, r: _Rows) -> None:
         assert r.partition is not None
         numbers = tuple(r.numbers[name] for name in step.names)
-        self.found.pairs.append(Pairs(r.topic or self.no_topic(r), r.partition, numbers))
+        pairs = self.found.forgotten if step.forgotten else self.found.pairs
+        pairs.append(Pairs(r.topic or self.no_topic(r), r.partition, numbers))
 
     def on_records(self, step: Step, r: _Rows) -> None:
         n = self.length(step, r)
@@ -261,6 +264,8 @@ class _Walk:
 
     def on_array(self, step: Step, r: _Rows) -> None:
         n = self.count(step, r)
+        if step.size or step.stride:
+            self.found.beyond[r.rows[n > 0]] = True
         if step.size:
             r.at = r.at + n * step.size
         elif step.stride:
@@ -274,8 +279,6 @@ class _Walk:
         n = np.maximum(self.length(step, r), 0)
         if step.counted:
             self.found.partitions[r.rows] += n
-        if step.forgotten:
-            self.found.ok[r.rows[n > 0]] = False
         return n
 
     def rounds(self, n: Ints, r: _Rows) -> int:

@@ -60,7 +60,7 @@ from dissectors.kafka.orphans import KafkaOrphans, explain
 from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.secrets import CLUSTER_METADATA
-from dissectors.kafka.sessions import FetchSessions
+from dissectors.kafka.sessions import FetchSession, FetchSessions
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink
@@ -179,11 +179,17 @@ class KafkaConversation(Conversation):
             return
         self._wait(call)
 
-    def on_fetch(self, frame: Frame, summary: BodySummary) -> None:
-        """As on_frame, for a whole fetch whose body was read."""
+    def wait_for(self, call: KafkaRequest, session: FetchSession | None) -> None:
+        """As on_frame, for a fetch that was decoded by column: its answer comes later."""
+        assert call.api_version is not None
+        assert call.frame is not None
         if self.recovery.held:
             self.recovery.finish(CLIENT)
-        self._wait(self.open_request(frame, summary))
+        self.last_id = call.correlation_id
+        self.by_column += 1
+        self._of_session(call, session)
+        self._note(call, call.api_version, call.frame)
+        self._wait(call)
 
     def _wait(self, call: KafkaRequest) -> None:
         """A request waits for its answer."""
@@ -191,8 +197,8 @@ class KafkaConversation(Conversation):
         if dropped is not None:
             self._unanswered(dropped, complete=None)
 
-    def open_request(self, frame: Frame, summary: BodySummary | None = None) -> KafkaRequest:
-        """What is kept of a request until its answer comes. summary: of its body, where that was read already."""
+    def open_request(self, frame: Frame) -> KafkaRequest:
+        """What is kept of a request until its answer comes."""
         data, start = frame.data, frame.start
         have = min(frame.end, frame.known)
         _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(
@@ -212,13 +218,8 @@ class KafkaConversation(Conversation):
         self.last_id = correlation_id
         call = KafkaRequest(frame.facts, api, correlation_id, client_id)
         if api.known:
-            if summary is None:
-                self._request_body(frame, call, api, data, body, have)
-            else:
-                self._requested(frame, call, api, summary)
-            self.note_use(api, frame.size)
-            if self.watch is not None:
-                self.watch.request(frame, call)
+            self._request_body(frame, call, api, data, body, have)
+            self._note(call, api, frame)
         elif (key, version) not in self._unknown and len(self._unknown) < 1000:
             self._unknown += ((key, version),)
             self.finding_at(
@@ -229,6 +230,12 @@ class KafkaConversation(Conversation):
                 version=version,
             )
         return call
+
+    def _note(self, call: KafkaRequest, api: ApiVersion, frame: Frame | FrameFacts) -> None:
+        """Take note of a request."""
+        self.note_use(api, frame.size)
+        if self.watch is not None:
+            self.watch.request(frame, call)
 
     def meet(self, name: bytes) -> str:
         """Take note of a client id; its text."""
@@ -284,13 +291,18 @@ class KafkaConversation(Conversation):
         if summary.names:
             self.emit.names.learn(summary.names, frame.first_ns)
         if api.key in _OF_SESSIONS:
-            call.session = self.sessions.request(summary)
-            if call.session is not None:
-                call.topic_keys, call.partitions = call.session.topics, call.session.partitions
+            self._of_session(call, self.sessions.request(summary))
         elif summary.sets:
             self._carried(frame, call, summary)
         elif api.key == API_VERSIONS and summary.values:
             self.software = (summary.values["clientSoftwareName"], summary.values["clientSoftwareVersion"])
+
+    @staticmethod
+    def _of_session(call: KafkaRequest, session: FetchSession | None) -> None:
+        """A fetch of a session: that says what is fetched."""
+        call.session = session
+        if session is not None:
+            call.topic_keys, call.partitions = session.topics, session.partitions
 
     def _carried(self, frame: Frame, call: KafkaRequest, summary: BodySummary) -> None:
         """Count the records of a Produce, and look at its batches while its bytes are there."""

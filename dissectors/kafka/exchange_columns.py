@@ -25,17 +25,16 @@ from dissectors import arrow
 from dissectors.exchange import CALL, OK, columns_from_frames, exchange_ids, held, queued
 from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct, integers
 from dissectors.kafka import columnar, decode, orphan_columns
-from dissectors.kafka.body_summary import BodySummary, RecordSet, Topic
+from dissectors.kafka.body_summary import BodySummary, Topic
 from dissectors.kafka.coded import NO_VALUE, CodedTexts, GrowingColumns, runs
 from dissectors.kafka.conversation import METADATA_LOG, KafkaConversation
 from dissectors.kafka.decode import ApiVersion, api_version
-from dissectors.kafka.delivery import READ_COMMITTED
 from dissectors.kafka.diagnostics import QUEUED_NS, KafkaDiagnostics
+from dissectors.kafka.fetch_columns import FetchColumns, FetchesInOrder
 from dissectors.kafka.frames import HEAD, announced_columns, measure_columns
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.plan import GROUP, plan
 from dissectors.kafka.record_set_columns import RecordSetColumns
-from dissectors.kafka.sessions import FetchSession
 from dissectors.sink import Coded, Masked
 
 _RARE = frozenset({decode.SHARE_FETCH, decode.FETCH_SNAPSHOT, decode.ENVELOPE})
@@ -84,7 +83,7 @@ class ExchangeColumns:
         self.topics = GrowingColumns(2)  # frame, number of the topic
         self.sets = GrowingColumns(5)  # frame, topic, partition, start, size
         self.bases = GrowingColumns(4)  # answer to a Produce, topic, partition, base offset
-        self.fetches: dict[int, BodySummary] = {}  # what regular fetches and their answers say
+        self.fetches = FetchColumns(frames, self.texts)
         self.software: list[tuple[int, int, tuple[str | None, str | None]]] = []  # request, conversation
         self.before = self._answered_before()
 
@@ -155,7 +154,7 @@ class ExchangeColumns:
 
     def _walk(self, api: ApiVersion, kind: str, which: Ints, at: Ints) -> columnar.ColumnSummary | None:
         """Decode messages of one API and version at once; None where they are better summarised one by one."""
-        if len(which) < _WORTH or api.key == decode.FETCH:
+        if len(which) < _WORTH:
             return None
         steps = plan(f"{api.name}{kind}", api.version).noting
         return columnar.walk(steps, self.frames.octets, self.texts, at, self.frames.end[which])
@@ -170,7 +169,12 @@ class ExchangeColumns:
         if "acks" in found.values:
             self.silent[which] = found.ok & (found.values["acks"] == 0)
             self.regular[which[self.silent[which]]] = False
-        self._keep(which, found)
+        if api.key == decode.FETCH:
+            self.fetches.read[which] = found.ok
+            self.fetches.keep(which, found)
+            self._keep(which, found, self.fetches.topics)
+        else:
+            self._keep(which, found, self.topics)
         if GROUP in found.texts:
             start, size = (column[found.ok] for column in found.texts[GROUP])
             self.group[which[found.ok]] = self.texts.at(start, size)
@@ -182,12 +186,12 @@ class ExchangeColumns:
                 self._heard(i, self.texts.values[name], self.texts.values[version])
         return ~found.ok
 
-    def _keep(self, which: Ints, found: columnar.ColumnSummary) -> None:
+    def _keep(self, which: Ints, found: columnar.ColumnSummary, named: GrowingColumns) -> None:
         """Topics, partitions and record sets of the rows that stay."""
         self.partitions[which] = found.partitions
         for topics in found.topics:
             stay = topics.at(found.ok[topics.row])
-            self.topics.extend(which[stay.row], stay.code)
+            named.extend(which[stay.row], stay.code)
         for sets in found.sets:
             ok = found.ok[sets.topic.row]
             topic = sets.topic.at(ok)
@@ -204,27 +208,24 @@ class ExchangeColumns:
             if not summary.whole or summary.names or self.silent[i]:
                 self.regular[i] = False
                 continue
-            if api.key == decode.FETCH:
-                self.regular[i] = summary.values.get("isolationLevel") != READ_COMMITTED
-                self.fetches[i] = summary
-                continue
             self.group[i] = self.texts.code(summary.values.get(GROUP))
-            self._keep_one(i, summary.topics, summary.partitions)
-            self._carry(i, summary.sets)
+            if api.key == decode.FETCH:
+                self.fetches.read[i] = True
+            self._keep_one(i, summary, fetch=api.key == decode.FETCH)
             if api.key == decode.API_VERSIONS and _SOFTWARE[0] in summary.values:
                 self._heard(i, summary.values[_SOFTWARE[0]], summary.values[_SOFTWARE[1]])
 
-    def _keep_one(self, i: int, topics: Sequence[Topic], partitions: int) -> None:
-        """Topics and partitions of one frame."""
-        self.partitions[i] = partitions
-        for topic in topics:
-            self.topics.add(i, self.texts.code(topic))
-
-    def _carry(self, i: int, sets: Sequence[RecordSet]) -> None:
-        """The record sets of one frame."""
-        for each in sets:
+    def _keep_one(self, i: int, summary: BodySummary, *, fetch: bool) -> None:
+        """The same of one frame. fetch: whether it is a fetch, or the answer to one."""
+        self.partitions[i] = summary.partitions
+        named = self.fetches.topics if fetch else self.topics
+        for topic in summary.topics:
+            named.add(i, self.texts.code(topic))
+        for each in summary.sets:
             partition = NO_VALUE if each.partition is None else each.partition
             self.sets.add(i, self.texts.code(each.topic), partition, each.start, each.size)
+        if fetch:
+            self.fetches.keep_one(i, summary)
 
     def _heard(self, i: int, name: Topic | None, version: Topic | None) -> None:
         """A client says what software it is."""
@@ -281,9 +282,14 @@ class ExchangeColumns:
         found = self._walk(api, "Response", answers, at)
         if found is None:
             return np.ones(len(answers), bool)
-        for sets in found.sets:
-            found.ok[sets.topic.row] = False
-        self._keep(answers, found)
+        if api.key == decode.FETCH:
+            self._check_fetched(answers, found)
+            self.fetches.keep(answers, found)
+            self._keep(answers, found, self.fetches.topics)
+        else:
+            for sets in found.sets:
+                found.ok[sets.topic.row] = False
+            self._keep(answers, found, self.topics)
         if found.throttle is not None:
             self.throttle[answers[found.ok]] = found.throttle[found.ok]
         if api.key == decode.PRODUCE:
@@ -294,6 +300,13 @@ class ExchangeColumns:
                 self.bases.extend(answers[topic.row], topic.code, pairs.partition[ok], offset[ok])
         self._learn_names(answers, found)
         return ~found.ok
+
+    def _check_fetched(self, answers: Ints, found: columnar.ColumnSummary) -> None:
+        """Answers with aborted transactions that must be left out, and with the controllers' log, do not stay."""
+        found.ok &= ~(found.beyond & self.fetches.committed_only(self.partner[answers]))
+        log = [self.texts.code(topic) for topic in METADATA_LOG]
+        for sets in found.sets:
+            found.ok[sets.topic.row[np.isin(sets.topic.code, log)]] = False
 
     def _learn_names(self, answers: Ints, found: columnar.ColumnSummary) -> None:
         """The connections learn the topic ids and names in their answers."""
@@ -312,19 +325,10 @@ class ExchangeColumns:
         columns = (answers, frames.conversation[answers], at, frames.end[answers], frames.first_ns[answers])
         for i, t, start, stop, time in zip(*(column.tolist() for column in columns), strict=True):
             summary = summarise(buf, start, stop)
-            fetched = api.key == decode.FETCH and all(each.topic not in METADATA_LOG for each in summary.sets)
-            if not summary.whole or summary.faults or (summary.sets and not fetched):
+            if not summary.whole or summary.faults or (summary.sets and not self._plainly_fetched(api, i, summary)):
                 self.regular[i] = False
                 continue
-            if fetched:
-                replica = self.fetches[int(self.partner[i])].values.get("replicaId")
-                self.role[i] = 1 if replica is None or replica < 0 else 2
-                self.conversations[t].replica = self.role[i] == 2
-                self.fetches[i] = summary
-                self.partitions[i] = summary.partitions
-                self._carry(i, summary.sets)
-            else:
-                self._keep_one(i, summary.topics, summary.partitions)
+            self._keep_one(i, summary, fetch=api.key == decode.FETCH)
             if api.key == decode.PRODUCE:
                 for topic, partition, offset in summary.pairs:
                     self.bases.add(i, self.texts.code(topic), partition, offset)
@@ -333,28 +337,30 @@ class ExchangeColumns:
             if summary.names:
                 self.conversations[t].emit.names.learn(summary.names, time)
 
+    def _plainly_fetched(self, api: ApiVersion, i: int, summary: BodySummary) -> bool:
+        """Whether all of an answer to a fetch reaches the application, and only there."""
+        if api.key != decode.FETCH or self.fetches.committed_only(self.partner[[i]]).any():
+            return False
+        return all(each.topic not in METADATA_LOG for each in summary.sets)
+
     # --- in order ---
 
     def _in_order(self, carried: RecordSetColumns) -> None:
-        """Fetches change the sessions of their connections, in order with the frames that are not regular."""
+        """Frames that are not regular, one by one, and the sessions of fetches as they change between them."""
         pending: dict[int, KafkaRequest] = {}
-        sessions: dict[int, FetchSession | None] = {}
+        fetches = FetchesInOrder(self, carried)
         cold = ~self.regular
+        cold[fetches.waiting] = False
         rest: list[int] = []  # answers of which nothing more can be learned
         each = self.frames.each(np.flatnonzero(cold & ~self.alone[self.frames.conversation]))
-        cold[list(self.fetches)] = True
         cold[list(carried.in_order)] = True
         which = np.flatnonzero(cold)
         columns = (which, self.frames.conversation[which], self.partner[which], self.regular[which])
         for i, t, partner, regular in zip(*(column.tolist() for column in columns), strict=True):
             conversation = self.conversations[t]
+            fetches.until(i)
             if regular:
-                if i > partner:
-                    self._fetched(i, partner, conversation, sessions.pop(partner), carried)
-                elif i in self.fetches:
-                    sessions[i] = self._fetch(i, conversation)
-                else:
-                    carried.diagnose_request(i)
+                carried.diagnose_request(i)
                 continue
             if self.alone[t]:
                 if not conversation.orphans.has_room(self.size[i]):
@@ -365,14 +371,12 @@ class ExchangeColumns:
                 frame = next(each)
             if partner < 0:
                 conversation.answered_ns = int(self.before[i]) or conversation.answered_ns
-                if i in self.fetches:
-                    conversation.on_fetch(frame, self.fetches[i])
-                else:
-                    conversation.on_frame(frame)
+                conversation.on_frame(frame)
             elif i < partner:
-                pending[i] = conversation.open_request(frame, self.fetches.get(i))
+                pending[i] = conversation.open_request(frame)
             else:
                 conversation.answer(frame, pending.pop(partner), int(self.before[i]) or None)
+        fetches.finish()
         if rest:
             orphan_columns.report(self, np.array(rest))
         self._learn_software()
@@ -380,30 +384,6 @@ class ExchangeColumns:
         newest = answers[np.diff(self.frames.conversation[answers], append=-1) != 0]
         for t, ns in zip(self.frames.conversation[newest].tolist(), self.frames.last_ns[newest].tolist(), strict=True):
             self.conversations[t].answered_ns = ns
-
-    def _fetch(self, i: int, conversation: KafkaConversation) -> FetchSession | None:
-        """A fetch: what it fetches, by its session."""
-        summary = self.fetches[i]
-        session = conversation.sessions.request(summary)
-        wanted = summary if session is None else session
-        self._keep_one(i, wanted.topics, wanted.partitions)
-        return session
-
-    def _fetched(
-        self,
-        i: int,
-        request: int,
-        conversation: KafkaConversation,
-        session: FetchSession | None,
-        carried: RecordSetColumns,
-    ) -> None:
-        """The answer to a fetch."""
-        summary, values = self.fetches[i], self.fetches[request].values
-        conversation.sessions.answer(values, session, summary.values.get("sessionId"), False)
-        if session is None:
-            self._keep_one(i, summary.topics, summary.partitions)
-        self.records[request] = carried.delivered(i, summary.sets, session) if summary.sets else 0
-        self.may_wait[request] = (values.get("maxWaitMs") or 0) > 0 and not summary.throttle_ms
 
     def _learn_software(self) -> None:
         """What software the clients are: the last that each of them said."""

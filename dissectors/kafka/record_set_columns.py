@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dissectors.checksum import CRC32C
 from dissectors.exchange import CONSUME, OK, PRODUCE, REPLICATE, UNKNOWN
-from dissectors.frame_columns import Bools, Ints
+from dissectors.frame_columns import Bools, Ints, integers
 from dissectors.kafka import batch_columns, batches, decode
 from dissectors.kafka.batch_columns import BatchColumns
-from dissectors.kafka.body_summary import RecordSet
+from dissectors.kafka.body_summary import Topic
 from dissectors.kafka.coded import runs
 from dissectors.kafka.delivery import delivered_of_set
 from dissectors.kafka.diagnostics import KafkaDiagnostics, ProducerKey
-from dissectors.kafka.sessions import FetchSession
 from dissectors.sink import Coded, Masked, hex_column
 
 if TYPE_CHECKING:
@@ -102,9 +100,8 @@ class RecordSetColumns:
     def _count(self) -> None:
         """Messages of each set, and what each exchange carries."""
         exchanges, found = self._exchanges, self._batches
-        answers = np.array([i for i in exchanges.fetches if not self._frames.client[i]], np.int64)
         regular = exchanges.regular[self._frame]
-        for which in (exchanges.partner[answers[exchanges.regular[answers]]], self._request[regular]):
+        for which in (exchanges.regular & exchanges.fetches.read, self._request[regular]):
             exchanges.records[which] = exchanges.payload[which] = 0
         np.add.at(exchanges.payload, self._request[regular], self._size[regular])
         self._records = np.zeros(len(self._frame), np.int64)
@@ -115,18 +112,26 @@ class RecordSetColumns:
         produced = regular & self._produced
         np.add.at(exchanges.records, self._request[produced], self._records[produced])
 
-    def delivered(self, answer: int, sets: Sequence[RecordSet], session: FetchSession | None) -> int:
-        """Messages in the answer to a fetch, which carries `sets`, from the offsets on that it asked for."""
-        total, buf = 0, self._frames.buf
-        end, limit = int(self._frames.end[answer]), self._exchanges.limit
-        first = int(np.searchsorted(self._frame, answer))
-        for i, each in enumerate(sets, first):
-            offset = session.fetch_offset(each.topic, each.partition) if session else None
-            if offset is None or offset <= int.from_bytes(buf[each.start : each.start + 8], "big", signed=True):
-                total += int(self._records[i])
-            else:
-                total += delivered_of_set(buf, each.start, each.size, end, limit, offset, ())
-        return total
+    @property
+    def frame(self) -> Ints:
+        """The frame of each set, ascending."""
+        return self._frame
+
+    def partitions(self) -> list[tuple[Topic | None, int]]:
+        """Topic and partition of each set."""
+        topics = map(self._exchanges.texts.values.__getitem__, self._topic.tolist())
+        return list(zip(topics, self._partition.tolist(), strict=True))
+
+    def deliver(self, offset: Ints) -> None:
+        """What of the sets in answers to fetches reaches the application: from an offset on, by set."""
+        exchanges, buf = self._exchanges, self._frames.buf
+        which = np.flatnonzero(exchanges.regular[self._frame] & ~self._produced)
+        first = integers(self._frames.octets, self._start[which], 8)
+        given = self._records.copy()
+        for i in which[offset[which] > first].tolist():
+            start, size, end = int(self._start[i]), int(self._size[i]), int(self._frames.end[self._frame[i]])
+            given[i] = delivered_of_set(buf, start, size, end, exchanges.limit, int(offset[i]), ())
+        np.add.at(exchanges.records, self._request[which], given[which])
 
     # --- diagnostics ---
 

@@ -6,7 +6,7 @@ only what changed, and what leaves the session. Epoch -1 ends it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dissectors.kafka.body_summary import BodySummary, Topic
@@ -18,30 +18,39 @@ _MAX_SESSIONS = 1000  # of one connection; a client has one for each broker
 class FetchSession:
     """The partitions of one session."""
 
-    def __init__(self, summary: BodySummary) -> None:
+    __slots__ = ("_epoch", "_gapless", "_held", "partitions", "topics")
+
+    def __init__(self, pairs: Iterable[tuple[Any, ...]], whole: bool) -> None:
         self._held: dict[Topic | None, dict[int, int | None]] = {}  # partition -> fetch offset, where there is one
         self.topics: tuple[Topic, ...] = ()
         self.partitions = 0
         self._epoch: int = NEW  # of the newest request
-        self._gapless = summary.whole  # nothing of what was asked for since its first request is missing
-        self.change(summary.pairs, ())
+        self._gapless = whole  # nothing of what was asked for since its first request is missing
+        self.change(pairs, ())
 
-    def follow(self, epoch: int, summary: BodySummary) -> None:
-        """A request goes on with the session."""
-        self._gapless = self._gapless and epoch == self._epoch + 1 and summary.whole
+    def follow(
+        self, epoch: int, pairs: Sequence[tuple[Any, ...]], forgotten: Sequence[tuple[Topic, int]], whole: bool
+    ) -> None:
+        """A request goes on with the session. whole: its body was read to the end."""
+        self._gapless = self._gapless and epoch == self._epoch + 1 and whole
         self._epoch = epoch
-        if summary.pairs or summary.forgotten:
-            self.change(summary.pairs, summary.forgotten)
+        if pairs or forgotten:
+            self.change(pairs, forgotten)
 
-    def change(self, pairs: Iterable[tuple[Any, ...]], forgotten: Iterable[tuple[Topic, int]]) -> None:
+    def change(self, pairs: Iterable[tuple[Any, ...]], forgotten: Sequence[tuple[Topic, int]]) -> None:
         """Add and remove partitions. pairs: (topic, partition), and the fetch offset where there is one."""
+        same = not forgotten
         for topic, partition, *offset in pairs:
-            self._held.setdefault(topic, {})[partition] = offset[0] if offset else None
+            held = self._held.setdefault(topic, {})
+            same = same and partition in held
+            held[partition] = offset[0] if offset else None
+        if same:
+            return
         for topic, partition in forgotten:
-            held = self._held.get(topic)
-            if held is not None:
-                held.pop(partition, None)
-                if not held:
+            left = self._held.get(topic)
+            if left is not None:
+                left.pop(partition, None)
+                if not left:
                     del self._held[topic]
         self.topics = tuple(topic for topic in self._held if topic is not None)  # none: neither name nor id was given
         self.partitions = sum(map(len, self._held.values()))
@@ -53,7 +62,7 @@ class FetchSession:
         ((topic, partitions),) = self._held.items()
         return topic, next(iter(partitions)) if len(partitions) == 1 else None
 
-    def fetch_offset(self, topic: Topic, partition: int) -> int | None:
+    def fetch_offset(self, topic: Topic | None, partition: int) -> int | None:
         """The offset from which a partition is fetched; None where it is not known."""
         return self._held.get(topic, {}).get(partition)
 
@@ -72,13 +81,27 @@ class FetchSessions:
         if "shareSessionEpoch" in values:
             return self._share(values, summary)
         epoch, number = values.get("sessionEpoch"), values.get("sessionId")
-        if epoch is None or epoch in (NEW, FINAL):
+        return self.fetch(
+            number or 0, FINAL if epoch is None else epoch, summary.pairs, summary.forgotten, whole=summary.whole
+        )
+
+    def fetch(
+        self,
+        number: int,
+        epoch: int,
+        pairs: Sequence[tuple[Any, ...]],
+        forgotten: Sequence[tuple[Topic, int]],
+        *,
+        whole: bool = True,
+    ) -> FetchSession | None:
+        """The same of a Fetch. pairs: (topic, partition, fetch offset)."""
+        if epoch in (NEW, FINAL):
             if number:
                 self._sessions.pop(number, None)
-            return FetchSession(summary)
+            return FetchSession(pairs, whole)
         session = self._sessions.get(number)
         if session is not None:
-            session.follow(epoch, summary)
+            session.follow(epoch, pairs, forgotten, whole)
         return session
 
     def answer(
@@ -88,20 +111,22 @@ class FetchSessions:
         if failed:
             self._sessions.pop(request.get("sessionId"), None)
         elif number and session is not None and request.get("sessionEpoch") == NEW:
-            if len(self._sessions) >= _MAX_SESSIONS:
-                self._sessions.pop(next(iter(self._sessions)))
-            self._sessions[number] = session
+            self.open(number, session)
+
+    def open(self, key: Hashable, session: FetchSession) -> None:
+        """A session begins."""
+        if len(self._sessions) >= _MAX_SESSIONS:
+            self._sessions.pop(next(iter(self._sessions)))
+        self._sessions[key] = session
 
     def _share(self, values: Mapping[str, Any], summary: BodySummary) -> FetchSession | None:
         key = (values.get("groupId"), values.get("memberId"))
         epoch = values["shareSessionEpoch"]
         if epoch == NEW:
-            if len(self._sessions) >= _MAX_SESSIONS:
-                self._sessions.pop(next(iter(self._sessions)))
-            self._sessions[key] = FetchSession(summary)
+            self.open(key, FetchSession(summary.pairs, summary.whole))
         session = self._sessions.get(key)
         if epoch == FINAL:
             self._sessions.pop(key, None)
         elif epoch != NEW and session is not None:
-            session.follow(epoch, summary)
+            session.follow(epoch, summary.pairs, summary.forgotten, summary.whole)
         return session
