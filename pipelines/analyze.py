@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -148,13 +149,16 @@ def _on_spark(
     from pipelines.update import update_records
 
     stage("starting Spark")
-    spark = spark_job.start(files, wanted.master, wanted.conf)
-    if wanted.catalog is not None:
-        wanted.catalog.prepare(spark)  # a connector that lacks is known before anything is decoded
-    stage("decoding")
     store = wanted.store or str(out)
-    decode_to_records = update_records if wanted.update else spark_job.decode_to_records
-    decoded = decode_to_records(spark, files, store, options)
+    with nullcontext() if wanted.update else spark_job.ahead(files, wanted.master, wanted.conf, options) as surveys:
+        spark = spark_job.start(files, wanted.master, wanted.conf)
+        if wanted.catalog is not None:
+            wanted.catalog.prepare(spark)  # a connector that lacks is known before anything is decoded
+        stage("decoding")
+        if wanted.update:
+            decoded = update_records(spark, files, store, options)
+        else:
+            decoded = spark_job.decode_to_records(spark, files, store, options, surveys)
     local = storage.local_path(store)
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes

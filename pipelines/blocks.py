@@ -84,10 +84,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Sharing:
-    """Which part the packets of a connection go to."""
+    """Which part the packets of a connection go to. Parts of large connections come first: they take longest."""
 
     shared: int  # parts that many connections share
-    alone: Mapping[int, int] = field(default_factory=dict)  # hash of a large connection -> a part of its own
+    alone: Mapping[int, int] = field(default_factory=dict)  # hash of a large connection -> a part of its own, from 0
     only: Keys | None = None  # hashes, sorted: packets of other connections are left out
 
     @property
@@ -97,7 +97,7 @@ class Sharing:
 
     def of(self, keys: Keys) -> npt.NDArray[np.int64]:
         """The part of each packet, by the hash of its connection; -1 for none."""
-        part = (keys % np.uint64(self.shared)).astype(np.int64)
+        part = (keys % np.uint64(self.shared)).astype(np.int64) + len(self.alone)
         for key, own in self.alone.items():
             part[keys == np.uint64(key)] = own
         if self.only is not None:

@@ -121,24 +121,35 @@ class Waiting:
     url: str
 
 
-def resolver(staging: str, paths: Sequence[str], options: Options, only: frozenset[str] | None = None) -> Task:
-    """Tasks that put names into records: Waiting -> list of Written.
+RESOLVED_AT_ONCE = 8
+"""Files of rows that a task puts names into, which it looks up once for all of them."""
+
+
+def resolver(
+    staging: str, paths: Sequence[str], options: Options, only: frozenset[str] | None = None
+) -> Callable[[Sequence[Waiting]], list[list[Written] | None]]:
+    """What puts names into records: files of them -> what was written for each.
 
     paths: files of names. only: keys; None is made of a file in which none of them stands.
     """
 
-    def put_in(file: Waiting) -> list[Written] | None:
-        writer = RecordWriter(storage.join(staging, RECORDS), f"part-{random.token_hex(8)}")
-        concerned = only is None
-        for batch in _parquet(file.url):
-            keys = open_keys(batch)
-            concerned = concerned or not keys.isdisjoint(only or ())
-            known = names.load(paths, keys=pa.array(sorted(keys), pa.string()), wait_ns=options.limits.name_wait_ns)
-            writer.write(file.table, resolve(batch, known))
-        written = writer.close()
-        return written if concerned else None
+    def put_in(files: Sequence[Waiting]) -> list[list[Written] | None]:
+        keys = [{key for batch in _parquet(file.url) for key in open_keys(batch)} for file in files]
+        wanted = pa.array(sorted(set().union(*keys)), pa.string())
+        known = names.load(paths, keys=wanted, wait_ns=options.limits.name_wait_ns)
+        return [
+            None if only is not None and only.isdisjoint(own) else _with_names(file, known, staging)
+            for file, own in zip(files, keys, strict=True)
+        ]
 
-    return each(put_in)
+    return put_in
+
+
+def _with_names(file: Waiting, known: Names, staging: str) -> list[Written]:
+    writer = RecordWriter(storage.join(staging, RECORDS), f"part-{random.token_hex(8)}")
+    for batch in _parquet(file.url):
+        writer.write(file.table, resolve(batch, known))
+    return writer.close()
 
 
 @dataclass(frozen=True)

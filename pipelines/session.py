@@ -121,6 +121,22 @@ def known(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
     return {**(_submitted() if is_submitted() else _defaults()), **conf}
 
 
+def threads(master: str | None, settings: Mapping[str, str]) -> int | None:
+    """Tasks at once of a session that is about to start on this machine; None of any other. settings: what is known."""
+    if _remote(master) is not None or is_submitted():
+        return None
+    if "pyspark.sql" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        if SparkSession.getActiveSession() is not None:
+            return None
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or settings.get(_MASTER, LOCAL))
+    if found is None:
+        return None
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return here if found[1] == "*" else int(found[1] or 1)
+
+
 def _remote(master: str | None) -> str | None:
     """Where a session of Spark Connect is to be had, if it is one of these."""
     remote = os.environ.get("SPARK_REMOTE") if master is None else master

@@ -25,10 +25,11 @@ from pipelines.blocks import Keys, Sharing, Survey, Work
 from pipelines.decode import NAMES, OPEN, RECORDS, Decoding, DecodingPart, Job, Waiting
 from pipelines.record_files import Written, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
+from pipelines.surveys import Surveys, begun
 from pipelines.tables.compute import TableEngine
 from pipelines.tables.on_duckdb import LocalEngine
 from pipelines.tables.on_spark import SparkEngine
-from pipelines.tasks import MADE, collect, each, over, settings, spread
+from pipelines.tasks import MADE, collect, each, in_groups, over, settings, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +37,11 @@ if TYPE_CHECKING:
     from pipelines.tables.table import Records
 
 LIGHT = 4096 * MIB  # bytes of captures up to which the quick compiler is enough
-BYTES_A_PART = 64 * MIB  # of captures, decoded by one task
+BYTES_A_PART = 64 * MIB  # of captures, decoded by one task, at most; so many are not shared out
+LEAST_BYTES = 16 * MIB  # that a task is worth
+READ_ROUNDS, DECODE_ROUNDS = 4, 12
+"""Tasks for each core, where the captures are large enough: the core that has done its last one does not wait long."""
+UNKNOWN_CORES = 8  # of a session that does not say how many it has
 TABLE_ROWS = 5_000_000
 """Rows of records up to which the driver computes the tables itself, in bounded memory: a second of CPU for each
 200,000 rows, where Spark needs 40 for planning and compiling its queries, however few the rows are."""
@@ -93,7 +98,25 @@ def start(files: Sequence[str], master: str | None, conf: Mapping[str, str] | No
     return session.start(master, light=sum(sizes(files)) <= LIGHT, conf=conf)
 
 
-def decode_to_records(spark: SparkSession, files: Sequence[str], out: str, options: Options) -> SparkRecords:
+@contextmanager
+def ahead(
+    files: Sequence[str], master: str | None, conf: Mapping[str, str], options: Options
+) -> Iterator[Surveys | None]:
+    """Large captures are walked while a session starts on this machine; None where none is about to."""
+    known = session.known(master, conf)
+    threads = session.threads(master, known)
+    if threads is None:
+        yield None
+        return
+    weighed = dict(zip(files, sizes(files), strict=True))
+    split_bytes = _split_bytes(known.get(SPLIT_SETTING), sum(weighed.values()), threads)
+    with begun([path for path, size in weighed.items() if size > split_bytes], split_bytes, options.limits) as surveys:
+        yield surveys
+
+
+def decode_to_records(
+    spark: SparkSession, files: Sequence[str], out: str, options: Options, surveys: Surveys | None = None
+) -> SparkRecords:
     """Write OUT/records/<table>/site=…/date=…/*.parquet.
 
     files: as `capture.expand` gives them. out: a path, or a URL that fsspec opens for writing. Raises InputError where
@@ -105,7 +128,7 @@ def decode_to_records(spark: SparkSession, files: Sequence[str], out: str, optio
     staging = storage.join(out, name)
     try:
         check_workers(spark, staging)
-        job, works = plan(spark, files, options, staging, keylog)
+        job, works = plan(spark, files, options, staging, keylog, surveys=surveys)
         made: list[DecodingPart] = decoded(spark, job, works, decode.decode_part)
         written = [file for part in made for file in part.records] + resolve(spark, staging, made, options)
         problems = sorted(problem for part in made for problem in part.problems)
@@ -183,31 +206,55 @@ def plan(
     *,
     chosen: Sequence[int] | None = None,
     only: Keys | None = None,
+    surveys: Surveys | None = None,
 ) -> tuple[Job, list[Work]]:
     """How captures are shared out: what each task reads, and which connections each part holds.
 
     chosen: indices of the files to read; all where it is None. only: hashes of the connections to decode, sorted.
     """
     chosen = range(len(files)) if chosen is None else chosen
-    works, total, weights = share_out(spark, [(i, files[i]) for i in chosen], options)
-    shared = _parts(spark, total)
-    giants = [key for key, weight in weights.most_common() if weight > BYTES_A_PART and shared > 1]
-    sharing = Sharing(shared, {key: shared + i for i, key in enumerate(giants)}, only)
+    works, total, weights = share_out(spark, [(i, files[i]) for i in chosen], options, surveys)
+    part = _fair(total, cores(spark), DECODE_ROUNDS, BYTES_A_PART)
+    giants = [key for key, weight in weights.most_common() if weight > part] if total > part else []
+    rest = max(0, total - sum(weights[key] for key in giants))
+    sharing = Sharing(_parts(spark, rest, part), {key: i for i, key in enumerate(giants)}, only)
     return Job(staging, options, tuple(files), sharing, tuple(keylog)), works
 
 
+def cores(spark: SparkSession) -> int:
+    """Tasks that run at once, as far as the session knows."""
+    with suppress(Exception):  # Connect has no such thing
+        return max(1, spark.sparkContext.defaultParallelism)
+    return UNKNOWN_CORES
+
+
+def _split_bytes(setting: str | None, total: int, cores: int) -> int:
+    """Bytes that a task reads, about: what the user says, else so that all cores have some."""
+    return int(setting) if setting else _fair(total, cores, READ_ROUNDS, SPLIT_BYTES)
+
+
+def _fair(total: int, cores: int, rounds: int, most: int) -> int:
+    """Bytes for each task, so that every core gets `rounds` of them, or fewer where they would be too small."""
+    return most if total <= BYTES_A_PART else min(most, max(LEAST_BYTES, math.ceil(total / (cores * rounds))))
+
+
 def share_out(
-    spark: SparkSession, files: Sequence[tuple[int, str]], options: Options
+    spark: SparkSession, files: Sequence[tuple[int, str]], options: Options, surveys: Surveys | None = None
 ) -> tuple[list[Work], int, Counter[int]]:
     """(the work of tasks that read these files, their bytes, the weights of large connections).
 
     files: the number that the packets of each carry, and its path.
     """
-    split_bytes = int(spark.conf.get(SPLIT_SETTING, None) or SPLIT_BYTES)
     weighed = sizes([path for _, path in files])
+    total = sum(weighed)
+    split_bytes = (
+        surveys.split_bytes if surveys else _split_bytes(spark.conf.get(SPLIT_SETTING, None), total, cores(spark))
+    )
     large = [path for (_, path), size in zip(files, weighed, strict=True) if size > split_bytes]
-    surveyed = collect(spread(spark, large, decode.surveyor(options, split_bytes))) if large else []
-    found: dict[str, Survey] = dict(zip(large, surveyed, strict=True))
+    found: dict[str, Survey | None] = {path: surveys.take(path) if surveys else None for path in large}
+    rest = [path for path, survey in found.items() if survey is None]
+    walked = collect(spread(spark, rest, decode.surveyor(options, split_bytes))) if rest else []
+    found |= dict(zip(rest, walked, strict=True))
     weights: Counter[int] = Counter()
     pieces = []
     for (number, path), size in zip(files, weighed, strict=True):
@@ -215,13 +262,13 @@ def share_out(
         weights.update(survey.weights if survey else {})
         for split in splits(path, options.site, survey.parts if survey else []):
             pieces.append((split.part.size if split.part else size, (number, split)))
-    return _packed(pieces, split_bytes), sum(weighed), weights
+    return _packed(pieces, split_bytes), total, weights
 
 
-def _parts(spark: SparkSession, size: int) -> int:
+def _parts(spark: SparkSession, size: int, part: int) -> int:
     """As many as the bytes ask for, unless the user has said how many."""
     wanted = str(spark.conf.get(PARTITIONS, DEFAULT_PARTITIONS))
-    return int(wanted) if wanted != DEFAULT_PARTITIONS else math.ceil(size / BYTES_A_PART) or 1
+    return int(wanted) if wanted != DEFAULT_PARTITIONS else math.ceil(size / part) or 1
 
 
 def _packed(pieces: Sequence[tuple[int, Any]], split_bytes: int) -> list[Work]:
@@ -261,7 +308,7 @@ def resolve(spark: SparkSession, staging: str, made: Sequence[DecodingPart], opt
     paths = [storage.join(staging, NAMES, path) for part in made for path in part.names]
     if sum(part.changes for part in made) > REDUCED:
         paths = collect(spread(spark, range(names.BUCKETS), decode.reducer(staging, paths)))
-    done = collect(spread(spark, waiting, decode.resolver(staging, paths, options)))
+    done = in_groups(spark, waiting, decode.RESOLVED_AT_ONCE, decode.resolver(staging, paths, options))
     return [file for files in done for file in files]
 
 

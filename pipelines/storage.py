@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
+from dissectors.capture import stores
 from dissectors.capture.source import is_url
 from dissectors.errors import BrokerscopeError
 from pipelines import scratch
@@ -261,8 +262,6 @@ def file_system(url: str) -> Any:
 
 
 def _file_system(path: str) -> tuple[Any, str]:
-    import fsspec
-
-    fs, inside = fsspec.core.url_to_fs(path)
+    fs, inside = stores.file_system(path)
     fs.invalidate_cache()  # of listings: other processes write here too
     return fs, inside

@@ -47,6 +47,15 @@ def each(function: Callable[[Any], Any]) -> Task:
     return run
 
 
+def in_groups(
+    spark: SparkSession, items: Sequence[Any], size: int, function: Callable[[Sequence[Any]], Sequence[Any]]
+) -> list[Any]:
+    """What a function makes of items, in their order; a task gets `size` of them at once."""
+    groups = [items[n : n + size] for n in range(0, len(items), size)]
+    made = collect(spread(spark, groups, each(function))) if groups else []
+    return [result for results in made for result in results]
+
+
 def given(batches: Batches) -> Iterator[Any]:
     """Inside a task: what it was given."""
     for batch in batches:

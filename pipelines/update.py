@@ -36,12 +36,23 @@ from dissectors.run import peek
 from pipelines import lake as lakes
 from pipelines import names, storage
 from pipelines.blocks import UNREADABLE, Arrival, FileReport, Row, Sharing
-from pipelines.decode import NAMES, OPEN, DecodingPart, Job, Merging, Output, Waiting, merger, resolver
+from pipelines.decode import (
+    NAMES,
+    OPEN,
+    RESOLVED_AT_ONCE,
+    DecodingPart,
+    Job,
+    Merging,
+    Output,
+    Waiting,
+    merger,
+    resolver,
+)
 from pipelines.lake import File, Manifest, OpenFile, PartState, Rows, Site
 from pipelines.record_files import Written, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
-from pipelines.tasks import collect, each, spread
+from pipelines.tasks import collect, each, in_groups, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -339,7 +350,7 @@ def _resolve(
         (stale, storage.join(lake, lakes.FOLDER, OPEN), merged.changed),
     ):
         waiting = [Waiting(file.table, storage.join(folder, file.path)) for file in some]
-        made = collect(spread(spark, waiting, resolver(staging, old, options, only))) if waiting else []
+        made = in_groups(spark, waiting, RESOLVED_AT_ONCE, resolver(staging, old, options, only))
         for file, records in zip(some, made, strict=True):
             file.records = file.records if records is None else records
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from dissectors.capture import stores
 from dissectors.capture.reader import is_capture
 from dissectors.capture.source import STDIN, is_url
 from dissectors.errors import InputError
@@ -50,10 +51,8 @@ def _below(folder: str) -> list[str]:
 
 
 def _expand_url(path: str) -> list[str]:
-    import fsspec
-
     try:
-        fs, inside = fsspec.core.url_to_fs(path)
+        fs, inside = stores.file_system(path)
         fs.invalidate_cache()  # of listings: there may be more than last time
         if _MAGIC.search(path):
             names = sorted(fs.glob(inside))
@@ -63,10 +62,21 @@ def _expand_url(path: str) -> list[str]:
             return [path]
     except Exception as error:  # every file system has errors of its own
         raise InputError(f"{path}: cannot be listed: {error}") from error
-    whole = path.rstrip("/")
-    if whole.endswith(inside):  # scheme, user and host as they were given: not every file system has them in its names
-        return [whole[: len(whole) - len(inside)] + name for name in names]
-    return [fs.unstrip_protocol(name) for name in names]
+    # scheme, user and host as they were given: not every file system has them in its names
+    given, known = _heads(path.rstrip("/"), inside.rstrip("/"))
+    return [given + name[len(known) :] if name.startswith(known) else fs.unstrip_protocol(name) for name in names]
+
+
+def _heads(url: str, inside: str) -> tuple[str, str]:
+    """How all URLs of a file system begin, and how its names do. inside: the name of what is behind `url`."""
+    if url.endswith(f"/{inside}"):  # s3://bucket/file is bucket/file
+        return url.removesuffix(inside), ""
+    steps = inside.split("/")
+    for n in range(len(steps)):
+        same = "/" + "/".join(steps[n:])
+        if url.endswith(same):  # abfs://box@account/file is box/file
+            return url.removesuffix(same), inside.removesuffix(same)
+    return url, inside
 
 
 def site_of(path: str, rule: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
+from dissectors.capture import stores
 from dissectors.errors import InputError
 from dissectors.limits import KIB, MIB, Limits
 
@@ -145,9 +146,7 @@ def file_size(path: str) -> int:
     """Bytes of a file; 0 where it cannot be asked for: whoever opens it learns why."""
     try:
         if is_url(path):
-            import fsspec
-
-            fs, inside = fsspec.core.url_to_fs(path)
+            fs, inside = stores.file_system(path)
             return int(fs.size(inside) or 0)
         return Path(path).stat().st_size
     except Exception:  # every file system has errors of its own
@@ -171,10 +170,8 @@ def open_raw(path: str) -> BinaryIO:
 
 
 def _open_url(path: str) -> BinaryIO:
-    import fsspec
-
     try:
-        fs, inside = fsspec.core.url_to_fs(path)
+        fs, inside = stores.file_system(path)
         ahead = {"block_size": _REMOTE_BYTES} if fs.async_impl else {}  # object stores; 50 MiB else
         file = fs.open(inside, "rb", **ahead)
     except (FileNotFoundError, IsADirectoryError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -13,8 +15,10 @@ from typer.testing import CliRunner
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from pipelines import session, spark_job
+from pipelines.blocks import Sharing, survey
 from pipelines.cli import app
 from pipelines.cli.analyze import _conf
+from pipelines.surveys import Surveys, begun
 
 
 @pytest.mark.parametrize(
@@ -67,10 +71,37 @@ def test_a_running_session_keeps_its_settings_but_those_that_are_asked_for(spark
         spark.conf.unset("spark.brokerscope.splitBytes")
 
 
-def test_parts_follow_the_bytes(spark: Any) -> None:
+def test_parts_follow_the_bytes_and_the_cores(spark: Any) -> None:
     size = 10 * spark_job.BYTES_A_PART + 1
-    assert spark_job._parts(spark, size) == math.ceil(size / spark_job.BYTES_A_PART)
-    assert spark_job._parts(spark, 0) == 1
+    assert spark_job._parts(spark, size, spark_job.BYTES_A_PART) == 11
+    assert spark_job._parts(spark, 0, spark_job.BYTES_A_PART) == 1
+    assert spark_job.cores(spark) == 2
+    assert spark_job._fair(48 * spark_job.LEAST_BYTES, 2, 12, spark_job.BYTES_A_PART) == 2 * spark_job.LEAST_BYTES
+    assert spark_job._fair(1 << 40, 2, 12, spark_job.BYTES_A_PART) == spark_job.BYTES_A_PART
+    assert spark_job._fair(spark_job.BYTES_A_PART + 1, 2, 12, spark_job.BYTES_A_PART) == spark_job.LEAST_BYTES
+
+
+def test_what_one_task_can_hold_is_not_shared_out(spark: Any, samples: list[str]) -> None:
+    job, works = spark_job.plan(spark, samples, Options(), "", [])
+    assert (job.sharing.parts, len(works)) == (1, 1)
+
+
+def test_a_large_connection_has_a_part_of_its_own_before_all_others() -> None:
+    keys = np.arange(10, dtype=np.uint64)
+    parts = Sharing(3, {7: 0, 4: 1}).of(keys)
+    assert (parts[7], parts[4]) == (0, 1)
+    assert sorted(set(np.delete(parts, [4, 7]).tolist())) == [2, 3, 4]
+
+
+def test_a_walk_that_has_begun_is_waited_for_and_one_that_has_not_is_left_to_tasks(samples: list[str]) -> None:
+    path = next(p for p in samples if p.endswith(".pcap"))
+    limits = Options().limits
+    with begun([path], 20_000, limits) as surveys:
+        while surveys._walks[path]._state == "PENDING":
+            time.sleep(0.01)
+        assert surveys.take(path) == survey(path, 20_000, limits)
+        assert surveys.take("another") is None
+    assert Surveys(20_000, {path: Future()}).take(path) is None
 
 
 def test_workers_that_write_where_the_driver_cannot_read_are_found_at_once(

@@ -1,0 +1,49 @@
+"""File systems behind URLs, as fsspec opens them, with options that were lent for some of them.
+
+A place is a scheme and a host: ("s3", bucket), ("abfs", account.dfs.core.windows.net); all of them where host is "".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+from urllib.parse import urlsplit
+
+Options = dict[str, Any]
+Place = tuple[str, str]
+
+_ALIASES = {"s3": ("s3", "s3a"), "abfs": ("abfs", "abfss", "az"), "gs": ("gs", "gcs")}
+_SCHEMES = {alias: scheme for scheme, aliases in _ALIASES.items() for alias in aliases}
+_lent: dict[Place, Options] = {}
+
+
+def lend(places: Mapping[Place, Options]) -> None:
+    """Use these options for URLs of these places, and none that were lent before."""
+    _lent.clear()
+    _lent.update(places)
+
+
+def lent() -> dict[Place, Options]:
+    """What was lent."""
+    return dict(_lent)
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """(the file system of a URL, its path there). Raises what that file system raises."""
+    import fsspec
+
+    return fsspec.core.url_to_fs(url, **options(url))  # type: ignore[no-any-return]
+
+
+def options(url: str) -> Options:
+    """What was lent for a URL: for its host, else for all of its scheme. fsspec's own settings win."""
+    if not _lent:
+        return {}
+    from fsspec.config import conf
+
+    parts = urlsplit(url)
+    scheme = _SCHEMES.get(parts.scheme, parts.scheme)
+    found = _lent.get((scheme, parts.netloc.rpartition("@")[2]), _lent.get((scheme, ""), {}))
+    theirs = {name for alias in _ALIASES.get(scheme, ()) for name in conf.get(alias, {})}
+    return {name: deepcopy(value) for name, value in found.items() if name not in theirs}
