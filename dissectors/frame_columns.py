@@ -33,6 +33,7 @@ Conversation.measure for each."""
 Requests = Callable[[Octets, Ints], Bools]
 """(bytes, where a client's frame starts) -> whether it is a request, of a kind that is answered."""
 
+NONE = -1  # in a column: no value
 PADDING = 64  # zero bytes behind the last stream: a field may be read where a frame is too short for it
 _FEW = 40  # so many streams are walked one by one
 MANY, MUCH = 8, 64 * KIB  # fewer conversations, or bytes of them, are decoded one by one

@@ -18,33 +18,27 @@ Both ways give the same rows; a property test compares them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dissectors import checksum
-from dissectors.frame import Frame
-from dissectors.frame_columns import Bools, Frames, Ints, Octets, decode_together, distinct
-from dissectors.iggy import body_columns, columnar, frames, layouts, tables
+from dissectors.frame_columns import NONE, Bools, Frames, Ints, Octets, decode_together, distinct
+from dissectors.iggy import body_columns, command_facts, frames, layouts, tables
 from dissectors.iggy.body_columns import Bodies
-from dissectors.iggy.calls import group_of
 from dissectors.iggy.columnar import numbers
 from dissectors.iggy.conversation import IggyConversation
-from dissectors.iggy.decode import NON_REPLICATED, body, exact
-from dissectors.iggy.emit import ReservedRow
+from dissectors.iggy.decode import NON_REPLICATED
+from dissectors.iggy.frame_walk import Description, FrameWalk, Reserved
 from dissectors.iggy.frames import HEADER, LEGACY, REPLY, REQUEST, SEND_MESSAGES, VSR
 from dissectors.iggy.pending import IggyRequest
-from dissectors.iggy.state import LOGINS, Asked, IggyState
 from dissectors.tcp.chunk import CLIENT, SERVER
 
-NONE = -1  # in a column: no value
 _WORTH = 4  # fewer bodies of one command are as quick one by one
 _LARGEST_ID = 1 << 62
-_CODES = 1 << 16
 _OPERATIONS = 256
-_DESCRIBED = frozenset({302, 602})  # CREATE_TOPIC, CREATE_CONSUMER_GROUP: named by more than identifiers
 _CHECKED = "iggy-vsr-0.9"  # the dialect of VSR in which answers come in order
 
 
@@ -77,21 +71,6 @@ def _decode(framing: str, frames: Frames[IggyConversation]) -> None:
     decoded = (VsrExchanges if framing == VSR else LegacyExchanges)(frames)
     decoded.decode()
     report(decoded)
-
-
-class Reserved(NamedTuple):
-    """A row of an answer's exchange that waits for the dialect."""
-
-    table: str
-    frame: int  # the request's, or the answer's for what it delivers
-    row: ReservedRow
-
-
-class Description(NamedTuple):
-    """What a request is about."""
-
-    topic: str | None
-    group: str | None
 
 
 class Exchanges:
@@ -217,15 +196,19 @@ class Exchanges:
     def _classify(self) -> None:
         """Which exchanges may be regular, by their headers."""
         fs = self.frames
-        regular = _table(self.framing, "regular")[self.code] & (self.partner >= 0) & ~self.odd[fs.conversation]
+        regular = (
+            command_facts.table(self.framing, "regular")[self.code] & (self.partner >= 0) & ~self.odd[fs.conversation]
+        )
         if "messages" in self.sink.tables:
-            regular &= ~_table(self.framing, "carries")[self.code]
+            regular &= ~command_facts.table(self.framing, "carries")[self.code]
         answers = ~fs.client & ~self.aside
         filled = answers & (self.body < fs.end)
-        self.lesson = regular & _table(self.framing, "teaches")[self.code]
-        in_question = ~self.settled[fs.conversation] & ~_table(self.framing, "answered by column")[self.code]
+        self.lesson = regular & command_facts.table(self.framing, "teaches")[self.code]
+        in_question = (
+            ~self.settled[fs.conversation] & ~command_facts.table(self.framing, "answered by column")[self.code]
+        )
         self.lesson |= regular & filled & in_question
-        self.expected |= _table(self.framing, "payload")[self.code]
+        self.expected |= command_facts.table(self.framing, "payload")[self.code]
         self._expect(np.flatnonzero(self.lesson & filled & ~self.expected))
         doubtful = (filled & ~self.expected) | (answers & (self.status != 0))
         self.regular = regular & ~doubtful
@@ -261,12 +244,12 @@ class Exchanges:
         answers = np.flatnonzero(self.regular & ~fs.client & ~self.lesson & (self.body < fs.end))
         for code in distinct(self.code[answers]).tolist():
             which = answers[self.code[answers] == code]
-            if not self._is_read(code):
+            if not self.is_read(code):
                 which = which[~self.settled[fs.conversation[which]]]
             self._read(layouts.RESPONSE, code, which)
         self._agree()
 
-    def _is_read(self, code: int) -> bool:
+    def is_read(self, code: int) -> bool:
         """Whether the answer to a command is read although the release is known."""
         return layouts.delivers(code) or (code == SEND_MESSAGES and self.looks)
 
@@ -349,21 +332,21 @@ class Exchanges:
                 for frame in fs.each(np.flatnonzero(~self.done[lo:hi]) + lo):
                     conversation.on_frame(frame)
                 continue
-            self._set_user(conversation, lo, hi)
-            self._set_dialect(conversation, lo, hi)
+            self.set_user(conversation, lo, hi)
+            self.set_dialect(conversation, lo, hi)
             conversation.begin_columns(int(fs.first_ns[lo]))
             if self.mixed[of]:
-                _Walk(self, conversation, lo, hi).run()
+                FrameWalk(self, conversation, lo, hi).run()
             elif conversation.era.settled:
                 conversation.calls.emit.report.flush()
         self._note()
 
-    def _set_user(self, conversation: IggyConversation, lo: int, hi: int) -> None:
+    def set_user(self, conversation: IggyConversation, lo: int, hi: int) -> None:
         """Who is logged in, from a frame on."""
         self.users.append(conversation.calls.state.user)
         self.user[lo:hi] = len(self.users) - 1
 
-    def _set_dialect(self, conversation: IggyConversation, lo: int, hi: int) -> None:
+    def set_dialect(self, conversation: IggyConversation, lo: int, hi: int) -> None:
         """What is spoken, from a frame on."""
         if conversation.era.settled:
             self.dialects.append(conversation.era.dialect)
@@ -414,7 +397,7 @@ class LegacyExchanges(Exchanges):
         second = numbers(fs.octets, fs.start + 4, 4)
         self.code = np.where(fs.client, second, 0)
         self.status = np.where(fs.client, 0, numbers(fs.octets, fs.start, 4))
-        silent = fs.client & _table(LEGACY, "silent")[self.code]
+        silent = fs.client & command_facts.table(LEGACY, "silent")[self.code]
         self.odd[fs.conversation[silent]] = True
 
     def _pairs_fit(self, requests: Ints, answers: Ints) -> Bools:
@@ -454,7 +437,7 @@ class VsrExchanges(Exchanges):
         direct = operation == NON_REPLICATED
         self.operation = np.where(fs.client, operation, requested[operation])
         code = np.where(direct, numbers(octets, start + 196, 4), codes[operation])
-        self.code = np.where(fs.client & (code < _CODES), code, 0)
+        self.code = np.where(fs.client & (code < command_facts.CODES), code, 0)
         self.correlation_id = numbers(octets, start + np.where(fs.client, 168, 200), 8)
         self.body = start + HEADER
         status = numbers(octets, start + 216, 4)
@@ -494,203 +477,6 @@ class VsrExchanges(Exchanges):
         super()._classify()
         self.regular &= self.plain
         self._agree()
-
-
-class _Walk:
-    """One conversation, frame by frame: what regular bodies show of the era, and the frames that are not regular."""
-
-    def __init__(self, decoded: Exchanges, conversation: IggyConversation, lo: int, hi: int) -> None:
-        self.decoded = decoded
-        self.conversation = conversation
-        self.era = conversation.era
-        self.calls = conversation.calls
-        self.lo = lo
-        self.hi = hi
-        self.revised = self.era.revised
-        self.waiting = len(self.calls.pairing.queue)  # requests that are decoded one by one
-        self.user = self.calls.state.user
-        self.dialect = self.era.dialect if self.era.settled else None
-        self.each: Iterator[Frame] = iter(())
-        self.asked: dict[int, Asked] = {}  # requests whose answers teach something
-
-    def run(self) -> None:
-        decoded, lo, hi, era, report = self.decoded, self.lo, self.hi, self.era, self.calls.emit.report
-        self.each = decoded.frames.each(np.flatnonzero(~decoded.regular[lo:hi] & ~decoded.done[lo:hi]) + lo)
-        regular, done, event, client, partner, partition, lesson, telling = decoded.plan
-        in_order, allowed = True, era.allowed
-        calm = era.settled and not report.holds  # no row waits, and bodies say what was expected of them
-        for i in range(lo, hi):
-            if done[i] or (calm and regular[i] and not telling[i]):
-                continue
-            if in_order and regular[i]:
-                looks = telling[i] or (event[i] >= 0 and era.allowed != allowed)
-                if looks and not self._take_in(i, event[i], client[i], lesson[i]):
-                    in_order = False
-                    self._leave(i, int(decoded.before[i]))
-            if not in_order or not regular[i]:
-                self._one_by_one(i, client[i], in_order=in_order)
-                if in_order and not self._still_in_order():
-                    in_order = False
-                    self._leave(i + 1)
-            elif not client[i]:
-                self._reserve(i, partner[i])
-                if lesson[i] and (era.doubted or era.revised != self.revised):
-                    in_order = False
-                    self._leave(i + 1, int(decoded.frames.last_ns[i]))
-            elif partition[i] != NONE:
-                self.calls.state.sent_to(partition[i])
-            dialect = era.dialect if era.settled else None
-            if dialect != self.dialect or self.calls.state.user != self.user:
-                self.dialect, self.user = dialect, self.calls.state.user
-                decoded._set_user(self.conversation, i, hi)
-                decoded._set_dialect(self.conversation, i, hi)
-            calm = in_order and dialect is not None and era.allowed == allowed and not report.holds
-
-    def _is_read(self, event: int) -> bool:
-        if event < 0:
-            return False
-        side, code, _ = self.decoded.events[event]
-        return side == layouts.REQUEST or self.decoded._is_read(code) or not self.era.settled
-
-    def _read(self, i: int, event: int) -> bool:
-        """What a body shows of the era; False where it is against what is believed."""
-        found = body_columns.reading(*self.decoded.events[event], self.era.allowed)
-        if not found.fits:
-            return False
-        self.decoded.layout[i] = found.layout
-        if found.readers & self.era.allowed != self.era.allowed:
-            self.era.narrow(found.readers, found.reason)
-        return True
-
-    def _take_in(self, i: int, event: int, client: bool, lesson: bool) -> bool:
-        """What a regular frame shows beyond its own exchange; False where it must go one by one after all."""
-        if self._is_read(event) and not self._read(i, event):
-            return False
-        if not lesson:
-            return True
-        if client:
-            self._ask(i)
-            return True
-        return self._learn(i, int(self.decoded.partner[i]))
-
-    def _ask(self, i: int) -> None:
-        """A request whose answer teaches something."""
-        decoded = self.decoded
-        code = int(decoded.code[i])
-        layout = layouts.candidates(layouts.REQUEST, code, 0)[decoded.layout[i]]
-        values = exact(layout, decoded.frames.buf, int(decoded.body[i]), int(decoded.frames.end[i])).values
-        asked = self.asked[i] = Asked(code, layout.name, values)
-        self.calls.state.request(asked, None)
-        if code in _DESCRIBED:
-            topics = self.calls.state.names.of(asked.api, values)
-            decoded.described[i] = Description(topics[0] if topics else None, group_of(asked.api, values))
-
-    def _learn(self, i: int, request: int) -> bool:
-        """What an answer teaches; False where it is not one that the request can have, or no layout reads it."""
-        decoded, state = self.decoded, self.calls.state
-        code, start, end = int(decoded.code[i]), int(decoded.body[i]), int(decoded.frames.end[i])
-        asked = self.asked.pop(request, None) or Asked(code, tables.commands()[code][0].name, {})
-        values: dict[str, Any] = {}
-        if start < end:
-            if not layouts.has_payload(code, self.era.allowed):
-                return False
-            if not state.matters(asked.api):
-                return True
-            read = body(layouts.RESPONSE, code, self.era, decoded.frames.buf, start, end, end)
-            if not read.exact:
-                return False
-            values = read.values
-        state.answered(asked, values, int(decoded.frames.first_ns[i]))
-        return True
-
-    def _leave(self, at: int, answered_ns: int = 0) -> None:
-        """From a frame on all go one by one, as if all in flight had: answered_ns, where it is not known there."""
-        decoded, lo = self.decoded, self.lo
-        before = np.arange(lo, at)
-        hidden = before[decoded.regular[lo:at] & decoded.frames.client[lo:at] & (decoded.partner[lo:at] >= at)]
-        decoded.regular[hidden] = False
-        decoded.regular[at : self.hi] = False
-        if answered_ns:
-            self.calls.answered_ns = answered_ns
-        for frame in decoded.frames.each(hidden):
-            self.conversation.on_frame_between(frame)
-        self.calls.pairing.sort()
-        self.each = decoded.frames.each(np.arange(at, self.hi))
-
-    def _one_by_one(self, i: int, client: bool, *, in_order: bool) -> None:
-        decoded = self.decoded
-        if in_order and decoded.before[i]:
-            self.calls.answered_ns = int(decoded.before[i])
-        self.conversation.on_frame_between(next(self.each))
-        if not decoded.aside[i]:
-            self.waiting += 1 if client else -1
-
-    def _still_in_order(self) -> bool:
-        calls = self.calls
-        return calls.in_order and len(calls.pairing.queue) == self.waiting and self.era.revised == self.revised
-
-    def _reserve(self, answer: int, request: int) -> None:
-        """The rows of a regular exchange come now: they may have to wait for the dialect."""
-        decoded, report = self.decoded, self.calls.emit.report
-        if self.era.settled:
-            report.flush()
-            return
-        delivered = answer if layouts.delivers(int(decoded.code[answer])) else None
-        rows = (("batches", delivered), ("exchanges", request), ("batches", request))
-        for table, frame in rows:
-            if frame is None or table not in decoded.sink.tables:
-                continue
-            if table == "exchanges" or decoded.has_units(frame):
-                decoded.reserved.append(Reserved(table, frame, report.reserve(table)))
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _table(framing: str, what: str) -> Bools:
-    """bool[65536]: what is true of a command's code."""
-    found = np.zeros(_CODES, bool)
-    for code in tables.commands():
-        found[code] = _FACTS[what](code, framing)
-    return found
-
-
-def _is_regular(code: int, framing: str) -> bool:
-    """Whether exchanges of a command are one request and one answer, and its requests are read by column."""
-    command, *others = tables.commands()[code]
-    special = others or command.silent or command.waits or (framing == VSR and command.name in LOGINS)
-    return not special and _columnar(layouts.REQUEST, code)
-
-
-def _teaches(code: int, framing: str) -> bool:
-    """Whether exchanges of a command show more than their bodies' layouts do, or their answers by being empty."""
-    command, speaking = tables.commands()[code][0], tables.of_framing(framing)
-    telling = layouts.empty(layouts.RESPONSE, code) & speaking not in (0, speaking)
-    return telling or code in _DESCRIBED or IggyState.learns_from(command.name)
-
-
-def _has_payload(code: int, framing: str) -> bool:
-    """Whether every release answers it with a payload, at times."""
-    speaking = tables.of_framing(framing)
-    releases = [1 << i for i in range(speaking.bit_length()) if speaking >> i & 1]
-    named = sum(command.releases for command in tables.commands()[code])
-    return all(layouts.has_payload(code, release) for release in releases if release & named)
-
-
-_FACTS: dict[str, Callable[[int, str], bool]] = {
-    "regular": _is_regular,
-    "teaches": _teaches,
-    "answered by column": lambda code, _: _columnar(layouts.RESPONSE, code),
-    "payload": _has_payload,
-    "carries": lambda code, _: code == SEND_MESSAGES or layouts.delivers(code),
-    "silent": lambda code, _: any(command.silent for command in tables.commands()[code]),
-}
-
-
-def _columnar(side: str, code: int) -> bool:
-    found = layouts.candidates(side, code, 0)
-    return bool(found) and all(columnar.walkable(layout) for layout in found)
 
 
 @cache

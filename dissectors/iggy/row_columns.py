@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from dissectors import arrow, checksum
 from dissectors.exchange import CALL, CONSUME, OK, PRODUCE, columns_from_frames, exchange_ids, queued
-from dissectors.frame_columns import Bools, Ints
+from dissectors.frame_columns import NONE, Bools, Ints
 from dissectors.iggy import layouts
 from dissectors.iggy.body_columns import Variant
 from dissectors.iggy.coded import IdentifierCodes
 from dissectors.iggy.columnar import BodyColumns, Place, numbers
 from dissectors.iggy.emit import ReservedRow
-from dissectors.iggy.exchange_columns import NONE, Exchanges
+from dissectors.iggy.exchange_columns import Exchanges
 from dissectors.iggy.field_types import CONSUMERS
 from dissectors.iggy.frames import SEND_MESSAGES, VSR
 from dissectors.iggy.tables import commands

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dissectors.exchange import exchange_ids
-from dissectors.frame_columns import Frames, Ints
+from dissectors.frame_columns import NONE, Frames, Ints
 from dissectors.pulsar.command_columns import Commands, unsigned_32
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.entry_columns import EntryColumns
@@ -17,7 +17,6 @@ from dissectors.pulsar.subjects import Subjects
 from dissectors.sink import Coded
 from dissectors.tcp.chunk import CLIENT, SERVER
 
-NONE = -1  # in a column: no value
 _NEVER = 1 << 62
 
 

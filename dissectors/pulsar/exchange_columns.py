@@ -20,13 +20,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Ints, decode_together, distinct
+from dissectors.frame_columns import NONE, Bools, Ints, decode_together, distinct
 from dissectors.pulsar import command_columns, commands, entry_columns
 from dissectors.pulsar.command_columns import REGULAR, Commands
 from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, FAILING, SPACES, CommandRole, part_of
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.decode import decode
-from dissectors.pulsar.decoded_frames import NONE, DecodedEntries, DecodedFrames
+from dissectors.pulsar.decoded_frames import DecodedEntries, DecodedFrames
 from dissectors.pulsar.effects import changes, consumer_events
 from dissectors.pulsar.emit import signed
 from dissectors.pulsar.frames import PADDING

@@ -19,12 +19,12 @@ from dissectors.exchange import (
     columns_from_frames,
     queued,
 )
-from dissectors.frame_columns import Bools, Ints
+from dissectors.frame_columns import NONE, Bools, Ints
 from dissectors.pulsar.api import text
 from dissectors.pulsar.batches import CODEC_NAMES
 from dissectors.pulsar.command_columns import position
 from dissectors.pulsar.commands import COMMANDS, SEND
-from dissectors.pulsar.decoded_frames import NONE, DecodedFrames
+from dissectors.pulsar.decoded_frames import DecodedFrames
 from dissectors.pulsar.entries import FORMAT, MS
 from dissectors.pulsar.entry_columns import NO_CHECKSUM
 from dissectors.sink import Coded, Masked, hex_column, text_column

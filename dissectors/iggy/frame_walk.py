@@ -1,0 +1,188 @@
+"""One conversation of those decoded by column, frame by frame: where the order of its frames decides what they mean.
+
+Some frames of a regular conversation change what is believed of it: the release, its user, its names. Those are taken
+in here, in their place; frames that are not regular go to the conversation; all others are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dissectors.frame import Frame
+from dissectors.frame_columns import NONE
+from dissectors.iggy import body_columns, layouts, tables
+from dissectors.iggy.calls import group_of
+from dissectors.iggy.command_facts import DESCRIBED
+from dissectors.iggy.conversation import IggyConversation
+from dissectors.iggy.decode import body, exact
+from dissectors.iggy.emit import ReservedRow
+from dissectors.iggy.state import Asked
+
+if TYPE_CHECKING:
+    from dissectors.iggy.exchange_columns import Exchanges
+
+
+class Reserved(NamedTuple):
+    """A row of an answer's exchange that waits for the dialect."""
+
+    table: str
+    frame: int  # the request's, or the answer's for what it delivers
+    row: ReservedRow
+
+
+class Description(NamedTuple):
+    """What a request is about."""
+
+    topic: str | None
+    group: str | None
+
+
+class FrameWalk:
+    """One conversation, frame by frame: what regular bodies show of the era, and the frames that are not regular."""
+
+    def __init__(self, decoded: Exchanges, conversation: IggyConversation, lo: int, hi: int) -> None:
+        self.decoded = decoded
+        self.conversation = conversation
+        self.era = conversation.era
+        self.calls = conversation.calls
+        self.lo = lo
+        self.hi = hi
+        self.revised = self.era.revised
+        self.waiting = len(self.calls.pairing.queue)  # requests that are decoded one by one
+        self.user = self.calls.state.user
+        self.dialect = self.era.dialect if self.era.settled else None
+        self.each: Iterator[Frame] = iter(())
+        self.asked: dict[int, Asked] = {}  # requests whose answers teach something
+
+    def run(self) -> None:
+        decoded, lo, hi, era, report = self.decoded, self.lo, self.hi, self.era, self.calls.emit.report
+        self.each = decoded.frames.each(np.flatnonzero(~decoded.regular[lo:hi] & ~decoded.done[lo:hi]) + lo)
+        regular, done, event, client, partner, partition, lesson, telling = decoded.plan
+        in_order, allowed = True, era.allowed
+        calm = era.settled and not report.holds  # no row waits, and bodies say what was expected of them
+        for i in range(lo, hi):
+            if done[i] or (calm and regular[i] and not telling[i]):
+                continue
+            if in_order and regular[i]:
+                looks = telling[i] or (event[i] >= 0 and era.allowed != allowed)
+                if looks and not self._take_in(i, event[i], client[i], lesson[i]):
+                    in_order = False
+                    self._leave(i, int(decoded.before[i]))
+            if not in_order or not regular[i]:
+                self._one_by_one(i, client[i], in_order=in_order)
+                if in_order and not self._still_in_order():
+                    in_order = False
+                    self._leave(i + 1)
+            elif not client[i]:
+                self._reserve(i, partner[i])
+                if lesson[i] and (era.doubted or era.revised != self.revised):
+                    in_order = False
+                    self._leave(i + 1, int(decoded.frames.last_ns[i]))
+            elif partition[i] != NONE:
+                self.calls.state.sent_to(partition[i])
+            dialect = era.dialect if era.settled else None
+            if dialect != self.dialect or self.calls.state.user != self.user:
+                self.dialect, self.user = dialect, self.calls.state.user
+                decoded.set_user(self.conversation, i, hi)
+                decoded.set_dialect(self.conversation, i, hi)
+            calm = in_order and dialect is not None and era.allowed == allowed and not report.holds
+
+    def _is_read(self, event: int) -> bool:
+        if event < 0:
+            return False
+        side, code, _ = self.decoded.events[event]
+        return side == layouts.REQUEST or self.decoded.is_read(code) or not self.era.settled
+
+    def _read(self, i: int, event: int) -> bool:
+        """What a body shows of the era; False where it is against what is believed."""
+        found = body_columns.reading(*self.decoded.events[event], self.era.allowed)
+        if not found.fits:
+            return False
+        self.decoded.layout[i] = found.layout
+        if found.readers & self.era.allowed != self.era.allowed:
+            self.era.narrow(found.readers, found.reason)
+        return True
+
+    def _take_in(self, i: int, event: int, client: bool, lesson: bool) -> bool:
+        """What a regular frame shows beyond its own exchange; False where it must go one by one after all."""
+        if self._is_read(event) and not self._read(i, event):
+            return False
+        if not lesson:
+            return True
+        if client:
+            self._ask(i)
+            return True
+        return self._learn(i, int(self.decoded.partner[i]))
+
+    def _ask(self, i: int) -> None:
+        """A request whose answer teaches something."""
+        decoded = self.decoded
+        code = int(decoded.code[i])
+        layout = layouts.candidates(layouts.REQUEST, code, 0)[decoded.layout[i]]
+        values = exact(layout, decoded.frames.buf, int(decoded.body[i]), int(decoded.frames.end[i])).values
+        asked = self.asked[i] = Asked(code, layout.name, values)
+        self.calls.state.request(asked, None)
+        if code in DESCRIBED:
+            topics = self.calls.state.names.of(asked.api, values)
+            decoded.described[i] = Description(topics[0] if topics else None, group_of(asked.api, values))
+
+    def _learn(self, i: int, request: int) -> bool:
+        """What an answer teaches; False where it is not one that the request can have, or no layout reads it."""
+        decoded, state = self.decoded, self.calls.state
+        code, start, end = int(decoded.code[i]), int(decoded.body[i]), int(decoded.frames.end[i])
+        asked = self.asked.pop(request, None) or Asked(code, tables.commands()[code][0].name, {})
+        values: dict[str, Any] = {}
+        if start < end:
+            if not layouts.has_payload(code, self.era.allowed):
+                return False
+            if not state.matters(asked.api):
+                return True
+            read = body(layouts.RESPONSE, code, self.era, decoded.frames.buf, start, end, end)
+            if not read.exact:
+                return False
+            values = read.values
+        state.answered(asked, values, int(decoded.frames.first_ns[i]))
+        return True
+
+    def _leave(self, at: int, answered_ns: int = 0) -> None:
+        """From a frame on all go one by one, as if all in flight had: answered_ns, where it is not known there."""
+        decoded, lo = self.decoded, self.lo
+        before = np.arange(lo, at)
+        hidden = before[decoded.regular[lo:at] & decoded.frames.client[lo:at] & (decoded.partner[lo:at] >= at)]
+        decoded.regular[hidden] = False
+        decoded.regular[at : self.hi] = False
+        if answered_ns:
+            self.calls.answered_ns = answered_ns
+        for frame in decoded.frames.each(hidden):
+            self.conversation.on_frame_between(frame)
+        self.calls.pairing.sort()
+        self.each = decoded.frames.each(np.arange(at, self.hi))
+
+    def _one_by_one(self, i: int, client: bool, *, in_order: bool) -> None:
+        decoded = self.decoded
+        if in_order and decoded.before[i]:
+            self.calls.answered_ns = int(decoded.before[i])
+        self.conversation.on_frame_between(next(self.each))
+        if not decoded.aside[i]:
+            self.waiting += 1 if client else -1
+
+    def _still_in_order(self) -> bool:
+        calls = self.calls
+        return calls.in_order and len(calls.pairing.queue) == self.waiting and self.era.revised == self.revised
+
+    def _reserve(self, answer: int, request: int) -> None:
+        """The rows of a regular exchange come now: they may have to wait for the dialect."""
+        decoded, report = self.decoded, self.calls.emit.report
+        if self.era.settled:
+            report.flush()
+            return
+        delivered = answer if layouts.delivers(int(decoded.code[answer])) else None
+        rows = (("batches", delivered), ("exchanges", request), ("batches", request))
+        for table, frame in rows:
+            if frame is None or table not in decoded.sink.tables:
+                continue
+            if table == "exchanges" or decoded.has_units(frame):
+                decoded.reserved.append(Reserved(table, frame, report.reserve(table)))
