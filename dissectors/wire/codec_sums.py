@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from dissectors.wire.codecs import CodecError, decompress, listeners, zstd_extent
+from dissectors.wire.codecs import CodecError, decompress, listeners
+from dissectors.wire.codecs.zstd import extent
 
 OK, BAD, UNVERIFIABLE, ABSENT = "ok", "bad", "unverifiable", "absent"
 MOST = 16  # checksums of one batch
@@ -163,7 +164,7 @@ def _zstd(data: bytes, limit: int) -> Iterator[Sum]:
     view, at = memoryview(data), 0
     while int.from_bytes(view[at : at + 4], "little") == _ZSTD_MAGIC:
         try:
-            end = zstd_extent(view, at)[0]
+            end = extent(view, at)[0]
         except CodecError:
             return
         if data[at + 4] & 4:  # the library would check it; so the frame is read as if it had none
