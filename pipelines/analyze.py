@@ -29,6 +29,7 @@ ENTRIES = (RECORD_FOLDER, TABLE_FOLDER, CASES_FILE, ABOUT, report.PAGE, report.P
 LOCAL_BYTES = 1 << 30  # of captures, up to which one process is the quicker way to the answer
 PRINTED_ROWS = 12  # of each table
 CSV_ROWS = 100_000  # of each table; Parquet holds all
+CSV_ROWS_AT_ONCE = 4_096  # become texts
 _SCRATCH = ".scratch"
 
 Stage = Callable[[str], None]
@@ -212,7 +213,7 @@ def _write_csv(first: First, path: Path) -> None:
 
     with path.open("wb") as stream:
         writer = CsvWriter(first.rows.schema, stream)
-        for batch in first.rows.to_batches():
+        for batch in first.rows.to_batches(max_chunksize=CSV_ROWS_AT_ONCE):
             writer.write(batch)
         writer.close()
 

@@ -83,8 +83,14 @@ class SparkRecords:
         """What computes tables of these records: this process where they are few, else Spark."""
         limit = int(self.spark.conf.get(TABLE_ROWS_SETTING, None) or TABLE_ROWS)
         if sum(file.rows for file in self.written) > limit:
-            with SparkEngine(self.spark, self.records) as engine:
-                yield engine
+            store = posixpath.dirname(self.folder)
+            exchange = None if session.is_local(self.spark) else storage.join(store, f".staging-{random.token_hex(8)}")
+            try:
+                with SparkEngine(self.spark, self.records, exchange) as engine:
+                    yield engine
+            finally:
+                if exchange is not None:
+                    storage.remove_folder(exchange)
         else:
             with (
                 scratch.folder() as room,

@@ -193,6 +193,15 @@ def upload(folder: Path, root: str) -> None:
     _each(one, files, root)
 
 
+def download(path: str, target: Path) -> None:
+    """Copy a file to a local path, some kilobytes at a time. Raises StorageError."""
+    with open_file(path) as source, target.open("wb") as copy:
+        try:
+            shutil.copyfileobj(source, copy)
+        except Exception as error:  # every file system has errors of its own
+            raise StorageError(f"{path}: cannot be read: {error}") from error
+
+
 def folders(root: str, prefix: str) -> list[str]:
     """Names of what lies in a root and begins so: folders, and on file systems other than the local one files too."""
     local = local_path(root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dissectors.limits import MIB
+from pipelines import storage
 from pipelines.tables.dialect import Dialect, Spark
 from pipelines.tables.table import Table
+from pipelines.tasks import MADE, Batches, Task, collect, made, over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_GROUP_BYTES = 16 * MIB  # of rows gathered for a row group
 
 
 class SparkEngine:
@@ -24,12 +29,10 @@ class SparkEngine:
 
     at_once = 4  # each query is a small job with pauses of its own
 
-    def __init__(
-        self, spark: SparkSession, records: Mapping[str, DataFrame], *, shares_disk: bool | None = None
-    ) -> None:
-        """shares_disk: whether tasks can write where this process reads; by default as the session's master says."""
+    def __init__(self, spark: SparkSession, records: Mapping[str, DataFrame], exchange: str | None = None) -> None:
+        """exchange: a path or URL where tasks can write what this process reads; None where they can do so anywhere."""
         self.dialect: Dialect = Spark()
-        self._shares_disk = _in_this_process(spark) if shares_disk is None else shares_disk
+        self._exchange = exchange
         self._spark = spark
         self._prefix = f"brokerscope_{secrets.token_hex(8)}"
         self._views: dict[str, DataFrame] = {}
@@ -67,15 +70,18 @@ class SparkEngine:
 
     def write(self, query: str, table: Table, path: Path) -> None:
         frame = self._spark.sql(query)
-        if self._shares_disk:
+        if self._exchange is None:
             frame.write.mode("overwrite").option("compression", "zstd").parquet(str(path))
             return
-        path.mkdir(parents=True)
-        written = 0
-        for row in frame.mapInArrow(_as_files, "file binary").toLocalIterator():
-            (path / f"part-{written:05}.parquet").write_bytes(row["file"])
-            written += 1
-        if not written:
+        place = storage.join(self._exchange, f"{table.name}-{secrets.token_hex(8)}")
+        try:
+            files = collect(over(frame, _writer(place), MADE))
+            path.mkdir(parents=True)
+            for number, file in enumerate(files):
+                storage.download(storage.join(place, file), path / f"part-{number:05}.parquet")
+        finally:
+            storage.remove_folder(place)
+        if not files:
             pq.write_table(frame.limit(0).toArrow(), path / "part-00000.parquet")
 
     def _view(self, name: str, frame: DataFrame) -> str:
@@ -85,20 +91,32 @@ class SparkEngine:
         return view
 
 
-def _in_this_process(spark: SparkSession) -> bool:
-    """Whether tasks run here, not on workers elsewhere."""
-    from pyspark.sql.utils import is_remote
+def _writer(place: str) -> Task:
+    """Tasks that write their rows below a place: rows of a partition -> the name of their file, if there are any."""
 
-    return not is_remote() and str(spark.conf.get("spark.master", "")).startswith("local")
+    def write(batches: Batches) -> Batches:
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        name = f"part-{secrets.token_hex(8)}.parquet"  # a task that is tried again writes another file
+        with (
+            storage.create(storage.join(place, name)) as stream,
+            pq.ParquetWriter(stream, first.schema, compression="zstd") as writer,
+        ):
+            for rows in _gathered(chain([first], batches)):
+                writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        yield from made([name])
+
+    return write
 
 
-def _as_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition as one Parquet file; nothing where there are none."""
-    file, writer = BytesIO(), None
+def _gathered(batches: Batches) -> Iterator[pa.Table]:
+    """Batches together, some megabytes at once: a row group each."""
+    waiting: list[pa.RecordBatch] = []
     for batch in batches:
-        if batch.num_rows:
-            writer = writer or pq.ParquetWriter(file, batch.schema, compression="zstd")
-            writer.write_batch(batch)
-    if writer is not None:
-        writer.close()
-        yield pa.RecordBatch.from_arrays([pa.array([file.getvalue()], pa.binary())], names=["file"])
+        waiting.append(batch)
+        if sum(some.nbytes for some in waiting) >= _GROUP_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)

@@ -41,9 +41,9 @@ def local_engine(records: Path) -> LocalEngine:
     return engine
 
 
-def spark_engine(spark: Any, records: Path, shares_disk: bool | None = None) -> SparkEngine:
+def spark_engine(spark: Any, records: Path, exchange: Path | None = None) -> SparkEngine:
     frames = {name: spark.read.parquet(str(records / name)) for name in record_tables.DEFAULT_TABLES}
-    engine = SparkEngine(spark, frames, shares_disk=shares_disk)
+    engine = SparkEngine(spark, frames, None if exchange is None else str(exchange))
     engine.add(CASES, case_table([]))
     return engine
 
@@ -281,5 +281,7 @@ def _sums(throughput: pa.Table) -> Rows:
 def test_both_engines_make_the_same_tables_where_workers_share_no_disk(
     spark: Any, made_up: Path, tmp_path: Path
 ) -> None:
-    with local_engine(made_up) as local, spark_engine(spark, made_up, shares_disk=False) as remote:
+    exchange = tmp_path / "exchange"
+    with local_engine(made_up) as local, spark_engine(spark, made_up, exchange) as remote:
         same(computed(local, tmp_path / "local"), computed(remote, tmp_path / "spark"))
+    assert list(exchange.iterdir()) == []
