@@ -10,7 +10,7 @@ import pytest
 from dissectors.capture.source import open_raw
 from pipelines import storage
 from tests.cluster.runs import BUCKET, SAMPLES, SITE, Out, brokerscope
-from tests.cluster.servers import SECRET, ObjectStore
+from tests.cluster.servers import HOST, SECRET, ObjectStore, free_port
 
 CAPTURES = f"s3://{BUCKET}/samples"
 WHOLE = {"records", "tables", "analysis.json", "forensics.jsonl", "report.html"}
@@ -48,16 +48,20 @@ def test_without_a_connector_of_hadoop_spark_reads_the_records_through_fsspec(
     assert made.differs(expected) == {}
 
 
-@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize(("engine", "of_bucket"), [("local", False), ("spark", False), ("spark", True)])
 def test_what_spark_is_given_for_the_store_need_not_be_given_twice(
-    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, of_bucket: bool
 ) -> None:
-    name, out = "kafka-codecs.pcap", f"s3a://{BUCKET}/lent-{engine}"
+    name, out = "kafka-codecs.pcap", f"s3a://{BUCKET}/lent-{engine}-{of_bucket}"
     here = Out.made_of([str(SAMPLES / name)], tmp_path / "out", tmp_path, "--engine", "local")
     with monkeypatch.context() as patch:
         for variable in store.env:
             patch.delenv(variable)
-        conf = [word for pair in store.s3a.items() for word in ("--conf", "=".join(pair))]
+        given = store.s3a
+        if of_bucket:  # all others are elsewhere
+            own = {name.replace(".s3a.", f".s3a.bucket.{BUCKET}."): value for name, value in given.items()}
+            given = own | {"spark.hadoop.fs.s3a.endpoint": f"{HOST}:{free_port()}"}
+        conf = [word for pair in given.items() for word in ("--conf", "=".join(pair))]
         done = brokerscope("analyze", f"s3a://{BUCKET}/samples/{name}", "-o", out, SITE, "--engine", engine, *conf)
     assert done.returncode == 0, done.stderr[-3000:]
     assert Out.read(out).differs(here) == {}
