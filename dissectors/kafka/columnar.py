@@ -2,8 +2,8 @@
 
 Each frame is a row with a cursor, and a step moves the cursors of all rows over the same field with a few numpy
 operations. Arrays are walked in rounds, with the rows that have so many elements. A row is given up (`ok` is False)
-where its bytes are not plain: a length beyond the end, a tagged field, an error, a long varint, many elements; it is
-then summarised alone. For the rows that stay, the columns hold what the summary would have.
+where its bytes are not plain: a length beyond the end, an error, a long varint, many elements; it is then summarised
+alone. For the rows that stay, the columns hold what the summary would have.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dissectors.frame_columns import Bools, Ints, Octets, integers
-from dissectors.kafka.coded import CodedTexts
-from dissectors.kafka.plan import Op, Step
+from dissectors.kafka.coded import NO_VALUE, CodedTexts
+from dissectors.kafka.plan import Op, Step, Tag
 
 _STRIDES = 1024  # elements of one array that are stepped over at once
 _ROUNDS = 8  # elements of one array; beyond it a loop over frames is as quick
@@ -70,7 +70,7 @@ class ColumnSummary:
         self.pairs: list[Pairs] = []
         self.forgotten: list[Pairs] = []  # what leaves a fetch session
         self.beyond = np.zeros(rows, bool)  # an array has elements of which nothing is noted
-        self.values: dict[str, Ints] = {}  # numbers
+        self.values: dict[str, Ints] = {}  # numbers; NO_VALUE where a row has no such field
         self.texts: dict[str, tuple[Ints, Ints]] = {}  # start, size; -1 for null
         self.throttle: Ints | None = None
 
@@ -172,8 +172,24 @@ class _Walk:
     on_error_text = on_sized
 
     def on_tags(self, step: Step, r: _Rows) -> None:
-        self.found.ok[r.rows] &= self.octets[np.minimum(r.at, self.last)] == 0
+        n = self.peek(r.at, 1)
         r.at = r.at + 1
+        if np.count_nonzero(n):
+            self.tagged(step.tags, r, np.where(n < 0, _ROUNDS + 1, n))
+
+    def tagged(self, tags: Sequence[Tag], r: _Rows, n: Ints) -> None:
+        """Tagged fields; rows with long ones are given up."""
+        for turn in range(self.rounds(n, r)):
+            more = n > turn
+            field = r.some(more)
+            number, size = self.peek(field.at, 1), self.peek(field.at + 1, 1)
+            self.found.ok[field.rows[(number < 0) | (size < 0)]] = False
+            field.at = field.at + 2
+            r.at[more] = field.at + np.maximum(size, 0)
+            for tag in tags:
+                mine = number == tag.number
+                if tag.noted and np.count_nonzero(mine):
+                    self.run(tag.inner, field.some(mine))
 
     def on_error(self, step: Step, r: _Rows) -> None:
         self.found.ok[r.rows] &= self.number(step, r) == 0
@@ -193,7 +209,8 @@ class _Walk:
         self.found.throttle = self.number(step, r)
 
     def on_value(self, step: Step, r: _Rows) -> None:
-        self.found.values[step.name] = self.number(step, r)
+        values = self.found.values.setdefault(step.name, np.full(len(self.end), NO_VALUE))
+        values[r.rows] = self.number(step, r)
 
     def on_text(self, step: Step, r: _Rows) -> None:
         n = self.length(step, r)

@@ -347,28 +347,24 @@ class ExchangeColumns:
 
     def _in_order(self, carried: RecordSetColumns) -> None:
         """Frames that are not regular, one by one, and the sessions of fetches as they change between them."""
+        frames = self.frames
         pending: dict[int, KafkaRequest] = {}
         fetches = FetchesInOrder(self, carried)
         cold = ~self.regular
         cold[fetches.waiting] = False
-        rest: list[int] = []  # answers of which nothing more can be learned
-        each = self.frames.each(np.flatnonzero(cold & ~self.alone[self.frames.conversation]))
+        alone = self.alone[frames.conversation]
+        self._answers_alone(np.flatnonzero(cold & alone))
+        cold &= ~alone
+        each = frames.each(np.flatnonzero(cold))
         cold[list(carried.in_order)] = True
         which = np.flatnonzero(cold)
-        columns = (which, self.frames.conversation[which], self.partner[which], self.regular[which])
+        columns = (which, frames.conversation[which], self.partner[which], self.regular[which])
         for i, t, partner, regular in zip(*(column.tolist() for column in columns), strict=True):
-            conversation = self.conversations[t]
             fetches.until(i)
             if regular:
                 carried.diagnose_request(i)
                 continue
-            if self.alone[t]:
-                if not conversation.orphans.has_room(self.size[i]):
-                    rest.append(i)
-                    continue
-                frame = self.frames.frame(i)
-            else:
-                frame = next(each)
+            conversation, frame = self.conversations[t], next(each)
             if partner < 0:
                 conversation.answered_ns = int(self.before[i]) or conversation.answered_ns
                 conversation.on_frame(frame)
@@ -377,13 +373,24 @@ class ExchangeColumns:
             else:
                 conversation.answer(frame, pending.pop(partner), int(self.before[i]) or None)
         fetches.finish()
+        self._learn_software()
+        answers = np.flatnonzero(~frames.client)
+        newest = answers[np.diff(frames.conversation[answers], append=-1) != 0]
+        for t, ns in zip(frames.conversation[newest].tolist(), frames.last_ns[newest].tolist(), strict=True):
+            self.conversations[t].answered_ns = ns
+
+    def _answers_alone(self, answers: Ints) -> None:
+        """Answers of connections without requests: the first are kept until more is known, the others reported."""
+        conversations = [self.conversations[t] for t in self.frames.conversation[answers].tolist()]
+        rest: list[int] = []
+        for i, conversation in zip(answers.tolist(), conversations, strict=True):
+            if conversation.orphans.has_room(self.size[i]):
+                conversation.answered_ns = int(self.before[i]) or conversation.answered_ns
+                conversation.on_frame(self.frames.frame(i))
+            else:
+                rest.append(i)
         if rest:
             orphan_columns.report(self, np.array(rest))
-        self._learn_software()
-        answers = np.flatnonzero(~self.frames.client)
-        newest = answers[np.diff(self.frames.conversation[answers], append=-1) != 0]
-        for t, ns in zip(self.frames.conversation[newest].tolist(), self.frames.last_ns[newest].tolist(), strict=True):
-            self.conversations[t].answered_ns = ns
 
     def _learn_software(self) -> None:
         """What software the clients are: the last that each of them said."""

@@ -195,16 +195,18 @@ class FetchesInOrder:
     def _name(self) -> None:
         """Topics and partitions of the exchanges: by the session of the request, where it is known."""
         exchanges = self._exchanges
-        known = np.zeros(len(exchanges.frames), bool)
         codes: dict[Sequence[Topic], list[int]] = {}  # of the same topics
-        frame, topic = [], []
-        for i, topics, partitions in self._wanted:
+        frame: list[int] = []
+        topic: list[int] = []
+        for i, topics, _ in self._wanted:
             if topics not in codes:
                 codes[topics] = list(map(exchanges.texts.code, topics))
             frame += [i] * len(topics)
             topic += codes[topics]
-            exchanges.partitions[i] = partitions
-            known[[i, exchanges.partner[i]]] = True
+        requests = np.array([i for i, _, _ in self._wanted], np.int64)
+        exchanges.partitions[requests] = [partitions for _, _, partitions in self._wanted]
+        known = np.zeros(len(exchanges.frames), bool)
+        known[requests] = known[exchanges.partner[requests]] = True
         exchanges.topics.extend(np.array(frame, np.int64), np.array(topic, np.int64))
         frames, named = self._fetches.topics.by_frame()
         others = exchanges.regular[frames] & ~known[frames]
