@@ -122,13 +122,17 @@ class Survey:
     weights: dict[int, int]  # hash of a connection -> about how many bytes of payload; the largest
 
 
-def survey(path: str, split_bytes: int, limits: Limits) -> Survey:
-    """Where a large file may be split, and which of its connections are large."""
+def survey(path: str, split_bytes: int, limits: Limits, go_on: Callable[[], None] = lambda: None) -> Survey:
+    """Where a large file may be split, and which of its connections are large.
+
+    go_on: called now and then; what it raises ends the walk.
+    """
     weights: Counter[int] = Counter()
     seen = 0
 
     def look(raw: RawBlock) -> None:
         nonlocal seen
+        go_on()
         seen += 1
         if seen % _SAMPLED == 0 and (block := packets(raw, 0, Census(), Fragments())) is not None:
             keys, which = np.unique(connection_keys(block)[1], return_inverse=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Event
 
 from dissectors.limits import Limits
 from pipelines.blocks import Survey, survey
@@ -26,9 +27,16 @@ class Surveys:
 
 @contextmanager
 def begun(paths: Sequence[str], split_bytes: int, limits: Limits) -> Iterator[Surveys]:
-    """Walks over these captures, one after the other. The end of `with` ends them after the one that runs."""
+    """Walks over these captures, one after the other, as far as they come before the end of `with`."""
+    over = Event()
+
+    def go_on() -> None:
+        if over.is_set():
+            raise CancelledError
+
     pool = ThreadPoolExecutor(1)
     try:
-        yield Surveys(split_bytes, {path: pool.submit(survey, path, split_bytes, limits) for path in paths})
+        yield Surveys(split_bytes, {path: pool.submit(survey, path, split_bytes, limits, go_on) for path in paths})
     finally:
+        over.set()
         pool.shutdown(wait=False, cancel_futures=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,16 @@ def test_a_walk_that_has_begun_is_waited_for_and_one_that_has_not_is_left_to_tas
         assert surveys.take(path) == survey(path, 20_000, limits)
         assert surveys.take("another") is None
     assert Surveys(20_000, {path: Future()}).take(path) is None
+
+
+def test_a_walk_ends_when_nobody_waits_for_it_any_more(samples: list[str]) -> None:
+    path = next(p for p in samples if p.endswith(".pcap"))
+
+    def stop() -> None:
+        raise CancelledError
+
+    with pytest.raises(CancelledError):
+        survey(path, 20_000, Options().limits, stop)
 
 
 def test_workers_that_write_where_the_driver_cannot_read_are_found_at_once(
