@@ -42,7 +42,7 @@ LAYERS = (
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 MODULES = (
-    "recognise", "frames", "decode", "pending", "match", "batches", "emit", "errors", "names", "diagnostics",
+    "recognise", "frames", "resync", "decode", "pending", "match", "batches", "emit", "errors", "names", "diagnostics",
     "orphans", "forensics", "secrets", "conversation",
 )  # fmt: skip
 

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL as IGGY
-from dissectors.iggy import frames
+from dissectors.iggy import resync
 from dissectors.iggy.era import Era
+from dissectors.iggy.frames import LEGACY
 from dissectors.kafka import PROTOCOL as KAFKA
-from dissectors.kafka.frames import HEAD, Resync, _may_be_request, _request_places
+from dissectors.kafka.frames import HEAD
 from dissectors.kafka.recognise import _Stranger
+from dissectors.kafka.resync import Resync, _may_be_request, _request_places
 from dissectors.limits import SEARCH_CANDIDATE_COST, SEARCH_COST_PER_BYTE, SEARCH_CREDIT, Limits
 from dissectors.pulsar import PROTOCOL as PULSAR
 from dissectors.recognition import NONE_OF_OURS, Recognition, candidates
@@ -156,9 +158,9 @@ HEADS = (
 def test_what_the_columns_leave_out_no_judge_takes_for_a_start(pieces: list[bytes], waiting: int, empties: int) -> None:
     data = b"".join(pieces)
     octets, end = np.frombuffer(data, np.uint8), len(data)
-    clues = frames.Clues(Era().allowed, 1 << 28, waiting=waiting, empties=min(empties, waiting))
+    clues = resync.Clues(Era().allowed, 1 << 28, waiting=waiting, empties=min(empties, waiting))
     for direction in (CLIENT, SERVER):
-        test, judge, width = frames._SEARCH[frames.LEGACY, direction]
+        test, judge, width = resync._SEARCH[LEGACY, direction]
         n = end - width + 1
         kept = set(test(clues, octets, n).tolist()) if n > 0 else set()
         for at in set(range(n)) - kept:

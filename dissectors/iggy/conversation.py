@@ -6,11 +6,11 @@ from itertools import islice, takewhile
 
 from dissectors.conversation import Conversation, ConversationSummary
 from dissectors.frame import Frame
-from dissectors.iggy import frames, layouts, tables
+from dissectors.iggy import frames, layouts, resync, tables
 from dissectors.iggy.calls import Calls
 from dissectors.iggy.decode import legacy
 from dissectors.iggy.era import Era
-from dissectors.iggy.frames import LEGACY, VSR, Clues
+from dissectors.iggy.frames import LEGACY, VSR
 from dissectors.iggy.match import HELD, PAIRED, UNSURE
 from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.iggy.vsr import Vsr
@@ -64,14 +64,14 @@ class IggyConversation(Conversation):
         return size
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        clues = Clues(
+        clues = resync.Clues(
             self.era.allowed,
             self.options.limits.frame_bytes,
             stranger=not self.frames,
             alone=-self.inboxes[direction].base,
         )
         budget = self.budget(direction)
-        needs = frames.FAR  # index without which the answer that is expected next cannot be judged
+        needs = resync.FAR  # index without which the answer that is expected next cannot be judged
         if direction == SERVER:
             pairing = self.calls.pairing
             newest = [entry for entry in islice(reversed(pairing.queue), _LOOKED_AT) if isinstance(entry, IggyRequest)]
@@ -90,11 +90,11 @@ class IggyConversation(Conversation):
                     if turn == end:
                         needs = 0  # whatever comes next may be that answer
                     elif pos < turn:
-                        verdict, needs = frames.starts_answer(buf, turn, end, final, clues, budget)
+                        verdict, needs = resync.starts_answer(buf, turn, end, final, clues, budget)
                         if verdict is Judgement.YES:
                             return turn, True  # a client that takes turns has had all of the answers before
                         needs += turn if needs else 0
-        at, found, framing = frames.resync(self.framing, direction, buf, pos, end, final, clues, budget)
+        at, found, framing = resync.search(self.framing, direction, buf, pos, end, final, clues, budget)
         budget.needs = max(0, min(budget.needs, needs - at))
         if found and framing:
             self._frame_as(framing)

@@ -8,28 +8,22 @@ legacy, request               legacy, answer                VSR, every frame
                                                                60  1 command, 61 1 replica, 62-128 zero
 
 A connection keeps one framing. The client's first bytes show which: a length of at least 4 and a code, or VSR.
-After a hole, a start is believed where the body behind it is one of its command's layouts (legacy) or where the whole
-header fits (VSR). In the answers' direction, where an empty OK is eight zero bytes, several frames must fit in a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
-from itertools import chain, count, takewhile
 from struct import Struct
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dissectors.frame_columns import Bools, Ints, Measure
-from dissectors.iggy import batches, layouts, tables
+from dissectors.iggy import tables
 from dissectors.iggy.columnar import numbers
-from dissectors.iggy.field_types import MalformedBodyError, ShortError
 from dissectors.inbox import INVALID, MORE
-from dissectors.search import Judgement, Octets, Places, SearchBudget, first_start, places
-from dissectors.tcp.chunk import CLIENT, SERVER
+from dissectors.search import Octets
+from dissectors.tcp.chunk import CLIENT
 
 LEGACY, VSR = "legacy", "vsr"
 HEADER = 256
@@ -37,20 +31,12 @@ COMMAND_AT = 60
 _COMMAND_END = 64  # bytes without which the size and kind of a VSR frame are not known
 REASON_AT = 255  # of an eviction
 PREFIX = 8  # bytes of a legacy frame before its payload
-_RESERVED_END = 128
+RESERVED_END = 128
 ZERO_PREFIX = 16  # zero bytes at a frame's start that show VSR where the rest of its header was not captured
-_PAIR = Struct("<II")
-_SIZE = Struct("<I")
+PAIR = Struct("<II")
+SIZE = Struct("<I")
 _MAX_CODE = 0xFFFF
-_SMALL = 1 << 16  # bodies of all requests but sends
-_HIGH = 0x0F  # highest byte of a length that a search believes
-_SAMPLE = 1 << 10  # from here on, a frame that is not whole is read again when twice as much of it is there
-_SHORT = 12  # a length up to which a request proves little
-_EMPTY, _FIELDS = 1, 2  # what a frame that fits is worth, without fields and with them
-_PROOF = 3  # what a stranger asks for
-_READ = 256  # what trying a command's layouts costs, in bytes read (search.py)
 SEND_MESSAGES = 101
-
 REQUEST, REPLY, EVICTION = 5, 8, 13
 
 
@@ -60,7 +46,7 @@ def measure(framing: str, direction: int, buf: bytes, pos: int, end: int, most: 
         return _measure_vsr(buf, pos, end, most)
     if end - pos < 8:
         return MORE
-    first, second = _PAIR.unpack_from(buf, pos)
+    first, second = PAIR.unpack_from(buf, pos)
     if direction == CLIENT:
         return 4 + first if 4 <= first < most and second <= _MAX_CODE else INVALID
     if first and first not in tables.statuses() and (first > _MAX_CODE or second):
@@ -71,7 +57,7 @@ def measure(framing: str, direction: int, buf: bytes, pos: int, end: int, most: 
 def _measure_vsr(buf: bytes, pos: int, end: int, most: int) -> int:
     if end - pos < _COMMAND_END:
         return MORE
-    size = _SIZE.unpack_from(buf, pos + 48)[0]
+    size = SIZE.unpack_from(buf, pos + 48)[0]
     if not HEADER <= size <= most or buf[pos + COMMAND_AT] not in tables.planes():
         return INVALID
     return int(size)
@@ -85,7 +71,7 @@ def measure_columns(framing: str, most: int) -> Measure:
 def _measure_legacy_columns(most: int, client: Bools, octets: Octets, at: Ints, end: Ints) -> Ints:
     first, second = numbers(octets, at, 4), numbers(octets, at + 4, 4)
     request = (first >= 4) & (first < most) & (second <= _MAX_CODE)
-    known = (first <= _MAX_CODE) & _are(frozenset(tables.statuses()))[first & _MAX_CODE]
+    known = (first <= _MAX_CODE) & among(frozenset(tables.statuses()))[first & _MAX_CODE]
     answer = (known | (first == 0) | ((first <= _MAX_CODE) & (second == 0))) & (second < most)
     size = np.where(client, np.where(request, 4 + first, INVALID), np.where(answer, PREFIX + second, INVALID))
     return np.where(end - at < PREFIX, MORE, size)
@@ -93,7 +79,7 @@ def _measure_legacy_columns(most: int, client: Bools, octets: Octets, at: Ints, 
 
 def _measure_vsr_columns(most: int, client: Bools, octets: Octets, at: Ints, end: Ints) -> Ints:
     size = numbers(octets, at + 48, 4)
-    known = (size >= HEADER) & (size <= most) & _are(frozenset(tables.planes()))[octets[at + COMMAND_AT]]
+    known = (size >= HEADER) & (size <= most) & among(frozenset(tables.planes()))[octets[at + COMMAND_AT]]
     return np.where(end - at < _COMMAND_END, MORE, np.where(known, size, INVALID))
 
 
@@ -102,405 +88,18 @@ def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | N
     have = end - pos
     if have < 8:
         return None
-    length, code = _PAIR.unpack_from(buf, pos)
+    length, code = PAIR.unpack_from(buf, pos)
     if direction == CLIENT and 4 <= length < most and 0 < code <= _MAX_CODE:
         return LEGACY
-    if have < _RESERVED_END:
+    if have < RESERVED_END:
         return None
-    sealed = _measure_vsr(buf, pos, end, most) > 0 and not any(buf[pos + 62 : pos + _RESERVED_END])
+    sealed = _measure_vsr(buf, pos, end, most) > 0 and not any(buf[pos + 62 : pos + RESERVED_END])
     return VSR if sealed else LEGACY
 
 
-# --- finding the way back --------------------------------------------------------------------------------------------
-
-
-class Clues(NamedTuple):
-    """What the conversation knows when it searches."""
-
-    allowed: int  # releases that may speak
-    most: int  # largest frame believed
-    awaited: frozenset[int] = frozenset()  # commands of the requests in flight
-    waiting: int = 0  # how many there are
-    empties: int = 0  # how many of them, the newest ones, have answers without payload; 0 where pipelined
-    earliest: int = 0  # where the first of those answers can begin: bytes before were there before its request
-    stranger: bool = False  # nothing is known that speaks for Iggy: one frame alone is no proof
-    alone: int = -1  # to a stranger, where all that was captured begins: frames from there to its end are proof
-
-
-Judge = Callable[[bytes, int, int, bool, Clues, SearchBudget], Judgement]
-"""(buf, candidate, end of what is at hand, nothing more will come, clues, what it may cost)"""
-
-
-def resync(
-    framing: str | None,
-    direction: int,
-    buf: bytes,
-    pos: int,
-    end: int,
-    final: bool,
-    clues: Clues,
-    budget: SearchBudget,
-) -> tuple[int, bool, str | None]:
-    """The next frame start: (index, certain, framing); see Conversation.resync."""
-    at, found, kind, needs = end, False, framing, 0
-    for name in (LEGACY, VSR) if framing is None else (framing,):
-        test, judge, width = _SEARCH[name, direction]
-        starts = places(partial(test, clues), width, buf, pos, end)
-        verdict = partial(_judged, judge, buf, end, final, clues, budget)
-        first, sure = first_start(starts, verdict, budget, pos, end, width, final)
-        if first < at or (sure and not found and first == at):
-            at, found, kind, needs = first, sure, name, budget.needs
-    budget.needs = needs
-    return at, found, kind if found else framing
-
-
-def _judged(judge: Judge, buf: bytes, end: int, final: bool, clues: Clues, budget: SearchBudget, at: int) -> Judgement:
-    return judge(buf, at, end, final, clues, budget)
-
-
 @cache
-def _are(numbers: frozenset[int]) -> npt.NDArray[np.bool_]:
+def among(numbers: frozenset[int]) -> npt.NDArray[np.bool_]:
     """bool[65536]: whether a 16-bit number is one of some."""
     known = np.zeros(1 << 16, bool)
     known[[number for number in numbers if number <= _MAX_CODE]] = True
     return known
-
-
-def _request_places(clues: Clues, octets: Octets, n: int) -> Places:
-    """A plausible length and a known code."""
-    at = np.flatnonzero(((octets[6 : 6 + n] | octets[7 : 7 + n]) == 0) & (octets[3 : 3 + n] <= _HIGH))
-    code = octets[at + 4] | octets[at + 5].astype(np.uint16) << 8
-    length = numbers(octets, at, 4)
-    fits = (length >= 4) & ((length < _SMALL) | (code == SEND_MESSAGES))
-    return at[_are(frozenset(tables.commands()))[code] & fits]
-
-
-def _answer_places(clues: Clues, octets: Octets, n: int) -> Places:
-    """A known status, and a plausible length: of errors, zero or that of a text; but no run of zeros."""
-    at = np.flatnonzero(((octets[2 : 2 + n] | octets[3 : 3 + n]) == 0) & (octets[7 : 7 + n] <= _HIGH))
-    status = octets[at] | octets[at + 1].astype(np.uint16) << 8
-    empty = at[status == 0]
-    errors = at[_are(frozenset(tables.statuses()))[status] & (status != 0)]
-    if len(errors):
-        at = np.sort(np.concatenate((empty, errors[_may_have_text(octets, errors)])))
-    else:
-        at = empty
-    if not len(at) or 0 < clues.waiting == clues.empties:
-        return at
-    zeros = PREFIX * (clues.waiting + _SLACK + 1)  # so many empty answers nobody waits for: see _judge_answer
-    filled = np.flatnonzero(octets[: n + zeros])
-    next_filled = np.append(filled, len(octets))[np.searchsorted(filled, at)]
-    return at[next_filled - at < zeros]
-
-
-def _may_have_text(octets: Octets, at: Places) -> Bools:
-    """bool[n]: what `may_be_error` finds of the lengths of errors."""
-    length = numbers(octets, at + PREFIX - 4, 4)
-    text = at + PREFIX + 4
-    there = text < len(octets)
-    size = numbers(octets, np.where(there, text - 4, at), 4)
-    fits: Bools = (length == 0) | ((length > 4) & (length <= _TEXT_MOST) & (~there | (size == length - 4)))
-    return fits
-
-
-def _header_places(clues: Clues, octets: Octets, n: int) -> Places:
-    """A size, a command and 66 zero bytes."""
-    first, last = COMMAND_AT + 2, _RESERVED_END - 1
-    middle = (first + last) // 2
-    at = np.flatnonzero((octets[first : first + n] | octets[middle : middle + n] | octets[last : last + n]) == 0)
-    at = at[_are(frozenset(tables.planes()))[octets[at + COMMAND_AT]]]
-    if not len(at):
-        return at
-    filled = np.concatenate(([0], np.cumsum(octets[: n + last] != 0)))
-    at = at[filled[at + _RESERVED_END] == filled[at + first]]
-    size = numbers(octets, at + 48, 4)
-    return at[(size >= HEADER) & (size < (_HIGH + 1) << 24)]
-
-
-def _judge_request(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
-    """A body with fields, read to its end, is enough; of bodies without, two frames in a row must fit.
-
-    To a stranger a body with fields is half of the proof: two of them in a row, or one at whose end all ends.
-    """
-    at, points = pos, 0
-    while points < (_PROOF if clues.stranger else _FIELDS):
-        if end - pos < PREFIX:
-            least = _FIELDS if clues.stranger and at != clues.alone else _EMPTY
-            ends = final and pos == end and points >= least
-            return Judgement.YES if ends else Judgement.WAIT
-        length, code = _PAIR.unpack_from(buf, pos)
-        send = code == SEND_MESSAGES
-        if code not in tables.commands() or not 4 <= length < (clues.most if send else _SMALL):
-            return Judgement.NO
-        have = end if send else _sample(pos, pos + 4 + length, end)
-        verdict = _reads(
-            layouts.REQUEST, code, buf, pos + 8, pos + 4 + length, have, clues.allowed, budget, head_only=send
-        )
-        if verdict is Judgement.WAIT:
-            return Judgement.WAIT if send else budget.wait_for(min(pos + 4 + length, 2 * have - pos) - at)
-        if verdict is Judgement.NO:
-            return Judgement.NO
-        points += _FIELDS if length > _SHORT else _EMPTY
-        pos += 4 + length
-        if pos > end and points < (_PROOF if clues.stranger else _FIELDS):
-            return budget.wait_for(pos - at + PREFIX)
-    return Judgement.YES
-
-
-def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
-    """A payload that some command's answer has; or headers alone, exactly as many as the newest requests wait for.
-
-    An empty OK is eight zero bytes, and payloads are full of those: such headers are believed only where no payload is
-    on its way (every request in flight has an empty answer), or where their number fits. To a stranger two answers
-    with a payload, or one at whose end all ends, are proof.
-    """
-    at, errors, points = pos, 0, 0
-    late = pos >= clues.earliest
-    for frames in count(1):
-        if end - pos < 8:
-            known = pos == end and frames > 1 and late and (final or frames - 1 == clues.empties)
-            return Judgement.YES if known and (points or not clues.stranger) else Judgement.WAIT
-        status, length = _PAIR.unpack_from(buf, pos)
-        if length >= clues.most or (status and not may_be_error(buf, pos, end)):
-            return Judgement.NO
-        if length:
-            whole = pos + PREFIX + length
-            have = _sample(pos, whole, end)
-            verdict = _judge_filled(buf, pos, have, final, clues, budget)
-            if verdict is Judgement.WAIT:
-                return budget.wait_for(min(whole, 2 * have - pos) - at)
-            points += _FIELDS
-            if verdict is not Judgement.YES or not clues.stranger or points >= _PROOF:
-                return verdict
-        elif late and 0 < clues.waiting == clues.empties:
-            return Judgement.YES
-        errors += status > 0
-        if errors > 1 or frames > clues.waiting + _SLACK:
-            budget.spend(PREFIX * frames)
-            return Judgement.NO
-        pos += PREFIX + length
-    raise AssertionError
-
-
-def _sample(pos: int, whole: int, end: int) -> int:
-    """Up to where a frame is read of which buf[pos:end] is at hand: to its end, or as far as was not read before."""
-    have = min(whole, end) - pos
-    return end if whole <= end or have < _SAMPLE else pos + (1 << (have.bit_length() - 1))
-
-
-def _judge_filled(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
-    """An answer with a payload, or an error with a text."""
-    status, length = _PAIR.unpack_from(buf, pos)
-    whole = pos + PREFIX + length
-    if status:
-        if not layouts.error_texts(clues.allowed):
-            return Judgement.NO
-        return Judgement.YES if whole <= end else Judgement.WAIT
-    if final and whole > end:
-        return Judgement.WAIT  # for ever: no layout need be tried
-    return _judge_payload(buf, pos + 8, whole, end, clues, budget)
-
-
-def starts_answer(
-    buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget
-) -> tuple[Judgement, int]:
-    """Whether the answer that is expected just here begins here; bytes needed to decide, where more must come."""
-    budget.needs = 0
-    verdict = _judge_answer(buf, pos, end, final, clues, budget)
-    return verdict, budget.needs if verdict is Judgement.WAIT else FAR
-
-
-FAR = 1 << 62
-_TEXT_MOST = 1 << 12  # bytes of an error's text
-
-
-def may_be_error(buf: bytes, pos: int, end: int) -> bool:
-    """Whether an error answer starts here: a known status, behind it nothing or what may be a text."""
-    status, length = _PAIR.unpack_from(buf, pos)
-    if status not in tables.statuses() or not (length == 0 or 4 < length <= _TEXT_MOST):
-        return False
-    text = buf[pos + PREFIX + 4 : min(end, pos + PREFIX + length)]
-    if not text:
-        return True
-    return _SIZE.unpack_from(buf, pos + PREFIX)[0] == length - 4 and min(text) >= 0x20
-
-
-def _judge_payload(buf: bytes, pos: int, stop: int, end: int, clues: Clues, budget: SearchBudget) -> Judgement:
-    """Whether any command is answered with the payload buf[pos:stop]."""
-    codes = clues.awaited | _ANSWERED if clues.awaited else _plausible(buf, pos, stop, end)
-    budget.spend(_READ * _LAYOUTS if not codes else 0)
-    verdicts = {_reads(layouts.RESPONSE, code, buf, pos, stop, end, clues.allowed, budget) for code in codes}
-    return next((verdict for verdict in (Judgement.YES, Judgement.WAIT) if verdict in verdicts), Judgement.NO)
-
-
-def _plausible(buf: bytes, pos: int, stop: int, end: int) -> frozenset[int]:
-    """Those of the commands _ANSWERED that the first fixed bytes of a payload allow: most bytes that are none do not.
-
-    polls              partition, offset, count of messages: see _believable; what the count says must have room
-    streams, topics    a number and the time of creation; in VSR a count of topics may come before; further on a name
-    """
-    length = stop - pos
-    if min(stop, end) - pos < _GLANCE:
-        return _ANSWERED if end < stop or length == 4 else _NO_CODES  # bytes are wanting, or it is a count of none
-    created = _LONG(buf, pos + 4)[0]
-    if created in _BORN or _LONG(buf, pos + 8)[0] in _BORN:
-        made = _MADE if any(_may_be_named(buf, pos, at, stop, end) for at in _names_at()) else _NO_CODES
-    else:
-        old = created in _BORN_SECONDS and _may_be_named(buf, pos, _STREAM_NAME, stop, end)
-        made = _STREAMS if old else _NO_CODES
-    return made | _POLLS if _may_be_poll(buf, pos, length, end) else made
-
-
-def _may_be_named(buf: bytes, pos: int, at: int, stop: int, end: int) -> bool:
-    """Whether a name may stand at an index of a payload, its length in one byte before it: it is never empty."""
-    return pos + at >= end or 0 < buf[pos + at] < stop - pos - at
-
-
-@cache
-def _names_at() -> frozenset[int]:
-    """Where in a payload the first stream's or topic's name may stand: behind fields of fixed sizes."""
-    found = set()
-    for layout in chain.from_iterable(layouts.candidates(layouts.RESPONSE, code, 0) for code in _MADE):
-        fields = list(chain.from_iterable(field.fields or (field,) for field in layout.fields))
-        found.add(sum(field.fixed for field in takewhile(lambda field: field.name != "name", fields)))
-    return frozenset(found)
-
-
-def _may_be_poll(buf: bytes, pos: int, length: int, end: int) -> bool:
-    partition, offset, count = _POLLED(buf, pos)
-    if partition >= _PARTITIONS or offset >= _OFFSETS:
-        return False
-    left = length - _GLANCE
-    if left in (0, _CONTEXT) or 0 < count * _SMALLEST <= left:
-        return True
-    if left < batches.BATCH_HEADER:
-        return False
-    lengths = (_LONG(buf, pos + at)[0] for at in _BATCH_LENGTHS if pos + at + 8 <= end)
-    wanting = end - pos < _BATCH_LENGTHS[-1] + 8
-    return wanting or any(batches.BATCH_HEADER <= size <= left for size in lengths)
-
-
-def judge_body(code: int, buf: bytes, pos: int, stop: int, end: int, allowed: int) -> Judgement:
-    """Whether buf[pos:stop], of which buf[pos:end] is at hand, is a request's body."""
-    return _reads(layouts.REQUEST, code, buf, pos, stop, end, allowed, SearchBudget(), head_only=code == SEND_MESSAGES)
-
-
-def _reads(
-    side: str,
-    code: int,
-    buf: bytes,
-    pos: int,
-    stop: int,
-    end: int,
-    allowed: int,
-    budget: SearchBudget,
-    *,
-    head_only: bool = False,
-) -> Judgement:
-    """Whether one of the command's layouts reads buf[pos:stop], of which buf[pos:end] is at hand."""
-    have = min(stop, end)
-    waits = False
-    for layout in layouts.candidates(side, code, allowed):
-        if not layout.releases & allowed:
-            continue
-        values: dict[str, Any] = {}
-        after = pos
-        budget.spend(_READ)
-        try:
-            after = layout.read(buf, pos, have, values)
-            budget.spend(after - pos)
-            if layout.run:
-                if not layouts.metadata_fits(values, pos, after):
-                    continue
-                if head_only and after < have:
-                    return Judgement.YES
-                batches.read(layout.run, buf, after, stop, have, values.get("messages_count"), repair=False)
-                budget.spend(have - after)
-            elif after != stop:
-                waits = waits or after == have < stop
-                continue
-            if have == stop:
-                if _believable(values):
-                    return Judgement.YES
-                continue
-            waits = True
-        except MalformedBodyError as failure:
-            budget.spend(max(0, (failure.at if failure.at > after else have) - after))
-            waits = waits or (isinstance(failure, ShortError) and have < stop)
-    return Judgement.WAIT if waits else Judgement.NO
-
-
-_POLLED = Struct("<IQI").unpack_from
-_LONG = Struct("<Q").unpack_from
-_GLANCE = 16  # bytes of a payload that are looked at first
-_CONTEXT = 24  # bytes of a poll's answer that 0.10 adds
-_SMALLEST = 45  # bytes of a message in a poll
-_BATCH_LENGTHS = (48, 72)  # where the length of a first batch stands, in 0.9 and 0.10
-_POLLS, _STREAMS = frozenset({100}), frozenset({200, 201})
-_MADE = _STREAMS | {300, 301}
-_STREAM_NAME = 32  # where a stream's name stands
-_ANSWERED = _POLLS | _MADE  # answers with enough structure to be known without their request
-_NO_CODES: frozenset[int] = frozenset()
-_LAYOUTS = 16  # some of them are tried where none is ruled out: what is ruled out is paid as if they were
-_SLACK = 2  # requests in holes, whose answers may be among those in a row
-_BORN = range(1_500_000_000_000_000, 4_200_000_000_000_000)  # microseconds: 2017, before the first server, to 2103
-_BORN_SECONDS = range(_BORN.start // 10**6, _BORN.stop // 10**6)  # of a stream, in 0.2
-_PARTITIONS, _OFFSETS = 1 << 20, 1 << 48
-
-
-def _believable(values: dict[str, Any]) -> bool:
-    """Whether times of creation, partitions and offsets can be such: text and counters read as numbers are not."""
-    lists = (value for value in values.values() if isinstance(value, list))
-    inner = (item for value in lists for item in value if isinstance(item, dict))
-    if values.get("current_offset", 0) >= _OFFSETS or (values.get("partition_id") or 0) >= _PARTITIONS:
-        return False
-    return all(_is_made(entry) for entry in (values, *inner) if "created_at" in entry)
-
-
-def _is_made(entry: dict[str, Any]) -> bool:
-    """Whether fields are those of a stream or topic: one has a name; only a stream's time may be in seconds."""
-    time, stream = entry["created_at"], "topics_count" in entry
-    return entry.get("name") != "" and (time in _BORN or (stream and time in _BORN_SECONDS))
-
-
-def _judge_vsr(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
-    """The 256 bytes are a header, field by field; to a stranger the end of all or another header must follow."""
-    if end - pos < HEADER:
-        return budget.wait_for(HEADER)
-    if not _is_header(buf, pos, clues.most):
-        return Judgement.NO
-    if not clues.stranger:
-        return Judgement.YES
-    size = _SIZE.unpack_from(buf, pos + 48)[0]
-    after = pos + size
-    if end - after < HEADER:
-        return Judgement.YES if final and after == end else budget.wait_for(size + HEADER)
-    return _verdict(not any(buf[after + COMMAND_AT + 2 : after + _RESERVED_END]) and _is_header(buf, after, clues.most))
-
-
-def _is_header(buf: bytes, pos: int, most: int) -> bool:
-    size = _SIZE.unpack_from(buf, pos + 48)[0]
-    command = buf[pos + COMMAND_AT]
-    if not HEADER <= size <= most:
-        return False
-    if command == EVICTION:
-        return size == HEADER and not any(buf[pos + 152 : pos + 255])
-    if command in _OPERATION_AT:
-        at = pos + _OPERATION_AT[command]
-        return buf[at] in tables.operations() and not any(buf[at + 1 : at + 8])
-    return any(buf[pos + 32 : pos + 48])  # between replicas the cluster is always given
-
-
-def _verdict(fits: bool) -> Judgement:
-    return Judgement.YES if fits else Judgement.NO
-
-
-_OPERATION_AT = {REQUEST: 176, REPLY: 208}
-
-_SEARCH: dict[tuple[str, int], tuple[Callable[[Clues, Octets, int], Places], Judge, int]] = {
-    (LEGACY, CLIENT): (_request_places, _judge_request, PREFIX),
-    (LEGACY, SERVER): (_answer_places, _judge_answer, PREFIX),
-    (VSR, CLIENT): (_header_places, _judge_vsr, _RESERVED_END),
-    (VSR, SERVER): (_header_places, _judge_vsr, _RESERVED_END),
-}
-"""(framing, direction) -> where a frame may start, who judges it, and bytes of its header that must be there"""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from struct import Struct
 
-from dissectors.iggy import frames, tables
+from dissectors.iggy import frames, resync, tables
 from dissectors.iggy.era import Era
-from dissectors.iggy.frames import LEGACY, VSR, Clues
+from dissectors.iggy.frames import LEGACY, VSR
 from dissectors.limits import MIB
 from dissectors.search import GrowingSearch, Judgement, SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER
@@ -44,8 +44,8 @@ class IggyRecogniser:
 def _find(
     framing: str, side: int, budget: SearchBudget, data: bytes, pos: int, end: int, final: bool
 ) -> tuple[int, bool]:
-    clues = Clues(Era().allowed, _MOST, stranger=True)
-    return frames.resync(framing, side, data, pos, end, final, clues, budget)[:2]
+    clues = resync.Clues(Era().allowed, _MOST, stranger=True)
+    return resync.search(framing, side, data, pos, end, final, clues, budget)[:2]
 
 
 def recognise(client: bytes, server: bytes) -> float:
@@ -73,7 +73,7 @@ def _legacy(client: bytes, server: bytes) -> float:
         size = 4 + length
         if not 4 <= length < _MOST or code > 0xFFFF:
             return NO
-        verdict = frames.judge_body(code, client, pos + 8, pos + size, len(client), everything)
+        verdict = resync.judge_body(code, client, pos + 8, pos + size, len(client), everything)
         if verdict is Judgement.YES:
             points += 1.0 if length > 12 else 0.5
         elif verdict is Judgement.WAIT:
@@ -99,7 +99,7 @@ def _answers(server: bytes) -> float:
     pos = found = 0
     while len(server) - pos >= 8 and found < 4:
         status, length = _PAIR.unpack_from(server, pos)
-        if length >= _MOST or (status and not frames.may_be_error(server, pos, len(server))):
+        if length >= _MOST or (status and not resync.may_be_error(server, pos, len(server))):
             return -1
         pos += 8 + length
         found += pos <= len(server)

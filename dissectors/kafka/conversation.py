@@ -53,12 +53,13 @@ from dissectors.kafka.delivery import (
 from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.emit import KafkaEmitter, to_json
 from dissectors.kafka.errors import is_known
-from dissectors.kafka.frames import Resync, measure_request, measure_response, plausible_request
+from dissectors.kafka.frames import measure_request, measure_response, plausible_request
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import METADATA_TOPIC_ID
 from dissectors.kafka.orphans import KafkaOrphans, explain
 from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
 from dissectors.kafka.recovery import BatchRecovery
+from dissectors.kafka.resync import Resync
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.kafka.sessions import FetchSession, FetchSessions
 from dissectors.options import Options

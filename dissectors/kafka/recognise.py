@@ -13,8 +13,9 @@ from functools import partial
 
 from dissectors.kafka import schema
 from dissectors.kafka.decode import REQUEST_HEAD, api_version, full
-from dissectors.kafka.frames import HEAD, MAX_FRAME, Resync, is_text
+from dissectors.kafka.frames import HEAD, MAX_FRAME, is_text
 from dissectors.kafka.match import KafkaPendingRequests
+from dissectors.kafka.resync import Resync
 from dissectors.search import GrowingSearch, Judgement, SearchBudget
 from dissectors.tcp.chunk import CLIENT
 

@@ -11,7 +11,7 @@ from dissectors.conversation import Conversation, ConversationSummary
 from dissectors.exchange import UNKNOWN, ErrorCode, Report
 from dissectors.frame import Frame
 from dissectors.options import Options
-from dissectors.pulsar import frames
+from dissectors.pulsar import frames, resync
 from dissectors.pulsar.batches import PulsarEntry
 from dissectors.pulsar.commands import (
     COMMANDS,
@@ -81,7 +81,7 @@ class PulsarConversation(Conversation):
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
         limit = self.limit if direction == SERVER else self.options.limits.frame_bytes
-        return frames.search(buf, pos, end, limit, direction, final, self.budget(direction))
+        return resync.search(buf, pos, end, limit, direction, final, self.budget(direction))
 
     def on_gap(self, direction: int, gap: Gap) -> None:
         self.pending.gap(direction, gap.order)

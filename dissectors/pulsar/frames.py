@@ -1,4 +1,4 @@
-"""Where a frame ends, and where one starts after bytes were lost. All integers are big-endian.
+"""Where a frame ends, and what is one at all. All integers are big-endian.
 
     0  4  total size      bytes that follow this field
     4  4  command size
@@ -15,12 +15,10 @@ Source: Pulsar binary protocol specification, "Framing".
 
 from __future__ import annotations
 
-import re
 import struct
 
 from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, PAYLOAD
-from dissectors.search import Judgement, SearchBudget, first_start
 from dissectors.wire import varint
 
 PADDING = 10 * 1024
@@ -28,7 +26,6 @@ PADDING = 10 * 1024
 
 _SIZES = struct.Struct(">II").unpack_from
 LEAST = 10  # two sizes, the type's tag and one byte of the type
-_SHORTEST = 12  # of frames that a search may find: sizes, type, tag, size 0
 _SIZE_BYTES = 5  # of the varint that says the size of a command's own field, at most
 TYPE_TAG = 0x08  # tag of BaseCommand.type
 
@@ -70,29 +67,7 @@ def judge(buf: bytes, pos: int, end: int, limit: int, direction: int) -> int:
     return int(total) + 4 if size[1] - pos - 8 + size[0] == command else INVALID
 
 
-def search(
-    buf: bytes, pos: int, end: int, limit: int, direction: int, final: bool, budget: SearchBudget
-) -> tuple[int, bool]:
-    """The first index in [pos, end) at which a frame of this sender is proven; see Conversation.resync."""
-    starts = ([match.start() - 8] for match in _STARTS[direction].finditer(buf, pos + 8, end))
-
-    def verdict(at: int) -> Judgement:
-        size = judge(buf, at, end, limit, direction)
-        return Judgement.YES if size > 0 else Judgement.WAIT if size == MORE else Judgement.NO
-
-    return first_start(starts, verdict, budget, pos, end, _SHORTEST, final)
-
-
 def tag(code: int) -> bytes:
     """The tag of the field that has a command's own number, as it lies on the wire."""
     number = code << 3 | 2
     return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7])
-
-
-def _starts(direction: int) -> re.Pattern[bytes]:
-    """What the commands of a sender begin with: type and tag."""
-    codes = [command.code for command in COMMANDS.values() if command.sender & sender_bit(direction)]
-    return re.compile(b"\x08(?=" + b"|".join(re.escape(bytes([code]) + tag(code)) for code in codes) + b")")
-
-
-_STARTS = (_starts(0), _starts(1))

@@ -10,7 +10,8 @@ from functools import partial
 
 from dissectors.inbox import MORE
 from dissectors.pulsar.commands import CONNECT
-from dissectors.pulsar.frames import judge, search
+from dissectors.pulsar.frames import judge
+from dissectors.pulsar.resync import search
 from dissectors.search import GrowingSearch, SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.iggy import PROTOCOL, frames
+from dissectors.iggy import PROTOCOL, resync
 from dissectors.iggy.era import Era
 from dissectors.search import Judgement, SearchBudget
 from tests.feeding import CLIENT, SERVER
@@ -97,6 +97,6 @@ def test_a_payload_that_its_first_bytes_rule_out_is_read_by_no_layout(
 ) -> None:
     payload = struct.pack("<IQI", *fields) + more + messages
     everything = Era().allowed
-    for code in frames._ANSWERED - frames._plausible(payload, 0, len(payload), len(payload)):
-        read = frames._reads("response", code, payload, 0, len(payload), len(payload), everything, SearchBudget())
+    for code in resync._ANSWERED - resync._plausible(payload, 0, len(payload), len(payload)):
+        read = resync._reads("response", code, payload, 0, len(payload), len(payload), everything, SearchBudget())
         assert read is Judgement.NO

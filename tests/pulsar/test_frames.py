@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, EITHER
-from dissectors.pulsar.frames import judge, measure, search
+from dissectors.pulsar.frames import judge, measure
+from dissectors.pulsar.resync import search
 from dissectors.search import SearchBudget
 from tests.feeding import CLIENT, SERVER
 from tests.pulsar import wire
