@@ -8,6 +8,7 @@ import typer
 
 from dissectors.redaction import public_path
 from pipelines import storage
+from pipelines.cli.pandas_guard import without_pandas
 
 
 def report(
@@ -46,6 +47,7 @@ def report(
         selection = Selection(since, until, site, topic)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="which part") from None
+    without_pandas()
     page = pages.write_to(output or storage.join(out, pages.PART if selection else pages.PAGE), out, selection or None)
     if not quiet:
         print(public_path(page))

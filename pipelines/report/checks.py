@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 from pipelines.formats import units
 from pipelines.report.elements import shown
-from pipelines.report.facts import SERVICE
 from pipelines.report.load import Analysis, Row
 from pipelines.report.section import Builder
 from pipelines.report.sections.errors import with_expected
 from pipelines.report.sections.forensics import PATTERNS, PLACES
-from pipelines.report.sections.groups import REBALANCES
+from pipelines.report.sections.groups import rebalances
+from pipelines.report.sections.slowest import slowest
 from pipelines.tables import TABLES
-from pipelines.tables.table import SERVER
 
 # from here on, something is worth a sentence
 RETRANSMITTED = 0.01  # share of packets
@@ -137,9 +136,9 @@ def _unanswered(page: Builder) -> Iterator[Sentence]:
     answered, silent = page.analysis.sum("activity", "count"), page.analysis.sum("activity", "unanswered")
     if not silent or silent / (answered + silent) < UNANSWERED:
         return
-    rows = page.rows(f"""
-        select protocol, coalesce(api, '?') as api, {SERVER} as broker, count(*) as n from exchanges
-        where kind = 'unanswered' group by all order by n desc, api, broker, protocol limit 1""")
+    rows = page.counted("""
+        select protocol, api, broker from request_bins join request_keys using (key) where unanswered > 0
+        group by protocol, api, broker order by sum(unanswered) desc, api, broker, protocol limit 1""")
     most = f"; most often {rows[0]['protocol']} {rows[0]['api']} to {rows[0]['broker']}" if rows else ""
     yield Sentence(
         4, "warn", f"{_many(silent, 'request has', 'requests have')} no answer",
@@ -158,13 +157,10 @@ def _slow(page: Builder) -> Iterator[Sentence]:
             f"{worst['total_p99_ns'] / worst['total_p50_ns']:.0f} times the median of {_long(worst['total_p50_ns'])}.",
             "latency",
         )  # fmt: skip
-    longest = page.rows(f"""
-        select protocol, coalesce(api, '?') as api, total_ns, wait_ns / total_ns as wait, {SERVER} as broker
-        from exchanges where kind = 'call' and not coalesce(long_poll, false)
-        order by total_ns desc nulls last, time, connection limit 1""")
-    if longest and (longest[0]["total_ns"] or 0) >= SLOW_NS:
-        one = longest[0]
-        waited = f", {units.share(one['wait'])} of it waiting for" if one["wait"] is not None else " at"
+    for one in slowest(page)[:1]:
+        if one["total_ns"] < SLOW_NS:
+            break
+        waited = f", {units.share(one['waiting'])} of it waiting for" if one["waiting"] is not None else " at"
         yield Sentence(
             3, "warn", f"The slowest request took {_long(one['total_ns'])}:",
             f"a {one['protocol']} {one['api']}{waited} {one['broker']}.", "slowest",
@@ -173,13 +169,11 @@ def _slow(page: Builder) -> Iterator[Sentence]:
 
 def _uneven(page: Builder) -> Iterator[Sentence]:
     """A broker that is slower than the others at the same API."""
-    rows = page.rows(f"""
-        with timed as (
-            select site, protocol, api, {SERVER} as broker, {SERVICE} as service_ns from exchanges
-            where kind = 'call' and not coalesce(long_poll, false) and wait_ns > 0),
-        each as (
-            select site, protocol, api, broker, count(*) as n, avg(service_ns) as own, sum(service_ns) as spent
-            from timed group by all),
+    rows = page.counted(f"""
+        with each as (
+            select site, protocol, api, broker, sum(timed) as n, sum(service_ns)::double as spent,
+                   sum(service_ns)::double / sum(timed) as own
+            from request_bins join request_keys using (key) where timed > 0 group by site, protocol, api, broker),
         compared as (
             select *, (sum(spent) over w - spent) / nullif(sum(n) over w - n, 0) as others,
                    sum(n) over w - n as compared from each window w as (partition by site, protocol, api))
@@ -194,8 +188,9 @@ def _uneven(page: Builder) -> Iterator[Sentence]:
 
 
 def _rebalances(page: Builder) -> Iterator[Sentence]:
-    rows = page.rows(f"""
-        select "group", count(*) as n, sum(duration_ns) as spent from ({REBALANCES})
+    rebalances(page)
+    rows = page.rows("""
+        select "group", count(*) as n, sum(duration_ns) as spent from rebalances
         group by all having n > 1 order by spent desc, n desc, "group" limit 1""")
     for row in rows:
         yield Sentence(

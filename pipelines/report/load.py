@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from dissectors.errors import InputError
 from dissectors.redaction import public_path
@@ -22,36 +22,69 @@ from pipelines.tables.integrity import CASE_KEYS
 from pipelines.tables.on_duckdb import WrittenTables
 
 Row = dict[str, Any]
+Read = TypeVar("Read")
 RECORD_FOLDER, TABLE_FOLDER = FOLDER, "tables"
 ABOUT = "analysis.json"
 CASES_FILE = "forensics.jsonl"  # one object a bad checksum, as `brokerscope forensics --format json` writes them
-_ROWS = 10_000  # rows of a table that are loaded: the first ones in its order; what is said of all asks `written`
+ROWS = 10_000  # rows of a table that are loaded at most
+
+
+class Loaded(NamedTuple):
+    """Rows of a table, and how many it has."""
+
+    rows: list[Row]
+    total: int
 
 
 @dataclass
 class Analysis:
-    """The tables, as rows, the records, and what is known about the run."""
+    """The tables, the records, and what is known about the run. Nothing is read before somebody asks for it."""
 
-    tables: dict[str, list[Row]]
-    about: dict[str, Any] = field(default_factory=dict)
-    rows: dict[str, int] = field(default_factory=dict)  # rows of each table, also those not loaded
-    sums: dict[tuple[str, str], int] = field(default_factory=dict)  # (table, column) -> sum over all rows
-    cases: list[Row] = field(default_factory=list)  # what forensics found out about bad checksums
+    out: str
+    written: WrittenTables
     records: Records | None = None
-    written: WrittenTables | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    cases: list[Row] = field(default_factory=list)  # what forensics found out about bad checksums
+    _parts: dict[tuple[str, int], Loaded] = field(default_factory=dict)
+    _sums: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def __getitem__(self, table: str) -> list[Row]:
+        """Rows of a table: the first ROWS in its order. What is said of all rows asks `ask` and `sum`."""
+        return self.first(table, ROWS).rows
+
+    def first(self, table: str, limit: int) -> Loaded:
+        """The first rows of a table in its order; none where it was not written."""
+        if table not in self.written.names():
+            return Loaded([], 0)
+        if (table, limit) not in self._parts:
+            found = self._readable(lambda: self.written.first(table, limit))
+            self._parts[table, limit] = Loaded(_whole(table, found.rows.to_pylist()), found.total)
+        return self._parts[table, limit]
 
     def sum(self, table: str, column: str) -> int:
         """Sum of an integer column over all rows of a table."""
-        return self.sums.get((table, column), 0)
+        if table not in self._sums:
+            there = table in self.written.names()
+            self._sums[table] = self._readable(lambda: self.written.sums(table)) if there else {}
+        return self._sums[table].get(column, 0)
 
-    def __getitem__(self, table: str) -> list[Row]:
-        return self.tables.get(table, [])
+    def ask(self, sql: str) -> list[Row]:
+        """The rows of a question to all rows of the tables."""
+        return self._readable(lambda: self.written.rows(sql))
 
     @cached_property
     def facts(self) -> Facts:
         """Counts by whom they concern; none where there are no records."""
         width = self.about.get("bucket_us")
         return Facts() if self.records is None else facts(self.records, width if isinstance(width, int) else 1_000_000)
+
+    def _readable(self, read: Callable[[], Read]) -> Read:
+        import duckdb
+
+        try:
+            return read()
+        except (OSError, ValueError, duckdb.Error) as error:
+            raise InputError(f"{public_path(self.out)}: cannot be read: {sentence(error)}") from None
 
 
 @contextmanager
@@ -74,9 +107,10 @@ def loaded(out: str | Path, selection: Selection | None = None, records_at: str 
             computed = records.compute(Path(tables), cases)
             about |= {"selection": str(selection), "bucket_us": computed.bucket_us, "by": []}
         with WrittenTables(tables) as written:
-            analysis = _tables(out, written)
-            analysis.about, analysis.cases, analysis.records = about, cases, records
-            yield analysis
+            if not written.names():
+                name = public_path(out)
+                raise InputError(f"{name}: no tables here; `brokerscope analyze CAPTURE… -o {name}` makes them")
+            yield Analysis(out, written, records, about, cases)
 
 
 _BAD = f"select {', '.join(CASE_KEYS)} from batches where verdict = 'bad'"
@@ -93,23 +127,6 @@ def _described(out: str) -> tuple[dict[str, Any], list[Row]]:
         return about, [json.loads(line) for line in (storage.read(storage.join(out, CASES_FILE)) or b"").splitlines()]
     except ValueError as error:
         raise InputError(f"{public_path(out)}: cannot be read: {error}") from None
-
-
-def _tables(out: str, written: WrittenTables) -> Analysis:
-    import duckdb
-
-    analysis = Analysis({}, written=written)
-    try:
-        for name in written.names():
-            first = written.first(name, _ROWS)
-            analysis.tables[name], analysis.rows[name] = _whole(name, first.rows.to_pylist()), first.total
-            analysis.sums.update({(name, column): total for column, total in written.sums(name).items()})
-    except (OSError, ValueError, duckdb.Error) as error:
-        raise InputError(f"{public_path(out)}: cannot be read: {sentence(error)}") from None
-    if not analysis.tables:
-        name = public_path(out)
-        raise InputError(f"{name}: no tables here; `brokerscope analyze CAPTURE… -o {name}` makes them")
-    return analysis
 
 
 def _whole(name: str, rows: list[Row]) -> list[Row]:

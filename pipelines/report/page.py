@@ -11,10 +11,10 @@ from typing import Any
 
 from pipelines.formats import units
 from pipelines.report import colours, wrong
+from pipelines.report.counted import EXPECTED
 from pipelines.report.elements import Html, join, shown, tag
-from pipelines.report.facts import EXPECTED
 from pipelines.report.load import Analysis
-from pipelines.report.payload import Payload
+from pipelines.report.payload import CARRIED, Payload
 from pipelines.report.section import Builder
 from pipelines.report.sections import SECTIONS
 
@@ -105,7 +105,7 @@ def _tiles(builder: Builder) -> Html:
     lost, captured = (analysis.sum("health", c) for c in ("gap_bytes", "captured_bytes"))
     packets, resent = (analysis.sum("health", c) for c in ("packets", "retransmissions"))
     framed, skipped, pending = (analysis.sum("health", f"{c}_bytes") for c in ("framed", "skipped", "pending"))
-    health, verified, whole = analysis["health"], good + bad, framed + skipped + pending
+    connections, verified, whole = analysis.first("health", CARRIED).total, good + bad, framed + skipped + pending
     moved = dict.fromkeys(("produce", "consume"), 0)
     moved |= {row["role"]: row["n"] for row in builder.tables(_MOVED)}
     worst = sum(row["count"] for row in analysis["findings"] if row["severity"] == "error")
@@ -113,7 +113,7 @@ def _tiles(builder: Builder) -> Html:
     refused = f"{units.share(failed / calls)} of answers" if calls else ""
     refused += f"; {units.count(expected)} expected" if expected else ""
     tiles = (
-        ("health", "Connections", units.count(analysis.rows.get("health", len(health))), _protocols(analysis), ""),
+        ("health", "Connections", units.count(connections), _protocols(analysis), ""),
         ("time", "Requests", units.count(calls), f"{units.count(unanswered)} unanswered", ""),
         (
             "errors", "Errors", units.count(failed), refused, "warn" if failed > expected else "",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -188,19 +188,4 @@ def _column(column: TableColumn, mark: str | None, hidden: bool) -> dict[str, An
 
 
 def _fact(fact: Fact) -> dict[str, Any]:
-    """Column by column; a histogram as bin, count, bin, count …"""
-    made: dict[str, Any] = {"dimensions": fact.dimensions, "total": fact.total, "size": len(fact.rows)}
-    names: Iterable[str] = fact.rows[0] if fact.rows else ()
-    made["columns"] = {
-        name: [_number(row[name]) for row in fact.rows] for name in names if name not in ("bins", "counts")
-    }
-    if fact.rows and "bins" in fact.rows[0]:
-        made["columns"]["histogram"] = [
-            [number for pair in zip(row["bins"] or (), row["counts"] or (), strict=True) for number in pair]
-            for row in fact.rows
-        ]
-    return made
-
-
-def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return {"dimensions": fact.dimensions, "total": fact.total, "size": fact.size, "columns": fact.columns}

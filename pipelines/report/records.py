@@ -35,6 +35,13 @@ class Records:
 
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
+        self._kept: set[str] = set()
+
+    def keep(self, name: str, sql: str) -> None:
+        """The rows of a query as a table, made once."""
+        if name not in self._kept:
+            self.run(f"create temp table {name} as {sql}")
+            self._kept.add(name)
 
     def run(self, sql: str) -> None:
         """Run a statement that gives no rows."""
@@ -45,6 +52,13 @@ class Records:
         answer = self._engine.duckdb.execute(sql)
         names = [column[0] for column in answer.description or ()]
         return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+    def columns(self, sql: str) -> dict[str, list[Any]]:
+        """The rows of a query, column by column; nothing where there are none. Times must be numbers."""
+        answer = self._engine.duckdb.execute(sql)
+        names = [column[0] for column in answer.description or ()]
+        rows = answer.fetchall()
+        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
 
     def compute(self, folder: Path, cases: Sequence[dict[str, Any]]) -> Computed:
         """Write the aggregate tables of these records. cases: what forensics said of bad checksums."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.report.elements import Html, join, tag
-from pipelines.report.load import TABLE_FOLDER, Analysis, Row
-from pipelines.report.payload import Payload
+from pipelines.report.load import ROWS, TABLE_FOLDER, Analysis, Row
+from pipelines.report.payload import CARRIED, Payload
 from pipelines.tables import BY, TABLES
 from pipelines.tables.table import TableColumn
 
@@ -39,9 +39,18 @@ class Builder:
         """Rows of a question to the records; none where there are no records."""
         return [] if self.analysis.records is None else self.analysis.records.rows(sql)
 
+    def counted(self, sql: str) -> list[Row]:
+        """Rows of a question to the tables of counted.py."""
+        return self.rows(sql) if self.analysis.facts.tables else []
+
+    def keep(self, name: str, sql: str) -> None:
+        """Answer a question to the records once, as a table that others may ask."""
+        if self.analysis.records is not None:
+            self.analysis.records.keep(name, sql)
+
     def tables(self, sql: str) -> list[Row]:
         """Rows of a question to all rows of OUT/tables."""
-        return [] if self.analysis.written is None else self.analysis.written.rows(sql)
+        return self.analysis.ask(sql)
 
     def table(
         self, name: str, columns: Sequence[TableColumn], rows: Sequence[Row], *, total: int | None = None, **more: Any
@@ -65,13 +74,14 @@ class Builder:
 
         rows: some of its rows, instead of all of them; under: the name by which the script finds it.
         """
-        given = self.analysis[name] if rows is None else rows
+        given, total = self.analysis.first(name, CARRIED)
+        if rows is not None:
+            loaded, whole = self.analysis.first(name, ROWS)
+            given, total = list(rows), len(rows) + whole - len(loaded)
         known = {c.name: c for c in TABLES[name].columns}
         there = set(given[0]) if given else set()
         columns = [known[c] for c in headline or TABLES[name].headline if c in there]
         columns[2:2] = [BY[c] for c in (given[0] if given else ()) if c in BY and c not in known]
-        loaded = len(self.analysis[name])
-        total = len(given) + self.analysis.rows.get(name, loaded) - loaded
         return self.table(under or name, columns, given, total=total, more=f"{TABLE_FOLDER}/{name}.parquet", **more)
 
     def view(self, name: str, **options: str) -> Html:
@@ -85,7 +95,7 @@ class Builder:
     def has(self, fact: str) -> bool:
         """Whether a fact has rows."""
         made = self.analysis.facts.tables.get(fact)
-        return bool(made and made.rows)
+        return bool(made and made.size)
 
 
 @dataclass(frozen=True)

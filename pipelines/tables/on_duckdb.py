@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
@@ -98,7 +99,8 @@ class WrittenTables(_Connection):
     def __init__(self, folder: str | Path) -> None:
         """folder: a path, or a URL that fsspec opens."""
         self._folder = str(folder)
-        self._viewed = False
+        self._viewed: set[str] = set()
+        self._described: dict[str, tuple[str, dict[str, str]]] = {}
         with ExitStack() as stack:
             super().__init__(self._folder, stack.enter_context(scratch.folder()), MEMORY)
             self._room = stack.pop_all()
@@ -126,44 +128,52 @@ class WrittenTables(_Connection):
 
         Tables of older versions lack columns; they are ordered by those that they have.
         """
-        relation = files(*self._files[name])
-        there = [column for column, _ in self._columns(relation) if not column.endswith("_sketch")]
+        relation, kinds = self._written(name)
+        there = [column for column in kinds if not column.endswith("_sketch")]
         columns = ", ".join(map(DuckDB().quoted, there))
         terms = TABLES[name].ordered_by(there) if name in TABLES else ""
         order = f"{terms}, {columns}" if terms else columns
         rows = self.fetch(f"select {columns} from {relation} order by {order} limit {limit}")
-        return First(rows, self.duckdb.execute(f"select count(*) from {relation}").fetchone()[0])
+        total = rows.num_rows
+        if total == limit:
+            ((total,),) = self.duckdb.execute(f"select count(*) from {relation}").fetchall()
+        return First(rows, total)
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """The rows of a query that gives few, over all rows of the tables, by their names.
 
         Columns of today that older versions did not write are null.
         """
-        if not self._viewed:
-            for name, table in TABLES.items():
-                self._view(name, table)
-            self._viewed = True
+        for name in TABLES.keys() - self._viewed:
+            if re.search(rf"\b{name}\b", query):
+                self._view(name)
+                self._viewed.add(name)
         return self.fetch(query).to_pylist()  # type: ignore[no-any-return]
 
-    def _view(self, name: str, table: Table) -> None:
-        relation, found = "(select 1 where false)", set[str]()
-        if name in self._files:
-            relation = files(*self._files[name])
-            found = {column for column, _ in self._columns(relation)}
+    def _view(self, name: str) -> None:
+        relation, kinds = self._written(name) if name in self._files else ("(select 1 where false)", {})
         columns = (
-            quoted if column.name in found else f"null::{_type(column)} as {quoted}"
-            for column, quoted in ((c, DuckDB().quoted(c.name)) for c in table.columns)
+            quoted if column.name in kinds else f"null::{_type(column)} as {quoted}"
+            for column, quoted in ((c, DuckDB().quoted(c.name)) for c in TABLES[name].columns)
         )
         self.duckdb.execute(f"create view {DuckDB().quoted(name)} as select {', '.join(columns)} from {relation}")
 
     def sums(self, name: str) -> dict[str, int]:
         """The sum of each column of whole numbers, over all rows."""
-        relation = files(*self._files[name])
-        names = [column for column, kind in self._columns(relation) if kind in ("BIGINT", "INTEGER")]
+        relation, kinds = self._written(name)
+        names = [column for column, kind in kinds.items() if kind in ("BIGINT", "INTEGER")]
         if not names:
             return {}
         sums = ", ".join(f"coalesce(sum({DuckDB().quoted(column)}), 0)" for column in names)
-        return dict(zip(names, self.duckdb.execute(f"select {sums} from {relation}").fetchone(), strict=True))
+        (values,) = self.duckdb.execute(f"select {sums} from {relation}").fetchall()
+        return dict(zip(names, values, strict=True))
+
+    def _written(self, name: str) -> tuple[str, dict[str, str]]:
+        """The relation of a table, and the types of its columns."""
+        if name not in self._described:
+            relation = files(*self._files[name])
+            self._described[name] = relation, dict(self._columns(relation))
+        return self._described[name]
 
 
 def _type(column: TableColumn) -> str:

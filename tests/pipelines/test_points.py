@@ -102,13 +102,13 @@ def test_the_page_counts_what_two_points_saw_once(tmp_path: Path, before: Callab
     assert both == one
 
 
-def counted(records: Records, folder: Path) -> dict[str, list[dict[str, Any]]]:
+def counted(records: Records, folder: Path) -> dict[str, dict[str, list[Any]]]:
     """What the selector of the page works on."""
     out = folder / str(records["exchanges"].num_rows)
     written(records, out / "records")
     with opened(str(out / "records")) as found:
         assert found is not None
-        return {name: fact.rows for name, fact in facts(found, 1_000_000).tables.items()}
+        return {name: fact.columns for name, fact in facts(found, 1_000_000).tables.items()}
 
 
 def test_what_only_one_point_saw_counts_too(at_one_point: Records, tmp_path: Path) -> None:

@@ -315,7 +315,7 @@ def test_what_is_said_of_all_counts_rows_that_the_page_does_not_load(
         "clients": [quiet("clients", client_ip=f"10.0.0.{n}", api="Fetch", removed=["2"]) for n in range(4)],
         "integrity": [quiet("integrity", ok=n, bad=2, topic=f"t{n}") for n in range(3)],
     }
-    monkeypatch.setattr(load, "_ROWS", 1)
+    monkeypatch.setattr(load, "ROWS", 1)
     page = report.write(fabricate.folder(tmp_path, {}, tables))
     box = "\n".join(sentences(page))
     for said in (
@@ -428,12 +428,41 @@ def test_facts_add_up_to_all_requests_whatever_the_limits(tmp_path: Path, monkey
     answered = sum(1 for kind, poll in zip(exchanges["kind"].to_pylist(), exchanges["long_poll"].to_pylist())
                    if kind == "call" and not poll)  # fmt: skip
     for name in ("api", "requests", "topic_requests", "requests_time", "topic_requests_time"):
-        rows = made.tables[name].rows
-        assert sum(row["n"] for row in rows) == answered, name
-        assert all(sum(row["counts"] or ()) == row["n"] for row in rows)
+        counts = made.tables[name].columns
+        assert sum(counts["n"]) == answered, name
+        assert [sum(pairs[1::2]) for pairs in counts["histogram"]] == counts["n"]
     assert made.totals["topic"] == 40
     assert len(made.names["topic"]) == 7
-    assert len(made.tables["requests"].rows) <= 5 + 3 * 4  # and what has no name, by protocol and API
+    assert made.tables["requests"].size <= 5 + 3 * 4  # and what has no name, by protocol and API
+
+
+def counts_of(out: Path, name: str, **records: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The columns of a fact about these records."""
+    made = fabricate.folder(out, {table: fabricate.records(table, rows) for table, rows in records.items()}, {})
+    with opened(str(made / "records")) as found:
+        assert found is not None
+        return facts(found, 1_000_000).tables[name].columns
+
+
+def test_a_request_counts_once_for_each_topic_that_it_names_with_and_without_a_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts_module, "NAMES", 1)
+    requests = [exchange(topics=["a", "b", "a", "c"]), exchange(topics=["a"]), exchange(topics=[])]
+    for name in ("topic_requests", "topic_requests_time"):
+        counts = counts_of(tmp_path / name, name, exchanges=requests)
+        assert dict(zip(counts["topic"], counts["n"], strict=True)) == {0: 2, None: 2}
+        assert dict(zip(counts["topic"], counts["total_ns"], strict=True)) == {0: 2_000_000, None: 2_000_000}
+
+
+def test_errors_that_are_part_of_normal_work_are_not_counted_and_others_are(tmp_path: Path) -> None:
+    requests = [exchange(status="error", exchange_id=name) for name in ("once", "both", "other", None)]
+    errors = [
+        {"exchange_id": name, "expected": expected, "protocol": "kafka", "api": "Produce", "time": fabricate.START}
+        for name, expected in (("once", True), ("both", True), ("both", False))
+    ]
+    counts = counts_of(tmp_path, "api", exchanges=[*requests, exchange()], errors=errors)
+    assert (counts["n"], counts["errors"]) == ([5], [3])
 
 
 def test_records_of_an_older_version_are_read_with_nulls_for_what_they_lack(tmp_path: Path) -> None:

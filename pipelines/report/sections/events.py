@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.report.elements import Html
 from pipelines.report.section import Builder, Section
-from pipelines.report.sections.groups import REBALANCES
+from pipelines.report.sections.groups import rebalances
 from pipelines.tables.table import CLIENT, SERVER, TableColumn
 
 CARRIED = 1_000
@@ -57,7 +57,7 @@ _QUESTION = """
         from exchanges where kind = 'unanswered'
         union all by name
         select 2 as rank, 'rebalance' as kind, "group" as what, protocol, "group", time as at_us, file, packet,
-               false as expected from ({rebalances})),
+               false as expected from rebalances),
     merged as (
         select rank + case when expected then 5 else 0 end as rank, kind, what, protocol, client, broker, topic,
                "group", expected, count(*) as count, min(at_us) as time,
@@ -70,12 +70,12 @@ _PLACE = 'what, kind, protocol, client, broker, topic, "group"'  # orders rows o
 
 
 def _build(page: Builder) -> Iterator[Html | None]:
+    rebalances(page)
     rows = page.rows(
         _QUESTION.format(
             client=CLIENT,
             broker=SERVER,
             pushes=", ".join(f"'{api}'" for api in PUSHES),
-            rebalances=REBALANCES,
             bucket=page.analysis.facts.bucket_us,
             place=_PLACE,
             limit=CARRIED,

@@ -35,23 +35,24 @@ _STEPS = f"""
     numbered as (
         select *, count(*) filter (coalesce(begins, true)) over (
             partition by {_GROUP} order by begin_us, end_us rows unbounded preceding) as number
-        from apart)"""
-REBALANCES = f"""{_STEPS}
+        from apart)
+    select * from numbered"""
+_REBALANCES = f"""
     select {_GROUP}, number, min(begin_us) as time, (max(end_us) - min(begin_us)) * 1000 as duration_ns,
            count(distinct client) filter (api = 'JoinGroup') as joined,
            count(distinct client) filter (api = 'LeaveGroup') as gone,
            list(distinct client order by client)[:21] as clients,
            arg_min(request_file, row(begin_us, request_file, request_packet)) as file,
            arg_min(request_packet, row(begin_us, request_file, request_packet)) as packet
-    from numbered group by {_GROUP}, number
+    from steps group by {_GROUP}, number
     having count(*) filter (api = 'JoinGroup') > 0
     order by time, {_GROUP} limit {ROWS}"""
 
-_GROUPS = f"""{_STEPS},
-    rebalances as (
+_GROUPS = f"""
+    with rebalanced as (
         select {_GROUP}, count(*) as rebalances, sum(spent_ns) as rebalancing_ns from (
             select {_GROUP}, (max(end_us) - min(begin_us)) * 1000 as spent_ns
-            from numbered group by {_GROUP}, number having count(*) filter (api = 'JoinGroup') > 0)
+            from steps group by {_GROUP}, number having count(*) filter (api = 'JoinGroup') > 0)
         group by all),
     used as (
         select {_GROUP}, count(distinct {CLIENT}) as members, count(*) as exchanges,
@@ -64,7 +65,7 @@ _GROUPS = f"""{_STEPS},
         select {_GROUP}, list(distinct topic order by topic)[:21] as topics
         from (select {_GROUP}, unnest(topics) as topic from exchanges where "group" is not null) group by all)
     select used.*, topics, rebalances, rebalancing_ns
-    from used left join rebalances using (protocol, "group") left join named using (protocol, "group")
+    from used left join rebalanced using (protocol, "group") left join named using (protocol, "group")
     order by rebalances desc nulls last, exchanges desc, protocol, "group" limit {ROWS}"""
 
 _GROUP_COLUMNS = (
@@ -96,11 +97,21 @@ _REBALANCE_COLUMNS = (
 )
 
 
+def rebalances(page: Builder) -> None:
+    """Keep the table `rebalances`, which questions to the records may ask from here on."""
+    page.keep("steps", _STEPS)
+    page.keep("rebalances", _REBALANCES)
+
+
 def _build(page: Builder) -> Iterator[Any]:
+    rebalances(page)
     groups = page.rows(_GROUPS)
     total = page.analysis.facts.totals.get("group")
     yield page.table("groups", _GROUP_COLUMNS, groups, total=max(total or 0, len(groups)), more="records/exchanges")
-    yield heading("Rebalances", page.table("rebalances", _REBALANCE_COLUMNS, page.rows(REBALANCES)))
+    yield heading(
+        "Rebalances",
+        page.table("rebalances", _REBALANCE_COLUMNS, page.rows(f"select * from rebalances order by time, {_GROUP}")),
+    )
 
 
 SECTION = Section(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.report.elements import Html
+from pipelines.report.load import Row
 from pipelines.report.section import Builder, Section
 from pipelines.tables.table import CLIENT, SERVER, TableColumn
 
@@ -25,17 +26,25 @@ _COLUMNS = (
     TableColumn("packet", "its number in that file, from 1", "code"),
 )
 _SLOW = "kind = 'call' and not coalesce(long_poll, false) and total_ns > 0"
-_ROWS = f"""
+_ORDER = "total_ns desc, time, connection, request_packet, api, correlation_id, exchange_id"
+# what is computed of a request is computed of those that stay only
+_SLOWEST = f"""
     select epoch_us(time) as time, protocol, coalesce(api, '?') as api, total_ns, wait_ns / total_ns as waiting,
            queued_ns / total_ns as queued, {CLIENT} as client, {SERVER} as broker, topics[:21] as topics, "group",
-           coalesce(error_name, status) as status, request_file as file, request_packet as packet
-    from exchanges where {_SLOW}
-    order by total_ns desc, time, connection, request_packet, api, correlation_id, exchange_id limit {CARRIED}"""
+           coalesce(error_name, status) as status, request_file as file, request_packet as packet,
+           row_number() over (order by {_ORDER}) as place
+    from (select * from exchanges where {_SLOW} order by {_ORDER} limit {CARRIED})"""
+
+
+def slowest(page: Builder) -> list[Row]:
+    """The slowest requests, the longest first."""
+    page.keep("slowest", _SLOWEST)
+    return page.rows("select * exclude place from slowest order by place")
 
 
 def _build(page: Builder) -> Iterator[Html | None]:
     total = sum(row["n"] for row in page.rows(f"select count(*) as n from exchanges where {_SLOW}"))
-    yield page.table("slowest", _COLUMNS, page.rows(_ROWS), total=total, more="records/exchanges")
+    yield page.table("slowest", _COLUMNS, slowest(page), total=total, more="records/exchanges")
 
 
 SECTION = Section(
