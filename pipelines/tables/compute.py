@@ -17,6 +17,7 @@ from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, sh
 from pipelines.tables.table import Ask, Table, count_if
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
+_MINUTE = 3  # its place among them
 BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
 
 
@@ -106,12 +107,23 @@ def bound(query: str, known: Mapping[str, str]) -> str:
 
 
 def choose_bucket(engine: TableEngine) -> int:
-    """Width in µs of time buckets, so that those with anything in them are at most BUCKETS."""
-    finest = WIDTHS_US[0]
+    """Width in µs of time buckets, so that those with anything in them are at most BUCKETS.
+
+    Fine ones are counted only where minutes are few: a long time has as many of them as it has rows.
+    """
+    coarse, fine = WIDTHS_US[_MINUTE:], WIDTHS_US[:_MINUTE]
+    minutes = _filled(engine, coarse)
+    filled = _filled(engine, fine) | minutes if minutes[coarse[0]] <= BUCKETS else minutes
+    return next((width for width, count in filled.items() if count <= BUCKETS), WIDTHS_US[-1])
+
+
+def _filled(engine: TableEngine, widths: Sequence[int]) -> dict[int, int]:
+    """How many time buckets of each width hold an exchange. widths: multiples of the first."""
+    first = widths[0]
     counts = ", ".join(
-        f"count(distinct cast(floor(tick / {width // finest}) as bigint)) as w{width}" for width in WIDTHS_US
+        f"count(distinct cast(floor(tick / {width // first}) as bigint)) as w{width}" for width in widths
     )
-    ticks = f"select distinct cast(floor({engine.dialect.micros('time')} / {finest}) as bigint) as tick"
+    ticks = f"select distinct cast(floor({engine.dialect.micros('time')} / {first}) as bigint) as tick"
     query = f"select {counts} from ({ticks} from all_exchanges where time is not null)"
     (row,) = engine.fetch(bound(query, engine.relations)).to_pylist()
-    return next((width for width in WIDTHS_US if row[f"w{width}"] <= BUCKETS), WIDTHS_US[-1])
+    return {width: row[f"w{width}"] for width in widths}

@@ -19,8 +19,7 @@ def _delivery(d: Dialect, ask: Ask) -> str:
             select {place} as place, {d.micros("time")} as seen, checksum_stored
             from all_batches where {moved} and role = 'produce' and coalesce(outcome, '') <> 'error'
         ), consumed as (
-            select protocol, topic, {d.identity("site", "partition", "position")} as batch, {place} as place,
-                {d.micros("time")} as seen, checksum_stored
+            select protocol, topic, {place} as place, {d.micros("time")} as seen, checksum_stored
             from batches where {moved} and role = 'consume'
         ), places as (
             select place as made_at, count(*) as times, min(seen) as origin, max(checksum_stored) as made
@@ -30,23 +29,23 @@ def _delivery(d: Dialect, ask: Ask) -> str:
                 partition by place order by seen, produced desc rows between unbounded preceding and current row
             ) as round
             from (
-                select null as protocol, null as topic, null as batch, place, seen, checksum_stored, 1 as produced
+                select null as protocol, null as topic, place, seen, checksum_stored, 1 as produced
                 from produced join places on place = made_at where times > 1
                 union all
-                select protocol, topic, batch, place, seen, checksum_stored, 0 as produced
+                select protocol, topic, place, seen, checksum_stored, 0 as produced
                 from consumed join places on place = made_at where times > 1
             )
         ), deliveries as (
-            select protocol, topic, batch, seen, checksum_stored, origin, made
+            select protocol, topic, place, seen, checksum_stored, origin, made
             from consumed join places on place = made_at where times = 1 and seen >= origin
             union all
-            select protocol, topic, batch, seen, checksum_stored, origin, made from (
+            select protocol, topic, place, seen, checksum_stored, origin, made from (
                 select *, max(case when produced = 1 then seen end) over (partition by place, round) as origin,
                     max(case when produced = 1 then checksum_stored end) over (partition by place, round) as made
                 from rounds where round > 0
             ) where produced = 0
         ), measured as (
-            select protocol, topic, count(*) as deliveries, count(distinct batch) as batches,
+            select protocol, topic, count(*) as deliveries, count(distinct place) as batches,
                 {count_if("checksum_stored = made")} as same_checksum,
                 {count_if("checksum_stored <> made")} as other_checksum,
                 max((seen - origin) * 1000) as delay_max_ns,

@@ -16,7 +16,7 @@ import pytest
 import dissectors
 from dissectors import records as record_tables
 from pipelines.tables import BY, PRINTED, TABLES, Ask
-from pipelines.tables.compute import TableEngine, bound, choose_bucket, compute, relations
+from pipelines.tables.compute import BUCKETS, WIDTHS_US, TableEngine, bound, choose_bucket, compute, relations
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, WrittenTables
 from pipelines.tables.on_spark import SparkEngine
@@ -197,6 +197,18 @@ def test_activity_and_distribution_hold_every_timed_call(engine: LocalEngine) ->
 
 def test_a_bucket_is_chosen_that_fits_the_span(engine: LocalEngine) -> None:
     assert choose_bucket(engine) == 1_000_000
+
+
+@pytest.mark.parametrize("apart_s", [0, 0.01, 0.3, 2, 7, 30, 59, 60, 61, 400, 5_000, 90_000, 1_000_000])
+def test_the_bucket_is_the_narrowest_of_which_few_hold_anything(apart_s: float, tmp_path: Path) -> None:
+    exchanges = RECORDS["exchanges"].slice(0, 300)
+    at = [1_760_000_000_000_000 + int(n * apart_s * 1_000_000) for n in range(exchanges.num_rows)]
+    column = exchanges.schema.get_field_index("time")
+    times = pa.array(at, exchanges.schema.field(column).type)
+    exchanges = exchanges.set_column(column, exchanges.schema.field(column), times)
+    narrowest = next((width for width in WIDTHS_US if len({time // width for time in at}) <= BUCKETS), WIDTHS_US[-1])
+    with local_engine(written({**RECORDS, "exchanges": exchanges}, tmp_path / "records")) as engine:
+        assert choose_bucket(engine) == narrowest
 
 
 def test_tables_of_nothing_are_empty(tmp_path: Path) -> None:
