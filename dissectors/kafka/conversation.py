@@ -56,7 +56,7 @@ from dissectors.kafka.errors import is_known
 from dissectors.kafka.frames import measure_request, measure_response, plausible_request
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import METADATA_TOPIC_ID
-from dissectors.kafka.orphans import KafkaOrphans, explain
+from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, explain
 from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.resync import Resync
@@ -401,22 +401,10 @@ class KafkaConversation(Conversation):
         self._answer(frame, call, api, frame.start + 8, min(frame.end, frame.known))
 
     def _report_orphan(self, frame: Frame, correlation_id: int) -> None:
-        self.report_orphan(frame.facts, correlation_id)
+        message = str(correlation_id).join(LOST_REQUEST)
+        self.finding_at(frame, ORPHAN, message, correlation_id=correlation_id)
         found = self.recovery.found(frame, frame.start + 8)
         self.report_found(SERVER, found, self.lost_request(SERVER, correlation_id))
-
-    def report_orphan(self, answer: FrameFacts, correlation_id: int) -> None:
-        """Report that the request of an answer is not known; of the batches in it nothing is reported here."""
-        self.finding(
-            "orphan",
-            f"An answer with correlation id {correlation_id}, whose request was not captured",
-            direction=answer.direction,
-            time=answer.first_ns,
-            packet_ref=answer.packet_ref,
-            offset=answer.offset,
-            length=answer.size,
-            correlation_id=correlation_id,
-        )
 
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
         kind = ORPHAN if call.frame is None else CALL

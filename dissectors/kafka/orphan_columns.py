@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dissectors.exchange import OK
+from dissectors.exchange import OK, ORPHAN
+from dissectors.findings import KINDS
 from dissectors.frame_columns import Bools, Ints, distinct
 from dissectors.kafka import batch_columns
 from dissectors.kafka.batch_columns import BatchColumns
 from dissectors.kafka.decode import RESPONSE_HEAD
 from dissectors.kafka.lost_batches import CapturedRanges
+from dissectors.kafka.orphans import LOST_REQUEST
 from dissectors.kafka.record_set_columns import header_columns, odd_numbers
-from dissectors.sink import Coded, Masked
-from dissectors.tcp.chunk import SERVER
+from dissectors.sink import Coded, Masked, text_column
+from dissectors.tcp.chunk import SERVER, SIDES
 
 if TYPE_CHECKING:
     from dissectors.kafka.exchange_columns import ExchangeColumns
@@ -38,20 +40,44 @@ def only_answers(exchanges: ExchangeColumns) -> Bools:
 def report(exchanges: ExchangeColumns, answers: Ints) -> None:
     """The findings and batches of some answers, of connections with `only_answers`, that cannot wait."""
     frames, buf = exchanges.frames, exchanges.frames.buf
+    numbers, counts = np.unique(frames.conversation[answers], return_counts=True)
+    for t, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        exchanges.conversations[t].confirm()
+        exchanges.conversations[t].by_column += count
+    if exchanges.report.wants_findings:
+        _report_each(exchanges, answers)
+    if not exchanges.report.looks_into_batches:
+        return
     found: list[tuple[int, int]] = []
-    every = (answers, frames.conversation[answers], frames.start[answers], exchanges.correlation_id[answers])
+    every = (answers, frames.conversation[answers], frames.start[answers])
     columns = (column.tolist() for column in every)
-    for i, t, start, correlation_id, facts in zip(*columns, frames.facts_of(answers), strict=True):
-        conversation, end = exchanges.conversations[t], start + facts.size
-        conversation.report_orphan(facts, correlation_id)
-        conversation.by_column += 1
-        if exchanges.report.looks_into_batches:
-            captured = CapturedRanges((), end, facts.offset - start)
-            body = start + RESPONSE_HEAD.size
-            found += [(i, at) for at, _ in conversation.recovery.places(SERVER, buf, captured, body)]
-            conversation.recovery.report_passed_over(SERVER, facts.first_ns, facts.packet_ref)
+    for i, t, start, facts in zip(*columns, frames.facts_of(answers), strict=True):
+        recovery, end = exchanges.conversations[t].recovery, start + facts.size
+        captured = CapturedRanges((), end, facts.offset - start)
+        found += [(i, at) for at, _ in recovery.places(SERVER, buf, captured, start + RESPONSE_HEAD.size)]
+        recovery.report_passed_over(SERVER, facts.first_ns, facts.packet_ref)
     if found:
         _report_batches(exchanges, *np.array(found, np.int64).T)
+
+
+def _report_each(exchanges: ExchangeColumns, answers: Ints) -> None:
+    """The findings."""
+    facts, ids = exchanges.frames.facts(answers), exchanges.correlation_id[answers]
+    same = np.zeros(len(answers), np.int64)
+    exchanges.sink.extend(
+        "findings",
+        len(answers),
+        conn=exchanges.conns(answers),
+        kind=ORPHAN,
+        severity=KINDS[ORPHAN].severity,
+        direction=SIDES[SERVER],
+        message=text_column(Coded([LOST_REQUEST[0]], same), ids, Coded([LOST_REQUEST[1]], same)),
+        time=facts.first_ns,
+        packet_ref=facts.packet_ref,
+        stream_offset=facts.offset,
+        length=facts.size,
+        evidence=text_column(Coded(['{"correlation_id": '], same), ids, Coded(["}"], same)),
+    )
 
 
 def _report_batches(exchanges: ExchangeColumns, answer: Ints, start: Ints) -> None:

@@ -26,6 +26,8 @@ _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every
 _HABIT = 3  # requests of one length that make it the usual length
 _LARGEST = 1 << 18
 _AGE = attrgetter("key", "version")
+LOST_REQUEST = ("An answer with correlation id ", ", whose request was not captured")
+"""The message of a finding, before and after the id."""
 
 
 class Orphan(NamedTuple):

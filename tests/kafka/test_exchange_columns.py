@@ -53,9 +53,11 @@ def fetched_in_session(rng: random.Random, id_: int) -> tuple[bytes, bytes]:
     session = rng.choice(((0, -1), (0, 0), (5, 1), (5, 2), (5, 1), (6, 1), (5, -1)))
     wanted = rng.choice(([], [("t", [0])], [("t", [0, 1]), ("u", [2])]))
     forgotten = rng.choice(([], [], [("t", [1])]))
-    sent = fetch(id_, wanted, session, forgotten=forgotten, wait=rng.choice((0, 100, 500)))
+    more = {"wait": rng.choice((0, 100, 500)), "offset": rng.choice((0, 0, 1, 5)), "isolation": rng.choice((0, 0, 1))}
+    sent = fetch(id_, wanted, session, forgotten=forgotten, replica=rng.choice((-1, -1, -1, 2)), **more)
     sets = rng.choice(({}, {("t", 0): TWO}, {("t", 0): TWO + TWO, ("u", 2): TWO[:-3]}, {("t", 1): b"broken"}))
-    return sent, fetched(id_, sets, rng.choice((0, 5, 5, 6)), rng.choice((0, 0, 0, 0, 70)))
+    aborted = rng.choice(((), (), ((1 << 40, 0),)))
+    return sent, fetched(id_, sets, rng.choice((0, 5, 5, 6)), rng.choice((0, 0, 0, 0, 70)), aborted)
 
 
 def any_set(rng: random.Random) -> bytes:
@@ -172,3 +174,20 @@ def test_answers_that_cannot_wait_for_an_explanation_go_by_column(midstream: boo
     script = [(SERVER, fetched(id_, {("t", 0): TWO + PACKED}, 0, 0)) for id_ in range(1, 200)]
     (one,) = assert_together_as_alone(PROTOCOL, [script], DEFAULT_TABLES, 7, often=0, midstream=midstream)
     assert one.by_column == len(script) - 64  # type: ignore[attr-defined]
+
+
+def test_a_consumer_goes_by_column_from_one_fetch_to_the_next() -> None:
+    """Its session begins, one partition leaves and comes back, and each step ends with a fetch that waits."""
+    script: Script = [(CLIENT, fetch(1, [("t", [0, 1])], (0, 0))), (SERVER, fetched(1, {}, 5))]
+    for id_ in range(2, 60):
+        changed = ([], [("t", [0])], [])[id_ % 3]
+        forgotten = ([("t", [0])], [], [])[id_ % 3]
+        sets = {("t", 1): TWO} if id_ % 2 else {}
+        sent = fetch(id_, changed, (5, id_ - 1), forgotten=forgotten, offset=1, isolation=1)
+        script += [(CLIENT, sent), (SERVER, fetched(id_, sets, 5))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_columns, "MANY", 1)
+        patch.setattr(exchange_columns, "_WORTH", 2)
+        got, share = fed([script], DEFAULT_TABLES, 3, at_once=True, often=0)
+    assert got == rows_of([script], DEFAULT_TABLES, 3, at_once=False)
+    assert share == 1

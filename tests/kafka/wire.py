@@ -123,19 +123,28 @@ def fetch(
     """A Fetch request, version 7 to 8; `forgotten`: (topic, partitions) that leave the session."""
     forgotten = more.pop("forgotten", [])
     replica, wait = more.pop("replica", -1), more.pop("wait", 500)
-    body = struct.pack(">iiiibiii", replica, wait, 1, 1 << 20, 0, *session, len(wanted))
+    isolation, offset = more.pop("isolation", 0), more.pop("offset", 0)
+    body = struct.pack(">iiiibiii", replica, wait, 1, 1 << 20, isolation, *session, len(wanted))
     for topic, partitions in wanted:
         body += text(topic) + struct.pack(">i", len(partitions))
-        body += b"".join(struct.pack(">iqqi", p, 0, 0, 1 << 20) for p in partitions)
+        body += b"".join(struct.pack(">iqqi", p, offset, 0, 1 << 20) for p in partitions)
     body += struct.pack(">i", len(forgotten))
     for topic, partitions in forgotten:
         body += text(topic) + struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
     return request(1, 7, correlation_id, body, **more)
 
 
-def fetched(correlation_id: int, sets: dict[tuple[str, int], bytes], session: int = 0, code: int = 0) -> bytes:
-    """Its response, version 7."""
+def fetched(
+    correlation_id: int,
+    sets: dict[tuple[str, int], bytes],
+    session: int = 0,
+    code: int = 0,
+    aborted: tuple[tuple[int, int], ...] = (),
+) -> bytes:
+    """Its response, version 7; aborted: (producer id, first offset) of transactions, in each partition."""
+    listed = struct.pack(">i", len(aborted)) + b"".join(struct.pack(">qq", *each) for each in aborted)
     body = struct.pack(">ihii", 0, code, session, len(sets))
     for (topic, partition), records in sets.items():
-        body += text(topic) + struct.pack(">iihqqqii", 1, partition, 0, 100, 100, 0, 0, len(records)) + records
+        body += text(topic) + struct.pack(">iihqqq", 1, partition, 0, 100, 100, 0) + listed
+        body += struct.pack(">i", len(records)) + records
     return response(1, 7, correlation_id, body)
