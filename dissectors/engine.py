@@ -112,7 +112,8 @@ class Engine:
         """Take packets of a site, to be decoded later. clock: the time (ns) that its capture has come to."""
         tracker = self._trackers.get(site)
         if tracker is None:
-            tracker = self._trackers[site] = Tracker(self.options.limits)
+            shared = (self.options, self.sink, self.keylog, self._protocols, *self._protocols)
+            tracker = self._trackers[site] = Tracker(self.options.limits, shared)
         self._deliver(site, tracker.feed(block, clock))
 
     def end_site(self, site: str) -> Iterator[None]:
@@ -183,6 +184,8 @@ class Engine:
         self._ended.clear()
         if sum(held.values()) > self.options.limits.memory_bytes // 2:
             self._shed()
+        for tracker in self._trackers.values():
+            tracker.pack(held)
 
     def _shed(self) -> None:
         """Connections hold too much: those that hold most give up what is not whole, until a quarter is free."""

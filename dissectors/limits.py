@@ -101,9 +101,16 @@ class Limits:
     together."""
 
     flows: int = 80_000
-    """Connections followed at once, some 2 to 7 KB each; beyond it some are closed early: first those that have ended,
+    """Connections followed at once; beyond it some are closed early: first those that have ended,
     then those that carried nothing, then the longest idle ones. One that was closed early is followed again a minute
     later, or with a SYN."""
+
+    unpacked: int = 2_000
+    """Connections kept ready at once; of more, those that have ended or are idle are kept as bytes, about a kilobyte
+    each, until their next packet. Each that had to be made ready again is one more that may be."""
+
+    idle_ns: int = 2_000_000_000
+    """Capture time after which an open connection without packets is idle."""
 
     endpoints: int = 400_000
     """Pairs of endpoints whose connections have ended that are remembered at least, to number the next connection

@@ -143,6 +143,10 @@ class ConnectionSession:
             self.sink.connections.append(
                 self._row(self.conversation.summary() if self.conversation else ConversationSummary())
             )
+        self.release()
+
+    def release(self) -> None:
+        """Nobody asks it again. Its conversation refers to it in circles: see there."""
         if self.conversation is not None:
             self.conversation.release()
             self.conversation = None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,11 @@ import dissectors
 from dissectors.capture.reader import Reader
 from dissectors.conversation import Conversation
 from dissectors.engine import Engine
-from dissectors.limits import Limits
+from dissectors.limits import KIB, Limits
 from dissectors.options import Options
 from dissectors.records import TABLES
+from dissectors.tcp.flow import Flow
+from dissectors.tcp.packed import Packed, Packer
 from tests.benchmarks import hostile
 
 REQUEST = struct.pack(">ihhih", 16, 18, 0, 1, 6) + b"client"
@@ -41,6 +45,49 @@ def test_what_is_left_of_a_closed_connection_needs_no_garbage_collector(name: st
         assert _conversations() == 0
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.pcap")))
+def test_connections_that_are_packed_between_their_packets_give_the_same_rows(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked = []
+    unpack = Packer.unpack
+
+    def counting(self: Packer, packed: Packed) -> Flow:
+        unpacked.append(packed)
+        return unpack(self, packed)
+
+    monkeypatch.setattr(Packer, "unpack", counting)
+    small = {"block_bytes": 16 * KIB, "decode_bytes": 8 * KIB, "idle_ns": 0}
+    often, never = (
+        dissectors.dissect([SAMPLES / name], tables=list(TABLES), limits=Limits(unpacked=most, **small))
+        for most in (0, 1_000_000)
+    )
+    for table in TABLES:
+        assert often[table].equals(never[table])
+    assert unpacked
+
+
+def test_an_engine_with_packed_connections_can_be_moved(tmp_path: Path) -> None:
+    path, talk = tmp_path / "open.pcap", [(0, REQUEST), (1, ANSWER)]
+    hostile.open_connections(path, 200, talk, port=9092, turns=3)
+    limits = Limits(unpacked=10, idle_ns=0, block_packets=500)
+    rows: list[list[dict[str, Any]]] = []
+    for moves in (False, True):
+        engine = Engine(Options(tables=("exchanges",), limits=limits), [str(path)])
+        made = []
+        for block in Reader(str(path), 0, limits).blocks():
+            engine.feed("", block)
+            engine.decode()
+            made += engine.take().batches
+            if moves:
+                engine = pickle.loads(pickle.dumps(engine))
+        for _ in engine.end():
+            made += engine.take().batches
+        rows.append([row for _, batch in made for row in batch.to_pylist()])
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 600
 
 
 def test_more_connections_than_are_followed_leave_most_of_them_whole(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,8 @@ def test_records_do_not_depend_on_the_column_path_of_tcp(path: Path, monkeypatch
     want = rows(path)
     original = Tracker.__init__
 
-    def slow(self: Tracker, limits: Limits) -> None:
-        original(self, limits)
+    def slow(self: Tracker, limits: Limits, shared: Sequence[object] = ()) -> None:
+        original(self, limits, shared)
         self.fast = False
 
     monkeypatch.setattr(Tracker, "__init__", slow)

@@ -64,6 +64,7 @@ class Flow:
         "ack_time",
         "last_arrival",
         "last_packet_ref",
+        "packable",
         "session",
         "touched",
         "given_up",
@@ -90,6 +91,7 @@ class Flow:
         self.syn_ack_time: int | None = None
         self.ack_time: int | None = None
         self.session: Any = None
+        self.packable = True  # it holds plain values only, as far as is known
         self.touched = False
         self.given_up = False  # closed early: too many were open at once
         self._delivered = 0

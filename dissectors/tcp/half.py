@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from dissectors.tcp.chunk import Chunk, Gap, Resent, Segments, Span, whole
+import numpy as np
+
+from dissectors.tcp.chunk import Chunk, Gap, Resent, Segments, Span
 
 MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
@@ -21,6 +23,23 @@ COPY_NS = 100_000_000  # a SYN or FIN is sent again later than this, and capture
 _offset = attrgetter("offset")
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
+
+
+class RecentRun(NamedTuple):
+    """What a direction remembers of delivered bytes, once their block is gone: small, for there are many."""
+
+    offset: int  # stream offset of data[0]
+    data: bytes
+    columns: bytes  # int64[3, n]: stream offset, packet and time of each segment
+
+    @property
+    def chunk(self) -> Chunk:
+        """The same with lists, but for the orders."""
+        starts, packet_refs, times = np.frombuffer(self.columns, np.int64).reshape(3, -1).tolist()
+        return Chunk(self.offset, self.data, starts, [], packet_refs, times)
+
+
+Runs = list[Chunk | Span | RecentRun]  # oldest first
 
 
 class HeldSegment(NamedTuple):
@@ -106,7 +125,7 @@ class Half:
         )
         self.control_ns = 0  # when the last SYN or FIN came
         self.signatures: list[int] = _NONE  # of the last packets; lists, for an empty deque takes ten times the room
-        self.recent: list[Chunk | Span] = _NONE
+        self.recent: Runs = _NONE
         self.out: list[Chunk | Span | Gap] = _NONE
         self.resent: Sequence[Resent] = ()
         self.conflicts: Sequence[Conflict] = ()
@@ -245,7 +264,7 @@ class Half:
             needed = self.next - RECENT_BYTES  # the stream from here on
             while len(recent) > 1 and recent[1].offset <= needed:
                 recent.pop(0)
-        self._history.keep(self, run, len(run.data) + 160 * segments + 400)  # what Python's objects take, about
+        self._history.keep(self, run, len(run.data) + 160 * segments + 400)
 
     def compare(self, offset: int, data: bytes, packet_ref: int, time: int) -> None:
         """Note where bytes sent again differ from those delivered before.
@@ -258,7 +277,8 @@ class Half:
         for i in range(first, len(self.recent)):
             if self.recent[i].offset >= offset + len(data):
                 return
-            chunk = self.recent[i] = whole(self.recent[i])
+            run = self.recent[i]
+            chunk = self.recent[i] = run if isinstance(run, Chunk) else run.chunk
             known = chunk.offset + len(chunk.data)
             starts = chunk.starts
             for at in range(max(0, bisect_right(starts, offset) - 1), bisect_left(starts, offset + len(data))):
@@ -285,8 +305,8 @@ class Half:
 class Kept(NamedTuple):
     """A run that a direction remembers."""
 
-    half: Half
-    run: Chunk | Span
+    recent: Runs  # in which it stands
+    offset: int  # of it
     cost: int
     time: int  # of its last segment
 
@@ -308,7 +328,7 @@ class History:
     def keep(self, half: Half, run: Chunk | Span, cost: int) -> None:
         """A direction remembers a run."""
         last = run.times[-1] if isinstance(run, Chunk) else int(run.segments.times[run.last - 1])
-        self._ring.append(_new(Kept, (half, run, cost, last)))
+        self._ring.append(_new(Kept, (half.recent, run.offset, cost, last)))
         self._size += cost
         self._touched[half] = None
 
@@ -317,10 +337,10 @@ class History:
         the oldest where there is too much; what stays no longer needs its block."""
         ring = self._ring
         while ring and (ring[0].time < now - 2 * RECENT_NS or self._size > self._limit):
-            half, run, cost, time = ring.popleft()
+            recent, offset, cost, time = ring.popleft()
             self._size -= cost
-            if half.recent and half.recent[0].offset == run.offset:
-                half.recent.pop(0)
+            if recent and recent[0].offset == offset:
+                recent.pop(0)
                 self.forgotten += time >= now - RECENT_NS
         for half in self._touched:
             if half.recent:
@@ -330,16 +350,20 @@ class History:
         self._touched = {}
 
 
-def _stand_alone(runs: list[Chunk | Span]) -> None:
+def _stand_alone(runs: Runs) -> None:
     """Runs do without the columns of their block: the newest, those before them did so already."""
     for i in range(len(runs) - 1, -1, -1):
         run = runs[i]
-        if isinstance(run, Chunk):
-            continue
-        if not run.first and run.last == len(run.segments.orders):
+        if isinstance(run, RecentRun):
             return
-        columns = Segments(*(column[run.first : run.last].copy() for column in run.segments))
-        runs[i] = _new(Span, (run.offset, run.data, columns, 0, run.last - run.first))
+        if isinstance(run, Span):
+            offset, data, (at, _, packet_refs, times), first, last = run
+            starts = at[first:last] + (offset - at[first])
+            columns = starts.tobytes() + packet_refs[first:last].tobytes() + times[first:last].tobytes()
+        else:
+            offset, data, *lists = run
+            columns = np.array([lists[0], *lists[2:]], np.int64).tobytes()
+        runs[i] = _new(RecentRun, (offset, data, columns))
 
 
 def _end_of(offset: int, data: memoryview, segments: Segments, first: int) -> tuple[int, memoryview, int]:

@@ -8,13 +8,14 @@ orders.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from dissectors.capture.block import ACK, SYN, PacketBlock
 from dissectors.limits import Limits
 from dissectors.tcp.flow import Flow
 from dissectors.tcp.half import MASK, History
+from dissectors.tcp.packed import Packed, Packer
 from dissectors.tcp.runs import HALF, Side, Sorted
 
 Ends = tuple[int, int, int, int, int, int]
@@ -41,16 +42,26 @@ class Overflow(NamedTuple):
 class Tracker:
     """All connections of one site. Feed it blocks in time order."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, shared: Sequence[object] = ()) -> None:
+        """shared: what the sessions of all flows refer to, and keep no state of their own in."""
         self.limits = limits
         self.fast = True  # tests turn the column path off, to compare
         self.overflow = Overflow()
-        self._flows: dict[Ends, Flow] = {}
+        self._flows: dict[Ends, Flow | Packed] = {}
+        self._unpacked = 0  # those that are not packed
+        self._most_unpacked = limits.unpacked
+        self._clock = 0  # time (ns) that the capture has come to
         self._incarnations = Incarnations(limits.endpoints)
-        self._closing: deque[Flow] = deque()
+        self._closing: deque[tuple[Ends, int]] = deque()  # endpoints, incarnation
         self._away: dict[int, int] = {}  # hash of endpoints -> when their connection was closed early; oldest first
         self._arrivals = 0
         self._history = History(limits.recent_bytes)
+        self._packer = Packer([limits, self._history, *shared])
+
+    def __getstate__(self) -> dict[str, Any]:
+        for ends in self._flows:
+            self._unpack(ends)
+        return vars(self)
 
     @property
     def forgotten(self) -> int:
@@ -68,12 +79,39 @@ class Tracker:
         if len(block):
             yield from self._packets(block)
         if clock is not None:
+            self._clock = clock
             yield from self._sweep(clock)
 
     def finish(self) -> Iterator[tuple[Flow, bool]]:
         """The capture has ended: every flow ends with it."""
         for ends in list(self._flows):  # one at a time: what a flow holds is free before the next one ends
-            yield self._end(self._flows[ends]), True
+            yield self._end(self._unpack(ends)), True
+
+    def pack(self, busy: Container[Any]) -> None:
+        """Keep idle flows as bytes, where more than `Limits.unpacked` are not; those whose session is busy stay."""
+        excess = self._unpacked - self._most_unpacked
+        if excess <= 0:
+            return
+        before = self._clock - self.limits.idle_ns
+        idle = [
+            flow
+            for flow in self._flows.values()
+            if isinstance(flow, Flow) and flow.packable and (flow.closed_at is not None or flow.last_time <= before)
+            if flow.session is not None and flow.session not in busy
+        ]
+        worth_while = self._most_unpacked // 10
+        if len(idle) <= worth_while:
+            return  # few would have to be looked for again and again, and show little of what others are like
+        idle = sorted(idle, key=_worth)[: excess + worth_while]
+        for flow, packed in zip(idle, self._packer.pack(idle), strict=True):
+            if packed is None:
+                flow.packable = False
+            else:
+                self._flows[flow.ends] = packed
+                self._unpacked -= 1
+                if flow.session is not None:
+                    flow.session.release()
+                    flow.session = None
 
     def _packets(self, block: PacketBlock) -> Iterator[tuple[Flow, bool]]:
         columns = Sorted(block, self._arrivals)
@@ -108,7 +146,7 @@ class Tracker:
                 i += 1
             if flow.closed_at is not None and not flow.touched:
                 flow.touched = True
-                self._closing.append(flow)
+                self._closing.append((ends, flow.incarnation))
             if flow.has_news:
                 yield flow, False
         self._history.trim(int(block.clock[-1]))
@@ -119,8 +157,20 @@ class Tracker:
 
     def _flow(self, ends: Ends) -> Flow:
         flow = self._flows.get(ends)
-        if flow is None:
-            flow = self._flows[ends] = Flow(ends, self._incarnations.next(ends), self._history)
+        if isinstance(flow, Flow):
+            return flow
+        if flow is not None:
+            self._most_unpacked += 1  # what is busy now and then is packed once: the limit adapts
+            return self._unpack(ends)
+        self._unpacked += 1
+        flow = self._flows[ends] = Flow(ends, self._incarnations.next(ends), self._history)
+        return flow
+
+    def _unpack(self, ends: Ends) -> Flow:
+        flow = self._flows[ends]
+        if isinstance(flow, Packed):
+            flow = self._flows[ends] = self._packer.unpack(flow)
+            self._unpacked += 1
         return flow
 
     def _return(self, c: Sorted, start: int, end: int, ends: Ends) -> int:
@@ -146,25 +196,29 @@ class Tracker:
         self._incarnations.end(flow.ends, flow.incarnation)
         if self._flows.get(flow.ends) is flow:
             del self._flows[flow.ends]
+            self._unpacked -= 1
         return flow
 
     def _sweep(self, now: int) -> Iterator[tuple[Flow, bool]]:
         """End flows that closed long ago; of too many flows, end some before their time."""
         while self._closing:
-            flow = self._closing[0]
-            if self._flows.get(flow.ends) is not flow:
+            ends, incarnation = self._closing[0]
+            flow = self._flows.get(ends)
+            if flow is None or flow.incarnation != incarnation:
                 self._closing.popleft()
             elif flow.closed_at is not None and now - max(flow.closed_at, flow.last_time) > self.limits.linger_ns:
                 self._closing.popleft()
-                yield self._end(flow), True
+                yield self._end(self._unpack(ends)), True
             else:
                 break
         excess = len(self._flows) - self.limits.flows
         if excess > 0:
             # a tenth more than needed, so that sorting costs each flow little
             running = 0
-            chosen = sorted(self._flows.values(), key=_worth)[: excess + self.limits.flows // 10]
-            for flow in chosen:
+            worst = sorted(self._flows.items(), key=lambda item: _worth(item[1]))
+            chosen = [ends for ends, _ in worst[: excess + self.limits.flows // 10]]
+            for ends in chosen:
+                flow = self._unpack(ends)
                 if flow.closed_at is None:
                     running += 1
                     flow.given_up = True
@@ -208,7 +262,7 @@ class Incarnations:
         self._recent[hash(ends)] = number + 1
 
 
-def _worth(flow: Flow) -> tuple[int, int]:
+def _worth(flow: Flow | Packed) -> tuple[int, int]:
     """What ends first where flows are too many: what has closed, what carried nothing, what is idle longest."""
     return (0 if flow.closed_at is not None else 2 if flow.session is not None else 1), flow.last_time
 

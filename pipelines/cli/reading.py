@@ -99,9 +99,12 @@ class Reading:
     @contextmanager
     def run(self, captures: Sequence[str], options: Options) -> Iterator[Run]:
         """A run over the captures, with a progress bar on a terminal. What could not be read is reported at the end."""
+        import pyarrow as pa
+
         from dissectors.run import Run
         from pipelines.cli.progress import Bar
 
+        pa.set_memory_pool(pa.system_memory_pool())  # what rows leave free serves the next packets: its own keeps it
         bar = Bar(quiet=self.quiet)
         running = Run(captures, options, bar.update)
         bar.total = running.files

@@ -183,6 +183,24 @@ def open_connections(
             file.write(rows.tobytes())
 
 
+def idle_connections(path: Path, connections: int, talk: Iterable[tuple[int, bytes]], *, port: int) -> None:
+    """One connection after the other, each with its handshake and what its sides say; none of them ends."""
+    clients = np.arange(connections)
+    sent = [1, 1]
+    steps = [(0, SYN, 0, 0, b""), (1, SYN_ACK, 0, 1, b""), (0, ACK, 1, 1, b"")]
+    for side, payload in talk:
+        steps.append((side, PSH_ACK, sent[side], sent[1 - side], payload))
+        sent[side] += len(payload)
+    rows = [
+        packets(
+            clients, side=side, port=port, seq=np.full(connections, seq), ack=ack, flags=flags,
+            micros=clients * 1_000 + number, payload=payload,
+        )
+        for number, (side, flags, seq, ack, payload) in enumerate(steps)
+    ]  # fmt: skip
+    path.write_bytes(FILE_HEADER + np.concatenate(rows, axis=1).tobytes())
+
+
 def wrapped(packed: bytes, *, magic: int = 1, codec: int = 1) -> bytes:
     """One message of the older formats that holds others: offset, size, CRC-32, magic, attributes, time, key, value."""
     time = struct.pack(">q", 0) if magic else b""

@@ -1,0 +1,138 @@
+"""Idle connections as bytes: a tenth of the room, until their next packet or their end.
+
+All that is known of a connection is plain values, so it can be pickled; what it shares with all others stays outside.
+Connections are alike: the classes and texts of some are learned once, and the others refer to them by number. What
+remains is compressed, with those some as the dictionary.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Iterator, Sequence
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, NamedTuple
+
+import zstandard
+
+from dissectors.tcp.flow import Flow
+from dissectors.tcp.half import Runs
+
+_PROTOCOL = 3  # of pickles: later ones number what they memorise from 0 on, whatever is known already
+_SAMPLES = 64  # connections to learn from
+_LEARNED = (type, str, FunctionType, BuiltinFunctionType)
+_DICTIONARY = 1 << 15  # bytes
+_LEVEL = 1  # of compression
+_FAILURES = (TypeError, AttributeError, pickle.PicklingError, RecursionError)  # a cipher in the middle of a stream
+
+
+class Packed(NamedTuple):
+    """A connection as bytes, and what is asked of it meanwhile."""
+
+    incarnation: int
+    closed_at: int | None
+    last_time: int
+    session: bool  # whether it has one
+    recent: tuple[Runs, Runs]  # of its halves: the history lets them go in their time
+    data: bytes
+
+
+class Packer:
+    """Packs connections, all of which refer to the same `shared` objects."""
+
+    def __init__(self, shared: Sequence[object] = ()) -> None:
+        self._shared = list(shared)
+        self._pickles: _Pickles | None = None  # once there are connections to learn from
+        self._compressor = zstandard.ZstdCompressor()
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Packer, (self._shared,)
+
+    def pack(self, flows: Sequence[Flow]) -> Iterator[Packed | None]:
+        """Connections as bytes, which are not to be used any more; None for one that holds more than plain values."""
+        pickles = self._pickles or self._learn(flows[:_SAMPLES])
+        for flow in flows:
+            data = pickles.dump(flow)
+            if data is None:
+                yield None
+                continue
+            recent = flow.halves[0].recent, flow.halves[1].recent
+            packed = self._compressor.compress(data)
+            yield Packed(flow.incarnation, flow.closed_at, flow.last_time, flow.session is not None, recent, packed)
+
+    def unpack(self, packed: Packed) -> Flow:
+        """The connection."""
+        assert self._pickles is not None
+        flow = self._pickles.load(self._decompressor.decompress(packed.data))
+        flow.halves[0].recent, flow.halves[1].recent = packed.recent
+        return flow
+
+    def _learn(self, flows: Sequence[Flow]) -> _Pickles:
+        """Note what other connections are likely to hold, too."""
+        plain, common = _Pickles(self._shared), {id(each): each for each in self._shared}
+        for flow in flows:
+            common.update((id(each), each) for each in plain.met(flow) if isinstance(each, _LEARNED))
+        self._pickles = pickles = _Pickles(list(common.values()))
+        samples = b"".join(pickles.dump(flow) or b"" for flow in flows)
+        dictionary = zstandard.ZstdCompressionDict(samples[-_DICTIONARY:], zstandard.DICT_TYPE_RAWCONTENT)
+        dictionary.precompute_compress(_LEVEL)
+        self._compressor = zstandard.ZstdCompressor(dict_data=dictionary, write_dict_id=False)
+        self._decompressor = zstandard.ZstdDecompressor(dictionary)
+        return pickles
+
+
+class _Pickles:
+    """Pickles of connections that refer to known objects by their numbers."""
+
+    def __init__(self, known: Sequence[object]) -> None:
+        writer: Any = pickle.Pickler(io.BytesIO(), _PROTOCOL)
+        writer.memo = {id(each): (number, each) for number, each in enumerate(known)}
+        reader: Any = _Introduction(known)
+        reader.load()
+        self._written, self._read = writer.memo, reader.memo
+
+    def dump(self, flow: Flow) -> bytes | None:
+        """A connection without its recent bytes; None where it holds more than plain values."""
+        return self._dump(flow)[0]
+
+    def met(self, flow: Flow) -> list[object]:
+        """What is memorised on the way."""
+        memo = self._dump(flow)[1]
+        return [each for _, each in memo.copy().values()]
+
+    def load(self, data: bytes) -> Flow:
+        """The connection."""
+        unpickler: Any = pickle.Unpickler(io.BytesIO(data))
+        unpickler.memo = self._read
+        flow: Flow = unpickler.load()
+        return flow
+
+    def _dump(self, flow: Flow) -> tuple[bytes | None, Any]:
+        pickler: Any = pickle.Pickler(out := io.BytesIO(), _PROTOCOL)
+        pickler.memo = self._written
+        a, b = flow.halves
+        recent = a.recent, b.recent
+        a.recent = b.recent = []
+        try:
+            pickler.dump(flow)
+        except _FAILURES:
+            return None, pickler.memo
+        finally:
+            a.recent, b.recent = recent
+        return out.getvalue(), pickler.memo
+
+
+class _Introduction(pickle.Unpickler):
+    """A pickle that makes objects known by their numbers, and nothing else."""
+
+    def __init__(self, known: Sequence[object]) -> None:
+        self._known = known
+        numbers = (number.to_bytes(4, "little") for number in range(len(known)))
+        one_by_one = (
+            pickle.BININT + number + pickle.BINPERSID + pickle.LONG_BINPUT + number + pickle.POP for number in numbers
+        )
+        super().__init__(io.BytesIO(b"".join([*one_by_one, pickle.NONE, pickle.STOP])))
+
+    def persistent_load(self, number: Any) -> Any:
+        return self._known[number]
