@@ -88,7 +88,7 @@ def _errors(page: Builder) -> Iterator[Sentence]:
         who = f" to {shown(clients[0])}" if len(clients) == 1 else f" to {len(clients)} clients"
         yield Sentence(
             2 + rank, "warn", f"{shown(name)} {_times(_sum(rows, 'count'))},",
-            f"in answers of {protocol} {' and '.join(apis[:2])}{' and others' if len(apis) > 2 else ''}"
+            f"in answers of {protocol} {_listed(apis)}"
             f"{who}{_in(topics, 'topic')}.", "errors",
         )  # fmt: skip
     if len(ranked) > 2:
@@ -214,7 +214,7 @@ def _removed(page: Builder) -> Iterator[Sentence]:
         apis = old["apis"]
         yield Sentence(
             8, "warn", f"{_many(old['clients'], 'client uses', 'clients use')} versions that Kafka 4.0 removed,",
-            f"of {', '.join(apis[:3])}{' and others' if len(apis) > 3 else ''}: update before the brokers.", "clients",
+            f"of {_listed(apis)}: update before the brokers.", "clients",
         )  # fmt: skip
 
 
@@ -296,6 +296,14 @@ def _flat(rows: Iterable[Row], column: str) -> Iterator[Any]:
 
 def _names(values: Iterable[Any]) -> list[str]:
     return sorted({str(value) for value in values if value is not None})
+
+
+def _listed(names: list[str]) -> str:
+    """`A`, `A and B`, `A, B and 3 others`."""
+    rest = len(names) - 2
+    if rest > 0:
+        return f"{', '.join(names[:2])} and {units.count(rest)} other{'s' if rest > 1 else ''}"
+    return " and ".join(names)
 
 
 def _in(names: list[str], what: str) -> str:

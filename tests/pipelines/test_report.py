@@ -223,6 +223,13 @@ def test_lost_bytes_bad_checksums_and_errors_are_sentences_with_numbers(tmp_path
     assert any(one.startswith("5 requests have no answer in the capture, of 105") for one in box)
 
 
+def test_apis_of_an_error_are_named_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    for apis, said in ((1, "A "), (2, "A and B "), (3, "A, B and 1 other "), (4, "A, B and 2 others ")):
+        errors = [quiet("errors", protocol="kafka", api=api, name="UNKNOWN", count=1) for api in "ABCD"[:apis]]
+        box = written(tmp_path / str(apis), errors=errors)
+        assert f"in answers of kafka {said}to " in box[0]
+
+
 def exchange(**changed: Any) -> dict[str, Any]:
     """A request that Kafka answered within a millisecond."""
     request = {

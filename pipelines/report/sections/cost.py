@@ -18,6 +18,7 @@ SECTION = Section(
     "What costs most",
     "Cost",
     "Time that requests waited for their own answer, summed per API: the wait, less the time that a request stood "
-    "behind others on its connection. Requests that asked the broker to wait (long polls) are not among them.",
+    "behind others on its connection. Requests that asked the broker to wait (long polls) are not among them, but "
+    "their errors are. Errors that are part of normal work are not counted.",
     _build,
 )

@@ -27,6 +27,7 @@ SECTION = Section(
     "Latency",
     "Latency",
     "How long requests took, on logarithmic scales. Total: from the first byte of the request to the last byte of the "
-    "answer; wait: from the last byte of the request to the first byte of the answer. " + ENOUGH_TEXT,
+    "answer; wait: from the last byte of the request to the first byte of the answer. "
+    "Long polls have a table of their own. Errors include those that are part of normal work. " + ENOUGH_TEXT,
     _build,
 )
