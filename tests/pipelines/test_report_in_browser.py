@@ -296,7 +296,7 @@ def test_a_time_axis_is_whole_unless_idle_time_is_left_out_by_choice(tab: Tab) -
 
 
 def test_captures_far_apart_leave_idle_time_out_and_say_how_much(browser: Tab, tmp_path: Path) -> None:
-    rows = fabricate.exchanges(200, 3, 3)
+    rows = fabricate.exchanges(100, 3, 3)
     later = rows.set_column(rows.column_names.index("time"), "time", pa.array(
         [t + timedelta(days=2) for t in rows["time"].to_pylist()], pa.timestamp("us", "UTC")))  # fmt: skip
     out = fabricate.folder(tmp_path / "out", {"exchanges": pa.concat_tables([rows, later])}, {})
