@@ -191,6 +191,7 @@ class FetchesInOrder:
         exchanges.may_wait[self._regular] = fetches.may_wait(self._regular) & (exchanges.throttle[answers] <= 0)
         self._carried.deliver(self._offset)
         self._name()
+        self._calls = iter(())  # a generator that has not ended refers to this object, and with it to all frames
 
     def _name(self) -> None:
         """Topics and partitions of the exchanges: by the session of the request, where it is known."""
