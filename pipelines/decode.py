@@ -125,10 +125,8 @@ RESOLVED_AT_ONCE = 8
 """Files of rows that a task puts names into, which it looks up once for all of them."""
 
 
-def resolver(
-    staging: str, paths: Sequence[str], options: Options, only: frozenset[str] | None = None
-) -> Callable[[Sequence[Waiting]], list[list[Written] | None]]:
-    """What puts names into records: files of them -> what was written for each.
+def resolver(staging: str, paths: Sequence[str], options: Options, only: frozenset[str] | None = None) -> Task:
+    """Tasks that put names into records: a list of Waiting -> for each a list of Written.
 
     paths: files of names. only: keys; None is made of a file in which none of them stands.
     """
@@ -142,7 +140,7 @@ def resolver(
             for file, own in zip(files, keys, strict=True)
         ]
 
-    return put_in
+    return each(put_in)
 
 
 def _with_names(file: Waiting, known: Names, staging: str) -> list[Written]:

@@ -32,7 +32,7 @@ from pipelines import blocks, decode, spark_job, storage
 from pipelines.bad_batches import bad_batches, bad_connections, surroundings
 from pipelines.blocks import key_of
 from pipelines.tables.compute import TableEngine
-from pipelines.tasks import in_groups
+from pipelines.tasks import each, in_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,4 +169,4 @@ def _examiner(files: Sequence[str]) -> Callable[[tuple[Row, Suspect | None, Carr
 
 def _spread(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
     """The function's results, in order."""
-    return in_groups(spark, items, _ITEMS, lambda group: [function(item) for item in group])
+    return in_groups(spark, items, _ITEMS, each(lambda group: [function(item) for item in group]))

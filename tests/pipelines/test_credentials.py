@@ -115,6 +115,7 @@ def test_what_fsspec_was_told_itself_goes_first_and_what_was_lent_can_be_lent_an
 
 
 def test_file_systems_are_opened_with_what_was_lent_for_their_place() -> None:
+    pytest.importorskip("s3fs", reason="s3fs is not installed: make test-cluster has it")
     credentials.lend(S3A | {"spark.hadoop.fs.s3a.bucket.box.secret.key": "another-secret"})
     for bucket, secret in (("box", "another-secret"), ("crate", SECRET)):
         fs, inside = stores.file_system(f"s3a://{bucket}/x.pcap")
