@@ -133,8 +133,11 @@ def threads(master: str | None, settings: Mapping[str, str]) -> int | None:
     found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or settings.get(_MASTER, LOCAL))
     if found is None:
         return None
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return here if found[1] == "*" else int(found[1] or 1)
+    if found[1] != "*":
+        return int(found[1] or 1)
+    from dissectors.workers import cores
+
+    return cores()
 
 
 def _remote(master: str | None) -> str | None:

@@ -56,7 +56,7 @@ class CodedTexts:
             rest = self._sweep(start, size, codes, number)
         ends = (start + size)[rest]
         for i, a, b in zip(rest.tolist(), start[rest].tolist(), ends.tolist(), strict=True):
-            codes[i] = number(self._buf[a:b]) if a <= b else self.code(None)
+            codes[i] = self._one(a, b, number)
         return codes
 
     def _sweep(self, start: Ints, size: Ints, codes: Ints, number: Callable[[bytes], int]) -> Ints:
@@ -74,10 +74,12 @@ class CodedTexts:
             same = size[rest] == size[first]
             for word in words.T:
                 same &= word[rest] == word[first]
-            a, b = int(start[first]), int(start[first] + size[first])
-            codes[rest[same]] = number(self._buf[a:b]) if a <= b else self.code(None)
+            codes[rest[same]] = self._one(int(start[first]), int(start[first] + size[first]), number)
             rest = rest[~same]
         return rest
+
+    def _one(self, start: int, end: int, number: Callable[[bytes], int]) -> int:
+        return number(self._buf[start:end]) if start <= end else self.code(None)
 
     def _text(self, raw: bytes) -> int:
         code = self._of_bytes.get(raw)
