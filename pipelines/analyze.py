@@ -15,6 +15,7 @@ from dissectors.options import Options
 from dissectors.redaction import public_path
 from pipelines import report, session, storage
 from pipelines.report.load import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.standing import product_version
 from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.integrity import CASES, case_table
@@ -64,6 +65,8 @@ class AnalysisOutcome:
     bucket_us: int = 0
     shared: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Sets of capture points, the one nearest to the server first -> connections that all of them saw."""
+    is_new: bool = True
+    """Whether this run made it; else what the last one made of the same records stands."""
 
 
 def choose(files: Sequence[str], engine: EngineName | None = None, master: str | None = None) -> Choice:
@@ -108,13 +111,17 @@ def analyze(
 
     files: as `capture.expand` gives them. out: an empty folder. bucket_us: width of a time bucket; None chooses one
     that fits the captures. stage is called with what is being done, progress with the bytes of input read so far in
-    this process. Raises InputError where nothing can be read.
+    this process. An update that finds no new packets, and all that it would make, writes nothing. Raises InputError
+    where nothing can be read.
     """
     on_spark = on_spark or OnSpark()
     if engine == "spark":
-        problems, computed = _on_spark(files, out, options, by, bucket_us, on_spark, stage)
+        made = _on_spark(files, out, options, by, bucket_us, on_spark, stage)
     else:
-        problems, computed = _in_process(files, out, options, by, bucket_us, stage, progress)
+        made = _in_process(files, out, options, by, bucket_us, stage, progress)
+    if isinstance(made, AnalysisOutcome):
+        return made
+    problems, computed, made_of = made
     stage("writing the report")
     printed: dict[str, First] = {}
     with WrittenTables(out / TABLE_FOLDER) as tables:
@@ -123,7 +130,7 @@ def analyze(
             _write_csv(first, out / TABLE_FOLDER / f"{name}.csv")
             if name in PRINTED:
                 printed[name] = First(first.rows.slice(0, PRINTED_ROWS), first.total)
-    _describe(out, files, problems, by, computed, engine)
+    _describe(out, files, problems, by, computed, engine, made_of)
     page = report.write(out, records=_elsewhere(on_spark.store) if engine == "spark" else None)
     return AnalysisOutcome(printed, page, list(files), problems, computed.bucket_us, computed.shared)
 
@@ -137,6 +144,15 @@ def _elsewhere(store: str | None) -> str | None:
 Problems = list[tuple[str, str]]
 
 
+class _Made(NamedTuple):
+    """Records and tables of a run, in OUT."""
+
+    problems: Problems
+    computed: Computed
+    made_of: str | None = None
+    """Of a lake: the fingerprint by which the next run knows whether it would make the same."""
+
+
 def _on_spark(
     files: Sequence[str],
     out: Path,
@@ -145,21 +161,29 @@ def _on_spark(
     bucket_us: int | None,
     wanted: OnSpark,
     stage: Stage,
-) -> tuple[Problems, Computed]:
-    from pipelines import forensics, lake, spark_job
-    from pipelines.update import update_records
+) -> _Made | AnalysisOutcome:
+    from pipelines import forensics, lake, spark_job, standing
+    from pipelines.update import planned
 
-    stage("starting Spark")
     store = wanted.store or str(out)
-    with nullcontext() if wanted.update else spark_job.ahead(files, wanted.master, wanted.conf, options) as surveys:
+
+    def made_of() -> str:
+        return standing.fingerprint(store, by, bucket_us, wanted.catalog)
+
+    with (
+        planned(files, store, options) if wanted.update else nullcontext() as update,
+        nullcontext() if wanted.update else spark_job.ahead(files, wanted.master, wanted.conf, options) as surveys,
+    ):
+        about = standing.standing(store, made_of()) if update and not update.has_news else None
+        if update and about is not None and not session.is_submitted():  # YARN expects a session of what it runs
+            return _outcome(store, files, update.problems, about)
+        stage("starting Spark")
         spark = spark_job.start(files, wanted.master, wanted.conf)
         if wanted.catalog is not None:
             wanted.catalog.prepare(spark)  # a connector that lacks is known before anything is decoded
         stage("decoding")
-        if wanted.update:
-            decoded = update_records(spark, files, store, options)
-        else:
-            decoded = spark_job.decode_to_records(spark, files, store, options, surveys)
+        decoded = update.run(spark) if update else spark_job.decode_to_records(spark, files, store, options, surveys)
+        fingerprint = made_of() if update else None
     local = storage.local_path(store)
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
@@ -174,7 +198,17 @@ def _on_spark(
     if wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
         wanted.catalog.publish(spark, decoded.records, out / TABLE_FOLDER)
-    return decoded.problems, computed
+    return _Made(decoded.problems, computed, fingerprint)
+
+
+def _outcome(lake: str, files: Sequence[str], problems: Problems, about: Mapping[str, Any]) -> AnalysisOutcome:
+    """What the last run made of a lake. about: LAKE/analysis.json."""
+    with WrittenTables(storage.join(lake, TABLE_FOLDER)) as tables:
+        printed = {name: tables.first(name, PRINTED_ROWS) for name in PRINTED}
+    shared = {tuple(seen["sites"]): seen["connections"] for seen in about["shared"]}
+    return AnalysisOutcome(
+        printed, Path(lake, report.PAGE), list(files), problems, about["bucket_us"], shared, is_new=False
+    )
 
 
 def _in_process(
@@ -185,7 +219,7 @@ def _in_process(
     bucket_us: int | None,
     stage: Stage,
     progress: Callable[[int], None] | None,
-) -> tuple[Problems, Computed]:
+) -> _Made:
     import shutil
 
     from pipelines import local_job
@@ -201,7 +235,7 @@ def _in_process(
         engine.add(CASES, case_table(cases))
         computed = compute(engine, out / TABLE_FOLDER, by, bucket_us)
     shutil.rmtree(scratch, ignore_errors=True)
-    return decoded.problems, computed
+    return _Made(decoded.problems, computed)
 
 
 def _write_cases(cases: Sequence[dict[str, Any]], out: Path) -> None:
@@ -219,21 +253,22 @@ def _write_csv(first: First, path: Path) -> None:
 
 
 def _describe(
-    out: Path, files: Sequence[str], problems: Problems, by: Sequence[str], computed: Computed, engine: EngineName
+    out: Path,
+    files: Sequence[str],
+    problems: Problems,
+    by: Sequence[str],
+    computed: Computed,
+    engine: EngineName,
+    made_of: str | None,
 ) -> None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        ours = version("brokerscope")
-    except PackageNotFoundError:
-        ours = ""
     about = {
-        "version": ours,
+        "version": product_version(),
         "engine": engine,
         "files": [public_path(path) for path in files],
         "problems": [message for _, message in problems],
         "by": list(by),
         "bucket_us": computed.bucket_us,
         "shared": [{"sites": list(sites), "connections": count} for sites, count in computed.shared.items()],
+        **({"made_of": made_of} if made_of else {}),
     }
     (out / ABOUT).write_text(json.dumps(about, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -13,10 +13,11 @@ done twice. A lake is trusted as the program is: its states are Python's pickles
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets as random
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -135,7 +136,7 @@ def load(lake: str) -> Manifest | None:
     return None if data is None else _manifest(json.loads(data))
 
 
-def commit(lake: str, staging: str, had: set[str], after: Manifest) -> None:
+def commit(lake: str, staging: str, had: Set[str], after: Manifest) -> None:
     """Make the lake what `after` says.
 
     staging: below LAKE; holds the files that are new, by their places there. had: what was `inside` before.
@@ -149,6 +150,12 @@ def commit(lake: str, staging: str, had: set[str], after: Manifest) -> None:
     storage.write(storage.join(lake, _COMMIT), json.dumps(plan).encode())
     _carry_out(lake, plan)
     storage.remove_folder(storage.join(lake, staging))
+
+
+def fingerprint(lake: str) -> str:
+    """The same as long as the lake holds the same records; "" where it holds none."""
+    data = storage.read(storage.join(lake, _MANIFEST))
+    return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
 def new_staging() -> str:
@@ -196,19 +203,22 @@ def _manifest(data: dict[str, Any]) -> Manifest:
 
 
 @contextmanager
-def answers(lake: Path, entries: Collection[str]) -> Iterator[Path]:
-    """A folder for what is made of the records; its `entries` replace those of the lake once the block ends well."""
+def answers(lake: Path, entries: Collection[str], marker: str) -> Iterator[Path]:
+    """A folder for what is made of the records; its `entries` replace those of the lake once the block ends well.
+
+    The marker, one of them, goes first and comes last. Of a block that makes nothing, all stays.
+    """
     lake.mkdir(parents=True, exist_ok=True)
     leftovers.sweep(lake.glob(f"{_ANSWERS}*"), _YOUNG)
     with tempfile.TemporaryDirectory(prefix=_ANSWERS, dir=lake) as name, leftovers.locked(Path(name)):
         folder = Path(name, "new")
         folder.mkdir()
         yield folder
-        for entry in (folder / entry for entry in entries):
-            there = lake / entry.name
-            if entry.is_symlink() or not entry.exists():
-                continue
-            outputs.swap(entry, there)
+        made = [path for path in (folder / entry for entry in entries) if path.exists() and not path.is_symlink()]
+        if made:
+            (lake / marker).unlink(missing_ok=True)
+        for path in sorted(made, key=lambda path: path.name == marker):
+            outputs.swap(path, lake / path.name)
 
 
 @contextmanager

@@ -145,7 +145,8 @@ def replaced(root: str, entries: Sequence[str], marker: str) -> Iterator[tuple[P
     """(a local folder, a URL below root): what lies in either of them stands at root once the block ends well.
 
     Of what stands at root, `entries` are replaced, those that are not made again removed. The marker goes first and
-    comes last, so where it is, all entries are of one run. A block that fails leaves what stood there.
+    comes last, so where it is, all entries are of one run. A block that fails, or makes nothing, leaves what stood
+    there.
     """
     _sweep(root)
     staging = join(root, f"{_STAGING}{int(time.time()):x}-{secrets.token_hex(8)}")
@@ -154,6 +155,8 @@ def replaced(root: str, entries: Sequence[str], marker: str) -> Iterator[tuple[P
             yield folder, staging
             upload(folder, staging)
         made = find(staging)
+        if not made:
+            return
         remove(root, [marker])
         for entry in entries:
             remove_folder(join(root, entry))

@@ -17,7 +17,8 @@ import hashlib
 import pickle
 import posixpath
 import secrets as random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
@@ -52,6 +53,7 @@ from pipelines.lake import File, Manifest, OpenFile, PartState, Rows, Site
 from pipelines.record_files import Written, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
+from pipelines.standing import product_version
 from pipelines.tasks import collect, each, in_groups, spread
 
 if TYPE_CHECKING:
@@ -176,68 +178,96 @@ def _by_key(some: Iterable[Any]) -> dict[str, list[Any]]:
 # --- the driver ------------------------------------------------------------------------------------------------------
 
 
-def update_records(spark: SparkSession, files: Sequence[str], lake: str, options: Options) -> SparkRecords:
-    """Bring LAKE/records up to date with these capture files, and those that it has read before.
-
-    files: as `capture.expand` gives them. Raises InputError where a file that is needed again is gone.
-    """
-    with lakes.locked(lake):
-        return _update(spark, files, lake, options)
-
-
-def _update(spark: SparkSession, files: Sequence[str], lake: str, options: Options) -> SparkRecords:
-    keylog = read_keylog(options)
-    options = replace(options, keylog=None)
-    before = lakes.load(lake)
-    made_by = _made_by(options, keylog)
-    if before is None and storage.folders(lake, RECORD_FOLDER):
-        raise BrokerscopeError(f"{lake}: holds records that --update did not write: name another folder")
-    anew = before is None or before.made_by != made_by
-    after = Manifest(made_by, PARTS) if anew or before is None else before
-    had = set(before.inside()) if before else set()
-    known = [file.path for site in before.sites.values() for file in site.files] if before else []
-    given = {public_path(path): path for path in files}
-    chosen = _choose(after, [*sorted(set(known) - set(given)), *given], options, given)
-    if chosen:
-        name = lakes.new_staging()
-        staging = storage.join(lake, name)
-        try:
-            check_workers(spark, staging)
-            made = _decode(spark, lake, staging, after, chosen, options, keylog)
-            new_names = _add(after, chosen, made, given)
-            _resolve(spark, lake, staging, after, new_names, options)
-            _report(staging, after, options)
-            _merge(spark, lake, staging, after, had)
-            lakes.commit(lake, name, had, after)
-        except BaseException:
-            lakes.give_up(lake, name)
-            raise
-    folder = storage.join(lake, RECORD_FOLDER)
-    tables = set(options.tables) - {file.table for file in after.records() if file.rows}
-    empty = write_empty(folder, schemas(tuple(tables), full=options.full, payloads=options.payloads))
-    read = [file for site in after.sites.values() for file in site.files]
-    problems = sorted(problem for file in read for problem in file.problems)
-    if read and len([kind for kind, _ in problems if kind == UNREADABLE]) == len(read):
-        raise InputError("; ".join(message for _, message in problems))
-    paths = [given.get(file.path, file.path) for file in read]
-    there = [path for path, size in zip(paths, storage.each(file_size, paths), strict=True) if size]
-    return SparkRecords(spark, folder, [*after.records(), *empty], there, problems, options, keylog)
-
-
 Chosen = dict[str, list[tuple[int, str]]]  # site -> (number, path to open) of the files to read
 Given = Mapping[str, str]  # a file's public name -> as the user gives it
 
 
+@dataclass
+class Update:
+    """What has to be done to bring a lake up to date; known before there is a session."""
+
+    lake: str
+    options: Options  # as tasks get them
+    keylog: Sequence[bytes]  # TLS key logs that the user gave
+    had: frozenset[str]  # files of the lake
+    after: Manifest  # of the lake as it will be
+    chosen: Chosen
+    given: Given
+    anew: bool  # whether what the lake holds is of other options, or another version
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the records change."""
+        return self.anew or bool(self.chosen)
+
+    @property
+    def problems(self) -> list[tuple[str, str]]:
+        """Kind of finding, message: files that were not read whole. Raises InputError where none was."""
+        read = [file for site in self.after.sites.values() for file in site.files]
+        problems = sorted(problem for file in read for problem in file.problems)
+        if read and len([kind for kind, _ in problems if kind == UNREADABLE]) == len(read):
+            raise InputError("; ".join(message for _, message in problems))
+        return problems
+
+    def run(self, spark: SparkSession) -> SparkRecords:
+        """Decode what is new."""
+        lake, after, options = self.lake, self.after, self.options
+        if self.chosen:
+            name = lakes.new_staging()
+            staging = storage.join(lake, name)
+            try:
+                check_workers(spark, staging)
+                made = _decode(spark, lake, staging, after, self.chosen, options, self.keylog)
+                new_names = _add(after, self.chosen, made, self.given)
+                _resolve(spark, lake, staging, after, new_names, options)
+                _report(staging, after, options)
+                _merge(spark, lake, staging, after, self.had)
+                lakes.commit(lake, name, self.had, after)
+            except BaseException:
+                lakes.give_up(lake, name)
+                raise
+        folder = storage.join(lake, RECORD_FOLDER)
+        tables = set(options.tables) - {file.table for file in after.records() if file.rows}
+        empty = write_empty(folder, schemas(tuple(tables), full=options.full, payloads=options.payloads))
+        problems = self.problems
+        paths = [self.given.get(file.path, file.path) for site in after.sites.values() for file in site.files]
+        there = [path for path, size in zip(paths, storage.each(file_size, paths), strict=True) if size]
+        return SparkRecords(spark, folder, [*after.records(), *empty], there, problems, options, list(self.keylog))
+
+
+@contextmanager
+def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Update]:
+    """What brings LAKE/records up to date with these capture files, and those that it has read before.
+
+    files: as `capture.expand` gives them. Nobody else updates the lake inside of the block. Raises InputError where a
+    file that is needed again is gone.
+    """
+    with lakes.locked(lake):
+        keylog = read_keylog(options)
+        options = replace(options, keylog=None)
+        before = lakes.load(lake)
+        made_by = _made_by(options, keylog)
+        if before is None and storage.folders(lake, RECORD_FOLDER):
+            raise BrokerscopeError(f"{lake}: holds records that --update did not write: name another folder")
+        anew = before is None or before.made_by != made_by
+        after = Manifest(made_by, PARTS) if anew or before is None else before
+        had = frozenset(before.inside()) if before else frozenset[str]()
+        known = [file.path for site in before.sites.values() for file in site.files] if before else []
+        given = {public_path(path): path for path in files}
+        chosen = _choose(after, [*sorted(set(known) - set(given)), *given], options, given)
+        yield Update(lake, options, keylog, had, after, chosen, given, anew)
+
+
+def update_records(spark: SparkSession, files: Sequence[str], lake: str, options: Options) -> SparkRecords:
+    """Bring LAKE/records up to date. Arguments and errors as of `planned`."""
+    with planned(files, lake, options) as update:
+        return update.run(spark)
+
+
 def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
     """What decides how captures are decoded."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        ours = version("brokerscope")
-    except PackageNotFoundError:
-        ours = ""
     secrets = hashlib.sha256(b"".join(keylog)).hexdigest() if keylog else ""
-    return f"{ours} {options} {secrets}"
+    return f"{product_version()} {options} {secrets}"
 
 
 def _choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> Chosen:
@@ -355,7 +385,7 @@ def _resolve(
             file.records = file.records if records is None else records
 
 
-def _merge(spark: SparkSession, lake: str, staging: str, after: Manifest, had: set[str]) -> None:
+def _merge(spark: SparkSession, lake: str, staging: str, after: Manifest, had: Collection[str]) -> None:
     """Write small files of rows that stay as larger ones: MERGED files of about the same size become one.
 
     So a row is written again a few times in all, and a folder holds few files however often the lake was updated.

@@ -157,6 +157,8 @@ def _run(
             progress=bar.update,
         )
     if not reading.quiet:
+        if not outcome.is_new:
+            exits.say("brokerscope: no packets are new: tables and page are as the last run made them")
         for sites, count in outcome.shared.items():
             exits.say(f"brokerscope: {_shared(sites, count)}")
     _show(outcome, storage.join(out, report.PAGE), reading.quiet)
@@ -183,7 +185,7 @@ def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Pat
             yield folder, out if update else beside
     elif update:
         outputs.refuse_inputs(local, inputs)
-        with lake.answers(local, ENTRIES) as answers:
+        with lake.answers(local, ENTRIES, ABOUT) as answers:
             yield answers, str(local)
     else:
         with outputs.folder(local, marker=ABOUT, entries=ENTRIES, inputs=inputs) as whole:

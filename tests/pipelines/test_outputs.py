@@ -239,7 +239,7 @@ kind, path = sys.argv[1:]
 made = {
     "folder": lambda: outputs.folder(path, marker="made.json", entries=()),
     "file": lambda: outputs.file(path),
-    "lake": lambda: lake.answers(Path(path), ()),
+    "lake": lambda: lake.answers(Path(path), (), "made.json"),
 }[kind]()
 with made:
     print("writing", flush=True)
@@ -277,7 +277,7 @@ def test_what_a_killed_update_left_in_its_lake_is_swept_by_the_next_and_that_of_
     killed.communicate()
     assert len(hidden(tmp_path)) == 2
     for text in ("old", "new"):
-        with lake.answers(tmp_path, ["page.html", "tables"]) as folder:
+        with lake.answers(tmp_path, ["page.html", "tables"], "page.html") as folder:
             (folder / "page.html").write_text(text)
             (folder / "tables").mkdir()
             (folder / "tables" / text).touch()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from typer.testing import CliRunner
 import dissectors
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
+from pipelines import analyze as analysis
 from pipelines import lake as lakes
-from pipelines import storage, update
+from pipelines import outputs, spark_job, standing, storage, update
 from pipelines.cli import app
 from pipelines.spark_job import SparkRecords
+from pipelines.tables.compute import compute
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.update import update_records
 from tests.pipelines.cutting import cut
@@ -215,6 +218,85 @@ def test_the_command_keeps_a_lake_and_replaces_what_it_answers(spark: Any, chose
     assert {path.name for path in store.lake.iterdir()} == entries
     assert CliRunner().invoke(app, wanted).exit_code != 0, "a plain run must not replace a lake"
     assert lake_rows(store.lake) == store.expected()
+
+
+def test_a_run_that_finds_no_new_packets_makes_nothing(
+    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path, chosen[:1])
+    store.arrive(store.names[:-1])
+    runs: list[str] = []
+
+    def noted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            runs.append(what)
+            return function(*args)
+
+        return run
+
+    monkeypatch.setattr(spark_job, "start", noted("session", lambda *args: spark))
+    monkeypatch.setattr(analysis, "compute", noted("tables", compute))
+
+    def update(*more: str) -> tuple[list[str], str]:
+        """(what the run did, what it wrote to stderr)"""
+        runs.clear()
+        done = CliRunner().invoke(app, ["analyze", str(store.day), "-o", str(store.lake), "--update", *more])
+        assert done.exit_code == 0, done.output
+        assert "latency: " in done.stdout
+        assert done.stdout.splitlines()[-1] == str(store.lake / "report.html")
+        return list(runs), done.stderr
+
+    def entries() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in store.lake.rglob("*") if path.is_file()}
+
+    everything = ["session", "tables"]
+    assert update()[0] == everything
+    before = entries()
+    did, said = update()
+    assert did == []
+    assert "no packets are new" in said
+    assert entries() == before
+    for more in (["--by", "client"], ["--bucket", "1s"], []):
+        did, said = update(*more)
+        assert did == everything, more
+        assert "no packets are new" not in said
+        assert update(*more)[0] == [], more
+    for missing in ("tables/hops.parquet", "tables/latency.csv", "report.html", "forensics.jsonl", "analysis.json"):
+        (store.lake / missing).unlink()
+        assert update()[0] == everything, missing
+        assert (store.lake / missing).exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(standing, "product_version", lambda: "another")
+        assert update()[0] == everything
+    assert update()[0] == everything
+    store.arrive(store.names[-1:])
+    assert update()[0] == everything
+    assert lake_rows(store.lake) == store.expected()
+    assert update()[0] == []
+
+
+def test_a_run_that_is_killed_before_its_page_is_there_is_made_good_by_the_next(
+    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path, chosen[:1])
+    wanted = ["analyze", str(store.day), "-o", str(store.lake), "--quiet", "--update"]
+    store.arrive(store.hour(0))
+    assert CliRunner().invoke(app, wanted).exit_code == 0
+    page = (store.lake / "report.html").read_bytes()
+    store.arrive(store.hour(1))
+    real = outputs.swap
+
+    def dies(new: Path, target: Path) -> None:
+        if target.name == "report.html":
+            raise KeyboardInterrupt
+        real(new, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outputs, "swap", dies)
+        CliRunner().invoke(app, wanted)
+    assert (store.lake / "report.html").read_bytes() == page
+    assert CliRunner().invoke(app, wanted).exit_code == 0
+    assert (store.lake / "report.html").read_bytes() != page
 
 
 def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(
