@@ -55,6 +55,8 @@ def share(part: float | None) -> str:
         return "<0.01 %"
     if 99.99 < percent < 100:
         return ">99.99 %"
+    if 99.5 <= percent < 100:
+        return f"{percent:.2f} %"
     return f"{_three(percent)} %" if percent % 1 else f"{percent:.0f} %"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pipelines.formats import units
 from pipelines.report import colours, wrong
+from pipelines.report.checks import UNDERSTOOD
 from pipelines.report.counted import EXPECTED
 from pipelines.report.elements import Html, join, shown, tag
 from pipelines.report.load import Analysis
@@ -129,7 +130,7 @@ def _tiles(builder: Builder) -> Html:
         ),
         (
             "health", "Understood", units.share(framed / whole) if whole else "–",
-            f"of {units.size(captured)} captured", "",
+            f"of {units.size(captured)} captured", "warn" if framed < whole * UNDERSTOOD else "",
         ),
         (
             "health", "Lost", units.size(lost),

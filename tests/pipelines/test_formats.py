@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dissectors import records
 from dissectors.records import Exchange
 from dissectors.sink import to_batch
-from pipelines.formats import FORMATS, writing
+from pipelines.formats import FORMATS, units, writing
 from pipelines.formats.plain import width
 from tests.pipelines import synthetic
 
@@ -171,3 +171,12 @@ def test_a_table_without_rows_is_written_too(format: str) -> None:
     empty = records.schema("exchanges").empty_table()
     out: Any = written("exchanges", empty, format)
     assert out == b"" if format == "json" else out
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(1, "100 %"), (0.9997, "99.97 %"), (0.99995, ">99.99 %"), (0.995, "99.50 %"), (0.812, "81.2 %"), (0, "0 %"),
+     (0.00001, "<0.01 %")],
+)  # fmt: skip
+def test_only_a_whole_share_is_written_as_one(part: float, text: str) -> None:
+    assert units.share(part) == text

@@ -2,6 +2,7 @@
 const FEW = 12;
 const STEP = 100;
 const NAMED = 3; // names of a list that are shown before "… +17"
+const WIDE = 44; // characters; longer texts may break anywhere
 const NUMBER = new Set(["ns", "bytes", "bytes/s", "1/s", "share", "ratio", "count", "code", "bar"]);
 
 const cellText = (value, column) => {
@@ -12,13 +13,15 @@ const cellText = (value, column) => {
   return Array.isArray(value) ? value[0].map(string).join(", ") : string(value);
 };
 
+// A list breaks between its names, not at the hyphens inside them.
+const apart = (texts) => texts.flatMap((text, i) => [i ? ", " : "", text.length > WIDE ? text : el("span", { class: "whole" }, text)]);
 const listCell = ([listed, more]) => {
   const texts = listed.map(string), hidden = texts.length - NAMED + more;
-  if (hidden <= 0) return texts.join(", ");
+  if (hidden <= 0) return el("span", null, ...apart(texts));
   const rest = button(`… +${whole(hidden)}`, { class: "more", title: texts.slice(NAMED).join("\n") }, () => {
-    rest.replaceWith(`, ${texts.slice(NAMED).join(", ")}${more ? ` and ${whole(more)} more` : ""}`);
+    rest.replaceWith(", ", ...apart(texts.slice(NAMED)), more ? ` and ${whole(more)} more` : "");
   });
-  return el("span", null, texts.slice(0, NAMED).join(", "), " ", rest);
+  return el("span", null, ...apart(texts.slice(0, NAMED)), " ", rest);
 };
 
 const barCell = (value, row, table) => {
@@ -34,7 +37,7 @@ const cell = (value, column, row, table) => {
   if (column.mark && value && !(Array.isArray(value) && !value[0].length)) classes.push(column.mark);
   if (column.unit === "packet") classes.push("to-packet");
   else if (NUMBER.has(column.unit)) classes.push(column.unit === "bar" ? "w" : "n");
-  else if (text.length > 44) classes.push("long");
+  else if (text.length > WIDE) classes.push("long");
   else if (column.unit !== "list") classes.push("name");
   let inside = text;
   if (value === null || value === undefined) inside = "";

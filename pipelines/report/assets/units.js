@@ -25,6 +25,7 @@ const units = {
     const percent = part * 100;
     if (percent > 0 && percent < 0.01) return "<0.01 %";
     if (percent > 99.99 && percent < 100) return ">99.99 %";
+    if (percent >= 99.5 && percent < 100) return `${percent.toFixed(2)} %`;
     return Number.isInteger(percent) ? `${percent} %` : `${three(percent)} %`;
   },
   ratio: (value) => value.toFixed(2).replace(/\.?0+$/, ""),
