@@ -8,7 +8,8 @@ and steps become functions, one for all steps that check alike, so that messages
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Generic, TypeVar
 
@@ -20,11 +21,18 @@ from dissectors.wire.varint import VarintError, unsigned
 Check = Callable[[bytes, int, int], int]
 """(data, index of a value, end of the message) -> the index after the value, NO or SHORT."""
 
+Elements = Callable[[bytes, int, int, int], int]
+"""The same for the elements of an array: (data, index of the first, end of the message, how many)."""
+
+Length = Callable[[bytes, int, int], tuple[int, int]]
+"""As Check: (a length, negative for null; the index after it, NO or SHORT)."""
+
 NO = -1  # it makes no sense
 SHORT = -2  # the bytes end before it does
 _LONGEST_THROTTLE = 3_600_000  # ms
 _ARRAYS = (Op.ARRAY, Op.PARTITIONS)
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 def is_sensible(name: str, version: int, data: bytes, start: int, end: int) -> bool:
@@ -34,18 +42,27 @@ def is_sensible(name: str, version: int, data: bytes, start: int, end: int) -> b
 
 
 class Candidates(Generic[T]):
-    """Many messages, tried at once: the steps with which some of them begin alike are made once."""
+    """Messages that are tried at once: what some of them begin with is checked once.
 
-    def __init__(self) -> None:
-        self._next: dict[Check, Candidates[T]] = {}
+    Nearly all of them differ in their arrays only. So a length is read once for all arrays, where it is 0 they are one
+    from there on, and the first value of an element decides for all whose elements begin with such a value. What
+    follows a step is made when a message first comes so far.
+    """
+
+    __slots__ = ("_arrays", "_ends", "_longest", "_messages", "_values")
+
+    def __init__(self, messages: Iterable[tuple[Sequence[Step], T]]) -> None:
+        """messages: the steps of each, and what it stands for."""
         self._ends: list[T] = []
-
-    def add(self, name: str, version: int, stands_for: T) -> None:
-        """One more message, and what it stands for."""
-        here = self
-        for check in _checks(plan(name, version).steps):
-            here = here._next.setdefault(check, Candidates())
-        here._ends.append(stands_for)
+        self._messages: list[tuple[Sequence[Step], T]] = []
+        for steps, stands_for in messages:
+            if steps:
+                self._messages.append((steps, stands_for))
+            else:
+                self._ends.append(stands_for)
+        self._longest = max((_longest(steps) for steps, _ in self._messages), default=0)
+        self._values: list[tuple[Check, Candidates[T]]] = []
+        self._arrays: list[tuple[Length, Candidates[T], list[tuple[Check, list[tuple[Elements, Candidates[T]]]]]]] = []
 
     def fitting(self, data: bytes, at: int) -> list[T]:
         """What the messages stand for that data[at:] may be."""
@@ -56,11 +73,84 @@ class Candidates(Generic[T]):
             here, at = ways.pop()
             if at == end:
                 found += here._ends
-            for check, following in here._next.items():
+            if end - at > here._longest:
+                continue
+            if here._messages:
+                here._grow()
+            for check, following in here._values:
                 after = check(data, at, end)
                 if after >= 0:
                     ways.append((following, after))
+            for length, empty, filled in here._arrays:
+                n, start = length(data, at, end)
+                if n <= 0 <= start:
+                    ways.append((empty, start))
+                if n <= 0 or start < 0 or n > end - start:
+                    continue
+                for first, alike in filled:
+                    if first(data, start, end) < 0:
+                        continue
+                    for elements, following in alike:
+                        after = elements(data, start, end, n)
+                        if after >= 0:
+                            ways.append((following, after))
         return found
+
+    def _grow(self) -> None:
+        """Make what follows the first step of each message; of a single one, all its steps."""
+        if len(self._messages) == 1:
+            ((steps, stands_for),) = self._messages
+            self._values = [(_one_by_one(_checks(steps)), Candidates([((), stands_for)]))]
+            self._messages = []
+            return
+        values = _Groups[Check, T]()
+        empty = _Groups[Length, T]()
+        filled: dict[Length, dict[Check, _Groups[Elements, T]]] = {}
+        for (step, *rest), stands_for in self._messages:
+            left = rest, stands_for
+            if step.op not in _ARRAYS:
+                values.add(_check(step), left)
+                continue
+            length, (first, elements) = _length(step.compact, step.wide), _elements(step)
+            empty.add(length, left)
+            filled.setdefault(length, {}).setdefault(first, _Groups()).add(elements, left)
+        self._messages = []
+        self._values = values.candidates()
+        self._arrays = [
+            (length, following, [(first, alike.candidates()) for first, alike in filled[length].items()])
+            for length, following in empty.candidates()
+        ]
+
+
+class _Groups(dict[K, list[tuple[Sequence[Step], T]]]):
+    """Messages by what they have in common."""
+
+    def add(self, key: K, message: tuple[Sequence[Step], T]) -> None:
+        self.setdefault(key, []).append(message)
+
+    def candidates(self) -> list[tuple[K, Candidates[T]]]:
+        return [(key, Candidates(messages)) for key, messages in self.items()]
+
+
+_FIXED_SIZE = frozenset({Op.SKIP, Op.ERROR, Op.THROTTLE, Op.PARTITION, Op.PAIR_VALUE, Op.VALUE, Op.ID})
+
+
+def _longest(steps: Sequence[Step]) -> float:
+    """Bytes that these steps move over at most."""
+    size = 0
+    for step in steps:
+        if step.op in _FIXED_SIZE:
+            size += step.size
+        elif step.op is Op.TAGS and not step.tags:
+            size += LONGEST
+        else:
+            return math.inf
+    return size
+
+
+def steps_of(name: str, version: int) -> Sequence[Step]:
+    """The steps over a message that move over something."""
+    return _moving(plan(name, version).steps)
 
 
 @cache
@@ -68,26 +158,38 @@ def _message(name: str, version: int) -> Check:
     return _one_by_one(_checks(plan(name, version).steps))
 
 
+def _moving(steps: Sequence[Step]) -> list[Step]:
+    """The steps that move over something."""
+    return [step for step in steps if step.op not in NOTES]
+
+
 def _checks(steps: Sequence[Step]) -> tuple[Check, ...]:
-    return tuple(_check(step) for step in steps if step.op not in NOTES)
+    return tuple(map(_check, _moving(steps)))
 
 
 @cache
 def _check(step: Step) -> Check:
-    inner = _one_by_one(_checks(step.inner))
     if step.op is Op.STRUCT:
-        return inner
+        return _one_by_one(_checks(step.inner))
     if step.op is Op.OPTIONAL:
-        return _optional(inner)
+        return _optional(_one_by_one(_checks(step.inner)))
     if step.op is Op.TAGS:
         return _tags(tuple((tag.number, _one_by_one(_checks(tag.inner))) for tag in step.tags))
     if step.op in _ARRAYS:
-        return _array(_length(step.compact, step.wide), step.size, inner)
+        return _array(_length(step.compact, step.wide), _elements(step)[1])
     if not step.size:
         return _sized(_length(step.compact, step.wide), step.printable)
     if step.op is Op.ERROR:
         return _number(step.size, is_known)
     return _number(step.size, _is_throttle) if step.op is Op.THROTTLE else _skip(step.size)
+
+
+def _elements(step: Step) -> tuple[Check, Elements]:
+    """The check of the first value in an element of an array, and of all elements."""
+    if step.size:
+        return _skip(step.size), _of_size(step.size)
+    checks = _checks(step.inner)
+    return checks[0], _each(_one_by_one(checks))
 
 
 # --- the functions: each maker gives the same one for the same arguments ---------------------------------------------
@@ -161,10 +263,6 @@ def _varint(d: bytes, at: int) -> tuple[int, int]:
         return 0, SHORT
 
 
-Length = Callable[[bytes, int, int], tuple[int, int]]
-"""As Check: (a length, negative for null; the index after it, NO or SHORT)."""
-
-
 def _compact(d: bytes, at: int, end: int) -> tuple[int, int]:
     if at < len(d) and d[at] < 128:
         return d[at] - 1, at + 1
@@ -203,24 +301,34 @@ def _sized(length: Length, printable: bool) -> Check:
 
 
 @cache
-def _array(length: Length, size: int, element: Check) -> Check:
-    """size: of each element, where all have one; else `element` checks each of them."""
-
+def _array(length: Length, elements: Elements) -> Check:
     def check(d: bytes, at: int, end: int) -> int:
         n, at = length(d, at, end)
         if at < 0:
             return at
-        if n > end - at:
-            return NO
-        if size:
-            return _behind(d, at + max(n, 0) * size, end)
+        return elements(d, at, end, max(n, 0)) if n <= end - at else NO
+
+    return check
+
+
+@cache
+def _of_size(size: int) -> Elements:
+    def elements(d: bytes, at: int, end: int, n: int) -> int:
+        return _behind(d, at + n * size, end)
+
+    return elements
+
+
+@cache
+def _each(element: Check) -> Elements:
+    def elements(d: bytes, at: int, end: int, n: int) -> int:
         for _ in range(n):
             at = element(d, at, end)
             if at < 0:
                 return at
         return at
 
-    return check
+    return elements
 
 
 @cache

@@ -11,7 +11,7 @@ Where neither speaks, nothing is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 from dissectors.frame import Frame
 from dissectors.kafka import schema
-from dissectors.kafka.body_validation import Candidates
+from dissectors.kafka.body_validation import Candidates, steps_of
 from dissectors.kafka.decode import NOT_DECODED, ApiVersion, after_tags, api_version
+from dissectors.kafka.plan import Step
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
 _HABIT = 3  # requests of one length that make it the usual length
@@ -90,14 +91,14 @@ def explain(frame: Frame, sizes: Mapping[ApiVersion, Mapping[int, int]], holes: 
 @cache
 def _everything() -> tuple[Candidates[list[ApiVersion]], Candidates[list[ApiVersion]]]:
     """All responses: those whose header has no tagged fields, and those whose header has."""
-    found: tuple[Candidates[list[ApiVersion]], Candidates[list[ApiVersion]]] = (Candidates(), Candidates())
+    found: tuple[list[tuple[Sequence[Step], list[ApiVersion]]], ...] = ([], [])
     for api in schema.apis().values():
         name = f"{api.name}Response"
         for run in schema.alike(schema.message(name)):
             alike = [api_version(api.key, version) for version in run if version in api.versions]
             for tags in sorted({each.response_tags for each in alike}):
-                found[tags].add(name, run[0], [each for each in alike if each.response_tags == tags])
-    return found
+                found[tags].append((steps_of(name, run[0]), [each for each in alike if each.response_tags == tags]))
+    return Candidates(found[0]), Candidates(found[1])
 
 
 @lru_cache(maxsize=4096)
