@@ -143,21 +143,22 @@ class BatchSearch:
 
     def first(self, data: bytes, captured: CapturedRanges, start: int, end: int) -> int | None:
         """Index of the first whole batch in [start, end) of a frame's data."""
-        self.budget.base = captured.base
-        for a, b in captured.within(start, end):
-            at, found = self._next(data, a, b, final=True)
-            if found:
-                return at
-        return None
+        return next((at for at, _ in self.every(data, captured, start, end)), None)
 
     def every(self, data: bytes, captured: CapturedRanges, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """[start, end) of every whole batch there."""
-        self.budget.base = captured.base
+        """[start, end) of every whole batch there: as search.first_start would find one after the other."""
+        budget = self.budget
+        budget.base = captured.base
         for a, b in captured.within(start, end):
-            while (found := self._next(data, a, b, final=True))[1]:
-                stop = _end(data, found[0])
-                yield found[0], stop
-                a = stop
+            for at, stop in _places(data, a, b):
+                if at < a or not budget.allows(at):
+                    continue
+                budget.begin()
+                if self._judge(data, at, stop, b) is Judgement.YES:
+                    yield at, stop
+                    a = stop
+                else:
+                    budget.settle()
 
     # --- in bytes that no frame holds, as they come ---
 
@@ -181,7 +182,7 @@ class BatchSearch:
         data, base, at = b"".join(self._parts), self._end - self._size, 0
         self.budget.base = base
         while True:
-            at, found = self._next(data, at, len(data), final)
+            at, found = self._next(data, at, final)
             if not found:
                 break
             stop = _end(data, at)
@@ -193,39 +194,41 @@ class BatchSearch:
         self._pieces = self._pieces[self._piece(base + at) :] if self._size else []
         self._wanted = max(self.budget.needs, self._size + _GATHERED)
 
+    def _next(self, data: bytes, pos: int, final: bool) -> tuple[int, bool]:
+        """As search.first_start."""
+        end = len(data)
+        places = ([at] for at, _ in _places(data, pos, end))
+        return first_start(
+            places, lambda at: self._judge(data, at, _end(data, at), end), self.budget, pos, end, HEAD, final
+        )
+
     def _piece(self, offset: int) -> int:
         return bisect_right(self._pieces, offset, key=_START) - 1
 
     # --- both ---
 
-    def _next(self, data: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        """As search.first_start."""
-        budget = self.budget
-
-        def judge(at: int) -> Judgement:
-            stop = _end(data, at)
-            if stop - at > self._largest:
-                return Judgement.NO
-            if stop > end:
-                return budget.wait_for(stop - at)
-            budget.spend(stop - at)
-            stored = int.from_bytes(data[at + 17 : at + _COVERED], "big")
-            right = compute(CRC32C, memoryview(data)[at + _COVERED : stop]) == stored
-            return Judgement.YES if right else Judgement.NO
-
-        return first_start(_places(data, pos, end), judge, budget, pos, end, HEAD, final)
+    def _judge(self, data: bytes, at: int, stop: int, end: int) -> Judgement:
+        """Whether [at, stop) is a whole batch, where `data` is known up to `end`."""
+        if stop - at > self._largest:
+            return Judgement.NO
+        if stop > end:
+            return self.budget.wait_for(stop - at)
+        self.budget.spend(stop - at)
+        stored = int.from_bytes(data[at + 17 : at + _COVERED], "big")
+        right = compute(CRC32C, memoryview(data)[at + _COVERED : stop]) == stored
+        return Judgement.YES if right else Judgement.NO
 
 
 def _end(data: bytes, at: int) -> int:
     return at + KEEPS_LENGTH + int.from_bytes(data[at + 8 : at + KEEPS_LENGTH], "big", signed=True)
 
 
-def _places(data: bytes, pos: int, end: int) -> Iterator[list[int]]:
-    """Indexes in [pos, end - HEAD], one by one: magic 2, known attributes, a length and counts that go together."""
+def _places(data: bytes, pos: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where batches may stand in [pos, end): known attributes, a length and counts that go together. (start, end)."""
     for magic in _MAGIC.finditer(data, pos + _MAGIC_AT, end):
         at = magic.start() - _MAGIC_AT
         if at + HEAD > end:
             return
         length, attributes, delta, count = _FIELDS(data, at)
         if attributes & batches.CODEC_BITS < _CODECS and length >= SMALLEST[2] and count <= delta + 1:
-            yield [at]
+            yield at, at + KEEPS_LENGTH + length
