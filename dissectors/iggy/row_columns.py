@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from dissectors import arrow, checksum
 from dissectors.exchange import CALL, CONSUME, OK, PRODUCE, columns_from_frames, exchange_ids, queued
 from dissectors.frame_columns import NONE, Bools, Ints
 from dissectors.iggy import layouts
+from dissectors.iggy.batches import FORMATS
 from dissectors.iggy.body_columns import Variant
 from dissectors.iggy.coded import IdentifierCodes
 from dissectors.iggy.columnar import BodyColumns, Place, numbers
@@ -29,6 +30,24 @@ _GROUPS = [kind for kind, name in CONSUMERS.items() if name != "consumer"]
 _DELIVER = np.zeros(max(commands()) + 1, bool)
 _DELIVER[[code for code in commands() if layouts.delivers(code)]] = True
 _ROWS: dict[str, Any] = {"exchanges": Exchange, "batches": Batch}
+_FORMS = list(FORMATS.values())
+
+
+class _Units(NamedTuple):
+    """Runs or batches of regular frames: what their messages say."""
+
+    carriers: Ints  # the frames
+    produced: Ints  # 1, or 0 where consumed
+    form: Ints  # index in _FORMS
+    sum: Ints  # index in the checksums shown
+    start: Ints
+    end: Ints
+    held: Ints  # messages
+    partition: Ints  # NONE where the frame says it
+    base: Ints
+    last: Ints
+    first_timestamp: Ints  # microseconds, 0 where there is none
+    max_timestamp: Ints
 
 
 def report(decoded: Exchanges) -> None:
@@ -56,28 +75,29 @@ class _Rows:
 
     def report(self) -> None:
         decoded = self.decoded
-        for (side, code), which, variant, rows in self._variants():
+        for (side, code), which, variant, rows in self.variants:
             if side == layouts.REQUEST:
                 self._keep_request(which, variant, rows)
             else:
                 self._keep_answer(code, which, variant, rows)
         self.topics = self._topics()
         if "exchanges" in decoded.sink.tables:
-            self._report_exchanges(np.flatnonzero(decoded.regular & self.frames.client))
+            self._report_exchanges()
         if "batches" in decoded.sink.tables:
-            for (side, _), which, variant, rows in self._variants():
-                if variant.runs is not None and variant.runs.has_units:
-                    self._report_batches(side, which, variant, rows)
+            self._report_batches()
 
-    def _variants(self) -> Iterator[tuple[tuple[str, int], Ints, Variant, Ints]]:
+    @cached_property
+    def variants(self) -> list[tuple[tuple[str, int], Ints, Variant, Ints]]:
         """(command, frames, the bodies as it reads them, the rows of the frames there)."""
         decoded = self.decoded
+        found = []
         for key, bodies in decoded.bodies.items():
             for number, variant in bodies.variants.items():
                 which = bodies.which[variant.rows]
                 rows = np.flatnonzero(decoded.regular[which] & (decoded.layout[which] == number))
                 if len(rows):
-                    yield key, which[rows], variant, rows
+                    found.append((key, which[rows], variant, rows))
+        return found
 
     # --- what frames say ---
 
@@ -143,23 +163,35 @@ class _Rows:
 
     # --- rows ---
 
+    @cached_property
+    def requests(self) -> Ints:
+        """The regular requests."""
+        return np.flatnonzero(self.decoded.regular & self.frames.client)
+
+    @cached_property
+    def exchange_ids(self) -> pa.Array:
+        """Of each of them."""
+        return exchange_ids(self._conns(self.requests), self.frames.facts(self.requests))
+
+    def _conns(self, which: Ints) -> Coded:
+        used, of = np.unique(self.frames.conversation[which], return_inverse=True)
+        return Coded([self.decoded.conversations[t].conn for t in used.tolist()], of)
+
     def _shared(self, requests: Ints, answers: Ints) -> dict[str, Any]:
         """What a row of any table says of its exchange."""
         decoded = self.decoded
-        used, of = np.unique(self.frames.conversation[requests], return_inverse=True)
-        conns = Coded([decoded.conversations[t].conn for t in used.tolist()], of)
         codes, api = np.unique(decoded.code[requests], return_inverse=True)
         return {
-            "conn": conns,
+            "conn": self._conns(requests),
             "api": Coded([commands()[code][0].name for code in codes.tolist()], api),
             "correlation_id": decoded.correlation_id[requests] if decoded.framing == VSR else None,
             "client_id": Coded(decoded.users, decoded.user[answers]),
             "group": _coded(self.texts.values, self.group[requests]),
-            "exchange_id": exchange_ids(conns, self.frames.facts(requests)),
+            "exchange_id": arrow.take(self.exchange_ids, np.searchsorted(self.requests, requests)),
         }
 
-    def _report_exchanges(self, requests: Ints) -> None:
-        for some, sink in self._by_dialect("exchanges", requests, self.decoded.partner[requests]):
+    def _report_exchanges(self) -> None:
+        for some, sink in self._by_dialect("exchanges", self.requests, self.decoded.partner[self.requests]):
             sink(len(some[0]), self._exchange_columns(*some))
 
     def _exchange_columns(self, requests: Ints, answers: Ints) -> dict[str, Any]:
@@ -183,36 +215,62 @@ class _Rows:
             **columns_from_frames(request, response),
         }
 
-    def _report_batches(self, side: str, which: Ints, variant: Variant, rows: Ints) -> None:
-        assert variant.runs is not None
-        carrier = np.full(len(variant.rows), NONE)
-        carrier[rows] = which
-        units = np.flatnonzero(carrier[variant.runs.units.row] >= 0)
-        carriers = carrier[variant.runs.units.row[units]]
-        answers = self.decoded.partner[carriers] if side == layouts.REQUEST else carriers
-        for some, sink in self._by_dialect("batches", carriers, answers, units):
-            sink(len(some[0]), self._batch_columns(side, variant, *some))
+    def _report_batches(self) -> None:
+        sums: list[str | None] = []
+        parts = [
+            self._units(side, which, variant, rows, sums)
+            for (side, _), which, variant, rows in self.variants
+            if variant.runs is not None and variant.runs.has_units
+        ]
+        if not parts:
+            return
+        units = _Units(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        partners = self.decoded.partner[units.carriers]
+        answers = np.where(units.produced, partners, units.carriers)
+        for (_, _, some), sink in self._by_dialect("batches", units.carriers, answers, np.arange(len(answers))):
+            sink(len(some), self._batch_columns(_Units(*(column[some] for column in units)), sums))
 
-    def _batch_columns(self, side: str, variant: Variant, carriers: Ints, answers: Ints, units: Ints) -> dict[str, Any]:
+    def _units(self, side: str, which: Ints, variant: Variant, rows: Ints, sums: list[str | None]) -> _Units:
+        """The units of some frames; adds their checksums to `sums`."""
         runs, values = variant.runs, variant.units
         assert runs is not None
         assert values is not None
-        produced = side == layouts.REQUEST
-        requests = carriers if produced else self.decoded.partner[carriers]
-        start, stored = runs.units.start[units], (runs.units.end - runs.units.start)[units]
-        count = runs.units.held[units]
-        partition, unplaced = self.partition[carriers], np.zeros(len(units), bool)
-        base, last = values.base_offset[units], values.last_offset[units]
-        if produced:
-            partition, base, unplaced = self._confirmed(answers, partition)
-            last = base + count - 1
-        elif runs.form.walk is None:
-            partition = values.partition[units]
-        sums = [variant.sums[unit] for unit in units.tolist()] if variant.sums else None
-        first, latest = values.first_timestamp[units], values.max_timestamp[units]
+        carrier = np.full(len(variant.rows), NONE)
+        carrier[rows] = which
+        units = np.flatnonzero(carrier[runs.units.row] >= 0)
+        n, seen = len(units), len(sums)
+        sums += [variant.sums[unit] for unit in units.tolist()]
+        batched = runs.form.walk is None
+        return _Units(
+            carrier[runs.units.row[units]],
+            np.full(n, int(side == layouts.REQUEST)),
+            np.full(n, _FORMS.index(runs.form)),
+            np.arange(seen, len(sums)),
+            runs.units.start[units],
+            runs.units.end[units],
+            runs.units.held[units],
+            values.partition[units] if batched and side == layouts.RESPONSE else np.full(n, NONE),
+            values.base_offset[units],
+            values.last_offset[units],
+            values.first_timestamp[units],
+            values.max_timestamp[units],
+        )
+
+    def _batch_columns(self, units: _Units, sums: list[str | None]) -> dict[str, Any]:
+        carriers, produced, count = units.carriers, units.produced == 1, units.held
+        partners = self.decoded.partner[carriers]
+        requests, answers = np.where(produced, carriers, partners), np.where(produced, partners, carriers)
+        partition = np.where(units.partition == NONE, self.partition[carriers], units.partition)
+        base = np.where(produced, 0, units.base)
+        unplaced = produced.copy()
+        self._confirm(answers, partition, base, unplaced)
+        last = np.where(produced, base + count - 1, units.last)
+        shown = [sums[i] for i in units.sum.tolist()]
+        stored = units.end - units.start
+        kinds = [form.kind for form in _FORMS]
         facts = self.frames.facts(carriers)
         return self._shared(requests, answers) | {
-            "role": PRODUCE if produced else CONSUME,
+            "role": Coded([CONSUME, PRODUCE], units.produced),
             "topic": _coded(self.topics.values, self.topics.codes[requests]),
             "partition": _known(partition),
             "base_offset": Masked(base, unplaced),
@@ -222,23 +280,22 @@ class _Rows:
             "codec": "none",
             "stored_bytes": stored,
             "uncompressed_bytes": stored,
-            "format": runs.form.shown,
-            "first_timestamp": Masked(first * _US, first == 0),
-            "max_timestamp": Masked(latest * _US, latest == 0),
-            "checksum_kind": runs.form.kind,
-            "checksum_stored": sums,
-            "checksum_computed": sums,
-            "verdict": "absent" if runs.form.kind == checksum.NONE else "ok",
+            "format": Coded([form.shown for form in _FORMS], units.form),
+            "first_timestamp": Masked(units.first_timestamp * _US, units.first_timestamp == 0),
+            "max_timestamp": Masked(units.max_timestamp * _US, units.max_timestamp == 0),
+            "checksum_kind": Coded(kinds, units.form),
+            "checksum_stored": shown,
+            "checksum_computed": shown,
+            "verdict": Coded(["absent" if kind == checksum.NONE else "ok" for kind in kinds], units.form),
             "outcome": OK,
             "time": facts.first_ns,
             "packet_ref": facts.packet_ref,
-            "stream_offset": self.frames.offset_of(carriers, start),
+            "stream_offset": self.frames.offset_of(carriers, units.start),
         }
 
-    def _confirmed(self, answers: Ints, partition: Ints) -> tuple[Ints, Ints, Bools]:
-        """Partition and first offset of what was sent, where the answer says them; where it does not."""
-        partition, base, unplaced = partition.copy(), np.zeros(len(answers), np.int64), np.ones(len(answers), bool)
-        for (side, code), which, variant, rows in self._variants():
+    def _confirm(self, answers: Ints, partition: Ints, base: Ints, unplaced: Bools) -> None:
+        """Set partition and first offset of what was sent, where the answer says them."""
+        for (side, code), which, variant, rows in self.variants:
             if side == layouts.RESPONSE and code == SEND_MESSAGES and "confirmations" in variant.body.places:
                 at = np.full(len(self.topic), NONE)
                 some = variant.body.numbers["confirmations_count"][rows] > 0
@@ -248,7 +305,6 @@ class _Rows:
                 partition[found] = numbers(self.frames.octets, where + 8, 4)
                 base[found] = numbers(self.frames.octets, where + 12, 8)
                 unplaced[found] = False
-        return partition, base, unplaced
 
     # --- the dialect ---
 
