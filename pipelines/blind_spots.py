@@ -1,13 +1,21 @@
-"""What a capture cannot show, and what to do about it: one line each, for the terminal, `info` and the page."""
+"""What a capture cannot show, and what to do about it: one line each, for the terminal, `info` and the page.
+
+Connections are counted by what they have in common, and their clocks kept as numbers: what is held grows by 16 bytes a
+connection.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from dissectors import arrow
 from pipelines.formats import units
 
 LOOKED_AT = {
@@ -20,6 +28,10 @@ LOOKED_AT = {
 """Record table -> the columns that are needed of it."""
 STEP_US = 1_000_000  # a clock that goes back by less is the disorder of an ordinary capture
 NAMED = 3  # ports that a line names
+SNAPLEN = '"snaplen"'  # in the evidence of a gap that a snap length made
+_NONE = -1  # in a column of numbers: no value
+
+Ints = npt.NDArray[np.int64]
 
 
 class BlindSpot(NamedTuple):
@@ -33,130 +45,162 @@ class BlindSpot(NamedTuple):
         return f"{self.text}: {self.advice}"
 
 
-def blind_spots(
-    connections: pa.Table, findings: pa.Table | None = None, cut_packets: int | None = None
-) -> list[BlindSpot]:
-    """The blind spots of a capture set, from its records.
+class Alike(NamedTuple):
+    """What connections are counted by."""
 
-    connections, findings: at least the columns LOOKED_AT; findings where they are at hand. cut_packets: packets that
-    the capture kept only in part, where the reader counted them.
+    protocol: str | None
+    tls: bool | None
+    server_port: int | None
+    handshake: str | None
+    client: bool  # whether the client's bytes were captured
+    server: bool
+    gaps: bool  # whether bytes are missing
+
+    @property
+    def known(self) -> bool:
+        """Whether it speaks a protocol that is decoded."""
+        return self.protocol is not None
+
+
+@dataclass
+class Seen:
+    """What is looked at of a capture set, added up."""
+
+    connections: Counter[Alike] = field(default_factory=Counter)
+    missing_bytes: int = 0
+    findings: Counter[str] = field(default_factory=Counter)  # by kind
+    by_snaplen: int = 0  # gaps that a snap length made
+    clocks: dict[str, list[tuple[Ints, Ints]]] = field(default_factory=dict)
+    """File -> (packet that began a connection, its time in us)."""
+
+    def add(self, table: str, batch: pa.RecordBatch) -> None:
+        """Rows of `connections` or `findings`, with at least the columns LOOKED_AT."""
+        columns = [batch.column(name) for name in LOOKED_AT[table]]
+        if table == "findings":
+            kinds, evidence = (column.to_pylist() for column in columns)
+            self.findings.update(kinds)
+            self.by_snaplen += sum(
+                kind == "gap" and SNAPLEN in (text or "") for kind, text in zip(kinds, evidence, strict=True)
+            )
+            return
+        protocol, tls, port, client, server, gaps, handshake = (column.to_pylist() for column in columns[:7])
+        captured = (map(bool, each) for each in (client, server, gaps))
+        self.connections.update(map(Alike, protocol, tls, port, handshake, *captured))
+        self.missing_bytes += sum(filter(None, gaps))
+        time, file, packet = columns[7:]
+        for name, mine in _places(file):
+            there = arrow.as_numbers(packet, _NONE)[mine], arrow.as_numbers(time, _NONE)[mine]
+            self.clocks.setdefault(name, []).append(there)
+
+    def spots(self, cut_packets: int | None = None) -> list[BlindSpot]:
+        """The blind spots. cut_packets: packets kept only in part, where the reader counted them."""
+        made = (self._encrypted(), self._cut(cut_packets), self._lost(cut_packets), self._one_way(), self._unknown(),
+                self._headless(), self._clock())  # fmt: skip
+        return [spot for spot in made if spot is not None]
+
+    def _count(self, some: Iterable[Alike]) -> int:
+        return sum(self.connections[each] for each in some)
+
+    def _of(self, some: Iterable[Alike], all_: Iterable[Alike]) -> str:
+        """`3 of 12 connections`."""
+        whole = self._count(all_)
+        return f"{units.count(self._count(some))} of {units.counted(whole, 'connection')}"
+
+    def _ports(self, some: Iterable[Alike]) -> str:
+        """The server ports that most have: `port 9093, 9094 …`."""
+        ports = Counter[int | None]()
+        for each in some:
+            ports[each.server_port] += self.connections[each]
+        most = [port for port, _ in ports.most_common(NAMED + 1)]
+        return f"port {', '.join(map(str, most[:NAMED]))}{' …' if len(most) > NAMED else ''}"
+
+    def _encrypted(self) -> BlindSpot | None:
+        sealed = [each for each in self.connections if each.tls and not each.known]
+        if not sealed:
+            return None
+        text = f"{self._of(sealed, self.connections)} TLS without keys ({self._ports(sealed)})"
+        if self.findings["not_decrypted"]:
+            return BlindSpot("tls", text, "the key log does not hold their secrets; give that of the same run")
+        return BlindSpot("tls", text, "--keylog FILE reads them")
+
+    def _cut(self, packets: int | None) -> BlindSpot | None:
+        count = packets or self.by_snaplen
+        if not count:
+            return None
+        what = "packets" if packets else "places"
+        return BlindSpot(
+            "snaplen",
+            f"{units.count(count)} {what} cut short by the snap length",
+            "bodies and checksums are incomplete; capture with tcpdump -s 0",
+        )
+
+    def _lost(self, cut_packets: int | None) -> BlindSpot | None:
+        lost = [each for each in self.connections if each.gaps]
+        cut = self.by_snaplen == self.findings["gap"] if self.findings["gap"] else bool(cut_packets)
+        if not lost or cut:
+            return None
+        text = f"{units.size(self.missing_bytes)} missing on {self._of(lost, self.connections)}"
+        return BlindSpot("loss", text, "capture with a larger buffer (tcpdump -B 65536)")
+
+    def _one_way(self) -> BlindSpot | None:
+        known = [each for each in self.connections if each.known]
+        deaf = [each for each in known if each.client != each.server]
+        if not deaf:
+            return None
+        text = f"{self._of(deaf, known)} seen in one direction only"
+        return BlindSpot("one_way", text, "no durations there; mirror both directions")
+
+    def _unknown(self) -> BlindSpot | None:
+        strange = [
+            each for each in self.connections if not each.known and not each.tls and (each.client or each.server)
+        ]
+        if not strange:
+            return None
+        text = f"{self._of(strange, self.connections)} of no known protocol ({self._ports(strange)})"
+        return BlindSpot("unknown", text, "--decode-as PORT=PROTOCOL if you know better")
+
+    def _headless(self) -> BlindSpot | None:
+        known = [each for each in self.connections if each.known]
+        begun = [each for each in known if each.handshake == "none"]
+        if not begun:
+            return None
+        text = f"{self._of(begun, known)} began before the capture"
+        return BlindSpot("mid_stream", text, "names learnt earlier may be missing")
+
+    def _clock(self) -> BlindSpot | None:
+        backward = [step for parts in self.clocks.values() for step in _steps_back(parts)]
+        if not backward:
+            return None
+        times = f"{units.counted(len(backward), 'time')}, by {units.duration(max(backward) * 1000)} at most"
+        text = f"the capture's clock went back {times}"
+        return BlindSpot("clock", text, "durations across a step are unknown; use NTP")
+
+
+def _places(names: pa.Array) -> Iterator[tuple[str, Ints]]:
+    """Each name in a column with the rows that have it; rows without a name are of none."""
+    coded = names.dictionary_encode()
+    codes = arrow.as_numbers(coded.indices, _NONE)
+    order = np.argsort(codes, kind="stable")
+    begins = np.searchsorted(codes[order], np.arange(len(coded.dictionary) + 1))
+    for name, begin, end in zip(coded.dictionary.to_pylist(), begins, begins[1:], strict=False):
+        yield name, order[begin:end]
+
+
+def _steps_back(parts: Sequence[tuple[Ints, Ints]]) -> Iterator[int]:
+    """By how many us a file's clock went back, each time that it did by more than STEP_US.
+
+    parts: of the file's connections, the packets that they began with and the times of these.
     """
-    rows = connections.select(list(LOOKED_AT["connections"])).to_pylist()
-    kinds = Counter[str]() if findings is None else _kinds(findings)
-    made = (
-        _encrypted(rows, kinds),
-        _cut(cut_packets, kinds),
-        _lost(rows, kinds, cut_packets),
-        _one_way(rows),
-        _unknown(rows),
-        _headless(rows),
-        _clock(rows),
-    )
-    return [spot for spot in made if spot is not None]
-
-
-Rows = list[dict[str, Any]]
-
-
-def _kinds(findings: pa.Table) -> Counter[str]:
-    """How many findings there are of a kind; of gaps, how many a snap length made."""
-    import pyarrow.compute as pc  # it takes a while
-
-    kinds = Counter(findings.column("kind").to_pylist())
-    gaps = findings.filter(pc.equal(findings.column("kind"), "gap"))
-    kinds["snaplen"] = sum('"snaplen"' in (text or "") for text in gaps.column("evidence").to_pylist())
-    return kinds
-
-
-def _encrypted(rows: Rows, kinds: Mapping[str, int]) -> BlindSpot | None:
-    sealed = [row for row in rows if row["tls"] and row["protocol"] is None]
-    if not sealed:
-        return None
-    text = f"{_of(sealed, rows)} TLS without keys ({_ports(sealed)})"
-    if kinds.get("not_decrypted"):
-        return BlindSpot("tls", text, "the key log does not hold their secrets; give that of the same run")
-    return BlindSpot("tls", text, "--keylog FILE reads them")
-
-
-def _cut(packets: int | None, kinds: Mapping[str, int]) -> BlindSpot | None:
-    if packets:
-        text = f"{units.count(packets)} packets cut short by the snap length"
-    elif kinds.get("snaplen"):
-        text = f"{units.count(kinds['snaplen'])} places cut short by the snap length"
-    else:
-        return None
-    return BlindSpot("snaplen", text, "bodies and checksums are incomplete; capture with tcpdump -s 0")
-
-
-def _lost(rows: Rows, kinds: Mapping[str, int], cut_packets: int | None) -> BlindSpot | None:
-    lost = [row for row in rows if row["gap_bytes"]]
-    by_snaplen = kinds["snaplen"] == kinds["gap"] if "gap" in kinds else bool(cut_packets)
-    if not lost or by_snaplen:
-        return None
-    size = units.size(sum(row["gap_bytes"] for row in lost))
-    return BlindSpot("loss", f"{size} missing on {_of(lost, rows)}", "capture with a larger buffer (tcpdump -B 65536)")
-
-
-def _one_way(rows: Rows) -> BlindSpot | None:
-    known = [row for row in rows if row["protocol"] is not None]
-    deaf = [row for row in known if bool(row["client_bytes"]) != bool(row["server_bytes"])]
-    if not deaf:
-        return None
-    return BlindSpot(
-        "one_way", f"{_of(deaf, known)} seen in one direction only", "no durations there; mirror both directions"
-    )
-
-
-def _unknown(rows: Rows) -> BlindSpot | None:
-    strange = [
-        row
-        for row in rows
-        if row["protocol"] is None and not row["tls"] and (row["client_bytes"] or 0) + (row["server_bytes"] or 0)
-    ]
-    if not strange:
-        return None
-    return BlindSpot(
-        "unknown",
-        f"{_of(strange, rows)} of no known protocol ({_ports(strange)})",
-        "--decode-as PORT=PROTOCOL if you know better",
-    )
-
-
-def _headless(rows: Rows) -> BlindSpot | None:
-    known = [row for row in rows if row["protocol"] is not None]
-    begun = [row for row in known if row["handshake"] == "none"]
-    if not begun:
-        return None
-    return BlindSpot(
-        "mid_stream", f"{_of(begun, known)} began before the capture", "names learnt earlier may be missing"
-    )
-
-
-def _clock(rows: Rows) -> BlindSpot | None:
-    """Connections in the order of their first packets: the clock went back where a later one began earlier."""
-    latest: dict[str, Any] = {}
-    steps, worst = 0, 0
-    placed = (row for row in rows if row["packet"] is not None and row["start_time"] is not None)
-    for row in sorted(placed, key=lambda row: (row["file"] or "", row["packet"])):
-        before = latest.get(row["file"])
-        back = 0 if before is None else round((before - row["start_time"]).total_seconds() * 1e6)
-        if back > STEP_US:
-            steps, worst = steps + 1, max(worst, back)
-        if before is None or row["start_time"] > before or back > STEP_US:
-            latest[row["file"]] = row["start_time"]
-    if not steps:
-        return None
-    times = f"{steps} time{'s' if steps > 1 else ''}, by {units.duration(worst * 1000)} at most"
-    return BlindSpot("clock", f"the capture's clock went back {times}", "durations across a step are unknown; use NTP")
-
-
-def _of(some: Rows, all_: Rows) -> str:
-    """`3 of 12 connections`."""
-    return f"{units.count(len(some))} of {units.count(len(all_))} connection{'s' if len(all_) != 1 else ''}"
-
-
-def _ports(rows: Iterable[Mapping[str, Any]]) -> str:
-    """The server ports that most rows have: `port 9093, 9094 …`."""
-    ports = [port for port, _ in Counter(row["server_port"] for row in rows).most_common(NAMED + 1)]
-    named = ", ".join(map(str, ports[:NAMED]))
-    return f"port {named}{' …' if len(ports) > NAMED else ''}"
+    packets, times = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    known = (packets != _NONE) & (times != _NONE)
+    packets, times = packets[known], times[known]
+    times = times[np.argsort(packets, kind="stable")]
+    if not (np.maximum.accumulate(times) - times > STEP_US).any():
+        return
+    latest, *rest = times.tolist()
+    for time in rest:
+        if latest - time > STEP_US:
+            yield latest - time
+            latest = time
+        else:
+            latest = max(latest, time)

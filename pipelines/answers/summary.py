@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dissectors.findings import KINDS
 from pipelines.answers.records import Row, query
-from pipelines.blind_spots import BlindSpot, blind_spots
+from pipelines.blind_spots import LOOKED_AT, BlindSpot, Seen
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lost_brokers import lost_brokers
@@ -86,10 +86,18 @@ def summary(tables: Mapping[str, pa.Table], *, rows: int = 5, cut_packets: int |
         query(tables, _SPAN)[0],
         query(tables, _PROTOCOLS),
         _wrong(counts, errors, slowest, query(tables, _FINDINGS), query(tables, _LOST_BROKERS)),
-        blind_spots(tables["connections"], tables["findings"], cut_packets),
+        _blind_spots(tables, cut_packets),
         slowest,
         errors[:rows],
     )
+
+
+def _blind_spots(tables: Mapping[str, pa.Table], cut_packets: int | None) -> list[BlindSpot]:
+    seen = Seen()
+    for table in LOOKED_AT:
+        for batch in tables[table].to_batches():
+            seen.add(table, batch)
+    return seen.spots(cut_packets)
 
 
 def _wrong(
@@ -105,10 +113,10 @@ def _wrong(
         total = units.count(sum(row["count"] for row in errors))
         named = ", ".join(f"{row['name']} to {row['api']} ({units.count(row['count'])})" for row in errors[:3])
         more = f" and {len(errors) - 3} more kinds" if len(errors) > 3 else ""
-        made.append(f"{total} errors in {units.count(counts['failed'])} answers: {named}{more}")
+        made.append(f"{total} errors in {units.counted(counts['failed'], 'answer')}: {named}{more}")
     if counts["unanswered"]:
         share = units.share(counts["unanswered"] / counts["calls"])
-        made.append(f"{units.count(counts['unanswered'])} requests ({share}) got no answer in the capture")
+        made.append(f"{units.counted(counts['unanswered'], 'request')} ({share}) got no answer in the capture")
     if slowest and slowest[0]["total_ns"] >= SLOW_NS:
         worst = slowest[0]
         queued = worst["queued_ns"] or 0

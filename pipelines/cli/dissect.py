@@ -136,15 +136,14 @@ def dissect(
     )
     names = _columns(columns, rows.schema)
     order = _order(sort, rows.schema)
-    from pipelines.blind_spots import LOOKED_AT
+    from pipelines.blind_spots import Seen
 
-    connections: list[pa.RecordBatch] = []
-    written = 0
+    seen, written = Seen(), 0
 
     def chosen(made: Iterator[tuple[str, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         for name, batch in made:
             if with_notes and name == "connections":
-                connections.append(batch.select(list(LOOKED_AT["connections"])))
+                seen.add(name, batch)
             if name == one:
                 yield rows.of(batch)
 
@@ -159,7 +158,7 @@ def dissect(
                 written += batch.num_rows
                 stream.flush()  # who reads along sees the rows now
         if with_notes and head is None:
-            reading.say_blind_spots(connections, run)
+            reading.say_blind_spots(seen, run)
         elif one == "exchanges" and not written and rows.keep is None and head is None and not reading.quiet:
             exits.say("brokerscope: no rows: `brokerscope info` says what these captures hold")
 

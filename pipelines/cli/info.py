@@ -15,8 +15,6 @@ from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import Captures, Reading, reads_captures
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dissectors.capture.reader import Reader
     from dissectors.run import Run
 
@@ -53,18 +51,16 @@ def info(
 
 def gather(run: Run) -> dict[str, Any]:
     """Everything that `info` shows, as plain values: times ISO 8601, spans in ns, sizes in bytes."""
-    import pyarrow as pa
-
-    from pipelines import blind_spots
+    from pipelines.blind_spots import Seen
 
     protocols: dict[str, collections.Counter[str]] = {}
     software: dict[str, set[str]] = {}
     findings: collections.Counter[str] = collections.Counter()
     tcp: collections.Counter[str] = collections.Counter(dict.fromkeys(TCP, 0))
     round_trips: list[int] = []
-    seen: dict[str, list[pa.RecordBatch]] = {"connections": [], "findings": []}
+    seen = Seen()
     for table, batch in run.records():
-        seen[table].append(batch.select(list(blind_spots.LOOKED_AT[table])))
+        seen.add(table, batch)
         if table == "findings":
             findings.update(f"{severity} {kind}" for severity, kind in _columns(batch, "severity", "kind"))
             continue
@@ -87,11 +83,7 @@ def gather(run: Run) -> dict[str, Any]:
         for protocol, name, version in _columns(batch, "protocol", "client_software", "client_version"):
             if name:
                 software.setdefault(protocol or "other", set()).add(f"{name} {version or ''}".strip())
-    whole = {table: pa.Table.from_batches(made) if made else None for table, made in seen.items()}
-    blind = []
-    if whole["connections"] is not None:
-        cut = sum(reader.census.cut for reader in run.readers)
-        blind = blind_spots.blind_spots(whole["connections"], whole["findings"], cut)
+    cut = sum(reader.census.cut for reader in run.readers)
     import statistics  # with fractions and decimals: nothing that every command should load
 
     return {
@@ -99,7 +91,7 @@ def gather(run: Run) -> dict[str, Any]:
         "protocols": {name: {**protocols[name], "seen": sorted(software.get(name, ()))} for name in sorted(protocols)},
         "tcp": {**tcp, "rtt_ns": statistics.median_low(round_trips) if round_trips else None},
         "findings": dict(sorted(findings.items())),
-        "blind_spots": [spot._asdict() for spot in blind],
+        "blind_spots": [spot._asdict() for spot in seen.spots(cut)],
     }
 
 

@@ -19,10 +19,9 @@ from pipelines.cli import exits
 from pipelines.cli.pandas_guard import without_pandas
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dissectors.run import Run
     from pipelines.answers.records import Tables
+    from pipelines.blind_spots import Seen
 
 _SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -124,16 +123,10 @@ class Reading:
         with self.run(captures, self.options(tables, full=full)) as run:
             yield records.gathered(run.records(), tables, full=full)
 
-    def say_blind_spots(self, connections: Sequence[pa.RecordBatch], run: Run) -> None:
+    def say_blind_spots(self, seen: Seen, run: Run) -> None:
         """Say what the captures cannot show, to stderr, a line each."""
-        import pyarrow as pa
-
-        from pipelines.blind_spots import blind_spots
-
-        if connections:
-            cut = sum(reader.census.cut for reader in run.readers)
-            for spot in blind_spots(pa.Table.from_batches(connections), cut_packets=cut):
-                exits.say(f"brokerscope: {spot}")
+        for spot in seen.spots(sum(reader.census.cut for reader in run.readers)):
+            exits.say(f"brokerscope: {spot}")
 
     def say_problems(self, run: Run) -> None:
         """Say which inputs were not read whole. One that could not be read at all: exit code 3."""

@@ -65,9 +65,9 @@ class Records:
         self._engine.add(CASES, case_table(cases))
         return compute(self._engine, folder)
 
-    def table(self, sql: str) -> pa.Table:
-        """The rows of a query, as an Arrow table."""
-        return self._engine.fetch(sql)
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a query, some at a time."""
+        yield from self._engine.stream(sql)
 
     def one(self, sql: str) -> dict[str, Any]:
         """The single row of a query."""

@@ -6,13 +6,12 @@ Below stands what the captures cannot show.
 
 from __future__ import annotations
 
-from pipelines.blind_spots import LOOKED_AT, blind_spots
+from pipelines.blind_spots import LOOKED_AT, Seen
 from pipelines.report.checks import WELL, WRONG, Sentence
 from pipelines.report.elements import Html, join, shown, tag
 from pipelines.report.section import Builder
 
 FEWEST, MOST = 3, 7  # sentences
-LOOKED_THROUGH = 100_000  # connections, and findings, that are searched for what a capture cannot show
 
 
 def box(page: Builder) -> Html:
@@ -34,9 +33,9 @@ def _not_seen(page: Builder) -> Html | None:
     records = page.analysis.records
     if records is None:
         return None
-    looked_at = (
-        records.table(f"select {', '.join(LOOKED_AT[name])} from {name} limit {LOOKED_THROUGH}")
-        for name in ("connections", "findings")
-    )
-    spots = [tag("li", tag("b", f"{shown(spot.text)}:"), " ", shown(spot.advice)) for spot in blind_spots(*looked_at)]
+    seen = Seen()
+    for table, columns in LOOKED_AT.items():
+        for batch in records.batches(f"select {', '.join(columns)} from {table}"):
+            seen.add(table, batch)
+    spots = [tag("li", tag("b", f"{shown(spot.text)}:"), " ", shown(spot.advice)) for spot in seen.spots()]
     return join([tag("h3", "What these captures cannot show"), tag("ul", *spots)]) if spots else None

@@ -20,6 +20,8 @@ from pipelines.tables.table import Table, TableColumn
 
 MEMORY = "256MB"  # that reading the tables takes; what does not fit goes to temporary files
 
+ROWS_AT_ONCE = 50_000  # of a query's answer that is read along
+
 _SETTINGS = {
     "TimeZone": "UTC",
     "autoinstall_known_extensions": "false",
@@ -51,6 +53,10 @@ class _Connection:
     def fetch(self, query: str) -> pa.Table:
         """The rows of a query."""
         return self.duckdb.sql(query).to_arrow_table()
+
+    def stream(self, query: str) -> pa.RecordBatchReader:
+        """The rows of a query, some at a time."""
+        return self.duckdb.sql(query).to_arrow_reader(ROWS_AT_ONCE)
 
     def _columns(self, relation: str) -> list[tuple[str, str]]:
         """The columns of a relation, and their types."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dissectors import records
-from pipelines.blind_spots import LOOKED_AT, BlindSpot, blind_spots
+from pipelines.blind_spots import LOOKED_AT, BlindSpot, Seen
 
 WHOLE: dict[str, Any] = {
     "protocol": "kafka", "tls": False, "server_port": 9092, "client_bytes": 10, "server_bytes": 10, "gap_bytes": 0,
@@ -24,9 +24,11 @@ def spots(
     rows = [
         {**WHOLE, "packet": at + 1, "start_time": NOON + timedelta(seconds=at), **c} for at, c in enumerate(changes)
     ]
-    schema = records.schema("connections")
-    found = None if findings is None else pa.Table.from_pylist(findings, records.schema("findings"))
-    return blind_spots(pa.Table.from_pylist(rows, schema), found, cut)
+    seen = Seen()
+    for table, made in (("connections", rows), ("findings", findings or [])):
+        for batch in pa.Table.from_pylist(made, records.schema(table)).to_batches(max_chunksize=2):
+            seen.add(table, batch)
+    return seen.spots(cut)
 
 
 SEALED = {"protocol": None, "tls": True, "server_port": 9093}
@@ -79,3 +81,12 @@ def test_the_disorder_of_an_ordinary_capture_is_no_step_of_the_clock() -> None:
 def test_what_is_looked_at_are_columns_of_the_records() -> None:
     for table, columns in LOOKED_AT.items():
         assert set(columns) <= set(records.schema(table).names)
+
+
+def test_a_clock_counts_each_step_back_in_each_file() -> None:
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    (spot,) = spots(
+        {"packet": 5, "start_time": NOON - hour}, {"packet": 2}, {"packet": 9, "start_time": NOON - day},
+        {"packet": 12, "start_time": NOON - day + hour}, {"file": "b.pcap", "start_time": NOON - day},
+    )  # fmt: skip
+    assert "went back 2 times, by 23 h 00 min at most" in spot.text
