@@ -74,6 +74,14 @@ class SearchBudget:
         self.left -= self._open + SEARCH_CANDIDATE_COST
         self.needs = 0
 
+    def allows_to_reject(self, places: int) -> bool:
+        """Whether so many places may be rejected at no further cost, wherever they are."""
+        return self.left >= places * SEARCH_CANDIDATE_COST
+
+    def reject(self, places: int) -> None:
+        """So many were."""
+        self.left -= places * SEARCH_CANDIDATE_COST
+
     def wait_for(self, size: int) -> Judgement:
         """A judge can decide nothing more before `size` bytes from its place on are there."""
         self.needs = size

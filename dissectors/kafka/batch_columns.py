@@ -79,15 +79,16 @@ def find(octets: Octets, start: Ints, size: Ints, lenient: Bools) -> BatchColumn
     found.append((np.array([i for i, _ in alone], np.int64), np.array([at for _, at in alone], np.int64)))
     sets, starts = (np.concatenate(column) for column in zip(*found, strict=True))
     order = np.lexsort((starts, sets))
-    return BatchColumns(sets[order], starts[order], _headers(octets, starts[order]), plain)
+    return BatchColumns(sets[order], starts[order], headers(octets, starts[order]), plain)
 
 
 def single(octets: Octets, start: Ints) -> BatchColumns:
     """The batches that begin at some indices, each a set of its own."""
-    return BatchColumns(np.arange(len(start)), start, _headers(octets, start), np.ones(len(start), bool))
+    return BatchColumns(np.arange(len(start)), start, headers(octets, start), np.ones(len(start), bool))
 
 
-def _headers(octets: Octets, start: Ints) -> npt.NDArray[Any]:
+def headers(octets: Octets, start: Ints) -> npt.NDArray[Any]:
+    """The headers that begin at some indices."""
     every: npt.NDArray[Any] = np.ndarray((len(octets) - HEADER.itemsize + 1,), HEADER, octets, 0, (1,))
     return every[start]
 

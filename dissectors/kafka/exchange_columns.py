@@ -55,7 +55,8 @@ class ExchangeColumns:
         self.conversations = frames.conversations
         self.sink = self.conversations[0].sink
         self.report = self.conversations[0].emit.report
-        self.limit = self.conversations[0].options.limits.decompressed_bytes
+        limits = self.conversations[0].options.limits
+        self.limit, self.held = limits.decompressed_bytes, limits.held_bytes
         self.diagnosing = self.conversations[0].watch is not None
         n, octets, start = len(frames), frames.octets, frames.start
         self.size = frames.end - start

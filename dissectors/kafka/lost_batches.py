@@ -11,28 +11,27 @@ header that makes sense. What it costs is bounded by a budget a byte (dissectors
 
 from __future__ import annotations
 
-import re
-import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
+
+import numpy as np
 
 from dissectors.checksum import CRC32C, compute
 from dissectors.frame import Frame
 from dissectors.kafka import batches
+from dissectors.kafka.batch_columns import headers
 from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError, RecordBatch
 from dissectors.kafka.body_summary import BodySummary, RecordSet
-from dissectors.search import Judgement, SearchBudget, first_start
+from dissectors.search import Judgement, Octets, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import Chunk, Piece
 
 HEAD = HEADER.itemsize  # 61
 _GATHERED = 1 << 16  # bytes that are searched at once
-_CODECS = 5
-_MAGIC_AT = 16
-_MAGIC = re.compile(rb"\x02(?=.{4}\0[\0-\x7f]{2}.{33}[\0-\x7f])", re.DOTALL)
-"""Magic 2, before attributes of less than a byte and counts that are not negative."""
-_FIELDS = struct.Struct(">8xi10xBi30xi").unpack_from  # length, low byte of the attributes, last offset delta, count
+_MAGIC, _MAGIC_AT = 2, 16
+_CODECS, _ATTRIBUTES = 5, 128  # numbers above them were never given
 _COVERED = 21  # where the bytes begin that the checksum covers
 _START = attrgetter("start")
 
@@ -150,10 +149,11 @@ class BatchSearch:
         budget = self.budget
         budget.base = captured.base
         for a, b in captured.within(start, end):
-            for at, stop in _places(data, a, b):
+            for at in chain.from_iterable(places(begins, HEAD, data, a, b)):
                 if at < a or not budget.allows(at):
                     continue
                 budget.begin()
+                stop = _end(data, at)
                 if self._judge(data, at, stop, b) is Judgement.YES:
                     yield at, stop
                     a = stop
@@ -197,9 +197,9 @@ class BatchSearch:
     def _next(self, data: bytes, pos: int, final: bool) -> tuple[int, bool]:
         """As search.first_start."""
         end = len(data)
-        places = ([at] for at, _ in _places(data, pos, end))
+        found = places(begins, HEAD, data, pos, end)
         return first_start(
-            places, lambda at: self._judge(data, at, _end(data, at), end), self.budget, pos, end, HEAD, final
+            found, lambda at: self._judge(data, at, _end(data, at), end), self.budget, pos, end, HEAD, final
         )
 
     def _piece(self, offset: int) -> int:
@@ -223,12 +223,12 @@ def _end(data: bytes, at: int) -> int:
     return at + KEEPS_LENGTH + int.from_bytes(data[at + 8 : at + KEEPS_LENGTH], "big", signed=True)
 
 
-def _places(data: bytes, pos: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where batches may stand in [pos, end): known attributes, a length and counts that go together. (start, end)."""
-    for magic in _MAGIC.finditer(data, pos + _MAGIC_AT, end):
-        at = magic.start() - _MAGIC_AT
-        if at + HEAD > end:
-            return
-        length, attributes, delta, count = _FIELDS(data, at)
-        if attributes & batches.CODEC_BITS < _CODECS and length >= SMALLEST[2] and count <= delta + 1:
-            yield at, at + KEEPS_LENGTH + length
+def begins(octets: Octets, n: int) -> Places:
+    """Of the places 0 … n - 1 those at which a batch may begin: known attributes, a length and counts that fit."""
+    at = np.flatnonzero(octets[_MAGIC_AT : _MAGIC_AT + n] == _MAGIC)
+    if not len(at):
+        return at
+    head = headers(octets, at)
+    attributes, delta, count = head["attributes"], head["last_offset_delta"].astype(np.int64), head["count"]
+    fits = (attributes >= 0) & (attributes < _ATTRIBUTES) & (attributes & batches.CODEC_BITS < _CODECS)
+    return at[fits & (head["length"] >= SMALLEST[_MAGIC]) & (delta >= 0) & (count >= 0) & (count <= delta + 1)]

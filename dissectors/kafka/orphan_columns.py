@@ -7,17 +7,18 @@ rows together.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dissectors import search
 from dissectors.exchange import OK, ORPHAN
 from dissectors.findings import KINDS
 from dissectors.frame_columns import Bools, Ints, distinct
-from dissectors.kafka import batch_columns
+from dissectors.kafka import batch_columns, lost_batches
 from dissectors.kafka.batch_columns import BatchColumns
 from dissectors.kafka.decode import RESPONSE_HEAD
-from dissectors.kafka.lost_batches import CapturedRanges
 from dissectors.kafka.orphans import LOST_REQUEST
 from dissectors.kafka.record_set_columns import header_columns, odd_numbers
 from dissectors.sink import Coded, Masked, text_column
@@ -39,7 +40,7 @@ def only_answers(exchanges: ExchangeColumns) -> Bools:
 
 def report(exchanges: ExchangeColumns, answers: Ints) -> None:
     """The findings and batches of some answers, of connections with `only_answers`, that cannot wait."""
-    frames, buf = exchanges.frames, exchanges.frames.buf
+    frames = exchanges.frames
     numbers, counts = np.unique(frames.conversation[answers], return_counts=True)
     for t, count in zip(numbers.tolist(), counts.tolist(), strict=True):
         exchanges.conversations[t].confirm()
@@ -48,16 +49,60 @@ def report(exchanges: ExchangeColumns, answers: Ints) -> None:
         _report_each(exchanges, answers)
     if not exchanges.report.looks_into_batches:
         return
-    found: list[tuple[int, int]] = []
-    every = (answers, frames.conversation[answers], frames.start[answers])
-    columns = (column.tolist() for column in every)
-    for i, t, start, facts in zip(*columns, frames.facts_of(answers), strict=True):
-        recovery, end = exchanges.conversations[t].recovery, start + facts.size
-        captured = CapturedRanges((), end, facts.offset - start)
-        found += [(i, at) for at, _ in recovery.places(SERVER, buf, captured, start + RESPONSE_HEAD.size)]
-        recovery.report_passed_over(SERVER, facts.first_ns, facts.packet_ref)
-    if found:
-        _report_batches(exchanges, *np.array(found, np.int64).T)
+    answer, start = _find(exchanges, answers)
+    if len(answer):
+        _report_batches(exchanges, answer, start)
+
+
+def _find(exchanges: ExchangeColumns, answers: Ints) -> tuple[Ints, Ints]:
+    """The whole batches in some answers: (answer, index of the first byte).
+
+    Those of a connection at once if every place that would be judged holds a whole batch or the beginning of one, and
+    the budget of the search is not at stake; else one after the other.
+    """
+    frames, conversations = exchanges.frames, exchanges.conversations
+    answer, at = _places(exchanges, answers)
+    found = batch_columns.single(frames.octets, at)
+    conversation, end = frames.conversation[answer], found.end
+    whole = (end <= frames.end[answer]) & (end - at <= exchanges.held)
+    within = at < np.append(0, np.maximum.accumulate(np.where(whole, end, 0)))[: len(at)]  # a batch before it
+    rejected = np.bincount(conversation[~whole & ~within], minlength=len(conversations))
+    odd = np.zeros(len(conversations), bool)
+    for t in distinct(conversation).tolist():
+        odd[t] = not conversations[t].recovery.search(SERVER).budget.allows_to_reject(int(rejected[t]))
+    odd[conversation[whole & within]] = True
+    likely = np.flatnonzero(whole & ~odd[conversation])
+    odd[conversation[likely[batch_columns.broken(frames.buf, found.at(likely))]]] = True
+    for t in np.flatnonzero(rejected.astype(bool) & ~odd).tolist():
+        conversations[t].recovery.search(SERVER).budget.reject(int(rejected[t]))
+    right = whole & ~odd[conversation]
+    others = answers[odd[frames.conversation[answers]]].tolist()
+    pairs = [(i, start) for i in others for start in _one_by_one(exchanges, i)]
+    more = np.array(pairs, np.int64).reshape(-1, 2)
+    answer, at = np.append(answer[right], more[:, 0]), np.append(at[right], more[:, 1])
+    order = np.argsort(at)
+    return answer[order], at[order]
+
+
+def _one_by_one(exchanges: ExchangeColumns, i: int) -> list[int]:
+    """Where the whole batches in one answer begin."""
+    frames = exchanges.frames
+    frame = frames.frame(i)
+    found = exchanges.conversations[frames.conversation[i]].recovery.places(frame, RESPONSE_HEAD.size)
+    return [int(frames.start[i]) + at for at, _ in found]
+
+
+def _places(exchanges: ExchangeColumns, answers: Ints) -> tuple[Ints, Ints]:
+    """Where batches may begin in some answers: (answer, index)."""
+    frames = exchanges.frames
+    start, end = frames.start[answers] + RESPONSE_HEAD.size, frames.end[answers]
+    first = np.diff(frames.conversation[answers], prepend=-1) != 0
+    ranges = zip(start[first].tolist(), end[np.append(first[1:], True)].tolist(), strict=True)
+    some = [search.places(lost_batches.begins, lost_batches.HEAD, frames.buf, *each) for each in ranges]
+    at = np.fromiter(chain.from_iterable(chain.from_iterable(some)), np.int64)
+    which = np.searchsorted(start, at, "right") - 1
+    inside = at + lost_batches.HEAD <= end[which]
+    return answers[which[inside]], at[inside]
 
 
 def _report_each(exchanges: ExchangeColumns, answers: Ints) -> None:

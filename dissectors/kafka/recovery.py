@@ -48,7 +48,7 @@ class BatchRecovery:
             limit = min(limit, self._conversation.sink.room)
         if frame.complete:
             return batches.units(data, records.start, records.size, frame.end, limit, lenient=lenient, old=old)
-        return units(data, records, self._captured(frame), limit, self._search(frame.direction), old=old)
+        return units(data, records, self._captured(frame), limit, self.search(frame.direction), old=old)
 
     def count(self, frame: Frame, records: RecordSet, *, old: int | None) -> int:
         """As batches.count."""
@@ -62,24 +62,22 @@ class BatchRecovery:
         if start >= frame.end or not self._conversation.emit.report.looks_into_batches:
             return ()
         found: list[VerifiedBatch] = []
-        for at, end in self.places(frame.direction, frame.data, self._captured(frame), start):
+        for at, end in self.places(frame, start):
             found += self.look(frame, at, end)
-        self.report_passed_over(frame.direction, frame.first_ns, frame.packet_ref)
         return found
 
-    def places(self, direction: int, data: bytes, captured: CapturedRanges, start: int) -> Iterator[tuple[int, int]]:
-        """[start, end) of the whole batches in a frame of a direction, from an index of its data on."""
-        return self._search(direction).every(data, captured, start, captured.end)
-
-    def report_passed_over(self, direction: int, time: int, packet_ref: int) -> None:
-        """As Framing.report_passed_over, for the search in a direction."""
-        self._conversation.report_passed_over(self._search(direction).budget, direction, time, packet_ref)
+    def places(self, frame: Frame, start: int) -> list[tuple[int, int]]:
+        """[start, end) of the whole batches in a frame's data, from an index on."""
+        search = self.search(frame.direction)
+        found = list(search.every(frame.data, self._captured(frame), start, frame.end))
+        self._conversation.report_passed_over(search.budget, frame.direction, frame.first_ns, frame.packet_ref)
+        return found
 
     # --- bytes that are in no frame ---
 
     def skipped(self, direction: int, start: int, end: int) -> None:
         """The bytes [start, end) of a direction's stream, still in its inbox, are in no frame."""
-        conversation, search = self._conversation, self._search(direction)
+        conversation, search = self._conversation, self.search(direction)
         if not conversation.emit.report.looks_into_batches:
             return
         self.held -= search.held
@@ -94,7 +92,7 @@ class BatchRecovery:
         if not self.held:
             return
         for direction in directions:
-            search = self._search(direction)
+            search = self.search(direction)
             self.held -= search.held
             for lost in search.finish():
                 self._report(direction, lost)
@@ -122,7 +120,8 @@ class BatchRecovery:
     def _captured(self, frame: Frame) -> CapturedRanges:
         return CapturedRanges(self._conversation.holes(frame), frame.end, frame.offset - frame.start)
 
-    def _search(self, direction: int) -> BatchSearch:
+    def search(self, direction: int) -> BatchSearch:
+        """The search in a direction."""
         if self._searches is None:
             largest = self._conversation.options.limits.held_bytes
             self._searches = BatchSearch(largest), BatchSearch(largest)

@@ -17,6 +17,7 @@ from tests.kafka.wire import any_body, batch, fetch, fetched, message, produce, 
 from tests.many import assert_together_as_alone, feed_many
 
 TWO = batch([record(0, b"k", b"v"), record(1, None, None)])
+NESTED = batch([record(0, b"k", TWO)])
 PACKED = batch([record(0, b"k", b"v" * 200)], codec=1, stored=gzip.compress(record(0, b"k", b"v" * 200)))
 STRANGE = batch([record(0, b"k", b"v")], base=-5, first=1 << 62, latest=-9, attributes=0x70, producer=(1 << 40, 3, -1))
 APIS = [(18, 3), (3, 9), (12, 4), (3, 1), (10, 3), (11, 5), (8, 8), (17, 1), (2, 7)]
@@ -62,7 +63,18 @@ def fetched_in_session(rng: random.Random, id_: int) -> tuple[bytes, bytes]:
 
 def any_set(rng: random.Random) -> bytes:
     """A record set, mostly of whole and right batches."""
-    sets = (TWO, TWO, PACKED, idempotent(rng), idempotent(rng) + TWO, STRANGE, TWO[:-1], TWO[:-1] + b"!", b"no batch")
+    sets = (
+        TWO,
+        TWO,
+        PACKED,
+        idempotent(rng),
+        idempotent(rng) + TWO,
+        STRANGE,
+        NESTED,
+        TWO[:-1],
+        TWO[:-1] + b"!",
+        b"no batch",
+    )
     return rng.choice((*sets, message(5, b"v"), message(5, b"v", magic=0), TWO + message(5, b"v")))
 
 
