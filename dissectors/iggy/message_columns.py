@@ -1,8 +1,9 @@
 """Runs of messages of many frames at once, and their checksums: what batches.py finds, by column.
 
-Where a message ends is known only by its own lengths, so one short loop follows them from message to message; all else
-is read by column. A run is `ok` where its format reads it to its last byte and no number in it is absurd. It is left to
-the one-by-one way (`unsure`) where it is read, but something is wrong with it: a checksum, an index entry.
+Where a message ends is known only by its own lengths: a step finds the next message of every run, and the last of the
+long runs are followed one by one. All else is read by column. A run is `ok` where its format reads it to its last byte
+and no number in it is absurd. It is left to the one-by-one way (`unsure`) where it is read, but something is wrong with
+it: a checksum, an index entry.
 
 A run that its own format does not read is not mended here, as length_repair.py does: where another format reads it, the
 mended reading would have to have right checksums by chance.
@@ -10,7 +11,6 @@ mended reading would have to have right checksums by chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ _U32 = Struct("<I").unpack_from
 _BATCH = Struct("<Q8xI").unpack_from  # from 32: length, count
 _LATEST = 1 << 53  # microseconds (in 2255), and offsets: a larger number is looked at one by one
 _NEVER = 1 << 62
+_FEW = 40  # so many runs are followed one by one
 _STATES = np.zeros(256, bool)
 _STATES[list(STATES)] = True
 
@@ -76,8 +77,8 @@ def read(name: str, buf: bytes, octets: Octets, at: Ints, end: Ints, count: Ints
     if form.indexed and count is not None:
         ok = count * INDEX_ENTRY <= end - at
         body = np.where(ok, at + count * INDEX_ENTRY, end)
-    follow = _with_header if form.header else _FOLLOW[name]
-    row, start, stop = _followed(follow, buf, body, end, ok, form.header)
+    way = _Headed(form.header, 48) if form.header else _Apart(_LENGTH_AT[name])
+    row, start, stop = _followed(way, buf, octets, body, end, ok)
     if form.header:
         payload_bytes = numbers(octets, start + 52, 4)
     else:
@@ -110,55 +111,83 @@ def _sums(row: Ints, values: Ints, rows: int) -> Ints:
 
 # --- where messages begin and end -------------------------------------------------------------------------------------
 
-Follow = Callable[[bytes, int, int, int, list[int]], int]
-"""(buf, start of the first message, end of the run, header size, starts): adds the starts; where the last one ends."""
+
+class _Headed(NamedTuple):
+    """Messages with a header of fixed size, in which both lengths stand together."""
+
+    header: int
+    lengths_at: int
+
+    def follow(self, buf: bytes, pos: int, end: int, starts: list[int]) -> int:
+        """Add the starts of the messages of one run; where the last of them ends."""
+        header, lengths_at = self
+        last = end - header
+        while pos <= last:
+            starts.append(pos)
+            headers, payload = _PAIR(buf, pos + lengths_at)
+            pos += header + headers + payload
+        return pos
+
+    def after(self, octets: Octets, pos: Ints) -> Ints:
+        """Where the messages at `pos` end, if there is room for them."""
+        at = np.minimum(pos + self.lengths_at, len(octets) - 8)
+        return pos + self.header + numbers(octets, at, 4) + numbers(octets, at + 4, 4)
 
 
-def _followed(follow: Follow, buf: bytes, at: Ints, end: Ints, ok: Bools, header: int) -> tuple[Ints, Ints, Ints]:
-    """(row, start, end) of every message of the runs that are followed to their ends; the others are not `ok`."""
-    starts: list[int] = []
-    ends: list[int] = []
-    counts = np.zeros(len(at), np.int64)
-    rows = np.flatnonzero(ok & (at != end))
-    for i, pos, stop in zip(rows.tolist(), at[rows].tolist(), end[rows].tolist(), strict=True):
-        before = len(starts)
-        if follow(buf, pos, stop, header, starts) != stop:
-            del starts[before:]
-            ok[i] = False
-            continue
-        ends += starts[before + 1 :]
-        if len(starts) > before:
-            ends.append(stop)
-        counts[i] = len(starts) - before
-    return np.repeat(np.arange(len(at)), counts), np.array(starts, np.int64), np.array(ends, np.int64)
+class _Apart(NamedTuple):
+    """The first eras: some fields, a length, headers, a length, the payload."""
 
+    at: int
 
-def _with_header(buf: bytes, pos: int, end: int, header: int, starts: list[int], lengths_at: int = 48) -> int:
-    """Headers with both lengths at one place."""
-    last = end - header
-    while pos <= last:
-        starts.append(pos)
-        headers, payload = _PAIR(buf, pos + lengths_at)
-        pos += header + headers + payload
-    return pos
+    def follow(self, buf: bytes, pos: int, end: int, starts: list[int]) -> int:
+        """As _Headed.follow."""
+        at = self.at
+        while end - pos >= at + 8:
+            headers = pos + at + 4 + _U32(buf, pos + at)[0]
+            if headers + 4 > end:
+                return -1
+            starts.append(pos)
+            pos = headers + 4 + _U32(buf, headers)[0]
+        return pos
 
-
-def _lengths_apart(buf: bytes, pos: int, end: int, at: int, starts: list[int]) -> int:
-    """The first eras: a length, headers, a length, the payload."""
-    while end - pos >= at + 8:
-        headers = pos + at + 4 + _U32(buf, pos + at)[0]
-        if headers + 4 > end:
-            return -1
-        starts.append(pos)
-        pos = headers + 4 + _U32(buf, headers)[0]
-    return pos
+    def after(self, octets: Octets, pos: Ints) -> Ints:
+        """As _Headed.after."""
+        last = len(octets) - 4
+        headers = pos + self.at + 4 + numbers(octets, np.minimum(pos + self.at, last), 4)
+        return headers + 4 + numbers(octets, np.minimum(headers, last), 4)
 
 
 _LENGTH_AT = {"send_a": 16, "poll_a": 37}
-_FOLLOW: dict[str, Follow] = {
-    "send_a": lambda buf, pos, end, _, starts: _lengths_apart(buf, pos, end, 16, starts),
-    "poll_a": lambda buf, pos, end, _, starts: _lengths_apart(buf, pos, end, 37, starts),
-}
+
+
+def _followed(
+    way: _Headed | _Apart, buf: bytes, octets: Octets, at: Ints, end: Ints, ok: Bools
+) -> tuple[Ints, Ints, Ints]:
+    """(row, start, end) of every message of the runs that are followed to their ends; the others are not `ok`."""
+    rows: list[Ints] = []
+    starts: list[Ints] = []
+    row = np.flatnonzero(ok & (at != end))
+    pos, stop = at[row], end[row]
+    while len(row) >= _FEW:
+        rows.append(row)
+        starts.append(pos)
+        after = way.after(octets, pos)
+        ok[row[after > stop]] = False
+        more = np.flatnonzero(after < stop)
+        row, pos, stop = row[more], after[more], stop[more]
+    found: list[int] = []
+    counts: list[int] = []
+    for i, begin, last in zip(row.tolist(), pos.tolist(), stop.tolist(), strict=True):
+        before = len(found)
+        ok[i] = way.follow(buf, begin, last, found) == last
+        counts.append(len(found) - before)
+    rows.append(np.repeat(row, counts))
+    starts.append(np.array(found, np.int64))
+    every, start = np.concatenate(rows), np.concatenate(starts)
+    turn = np.argsort(every, kind="stable")
+    turn = turn[ok[every[turn]]]
+    every, start = every[turn], start[turn]
+    return every, start, np.where(np.diff(every, append=-1) == 0, np.append(start[1:], 0), end[every])
 
 
 def _read_batches(
@@ -166,44 +195,33 @@ def _read_batches(
 ) -> RunColumns:
     ok = np.ones(len(at), bool)
     unsure = np.zeros(len(at), bool)
-    starts: list[int] = []
-    ends: list[int] = []
-    rows: list[int] = []
-    units: list[tuple[int, int, int, int, int]] = []
-    for i, (begin, stop) in enumerate(zip(at.tolist(), end.tolist(), strict=True)):
-        before, units_before, pos = len(starts), len(units), begin
+    batches: list[tuple[int, int, int, int]] = []
+    for i, (pos, stop) in enumerate(zip(at.tolist(), end.tolist(), strict=True)):
         while pos < stop:
-            batch_end = -1
-            if stop - pos >= BATCH_HEADER:
-                length, messages = _BATCH(buf, pos + 32)
-                unsure[i] |= bool(buf[pos + 52] & IDEMPOTENT)
-                if BATCH_HEADER <= length <= stop - pos and messages * FRAME_HEADER <= length - BATCH_HEADER:
-                    first, batch_end = len(starts), pos + length
-                    if (
-                        _with_header(buf, pos + BATCH_HEADER, batch_end, FRAME_HEADER, starts, 32) != batch_end
-                        or len(starts) - first != messages
-                        or (single and batch_end != stop)
-                    ):
-                        batch_end = -1
-            if batch_end < 0:
+            length, messages = _BATCH(buf, pos + 32) if stop - pos >= BATCH_HEADER else (0, 0)
+            fits = BATCH_HEADER <= length <= stop - pos and messages * FRAME_HEADER <= length - BATCH_HEADER
+            if not fits or (single and pos + length != stop):
                 ok[i] = False
                 break
-            ends += starts[first + 1 :]
-            if len(starts) > first:
-                ends.append(batch_end)
-            units.append((i, pos, batch_end, first, messages))
-            pos = batch_end
-        if not ok[i]:
-            del starts[before:], ends[before:], units[units_before:]
-        rows += [i] * (len(starts) - before)
-    row, start, stop = np.array(rows, np.int64), np.array(starts, np.int64), np.array(ends, np.int64)
-    of_units = Units(*np.array(units, np.int64).reshape(-1, 5).T)
-    payload_bytes = numbers(octets, start + 36, 4)
-    found = np.bincount(row, minlength=len(at))
+            unsure[i] |= bool(buf[pos + 52] & IDEMPOTENT)
+            batches.append((i, pos, pos + length, messages))
+            pos += length
+    row, start, stop, held = np.array(batches, np.int64).reshape(-1, 4).T
+    right = np.ones(len(row), bool)
+    unit, *messages = _followed(_Headed(FRAME_HEADER, 32), buf, octets, start + BATCH_HEADER, stop, right)
+    right &= np.bincount(unit, minlength=len(row)) == held
+    ok[row[~right]] = False
+    whole = ok[row]
+    within = whole[unit]
+    of, message_start, message_end = row[unit[within]], *(column[within] for column in messages)
+    payload_bytes = numbers(octets, message_start + 36, 4)
+    row, start, stop, held = (column[whole] for column in (row, start, stop, held))
+    units = Units(row, start, stop, np.cumsum(held) - held, held)
+    found = np.bincount(of, minlength=len(at))
     if count is not None:
         unsure |= found != count
-    messages_ = MessageColumns(row, start, stop, payload_bytes)
-    return RunColumns(form, ok, unsure & ok, messages_, of_units, found, _sums(row, payload_bytes, len(at)))
+    columns = MessageColumns(of, message_start, message_end, payload_bytes)
+    return RunColumns(form, ok, unsure & ok, columns, units, found, _sums(of, payload_bytes, len(at)))
 
 
 # --- what they say ----------------------------------------------------------------------------------------------------
@@ -261,8 +279,8 @@ def verify(runs: RunColumns, buf: bytes, octets: Octets) -> list[str | None]:
         covered, stored_at = messages.start + 8, messages.start
     else:
         covered, stored_at = messages.end - messages.payload_bytes, messages.start + 33
-    spans = zip(covered.tolist(), messages.end.tolist(), strict=True)
-    computed = [compute(view[start:end]) for start, end in spans]
+    spans = map(slice, covered.tolist(), messages.end.tolist())
+    computed = list(map(compute, map(view.__getitem__, spans)))
     wide = kind == XXH3 or runs.form.header == 56
     every = np.ndarray((len(octets) - 7,), "<u8" if wide else "<u4", octets, 0, (1,))[stored_at]
     stored = every.tolist()
