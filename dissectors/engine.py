@@ -171,7 +171,9 @@ class Engine:
         held, fed = self._held, self._fed
         self._fed = {}
         for protocol in self._protocols:
-            protocol.advance([s.conversation for s in fed if s.protocol is protocol and s.conversation is not None])
+            its_own = [s.conversation for s in fed if s.protocol is protocol and s.conversation is not None]
+            if its_own:  # what a protocol needs is loaded when the protocol is met
+                protocol.advance(its_own)
         for session in fed:
             size = session.held
             if size > KIB:

@@ -56,10 +56,9 @@ class Iggy(Protocol):
         return IggyConversation(conn, sink, options, midstream=midstream)
 
     def advance(self, conversations: Sequence[Any]) -> None:
-        if conversations:
-            from dissectors.iggy.exchange_columns import advance
+        from dissectors.iggy.exchange_columns import advance
 
-            advance(conversations)
+        advance(conversations)
 
 
 PROTOCOL = Iggy()

@@ -182,6 +182,7 @@ class BodyField(NamedTuple):
         return calcsize("<" + _FIXED[self.type]) if plain and self.type in _FIXED else 0
 
 
+@cache
 def parse(text: str) -> BodyField:
     """A field as layouts.txt writes it; the head of the file lists what may stand around a type."""
     group = _GROUP.fullmatch(text)
@@ -240,8 +241,11 @@ def _file() -> dict[tuple[str, str], list[tuple[int, str]]]:
     return found
 
 
+@cache
 def _expand(text: str, bit: int) -> str | None:
     """A row's fields with every type replaced by its version of one release; None where it has none."""
+    if text.islower():
+        return text  # the names of types have capitals
     out = []
     for field in text.split():
         name, _, kind = field.rpartition(":")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from dissectors.checksum.unit_format import UnitFormat
 from dissectors.conversation import Conversation, Protocol
-from dissectors.kafka.recognise import KafkaRecogniser, recognise
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
+from dissectors.search import Recogniser
 from dissectors.sink import Sink
 
 if TYPE_CHECKING:
@@ -36,9 +36,13 @@ class Kafka(Protocol):
         return carriers()
 
     def recognise(self, client: bytes, server: bytes) -> float:
+        from dissectors.kafka.recognise import recognise
+
         return recognise(client, server)
 
-    def recogniser(self) -> KafkaRecogniser:
+    def recogniser(self) -> Recogniser:
+        from dissectors.kafka.recognise import KafkaRecogniser
+
         return KafkaRecogniser()
 
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:

@@ -48,10 +48,9 @@ class Pulsar(Protocol):
         return PulsarConversation(conn, sink, options, midstream=midstream)
 
     def advance(self, conversations: Sequence[PulsarConversation]) -> None:
-        if conversations:  # protobuf is loaded when Pulsar is met
-            from dissectors.pulsar.exchange_columns import advance
+        from dissectors.pulsar.exchange_columns import advance  # protobuf is loaded when Pulsar is met
 
-            advance(conversations)
+        advance(conversations)
 
 
 PROTOCOL = Pulsar()
