@@ -18,13 +18,15 @@ Both ways give the same rows; a property test compares them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from dissectors import checksum
+from dissectors.frame import Frame
 from dissectors.frame_columns import NONE, Bools, Frames, Ints, Octets, decode_together, distinct
 from dissectors.iggy import body_columns, command_facts, frames, layouts, tables
 from dissectors.iggy.body_columns import Bodies
@@ -109,6 +111,7 @@ class Exchanges:
         self.dialect = np.full(n, NONE)  # index in dialects
         self.reserved: list[Reserved] = []
         self.plan: list[list[Any]] = []  # columns for those who go frame by frame
+        self.rest: Iterator[Frame] = iter(())  # the frames that are not regular
         self._event_ids: dict[tuple[str, int, int], int] = {}
         t = frames.conversation
         self.bounds = np.append(np.flatnonzero(np.diff(t, prepend=NONE)), n)
@@ -325,11 +328,12 @@ class Exchanges:
         columns = (self.regular, self.done, self.event, fs.client, self.partner, self.partition,
                    self.lesson, self.lesson | self.shows)  # fmt: skip
         self.plan = [column.tolist() for column in columns]
+        self.rest = fs.each(np.flatnonzero(~self.regular & ~self.done))
         for lo, hi in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
             of = int(fs.conversation[lo])
             conversation = self.conversations[of]
             if self.odd[of]:
-                for frame in fs.each(np.flatnonzero(~self.done[lo:hi]) + lo):
+                for frame in islice(self.rest, hi - lo - int(np.count_nonzero(self.done[lo:hi]))):
                     conversation.on_frame(frame)
                 continue
             self.set_user(conversation, lo, hi)

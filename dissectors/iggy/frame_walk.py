@@ -54,12 +54,11 @@ class FrameWalk:
         self.waiting = len(self.calls.pairing.queue)  # requests that are decoded one by one
         self.user = self.calls.state.user
         self.dialect = self.era.dialect if self.era.settled else None
-        self.each: Iterator[Frame] = iter(())
+        self.each: Iterator[Frame] = iter(())  # regular frames that go one by one after all
         self.asked: dict[int, Asked] = {}  # requests whose answers teach something
 
     def run(self) -> None:
         decoded, lo, hi, era, report = self.decoded, self.lo, self.hi, self.era, self.calls.emit.report
-        self.each = decoded.frames.each(np.flatnonzero(~decoded.regular[lo:hi] & ~decoded.done[lo:hi]) + lo)
         regular, done, event, client, partner, partition, lesson, telling = decoded.plan
         in_order, allowed = True, era.allowed
         calm = era.settled and not report.holds  # no row waits, and bodies say what was expected of them
@@ -72,7 +71,7 @@ class FrameWalk:
                     in_order = False
                     self._leave(i, int(decoded.before[i]))
             if not in_order or not regular[i]:
-                self._one_by_one(i, client[i], in_order=in_order)
+                self._one_by_one(i, regular[i], client[i], in_order=in_order)
                 if in_order and not self._still_in_order():
                     in_order = False
                     self._leave(i + 1)
@@ -152,6 +151,7 @@ class FrameWalk:
         decoded, lo = self.decoded, self.lo
         before = np.arange(lo, at)
         hidden = before[decoded.regular[lo:at] & decoded.frames.client[lo:at] & (decoded.partner[lo:at] >= at)]
+        self.each = decoded.frames.each(np.flatnonzero(decoded.regular[at : self.hi]) + at)
         decoded.regular[hidden] = False
         decoded.regular[at : self.hi] = False
         if answered_ns:
@@ -159,13 +159,12 @@ class FrameWalk:
         for frame in decoded.frames.each(hidden):
             self.conversation.on_frame_between(frame)
         self.calls.pairing.sort()
-        self.each = decoded.frames.each(np.arange(at, self.hi))
 
-    def _one_by_one(self, i: int, client: bool, *, in_order: bool) -> None:
+    def _one_by_one(self, i: int, regular: bool, client: bool, *, in_order: bool) -> None:
         decoded = self.decoded
         if in_order and decoded.before[i]:
             self.calls.answered_ns = int(decoded.before[i])
-        self.conversation.on_frame_between(next(self.each))
+        self.conversation.on_frame_between(next(self.each if regular else decoded.rest))
         if not decoded.aside[i]:
             self.waiting += 1 if client else -1
 
@@ -177,7 +176,8 @@ class FrameWalk:
         """The rows of a regular exchange come now: they may have to wait for the dialect."""
         decoded, report = self.decoded, self.calls.emit.report
         if self.era.settled:
-            report.flush()
+            if report.holds:
+                report.flush()
             return
         delivered = answer if layouts.delivers(int(decoded.code[answer])) else None
         rows = (("batches", delivered), ("exchanges", request), ("batches", request))

@@ -165,7 +165,7 @@ class PulsarDiagnostics:
         self, consumer_id: int, consumer: Endpoint | None, at: At, position: Position, messages: int, again: bool
     ) -> None:
         """The broker sends an entry of so many messages."""
-        consumption = self._consumption(consumer_id, consumer, at)
+        consumption = self._consumers.get(consumer_id) or self._consumption(consumer_id, consumer, at)
         if consumption is None:
             return
         consumption.delivered += messages
@@ -186,12 +186,12 @@ class PulsarDiagnostics:
         consumption = self._consumption(consumer_id, consumer, at)
         if consumption is None:
             return
+        if not cumulative:
+            self._acknowledge(consumption, positions, at.first_ns)
+            return
         for position in positions:
-            if cumulative:
-                before = list(takewhile(position.__ge__, consumption.unacknowledged))
-                self._acknowledge(consumption, before, at.first_ns)
-            else:
-                self._acknowledge(consumption, (position,), at.first_ns)
+            before = list(takewhile(position.__ge__, consumption.unacknowledged))
+            self._acknowledge(consumption, before, at.first_ns)
 
     def _consumption(self, consumer_id: int | None, consumer: Endpoint | None, at: At) -> Consumption | None:
         if consumer_id is None:
