@@ -50,6 +50,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
 
+_new = tuple.__new__
 _HEAD = struct.Struct(">qi4xb")  # offset, length, magic: the same place in all formats
 _BATCH = struct.Struct(">qiibIhiqqqhii")
 HEADER = np.dtype(
@@ -212,28 +213,14 @@ def _batch(data: bytes, start: int, known: int) -> RecordBatch:
     (base, length, _, magic, crc, attributes, last_delta, first, latest, producer, epoch, sequence, n) = (
         _BATCH.unpack_from(data, start)
     )
-    control = bool(attributes & CONTROL_BIT)
-    return RecordBatch(
-        start,
-        KEEPS_LENGTH + length,
-        magic,
-        base,
-        base + last_delta,
-        max(0, n),
-        0 if control else max(0, n),
-        CODECS[attributes & CODEC_BITS],
-        bool(attributes & _LOG_APPEND_BIT),
-        bool(attributes & TRANSACTIONAL_BIT),
-        control,
-        first,
-        latest,
-        producer,
-        epoch,
-        sequence,
-        crc,
-        start + 61,
-        start + KEEPS_LENGTH + length <= known,
-    )
+    control, size = bool(attributes & CONTROL_BIT), KEEPS_LENGTH + length
+    n = max(0, n)
+    values = (
+        start, size, magic, base, base + last_delta, n, 0 if control else n, CODECS[attributes & CODEC_BITS],
+        bool(attributes & _LOG_APPEND_BIT), bool(attributes & TRANSACTIONAL_BIT), control,
+        first, latest, producer, epoch, sequence, crc, start + 61, start + size <= known,
+    )  # fmt: skip
+    return _new(RecordBatch, values)
 
 
 def _magic_before_damage(data: bytes, start: int, length: int, end: int, old: int | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -117,3 +117,17 @@ def runs(*columns: Ints) -> list[Ints]:
     order = np.lexsort(columns[::-1])
     differ = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
     return np.split(order, np.flatnonzero(differ) + 1) if len(order) else []
+
+
+def last_alike(rows: Sequence[Ints], wanted: Sequence[Ints]) -> tuple[Ints, Bools]:
+    """By wanted row: the number of the last of `rows`, of which there must be some, that is alike; whether one is."""
+    n = len(rows[0])
+    columns = [np.concatenate(pair) for pair in zip(rows, wanted, strict=True)]
+    order = np.lexsort(columns[::-1])  # stable: of those alike, `rows` in their order, then those wanted
+    differ = np.logical_or.reduce([np.diff(column[order], prepend=column[order[:1]] - 1) != 0 for column in columns])
+    at = np.arange(len(order))
+    newest = np.maximum.accumulate(np.where(order < n, at, -1))  # the last of `rows` so far
+    begins = np.maximum.accumulate(np.where(differ, at, 0))
+    found, there = np.empty_like(order), np.empty(len(order), bool)
+    found[order], there[order] = np.where(newest >= begins, order[newest], 0), newest >= begins
+    return found[n:], there[n:]

@@ -38,7 +38,7 @@ from dissectors.kafka.record_set_columns import RecordSetColumns
 from dissectors.sink import Coded, Masked
 
 _RARE = frozenset({decode.SHARE_FETCH, decode.FETCH_SNAPSHOT, decode.ENVELOPE})
-_WORTH = 24  # fewer bodies of one message are as quick one by one
+_WORTH = 96  # fewer bodies of one message are as quick one by one
 _SOFTWARE = ("clientSoftwareName", "clientSoftwareVersion")
 
 
@@ -480,15 +480,11 @@ class ExchangeColumns:
         ids = np.array([isinstance(value, bytes) for value in self.texts.values], bool)
         codes = topics.copy()
         by_id = np.flatnonzero(ids[topics])
-        known: dict[tuple[int, int], int] = {}
         values = self.texts.texts
-        columns = (by_id, self.frames.conversation[which[by_id]], topics[by_id])
-        for row, t, topic in zip(*(column.tolist() for column in columns), strict=True):
-            code = known.get((t, topic))
-            if code is None:
-                code = known[t, topic] = len(values)
-                values.append(self.conversations[t].emit.names.name(self.texts.values[topic]))
-            codes[row] = code
+        pairs, number = np.unique(self.frames.conversation[which[by_id]] << 32 | topics[by_id], return_inverse=True)
+        codes[by_id] = len(values) + number
+        for t, topic in zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist(), strict=True):
+            values.append(self.conversations[t].emit.names.name(self.texts.values[topic]))
         return Coded(values, codes)
 
     def _topic_lists(self, requests: Ints) -> pa.Array:

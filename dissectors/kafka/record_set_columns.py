@@ -12,7 +12,7 @@ from dissectors.frame_columns import Bools, Ints, integers
 from dissectors.kafka import batch_columns, batches, decode
 from dissectors.kafka.batch_columns import BatchColumns
 from dissectors.kafka.body_summary import Topic
-from dissectors.kafka.coded import runs
+from dissectors.kafka.coded import last_alike, runs
 from dissectors.kafka.delivery import delivered_of_set
 from dissectors.kafka.diagnostics import KafkaDiagnostics, ProducerKey
 from dissectors.sink import Coded, Masked, hex_column
@@ -88,11 +88,10 @@ class RecordSetColumns:
             answered[mine] = (wanted[1] == topic) & (wanted[2] == partition)
             base[mine] = np.where(answered[mine], offset, base[mine])
             return base, answered
-        columns = (answer, topic, partition, offset)
-        known = {tuple(key): value for *key, value in zip(*(column.tolist() for column in columns), strict=True)}
-        for i, *key in zip(mine.tolist(), *(column.tolist() for column in wanted), strict=True):
-            if tuple(key) in known:
-                base[i], answered[i] = known[tuple(key)], True
+        if len(answer):
+            found, there = last_alike((answer, topic, partition), wanted)
+            answered[mine] = there
+            base[mine] = np.where(there, offset[found], base[mine])
         return base, answered
 
     # --- counts ---
