@@ -21,6 +21,8 @@ from dissectors.tcp.chunk import Chunk, Gap, Span
 from dissectors.tcp.half import COPY_NS, MASK, UNPLACED, Half, HeldSegment, History
 
 Events = list[Chunk | Span | Gap]
+Ends = tuple[int, int, int, int, int, int]
+"""Address hi, lo and port of endpoint a, then of b."""
 _offset = attrgetter("offset")
 ORDER_SHIFT = 16  # order = arrival << ORDER_SHIFT | delivery within that packet
 _FAR = 1 << 30  # an acknowledgement farther ahead than any window is not believed
@@ -72,8 +74,7 @@ class Flow:
         "_fin_time",
     )
 
-    def __init__(self, ends: tuple[int, int, int, int, int, int], incarnation: int, history: History) -> None:
-        """ends: (address hi, lo, port) of a, then of b."""
+    def __init__(self, ends: Ends, incarnation: int, history: History) -> None:
         self.ends = ends
         self.incarnation = incarnation
         self.halves = (Half(history), Half(history))

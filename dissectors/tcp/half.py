@@ -20,6 +20,8 @@ RECENT_PACKETS = 16  # packets in which a copy of a packet is looked for
 UNPLACED = -2  # less an acknowledgement number whose direction has not begun: its stream offset is not known yet
 CONFLICTS = 1000  # of a direction that are kept, each to be a finding
 COPY_NS = 100_000_000  # a SYN or FIN is sent again later than this, and captured twice sooner
+_RUN = 300  # bytes of a remembered run besides its data and columns
+_ENTRY = 200  # of the note of its time
 _offset = attrgetter("offset")
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
@@ -174,7 +176,11 @@ class Half:
             known = self.signatures = []
         known += signatures
         if len(known) > 2 * RECENT_PACKETS:
-            del known[:-RECENT_PACKETS]
+            self.shorten()
+
+    def shorten(self) -> None:
+        """Forget packets that are known no more."""
+        del self.signatures[:-RECENT_PACKETS]
 
     def knows(self, signature: int) -> bool:
         """Whether one of the last packets was this one."""
@@ -221,7 +227,7 @@ class Half:
             self.top = self.next
         if size > 2 * RECENT_BYTES:
             offset, data, first = _end_of(offset, data, segments, first)
-        self.remember(_new(Span, (offset, bytes(data), segments, first, last)), last - first)
+        self.remember(_new(Span, (offset, bytes(data), segments, first, last)))
 
     def take(self) -> list[Chunk | Span | Gap]:
         """What was delivered since the last call."""
@@ -251,10 +257,10 @@ class Half:
             whole = data[0] if len(data) == 1 else b"".join(data)
             chunk = Chunk(starts[0], whole, list(starts), list(orders), list(packet_refs), list(times))
             self._put(chunk)
-            self.remember(chunk if len(whole) <= 2 * RECENT_BYTES else _chunk_end(chunk), len(starts))
+            self.remember(chunk if len(whole) <= 2 * RECENT_BYTES else _chunk_end(chunk))
             self._pieces = _NONE
 
-    def remember(self, run: Chunk | Span, segments: int) -> None:
+    def remember(self, run: Chunk | Span) -> None:
         """Keep the end of what was delivered, in bytes of its own, to compare retransmissions with it."""
         recent = self.recent
         if not recent:
@@ -263,8 +269,8 @@ class Half:
         if len(recent) > 1:
             needed = self.next - RECENT_BYTES  # the stream from here on
             while len(recent) > 1 and recent[1].offset <= needed:
-                recent.pop(0)
-        self._history.keep(self, run, len(run.data) + 160 * segments + 400)
+                self._history.drop(recent.pop(0))
+        self._history.keep(self, run)
 
     def compare(self, offset: int, data: bytes, packet_ref: int, time: int) -> None:
         """Note where bytes sent again differ from those delivered before.
@@ -307,7 +313,6 @@ class Kept(NamedTuple):
 
     recent: Runs  # in which it stands
     offset: int  # of it
-    cost: int
     time: int  # of its last segment
 
 
@@ -325,22 +330,26 @@ class History:
         self._ring: deque[Kept] = deque()
         self._touched: dict[Half, None] = {}
 
-    def keep(self, half: Half, run: Chunk | Span, cost: int) -> None:
+    def keep(self, half: Half, run: Chunk | Span) -> None:
         """A direction remembers a run."""
         last = run.times[-1] if isinstance(run, Chunk) else int(run.segments.times[run.last - 1])
-        self._ring.append(_new(Kept, (half.recent, run.offset, cost, last)))
-        self._size += cost
+        self._ring.append(_new(Kept, (half.recent, run.offset, last)))
+        self._size += _cost(run) + _ENTRY
         self._touched[half] = None
+
+    def drop(self, run: Chunk | Span | RecentRun) -> None:
+        """A direction needs a run no more: later ones took its place."""
+        self._size -= _cost(run)
 
     def trim(self, now: int) -> None:
         """Let go what is too old at the capture's time `now` (captures re-order: what is twice as old as may be), and
         the oldest where there is too much; what stays no longer needs its block."""
         ring = self._ring
         while ring and (ring[0].time < now - 2 * RECENT_NS or self._size > self._limit):
-            recent, offset, cost, time = ring.popleft()
-            self._size -= cost
+            recent, offset, time = ring.popleft()
+            self._size -= _ENTRY
             if recent and recent[0].offset == offset:
-                recent.pop(0)
+                self._size -= _cost(recent.pop(0))
                 self.forgotten += time >= now - RECENT_NS
         for half in self._touched:
             if half.recent:
@@ -348,6 +357,14 @@ class History:
             else:
                 half.recent = _NONE
         self._touched = {}
+
+
+def _cost(run: Chunk | Span | RecentRun) -> int:
+    """Bytes that a run takes, once it stands alone, about."""
+    if isinstance(run, RecentRun):
+        return len(run.data) + len(run.columns) + _RUN
+    segments = len(run.starts) if isinstance(run, Chunk) else run.last - run.first
+    return len(run.data) + 24 * segments + _RUN
 
 
 def _stand_alone(runs: Runs) -> None:

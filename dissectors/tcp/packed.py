@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
 from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 
 import zstandard
 
-from dissectors.tcp.flow import Flow
+from dissectors.tcp.flow import Ends, Flow
 from dissectors.tcp.half import Runs
 
 _PROTOCOL = 3  # of pickles: later ones number what they memorise from 0 on, whatever is known already
@@ -23,18 +24,25 @@ _SAMPLES = 64  # connections to learn from
 _LEARNED = (type, str, FunctionType, BuiltinFunctionType)
 _DICTIONARY = 1 << 15  # bytes
 _LEVEL = 1  # of compression
+_HEAD = struct.Struct("=qqq?")  # as Packed has it
+_OPEN = -(1 << 63)  # no time of closing
+_NOBODY = (0, 0, 0, 0, 0, 0)
 _FAILURES = (TypeError, AttributeError, pickle.PicklingError, RecursionError)  # a cipher in the middle of a stream
 
 
 class Packed(NamedTuple):
-    """A connection as bytes, and what is asked of it meanwhile."""
+    """What is asked of a packed connection."""
 
     incarnation: int
     closed_at: int | None
     last_time: int
-    session: bool  # whether it has one
-    recent: tuple[Runs, Runs]  # of its halves: the history lets them go in their time
-    data: bytes
+    has_session: bool
+
+    @classmethod
+    def of(cls, data: bytes) -> Packed:
+        """What stands before the rest of it."""
+        incarnation, closed_at, last_time, has_session = _HEAD.unpack_from(data)
+        return cls(incarnation, None if closed_at == _OPEN else closed_at, last_time, has_session)
 
 
 class Packer:
@@ -49,23 +57,28 @@ class Packer:
     def __reduce__(self) -> tuple[Any, ...]:
         return Packer, (self._shared,)
 
-    def pack(self, flows: Sequence[Flow]) -> Iterator[Packed | None]:
-        """Connections as bytes, which are not to be used any more; None for one that holds more than plain values."""
+    def pack(self, flows: Sequence[Flow]) -> Iterator[bytes | None]:
+        """Connections as bytes, which are not to be used any more; None for one that holds more than plain values.
+
+        Without their endpoints, which who keeps them knows, and without their recent bytes.
+        """
         pickles = self._pickles or self._learn(flows[:_SAMPLES])
         for flow in flows:
             data = pickles.dump(flow)
             if data is None:
                 yield None
                 continue
-            recent = flow.halves[0].recent, flow.halves[1].recent
-            packed = self._compressor.compress(data)
-            yield Packed(flow.incarnation, flow.closed_at, flow.last_time, flow.session is not None, recent, packed)
+            closed_at = _OPEN if flow.closed_at is None else flow.closed_at
+            head = _HEAD.pack(flow.incarnation, closed_at, flow.last_time, flow.session is not None)
+            yield head + self._compressor.compress(data)
 
-    def unpack(self, packed: Packed) -> Flow:
-        """The connection."""
+    def unpack(self, packed: bytes, ends: Ends, recent: tuple[Runs, Runs] | None) -> Flow:
+        """The connection, with its endpoints and recent bytes."""
         assert self._pickles is not None
-        flow = self._pickles.load(self._decompressor.decompress(packed.data))
-        flow.halves[0].recent, flow.halves[1].recent = packed.recent
+        flow = self._pickles.load(self._decompressor.decompress(memoryview(packed)[_HEAD.size :]))
+        flow.ends = ends
+        if recent is not None:
+            flow.halves[0].recent, flow.halves[1].recent = recent
         return flow
 
     def _learn(self, flows: Sequence[Flow]) -> _Pickles:
@@ -93,7 +106,7 @@ class _Pickles:
         self._written, self._read = writer.memo, reader.memo
 
     def dump(self, flow: Flow) -> bytes | None:
-        """A connection without its recent bytes; None where it holds more than plain values."""
+        """A connection without its endpoints and its recent bytes; None where it holds more than plain values."""
         return self._dump(flow)[0]
 
     def met(self, flow: Flow) -> list[object]:
@@ -112,14 +125,16 @@ class _Pickles:
         pickler: Any = pickle.Pickler(out := io.BytesIO(), _PROTOCOL)
         pickler.memo = self._written
         a, b = flow.halves
-        recent = a.recent, b.recent
-        a.recent = b.recent = []
+        ends, recent = flow.ends, (a.recent, b.recent)
+        flow.ends, a.recent, b.recent = _NOBODY, [], []
+        a.shorten()
+        b.shorten()
         try:
             pickler.dump(flow)
         except _FAILURES:
             return None, pickler.memo
         finally:
-            a.recent, b.recent = recent
+            flow.ends, (a.recent, b.recent) = ends, recent
         return out.getvalue(), pickler.memo
 
 

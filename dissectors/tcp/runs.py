@@ -7,8 +7,9 @@ run: what a run does to the state of its connection is worked out here by column
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +18,13 @@ from dissectors.capture.block import ACK, FIN, RST, SYN, PacketBlock
 from dissectors.limits import Limits
 from dissectors.records import PACKET_SHIFT
 from dissectors.tcp.chunk import Ints, Segments
-from dissectors.tcp.flow import ORDER_SHIFT, Flow, Opening
+from dissectors.tcp.flow import ORDER_SHIFT, Ends, Flow, Opening
 from dissectors.tcp.half import MASK, RECENT_PACKETS
 
 Words = npt.NDArray[np.uint64]
 HALF = 0x80000000  # what lies farther ahead than half of all sequence numbers lies behind
+_ENDS = struct.Struct("=6Q")
+_KEY = f"V{_ENDS.size}"  # of a connection: its endpoints as bytes, which take a third of the room of numbers
 _SHORT = 2  # a single packet is no run
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 _NONE = -1  # in a column: no value
@@ -64,16 +67,15 @@ class Sorted:
             new[1:] = (np.diff(ends, axis=1) != 0).any(axis=0)
         self._starts = np.flatnonzero(new)
         self._stops = np.append(self._starts[1:], len(block))
-        self._ends = ends[:, self._starts].T.tolist()
+        self._keys = np.ascontiguousarray(ends[:, self._starts].T).view(_KEY).ravel().tolist()
         self._block = block
         self._buffer = memoryview(block.buffer)
         self._index = order
         self._columns(block, order, forward, new, arrivals)
 
-    def groups(self) -> Iterator[tuple[int, int, tuple[int, int, int, int, int, int]]]:
-        """(start, end, endpoints) of each connection."""
-        for start, stop, ends in zip(self._starts.tolist(), self._stops.tolist(), self._ends, strict=True):
-            yield start, stop, tuple(ends)
+    def groups(self) -> Iterator[tuple[int, int, bytes]]:
+        """(start, end, key) of each connection: `ends_of` its key are its endpoints."""
+        yield from zip(self._starts.tolist(), self._stops.tolist(), self._keys, strict=True)
 
     def carried(self, start: int, end: int) -> int:
         """Payload bytes on the wire of the packets [start, end)."""
@@ -211,6 +213,16 @@ class _Direction:
         # one more at the end: what is read for a run without such packets, and not used
         self.packets_and_none = np.append(packets, 0)
         self.fins_and_none = np.append(np.flatnonzero(mine & fin), 0)
+
+
+def ends_of(key: bytes) -> Ends:
+    """The endpoints of a connection, by its key."""
+    return cast(Ends, _ENDS.unpack(key))
+
+
+def key_of(ends: Ends) -> bytes:
+    """The key of a connection between these endpoints."""
+    return _ENDS.pack(*ends)
 
 
 def connection_keys(block: PacketBlock) -> tuple[Any, Words]:

@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 
 from dissectors.capture.block import ACK, SYN, PacketBlock
 from dissectors.limits import Limits
-from dissectors.tcp.flow import Flow
-from dissectors.tcp.half import MASK, History
+from dissectors.tcp.flow import Ends, Flow
+from dissectors.tcp.half import MASK, History, Runs
 from dissectors.tcp.packed import Packed, Packer
-from dissectors.tcp.runs import HALF, Side, Sorted
-
-Ends = tuple[int, int, int, int, int, int]
+from dissectors.tcp.runs import HALF, Side, Sorted, ends_of, key_of
 
 _AWAY_NS = 60_000_000_000  # how long a connection that was closed early is not followed again
 _REST = 32  # of a run whose beginning did not fit, so many packets are worth another try
@@ -47,20 +45,21 @@ class Tracker:
         self.limits = limits
         self.fast = True  # tests turn the column path off, to compare
         self.overflow = Overflow()
-        self._flows: dict[Ends, Flow | Packed] = {}
+        self._flows: dict[bytes, Flow | bytes] = {}  # by their key; as bytes those that are packed
+        self._recent: dict[bytes, tuple[Runs, Runs]] = {}  # what those remember of their halves, packed longest first
         self._unpacked = 0  # those that are not packed
         self._most_unpacked = limits.unpacked
         self._clock = 0  # time (ns) that the capture has come to
         self._incarnations = Incarnations(limits.endpoints)
-        self._closing: deque[tuple[Ends, int]] = deque()  # endpoints, incarnation
+        self._closing: deque[tuple[bytes, int]] = deque()  # key, incarnation
         self._away: dict[int, int] = {}  # hash of endpoints -> when their connection was closed early; oldest first
         self._arrivals = 0
         self._history = History(limits.recent_bytes)
         self._packer = Packer([limits, self._history, *shared])
 
     def __getstate__(self) -> dict[str, Any]:
-        for ends in self._flows:
-            self._unpack(ends)
+        for key in self._flows:
+            self._unpack(key)
         return vars(self)
 
     @property
@@ -84,11 +83,12 @@ class Tracker:
 
     def finish(self) -> Iterator[tuple[Flow, bool]]:
         """The capture has ended: every flow ends with it."""
-        for ends in list(self._flows):  # one at a time: what a flow holds is free before the next one ends
-            yield self._end(self._unpack(ends)), True
+        for key in list(self._flows):  # one at a time: what a flow holds is free before the next one ends
+            yield self._end(self._unpack(key)), True
 
     def pack(self, busy: Container[Any]) -> None:
         """Keep idle flows as bytes, where more than `Limits.unpacked` are not; those whose session is busy stay."""
+        self._forget()
         excess = self._unpacked - self._most_unpacked
         if excess <= 0:
             return
@@ -97,7 +97,7 @@ class Tracker:
             flow
             for flow in self._flows.values()
             if isinstance(flow, Flow) and flow.packable and (flow.closed_at is not None or flow.last_time <= before)
-            if flow.session is not None and flow.session not in busy
+            if flow.session is None or flow.session not in busy
         ]
         worth_while = self._most_unpacked // 10
         if len(idle) <= worth_while:
@@ -106,23 +106,37 @@ class Tracker:
         for flow, packed in zip(idle, self._packer.pack(idle), strict=True):
             if packed is None:
                 flow.packable = False
-            else:
-                self._flows[flow.ends] = packed
-                self._unpacked -= 1
-                if flow.session is not None:
-                    flow.session.release()
-                    flow.session = None
+                continue
+            key = key_of(flow.ends)
+            self._flows[key] = packed
+            self._unpacked -= 1
+            a, b = flow.halves
+            if a.recent or b.recent:
+                self._recent[key] = a.recent, b.recent
+            if flow.session is not None:
+                flow.session.release()
+                flow.session = None
+
+    def _forget(self) -> None:
+        """Let go what packed flows remember, once the history has emptied it: first what was packed first."""
+        done = []
+        for key, (a, b) in self._recent.items():
+            if a or b:
+                break
+            done.append(key)
+        for key in done:
+            del self._recent[key]
 
     def _packets(self, block: PacketBlock) -> Iterator[tuple[Flow, bool]]:
         columns = Sorted(block, self._arrivals)
         self._arrivals += len(block)
-        for start, end, ends in columns.groups():
+        for start, end, key in columns.groups():
             i = start
-            if self._away and ends not in self._flows:
-                i = self._return(columns, start, end, ends)
+            if self._away and key not in self._flows:
+                i = self._return(columns, start, end, hash(ends_of(key)))
                 if i == end:
                     continue
-            flow = self._flow(ends)
+            flow = self._flow(key)
             if self.fast and not flow.packets and i in columns.openings:
                 flow.open(columns.openings[i])
                 i += 2
@@ -141,12 +155,12 @@ class Tracker:
                 direction, flags = columns.direction[i], columns.flags[i]
                 if flow.begins_anew(direction, flags, columns.seq[i], columns.time[i], self.limits):
                     yield self._end(flow), True
-                    flow = self._flow(ends)
+                    flow = self._flow(key)
                 columns.step(flow, i, self.limits)
                 i += 1
             if flow.closed_at is not None and not flow.touched:
                 flow.touched = True
-                self._closing.append((ends, flow.incarnation))
+                self._closing.append((key, flow.incarnation))
             if flow.has_news:
                 yield flow, False
         self._history.trim(int(block.clock[-1]))
@@ -155,38 +169,41 @@ class Tracker:
         """Connections that are followed."""
         return len(self._flows)
 
-    def _flow(self, ends: Ends) -> Flow:
-        flow = self._flows.get(ends)
+    def _flow(self, key: bytes) -> Flow:
+        flow = self._flows.get(key)
         if isinstance(flow, Flow):
             return flow
         if flow is not None:
-            self._most_unpacked += 1  # what is busy now and then is packed once: the limit adapts
-            return self._unpack(ends)
+            flow = self._unpack(key)
+            if flow.closed_at is None:
+                self._most_unpacked += 1  # what is busy now and then is packed once: the limit adapts
+            return flow
         self._unpacked += 1
-        flow = self._flows[ends] = Flow(ends, self._incarnations.next(ends), self._history)
+        ends = ends_of(key)
+        flow = self._flows[key] = Flow(ends, self._incarnations.next(ends), self._history)
         return flow
 
-    def _unpack(self, ends: Ends) -> Flow:
-        flow = self._flows[ends]
-        if isinstance(flow, Packed):
-            flow = self._flows[ends] = self._packer.unpack(flow)
+    def _unpack(self, key: bytes) -> Flow:
+        flow = self._flows[key]
+        if isinstance(flow, bytes):
+            flow = self._flows[key] = self._packer.unpack(flow, ends_of(key), self._recent.pop(key, None))
             self._unpacked += 1
         return flow
 
-    def _return(self, c: Sorted, start: int, end: int, ends: Ends) -> int:
-        """Where the packets [start, end) of endpoints that nobody follows are to be followed.
+    def _return(self, c: Sorted, start: int, end: int, ends: int) -> int:
+        """Where the packets [start, end) of endpoints, known by their hash, that nobody follows are to be followed.
 
         A connection that was closed early begins anew with a SYN, or after a while. If each packet brought it back,
         it would take the place of another one that comes back: all would cost much, and none would be read.
         """
-        since = self._away.get(hash(ends))
+        since = self._away.get(ends)
         if since is None:
             return start
         i = start
         while i < end and c.time[i] - since < _AWAY_NS and c.flags[i] & (SYN | ACK) != SYN:
             i += 1
         if i < end:
-            del self._away[hash(ends)]
+            del self._away[ends]
         before = self.overflow
         self.overflow = before._replace(packets=before.packets + i - start, size=before.size + c.carried(start, i))
         return i
@@ -194,31 +211,32 @@ class Tracker:
     def _end(self, flow: Flow) -> Flow:
         flow.finish(self.limits)
         self._incarnations.end(flow.ends, flow.incarnation)
-        if self._flows.get(flow.ends) is flow:
-            del self._flows[flow.ends]
+        key = key_of(flow.ends)
+        if self._flows.get(key) is flow:
+            del self._flows[key]
             self._unpacked -= 1
         return flow
 
     def _sweep(self, now: int) -> Iterator[tuple[Flow, bool]]:
         """End flows that closed long ago; of too many flows, end some before their time."""
         while self._closing:
-            ends, incarnation = self._closing[0]
-            flow = self._flows.get(ends)
+            key, incarnation = self._closing[0]
+            flow = self._brief(key)
             if flow is None or flow.incarnation != incarnation:
                 self._closing.popleft()
             elif flow.closed_at is not None and now - max(flow.closed_at, flow.last_time) > self.limits.linger_ns:
                 self._closing.popleft()
-                yield self._end(self._unpack(ends)), True
+                yield self._end(self._unpack(key)), True
             else:
                 break
         excess = len(self._flows) - self.limits.flows
         if excess > 0:
             # a tenth more than needed, so that sorting costs each flow little
             running = 0
-            worst = sorted(self._flows.items(), key=lambda item: _worth(item[1]))
-            chosen = [ends for ends, _ in worst[: excess + self.limits.flows // 10]]
-            for ends in chosen:
-                flow = self._unpack(ends)
+            worst = sorted(self._flows, key=self._worth)
+            chosen = worst[: excess + self.limits.flows // 10]
+            for key in chosen:
+                flow = self._unpack(key)
                 if flow.closed_at is None:
                     running += 1
                     flow.given_up = True
@@ -232,6 +250,16 @@ class Tracker:
             len(self._away) > self.limits.endpoints or now - next(iter(self._away.values())) > _AWAY_NS
         ):
             del self._away[next(iter(self._away))]
+
+    def _brief(self, key: bytes) -> Flow | Packed | None:
+        """A flow, or what is asked of it while it is packed."""
+        flow = self._flows.get(key)
+        return Packed.of(flow) if isinstance(flow, bytes) else flow
+
+    def _worth(self, key: bytes) -> tuple[int, int]:
+        flow = self._brief(key)
+        assert flow is not None
+        return _worth(flow)
 
 
 class Incarnations:
@@ -264,7 +292,8 @@ class Incarnations:
 
 def _worth(flow: Flow | Packed) -> tuple[int, int]:
     """What ends first where flows are too many: what has closed, what carried nothing, what is idle longest."""
-    return (0 if flow.closed_at is not None else 2 if flow.session is not None else 1), flow.last_time
+    carried = flow.has_session if isinstance(flow, Packed) else flow.session is not None
+    return (0 if flow.closed_at is not None else 1 + carried), flow.last_time
 
 
 def _fitting(flow: Flow, c: Sorted, i: int) -> tuple[Side, Side] | None:
