@@ -62,6 +62,9 @@ class Dialect(Protocol):
     def each(self, values: str) -> str:
         """One row for each text of a list; one row with null for an empty one or none."""
 
+    def once(self, name: str) -> str:
+        """`NAME as`, for a part of a WITH that others read more than once: computed once where that can be said."""
+
 
 class DuckDB:
     """DuckDB in this process: percentiles are exact."""
@@ -113,6 +116,9 @@ class DuckDB:
     def each(self, values: str) -> str:
         return f"unnest(case when len({values}) > 0 then {values} else [null] end)"
 
+    def once(self, name: str) -> str:
+        return f"{name} as materialized"
+
 
 class Spark:
     """Spark SQL: percentiles come from KLL sketches, which are exact while groups are small."""
@@ -162,6 +168,9 @@ class Spark:
 
     def each(self, values: str) -> str:
         return f"explode_outer({values})"
+
+    def once(self, name: str) -> str:
+        return f"{name} as"
 
 
 def double(value: float) -> str:

@@ -9,66 +9,76 @@ from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, bucket
 _SENDS = ("protocol", "topic", "partition", "producer", "producer_epoch", "base_sequence", "checksum_stored",
     "stored_bytes", "refused")  # fmt: skip
 _KNOWN = "role = 'produce' and producer is not null and base_sequence >= 0"
-# An answer may carry more than the application receives: its topics share what it does receive by what they carry.
-_RECEIVED = """
-    case when received is not null then messages * cast(received as double) / in_all
-        else coalesce(cast(messages as double), 0e0) end"""
+_GROUP = ("protocol", "topic", "role", "bucket")
+_BATCH = ("file", "packet", "stream_offset", "position")  # what tells batches apart
 
 
 def _throughput(d: Dialect, ask: Ask) -> str:
+    keys, group = ", ".join(_GROUP), d.identity(*_GROUP)
     seconds = double(ask.bucket_us / 1_000_000)
     # pushes have no correlation id, but each batch of theirs is a frame of its own
     carrier = d.identity(*CONNECTION, "producer", "coalesce(correlation_id, -1 - stream_offset)")
     exchange = f"case when exchange_id is null then {carrier} else {d.identity('site', 'exchange_id')} end"
-    sums = ("batches", "refused", "resent", "stored_bytes", "uncompressed_bytes", "sized_bytes")
-    received = f"cast(floor(least(sum({_RECEIVED}) + 0.5e0, {LARGEST_DOUBLE})) as bigint)"
-    # windows are dear: only batches that were sent more than once pass through one
+    sums = {
+        "refused": "case when refused then records end",
+        "resent": "case when again and not refused then records end",
+        "stored_bytes": "case when fresh then stored_bytes end",
+        "uncompressed_bytes": "case when fresh then uncompressed_bytes end",
+        "sized_bytes": "case when fresh and uncompressed_bytes is not null then stored_bytes end",
+    }
+    # An answer may carry more than the application receives: its topics share what it does receive by what they carry.
+    messages = "coalesce(carried, 0e0) - coalesce(carried_short, 0e0) + coalesce(received_short, 0e0)"
+    # Groups with keys of text are dear: exchanges, sends and batches, of which there are many, are numbers.
     return f"""
-        with marked as (
-            select *, {bucket(d, "time", ask.bucket_us)} as bucket, {exchange} as exchange,
-                case when {_KNOWN} then {d.identity(*_SENDS)} end as send
-            from (select *, coalesce(outcome = 'error', false) as refused from batches)
-        ), twice as (
-            select send as sent from marked where send is not null group by send having count(*) > 1
-        ), attempts as (
-            select *, row_number() over (
-                partition by {", ".join(_SENDS)} order by case outcome when 'ok' then 0 else 1 end, time, file, packet
-            ) as attempt
-            from marked where send in (select sent from twice)
-            union all
-            select *, 1 as attempt
-            from marked where not exists (select 1 from twice where sent = send)
-        ), data as (
-            select *, attempt = 1 and not refused and not coalesce(control, false) as fresh from attempts
-        ), carried as (
-            select protocol, topic, role, bucket, exchange, count(*) as batches,
-                {d.total("case when fresh then records end")} as messages,
-                {d.total("case when refused then records end")} as refused,
-                {d.total("case when attempt > 1 and not refused then records end")} as resent,
-                {d.total("case when fresh then stored_bytes end")} as stored_bytes,
-                {d.total("case when fresh then uncompressed_bytes end")} as uncompressed_bytes,
-                {d.total("case when fresh and uncompressed_bytes is not null then stored_bytes end")} as sized_bytes
-            from data group by protocol, topic, role, bucket, exchange
-        ), answers as (
-            select {d.identity("site", "exchange_id")} as answer, max(records) as received
-            from all_exchanges where kind = 'call' and payload_bytes > 0 and exchange_id is not null
-            group by {d.identity("site", "exchange_id")}
-        ), short as (
-            select answer, max(received) as received, sum(cast(messages as double)) as in_all
-            from carried join answers on exchange = answer
-            where role = 'consume' group by answer having max(received) < sum(cast(messages as double))
+        with {d.once("sent")} (
+            select {keys}, {exchange} as exchange, case when {_KNOWN} then {d.identity(*_SENDS)} end as send,
+                {d.identity(*_BATCH)} as batch, case outcome when 'ok' then 0 else 1 end as doubt,
+                coalesce({d.micros("time")}, 0) as seen, refused, not refused and not coalesce(control, false) as taken,
+                records, stored_bytes, uncompressed_bytes
+            from (
+                select *, {bucket(d, "time", ask.bucket_us)} as bucket, coalesce(outcome = 'error', false) as refused
+                from batches
+            )
+        ), firsts as (
+            select send as known, {d.first("batch", "doubt", "seen", "batch")} as first_batch
+            from sent where send is not null group by send having count(*) > 1
+        ), {d.once("moved")} (
+            select {keys}, exchange, refused, records, stored_bytes, uncompressed_bytes,
+                coalesce(batch <> first_batch, false) as again, taken and coalesce(batch = first_batch, true) as fresh
+            from sent left join firsts on send = known
         ), sums as (
-            select protocol, topic, role, bucket, count(*) as exchanges, {received} as messages,
-                {", ".join(f"{d.total(name)} as {name}" for name in sums)}
-            from carried left join short on role = 'consume' and exchange = answer
-            group by protocol, topic, role, bucket
+            select {keys}, count(*) as batches, sum(case when fresh then cast(records as double) end) as carried,
+                {", ".join(f"{d.total(value)} as {name}" for name, value in sums.items())}
+            from moved group by {keys}
+        ), carriers as (
+            select {group} as part, role = 'consume' as consumed, exchange,
+                sum(case when fresh then cast(records as double) end) as messages
+            from moved group by {group}, role = 'consume', exchange
+        ), answers as (
+            select exchange as answer, sum(messages) as in_all from carriers where consumed group by exchange
+        ), short as (
+            select answer, max(received) as received, max(in_all) as in_all
+            from answers join (
+                select {d.identity("site", "exchange_id")} as own, records as received from all_exchanges
+                where kind = 'call' and payload_bytes > 0 and exchange_id is not null
+            ) on own = answer
+            where received < in_all group by answer
+        ), counts as (
+            select part as counted, count(*) as exchanges,
+                sum(case when answer is not null then messages end) as carried_short,
+                sum(messages * cast(received as double) / in_all) as received_short
+            from carriers left join short on consumed and exchange = answer group by part
+        ), measured as (
+            select {keys}, exchanges, batches, refused, resent, stored_bytes, uncompressed_bytes, sized_bytes,
+                cast(floor(least({messages} + 0.5e0, {LARGEST_DOUBLE})) as bigint) as messages
+            from (select *, {group} as part from sums) join counts on counted = part
         )
-        select protocol, topic, role, bucket, {seconds} as bucket_s, exchanges, batches, messages,
+        select {keys}, {seconds} as bucket_s, exchanges, batches, messages,
             coalesce(refused, 0) as refused, coalesce(resent, 0) as resent, coalesce(stored_bytes, 0) as stored_bytes,
             uncompressed_bytes, messages / {seconds} as message_rate,
             coalesce(stored_bytes, 0) / {seconds} as byte_rate,
             uncompressed_bytes / nullif(sized_bytes, 0) as compression_ratio
-        from sums
+        from measured
     """
 
 

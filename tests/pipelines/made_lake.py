@@ -1,6 +1,6 @@
 """Records of a large store, made without decoding: `python -m tests.pipelines.made_lake FOLDER CONNECTIONS TOPICS`.
 
-Each connection has one row, a produce and a fetch, and the batch that goes through both; one in a hundred has a
+Each connection has one row, produces and fetches, and the batches that go through both; one request in a hundred has a
 finding and an error, and sends the batch of the one before it again. A few answers carry more than the application
 receives.
 """
@@ -19,19 +19,19 @@ START_US = 1_760_000_000_000_000
 SPAN_US = 3_600_000_000
 SERVERS = 50
 
-# What rows of connection `i` of `n` hold, for batch `b`, at the sighting `k` (0 produce, 1 fetch); others are null.
+# What rows of request `i` of `n`, on connection `c`, hold, for batch `b`, at sighting `k` (0 produce, 1 fetch).
 _WHERE = {
     "site": "'core'",
     "protocol": "'kafka'",
-    "connection": "concat('10.', i % {clients}, ':', i, '>10.9.0.', i % {servers}, ':9092')",
+    "connection": "concat('10.', c % {clients}, ':', c, '>10.9.0.', c % {servers}, ':9092')",
     "incarnation": "0",
-    "client_ip": "concat('10.', i % {clients})",
-    "client_port": "i % 65536",
-    "server_ip": "concat('10.9.0.', i % {servers})",
+    "client_ip": "concat('10.', c % {clients})",
+    "client_port": "c % 65536",
+    "server_ip": "concat('10.9.0.', c % {servers})",
     "server_port": "9092",
 }
-_TIME = "make_timestamptz({start} + {span} * i // {n} + k * 5000)"
-_TOPIC = "concat('topic-', b % {topics})"
+_TIME = "make_timestamptz({start} + {span} * (i % {n}) // {n} + k * 5000)"
+_TOPIC = "concat('topic-', b // {requests} % {topics})"
 _ROWS = {
     "connections": {
         "start_time": _TIME, "end_time": _TIME, "duration_ns": "5000000", "handshake": "'full'", "closed": "'fin'",
@@ -43,8 +43,8 @@ _ROWS = {
     },
     "exchanges": {
         "kind": "case when i % 97 = 0 and k = 1 then 'unanswered' else 'call' end",
-        "api": "if(k = 0, 'Produce', 'Fetch')", "api_code": "k", "version": "9 + i % 3", "correlation_id": "k",
-        "client_id": "concat('app-', i % 100)", "time": _TIME, "request_ns": "1000",
+        "api": "if(k = 0, 'Produce', 'Fetch')", "api_code": "k", "version": "9 + c % 3", "correlation_id": "k",
+        "client_id": "concat('app-', c % 100)", "time": _TIME, "request_ns": "1000",
         "wait_ns": "if(i % 97 = 0 and k = 1, null, 1000000 + hash(i, k) % 50000000)",
         "queued_ns": "if(i % 3 = 0, 500000, null)", "response_ns": "2000",
         "total_ns": "if(i % 97 = 0 and k = 1, null, 1003000 + hash(i, k) % 50000000)", "request_bytes": "100",
@@ -61,12 +61,12 @@ _ROWS = {
         "producer": "(b % {clients})::text", "producer_epoch": "0", "base_sequence": "b",
         "checksum_kind": "'crc32c'", "checksum_stored": "printf('0x%08x', hash(b) % 4294967296)", "verdict": "'ok'",
         "outcome": "'ok'", "correlation_id": "k", "api": "if(k = 0, 'Produce', 'Fetch')", "time": _TIME,
-        "client_id": "concat('app-', i % 100)", "file": "'a.pcap'", "packet": "i", "stream_offset": "100",
+        "client_id": "concat('app-', c % 100)", "file": "'a.pcap'", "packet": "i", "stream_offset": "100",
         "exchange_id": "concat('x', i, '-', k)",
     },
     "errors": {
         "api": "'Produce'", "scope": "'partition'", "topic": _TOPIC, "code": "6", "name": "'NOT_LEADER_OR_FOLLOWER'",
-        "retriable": "true", "client_id": "concat('app-', i % 100)", "time": _TIME, "file": "'a.pcap'", "packet": "i",
+        "retriable": "true", "client_id": "concat('app-', c % 100)", "time": _TIME, "file": "'a.pcap'", "packet": "i",
         "expected": "i % 200 = 0",
     },
     "findings": {
@@ -78,31 +78,43 @@ _SIGHTINGS = {"exchanges": 2, "batches": 2}
 _EVERY = {"errors": 100, "findings": 100}
 
 
-def make(folder: Path, connections: int, topics: int, clients: int = 5_000) -> Path:
-    """Write FOLDER/<table>/site=core/date=…/part.parquet for each table; returns FOLDER."""
+def make(
+    folder: Path, connections: int, topics: int, clients: int = 5_000, *, hour: int = 0, requests: int = 1
+) -> Path:
+    """Write FOLDER/<table>/site=core/date=…/part-<hour>.parquet for each table; returns FOLDER.
+
+    hour: of several in one folder; each has connections and batches of its own. requests: produces and fetches of each
+    connection.
+    """
     given = {
-        "n": connections,
+        "n": connections * requests,
         "topics": topics,
+        "requests": requests,
         "clients": clients,
         "servers": SERVERS,
-        "start": START_US,
+        "start": START_US + hour * SPAN_US,
         "span": SPAN_US,
     }
     with duckdb.connect() as database:
         database.execute("set TimeZone = 'UTC'; set memory_limit = '1GB'; set threads = 2")
         for table in records.DEFAULT_TABLES:
             place = folder / table / "site=core" / "date=2025-10-09"
-            place.mkdir(parents=True)
+            place.mkdir(parents=True, exist_ok=True)
             made = _WHERE | _ROWS[table]
             columns = ", ".join(
                 f'cast({made.get(field.name, "null").format(**given)} as {_type(field.type)}) as "{field.name}"'
                 for field in records.schema(table)
             )
-            every = f"select range as i, range - (range % 100 = 7)::bigint as b from range({connections})"
+            first = hour * connections * requests
+            numbers = f"range({first}, {first + connections * requests})"
+            every = (
+                f"select range as i, range // {requests} as c, range - (range % 100 = 7)::bigint as b from {numbers}"
+            )
             rows = f"({every}), range({_SIGHTINGS.get(table, 1)}) s(k)"
+            chosen = requests if table == "connections" else _EVERY.get(table, 1)
             database.execute(
-                f"copy (select {columns} from {rows} where i % {_EVERY.get(table, 1)} = 0) "
-                f"to '{place / 'part.parquet'}' (format parquet, row_group_size 122880)"
+                f"copy (select {columns} from {rows} where i % {chosen} = 0) "
+                f"to '{place / f'part-{hour}.parquet'}' (format parquet, row_group_size 122880)"
             )
     return folder
 

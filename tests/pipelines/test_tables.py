@@ -226,6 +226,18 @@ def test_a_batch_that_was_sent_again_counts_once_where_it_was_taken(tmp_path: Pa
     assert row["stored_bytes"] == 800
 
 
+def test_of_batches_of_one_send_that_came_at_the_same_time_one_counts(tmp_path: Path) -> None:
+    made = synthetic.resent()
+    at = made["batches"].schema.get_field_index("time")
+    column = made["batches"].schema.field(at)
+    times = pa.array([made["batches"]["time"][0].as_py()] * made["batches"].num_rows, column.type)
+    for number, moment in enumerate((times, pa.nulls(len(times), column.type))):
+        batches = made["batches"].set_column(at, column, moment)
+        with local_engine(written({**made, "batches": batches}, tmp_path / str(number))) as engine:
+            (row,) = rows("throughput", engine, Ask(bucket_us=3_600_000_000))
+        assert (row["batches"], row["messages"], row["resent"], row["refused"]) == (4, 20, 10, 10)
+
+
 def test_consumed_is_what_the_application_receives(tmp_path: Path) -> None:
     with local_engine(written(synthetic.aborted(), tmp_path / "records")) as engine:
         made = rows("throughput", engine)
