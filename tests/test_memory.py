@@ -28,6 +28,7 @@ from dissectors.records import TABLES
 from tests.benchmarks import captures, hostile
 from tests.pulsar import wire as pulsar
 
+SAMPLES = Path(__file__).parent.parent / "samples"
 PEAK = """
 import json, re, sys
 from pathlib import Path
@@ -258,3 +259,16 @@ def test_idle_connections_take_less_room_than_others(tmp_path: Path) -> None:
     small = {"block_packets": 2_000, "decode_bytes": 128 * KIB}
     packed, ready = (measure(path, None, unpacked=most, **small)[1] for most in (1_000, 1_000_000))
     assert ready - packed > 14_000 * 400
+
+
+def test_eight_times_as_many_connections_need_little_more_memory(tmp_path: Path) -> None:
+    samples = sorted(SAMPLES.glob("kafka-*.pcap"))
+    few, many = tmp_path / "few.pcap", tmp_path / "many.pcap"
+    hostile.copies(few, samples, 12)
+    hostile.copies(many, samples, 96)
+    limits = {"block_packets": 2_000, "decode_bytes": 128 * KIB, "rows": 1_000, "linger_ns": 10_000_000_000_000}
+    (rows, least, _), (more_rows, most, _) = (measure(path, None, unpacked=200, **limits) for path in (few, many))
+    _, ready, _ = measure(many, None, unpacked=1_000_000, **limits)
+    assert more_rows == 8 * rows
+    assert most < 1.25 * least
+    assert ready - least > 1.5 * (most - least)

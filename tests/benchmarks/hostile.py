@@ -201,6 +201,26 @@ def idle_connections(path: Path, connections: int, talk: Iterable[tuple[int, byt
     path.write_bytes(FILE_HEADER + np.concatenate(rows, axis=1).tobytes())
 
 
+def copies(path: Path, samples: Iterable[Path], times: int) -> None:
+    """Captures (pcap, Ethernet, IPv4) one after the other in time, again and again under new addresses."""
+    plain = [sample.read_bytes() for sample in samples]
+    clock = START_S
+    with path.open("wb") as file:
+        file.write(FILE_HEADER)
+        for number in range(times):
+            for data in plain:
+                at = len(FILE_HEADER)
+                (begin,) = struct.unpack_from("<I", data, at)
+                while at < len(data):
+                    seconds, micros, size, wire = struct.unpack_from("<IIII", data, at)
+                    packet = bytearray(data[at + 16 : at + 16 + size])
+                    for address in (26, 30):
+                        packet[address : address + 2] = (11 << 8 | number).to_bytes(2, "big")
+                    file.write(struct.pack("<IIII", clock + seconds - begin, micros, size, wire) + packet)
+                    at += 16 + size
+                clock += seconds - begin + 1
+
+
 def wrapped(packed: bytes, *, magic: int = 1, codec: int = 1) -> bytes:
     """One message of the older formats that holds others: offset, size, CRC-32, magic, attributes, time, key, value."""
     time = struct.pack(">q", 0) if magic else b""
