@@ -19,7 +19,11 @@ def bad_batches(engine: TableEngine) -> list[Row]:
     Where there are some, the engine knows them as `bad_batches` from then on.
     """
     rows = engine.fetch(
-        bound(f"select * from all_batches where verdict = 'bad' order by {_ORDER} limit {LISTED}", engine.relations)
+        bound(
+            engine.dialect,
+            f"select * from all_batches where verdict = 'bad' order by {_ORDER} limit {LISTED}",
+            engine.relations,
+        )
     )
     if rows.num_rows:
         engine.add(_BAD, rows)
@@ -30,7 +34,7 @@ def bad_connections(engine: TableEngine) -> list[Row]:
     """The rows of `connections` on which the bad batches came."""
     same = " and ".join(f"c.{key} = k.{key}" for key in ("site", "connection", "incarnation"))
     query = f"select * from all_connections c where exists (select 1 from {_BAD} k where {same})"
-    return engine.fetch(bound(query, engine.relations)).to_pylist()  # type: ignore[no-any-return]
+    return engine.fetch(bound(engine.dialect, query, engine.relations)).to_pylist()  # type: ignore[no-any-return]
 
 
 def surroundings(engine: TableEngine) -> Surroundings:
@@ -44,5 +48,5 @@ def surroundings(engine: TableEngine) -> Surroundings:
         select * from all_errors e
         where ({reaction}) and exists (select 1 from {_BAD} k where {answers}) limit {LISTED}
     """
-    found, answered = (engine.fetch(bound(query, engine.relations)) for query in (sightings, reactions))
+    found, answered = (engine.fetch(bound(engine.dialect, query, engine.relations)) for query in (sightings, reactions))
     return Surroundings(found, answered.to_pylist()).ordered()

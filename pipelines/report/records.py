@@ -107,7 +107,7 @@ def _name(engine: LocalEngine) -> None:
     known, shared = relations(engine)
     for name in READ:
         kind = "temp table" if shared else "view"
-        engine.duckdb.execute(f"create {kind} {name} as {bound(f'select * from {name}', known)}")
+        engine.duckdb.execute(f"create {kind} {name} as {bound(engine.dialect, f'select * from {name}', known)}")
 
 
 def _folders(folder: str) -> dict[str, list[str]]:

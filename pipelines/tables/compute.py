@@ -18,6 +18,7 @@ from pipelines.tables.table import Ask, Table, count_if
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 _MINUTE = 3  # its place among them
+_FILES = ("read_parquet(", "all_")  # how a relation begins that is files, or another name of them
 BUCKETS = 120  # time buckets with anything in them that a table should have, at most, if nobody says otherwise
 
 
@@ -60,7 +61,9 @@ def compute(engine: TableEngine, folder: Path, by: Sequence[str] = (), bucket_us
     ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
 
     def write(table: Table) -> None:
-        engine.write(bound(table.query(engine.dialect, ask), known), table, folder / f"{table.name}.parquet")
+        engine.write(
+            bound(engine.dialect, table.query(engine.dialect, ask), known), table, folder / f"{table.name}.parquet"
+        )
 
     with ThreadPoolExecutor(engine.at_once) as pool:
         for done in [pool.submit(write, table) for table in TABLES.values()]:
@@ -76,10 +79,10 @@ def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...]
     known = dict(engine.relations)
     shared: dict[tuple[str, ...], int] = {}
     counts = f"select count(distinct site) as sites, {count_if(UNANSWERED)} as unanswered from all_connections"
-    (seen,) = engine.fetch(bound(counts, known)).to_pylist()
+    (seen,) = engine.fetch(bound(engine.dialect, counts, known)).to_pylist()
     if seen["sites"] > 1:
-        known[POINTS] = engine.keep(POINTS, bound(points(engine.dialect), known))
-        for row in engine.fetch(bound(sharing(engine.dialect), known)).to_pylist():
+        known[POINTS] = engine.keep(POINTS, bound(engine.dialect, points(engine.dialect), known))
+        for row in engine.fetch(bound(engine.dialect, sharing(engine.dialect), known)).to_pylist():
             shared[tuple(row["sites"])] = row["stories"]
     if shared:
         for table in SAME:
@@ -90,18 +93,22 @@ def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...]
     if seen["unanswered"]:
         columns = engine.columns(known["all_findings"])
         names = ", ".join(map(engine.dialect.quoted, columns))
-        lost = engine.keep(KIND, bound(lost_brokers(engine.dialect, columns), known))
+        lost = engine.keep(KIND, bound(engine.dialect, lost_brokers(engine.dialect, columns), known))
         known["findings"] = f"(select {names} from {known['findings']} union all select {names} from {lost})"
     return known, shared
 
 
-def bound(query: str, known: Mapping[str, str]) -> str:
-    """A query with the names that it reads bound to what they stand for. A relation may read those before it."""
+def bound(d: Dialect, query: str, known: Mapping[str, str]) -> str:
+    """A query with the names that it reads bound to what they stand for. A relation may read those before it.
+
+    Files are read again wherever they are named: that costs less than to keep their rows.
+    """
     needed: list[str] = []
     text = query
     for name, relation in reversed(list(known.items())):
         if re.search(rf"\b{name}\b", text):
-            needed.insert(0, f"{name} as (select * from {relation})")
+            head = d.anew(name) if relation.startswith(_FILES) else f"{name} as"
+            needed.insert(0, f"{head} (select * from {relation})")
             text += f" {relation}"
     return f"with {', '.join(needed)} select * from ({query})" if needed else query
 
@@ -125,5 +132,5 @@ def _filled(engine: TableEngine, widths: Sequence[int]) -> dict[int, int]:
     )
     ticks = f"select distinct cast(floor({engine.dialect.micros('time')} / {first}) as bigint) as tick"
     query = f"select {counts} from ({ticks} from all_exchanges where time is not null)"
-    (row,) = engine.fetch(bound(query, engine.relations)).to_pylist()
+    (row,) = engine.fetch(bound(engine.dialect, query, engine.relations)).to_pylist()
     return {width: row[f"w{width}"] for width in widths}

@@ -10,44 +10,43 @@ _PLACE = ("site", "protocol", "topic", "partition", "position")
 
 def _delivery(d: Dialect, ask: Ask) -> str:
     place = d.identity(*_PLACE)
-
+    checksum = f"case when checksum_stored is not null then {d.identity('checksum_stored')} else 0 end"
+    columns = f"{place} as place, {d.micros('time')} as seen, {checksum} as checksum"
     moved = "topic is not null and position is not null and time is not null"
     # Positions come again when a topic is made anew: the latest production before a consumption is its own. Only for
     # these places are all sightings put in order.
+    order = "partition by place order by seen, produced desc, checksum"
+    latest = [
+        f"{d.latest(f'case when produced = 1 then {value} end', order)} as {name}"
+        for value, name in (("seen", "origin"), ("checksum", "made"))
+    ]
     return f"""
         with produced as (
-            select {place} as place, {d.micros("time")} as seen, checksum_stored
-            from all_batches where {moved} and role = 'produce' and coalesce(outcome, '') <> 'error'
-        ), consumed as (
-            select protocol, topic, {place} as place, {d.micros("time")} as seen, checksum_stored
-            from batches where {moved} and role = 'consume'
+            select {columns} from all_batches
+            where {moved} and role = 'produce' and coalesce(outcome, '') <> 'error'
         ), places as (
-            select place as made_at, count(*) as times, min(seen) as origin, max(checksum_stored) as made
+            select place as made_at, count(*) as times, min(seen) as origin, max(checksum) as made
             from produced group by place
-        ), rounds as (
-            select *, sum(produced) over (
-                partition by place order by seen, produced desc rows between unbounded preceding and current row
-            ) as round
-            from (
-                select null as protocol, null as topic, place, seen, checksum_stored, 1 as produced
-                from produced join places on place = made_at where times > 1
-                union all
-                select protocol, topic, place, seen, checksum_stored, 0 as produced
-                from consumed join places on place = made_at where times > 1
-            )
+        ), {d.once("consumed")} (
+            select protocol, topic, place, seen, checksum, times, origin, made
+            from (select protocol, topic, {columns} from batches where {moved} and role = 'consume')
+                join places on place = made_at
+            where seen >= origin
         ), deliveries as (
-            select protocol, topic, place, seen, checksum_stored, origin, made
-            from consumed join places on place = made_at where times = 1 and seen >= origin
+            select protocol, topic, place, seen, checksum, origin, made from consumed where times = 1
             union all
-            select protocol, topic, place, seen, checksum_stored, origin, made from (
-                select *, max(case when produced = 1 then seen end) over (partition by place, round) as origin,
-                    max(case when produced = 1 then checksum_stored end) over (partition by place, round) as made
-                from rounds where round > 0
+            select protocol, topic, place, seen, checksum, origin, made from (
+                select protocol, topic, place, seen, checksum, produced, {", ".join(latest)} from (
+                    select null as protocol, null as topic, place, seen, checksum, 1 as produced
+                    from produced join places on place = made_at where times > 1
+                    union all
+                    select protocol, topic, place, seen, checksum, 0 as produced from consumed where times > 1
+                )
             ) where produced = 0
         ), measured as (
             select protocol, topic, count(*) as deliveries, count(distinct place) as batches,
-                {count_if("checksum_stored = made")} as same_checksum,
-                {count_if("checksum_stored <> made")} as other_checksum,
+                {count_if("checksum = made and made <> 0")} as same_checksum,
+                {count_if("checksum <> made and checksum <> 0 and made <> 0")} as other_checksum,
                 max((seen - origin) * 1000) as delay_max_ns,
                 {d.spread("(seen - origin) * 1000")} as delay_spread
             from deliveries group by protocol, topic

@@ -14,6 +14,7 @@ SKETCH_K = 2000  # KLL: error of a rank about 0.05 %; sketches of up to so many 
 LISTED = 20  # names that a list in a table holds at most
 LARGEST = (1 << 63) - 1  # where sums saturate
 LARGEST_DOUBLE = "9.2e18"  # where doubles do that become whole numbers
+_SO_FAR = "rows between unbounded preceding and current row"
 
 
 class Dialect(Protocol):
@@ -56,6 +57,9 @@ class Dialect(Protocol):
     def first(self, value: str, *order: str) -> str:
         """The value, be it null, of the row of a group that comes first. No expression of `order` may be null."""
 
+    def latest(self, value: str, window: str) -> str:
+        """The last value that is not null, up to a row of a window (`partition by … order by …`)."""
+
     def identity(self, *values: str) -> str:
         """A number that is the same only for rows that agree in all values; nulls agree with nulls."""
 
@@ -64,6 +68,9 @@ class Dialect(Protocol):
 
     def once(self, name: str) -> str:
         """`NAME as`, for a part of a WITH that others read more than once: computed once where that can be said."""
+
+    def anew(self, name: str) -> str:
+        """`NAME as`, for a part of a WITH that costs less to compute again than to keep, where that can be said."""
 
 
 class DuckDB:
@@ -110,6 +117,9 @@ class DuckDB:
     def first(self, value: str, *order: str) -> str:
         return f"arg_min_null({value}, row({', '.join(order)}))"
 
+    def latest(self, value: str, window: str) -> str:
+        return f"last_value({value} ignore nulls) over ({window} {_SO_FAR})"
+
     def identity(self, *values: str) -> str:
         return f"hash({', '.join(values)})"
 
@@ -118,6 +128,9 @@ class DuckDB:
 
     def once(self, name: str) -> str:
         return f"{name} as materialized"
+
+    def anew(self, name: str) -> str:
+        return f"{name} as not materialized"
 
 
 class Spark:
@@ -163,6 +176,9 @@ class Spark:
     def first(self, value: str, *order: str) -> str:
         return f"min_by({value}, struct({', '.join(order)}))"
 
+    def latest(self, value: str, window: str) -> str:
+        return f"last_value({value}) ignore nulls over ({window} {_SO_FAR})"
+
     def identity(self, *values: str) -> str:
         return f"xxhash64({', '.join(values)})"
 
@@ -170,6 +186,9 @@ class Spark:
         return f"explode_outer({values})"
 
     def once(self, name: str) -> str:
+        return f"{name} as"
+
+    def anew(self, name: str) -> str:
         return f"{name} as"
 
 

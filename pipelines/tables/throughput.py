@@ -28,9 +28,11 @@ def _throughput(d: Dialect, ask: Ask) -> str:
     }
     # An answer may carry more than the application receives: its topics share what it does receive by what they carry.
     messages = "coalesce(carried, 0e0) - coalesce(carried_short, 0e0) + coalesce(received_short, 0e0)"
-    # Groups with keys of text are dear: exchanges, sends and batches, of which there are many, are numbers.
+    # Groups with keys of text are dear: exchanges, sends and batches, of which there are many, are numbers. So are
+    # groups that look for their first row: only sends that come again do.
+    sends = "role = 'produce' and send is not null"
     return f"""
-        with {d.once("sent")} (
+        with {d.anew("sent")} (
             select {keys}, {exchange} as exchange, case when {_KNOWN} then {d.identity(*_SENDS)} end as send,
                 {d.identity(*_BATCH)} as batch, case outcome when 'ok' then 0 else 1 end as doubt,
                 coalesce({d.micros("time")}, 0) as seen, refused, not refused and not coalesce(control, false) as taken,
@@ -39,9 +41,11 @@ def _throughput(d: Dialect, ask: Ask) -> str:
                 select *, {bucket(d, "time", ask.bucket_us)} as bucket, coalesce(outcome = 'error', false) as refused
                 from batches
             )
+        ), repeated as (
+            select send as known from sent where {sends} group by send having count(*) > 1
         ), firsts as (
-            select send as known, {d.first("batch", "doubt", "seen", "batch")} as first_batch
-            from sent where send is not null group by send having count(*) > 1
+            select known, {d.first("batch", "doubt", "seen", "batch")} as first_batch
+            from sent join repeated on send = known where {sends} group by known
         ), {d.once("moved")} (
             select {keys}, exchange, refused, records, stored_bytes, uncompressed_bytes,
                 coalesce(batch <> first_batch, false) as again, taken and coalesce(batch = first_batch, true) as fresh

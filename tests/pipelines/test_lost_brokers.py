@@ -81,7 +81,7 @@ def recorded(connections: Rows, exchanges: Rows = []) -> dict[str, pa.Table]:  #
 
 def lost(engine: TableEngine) -> Rows:
     known, _ = relations(engine)
-    query = bound("select * from findings where kind = 'broker_lost'", known)
+    query = bound(engine.dialect, "select * from findings where kind = 'broker_lost'", known)
     rows: Rows = engine.fetch(f"{query} order by time, message").to_pylist()
     return rows
 

@@ -61,7 +61,9 @@ def engine(made_up: Path) -> Iterator[LocalEngine]:
 
 def built(name: str, engine: TableEngine, ask: Ask = ASK) -> pa.Table:
     known, _ = relations(engine)
-    return engine.fetch(bound(TABLES[name].query(engine.dialect, ask), known) + f" order by {TABLES[name].ordering}")
+    return engine.fetch(
+        bound(engine.dialect, TABLES[name].query(engine.dialect, ask), known) + f" order by {TABLES[name].ordering}"
+    )
 
 
 def rows(name: str, engine: TableEngine, ask: Ask = ASK) -> Rows:
