@@ -166,6 +166,17 @@ def cut(work: Work, sharing: Sharing, limits: Limits, *, reports: bool = False) 
     yield from held.rows()
 
 
+def checked(problems: Iterable[tuple[str, str]], files: int) -> list[tuple[str, str]]:
+    """What is wrong with so many capture files, in order. Raises InputError where none of them could be read.
+
+    problems: kind of finding, message.
+    """
+    found = sorted(problems)
+    if files and sum(kind == UNREADABLE for kind, _ in found) == files:
+        raise InputError("; ".join(message for _, message in found))
+    return found
+
+
 class _Held:
     """Packets by site and part, that wait to be sent."""
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from dissectors.capture.source import file_size, open_raw
 from dissectors.capture.split import SPLIT_BYTES, splits
-from dissectors.errors import BrokerscopeError, InputError
+from dissectors.errors import BrokerscopeError
 from dissectors.limits import MIB
 from dissectors.options import Options
 from pipelines import blocks, decode, names, package, scratch, session, storage
@@ -137,9 +137,7 @@ def decode_to_records(
         job, works = plan(spark, files, options, staging, keylog, surveys=surveys)
         made: list[DecodingPart] = decoded(spark, job, works, decode.decode_part)
         written = [file for part in made for file in part.records] + resolve(spark, staging, made, options)
-        problems = sorted(problem for part in made for problem in part.problems)
-        if len([kind for kind, _ in problems if kind == blocks.UNREADABLE]) == len(files):
-            raise InputError("; ".join(message for _, message in problems))
+        problems = blocks.checked([problem for part in made for problem in part.problems], len(files))
         moves = [(storage.join(name, RECORDS, f.path), storage.join(RECORD_FOLDER, f.path)) for f in written]
         storage.move(out, moves)
     finally:

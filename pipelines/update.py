@@ -36,7 +36,7 @@ from dissectors.redaction import public_path
 from dissectors.run import peek
 from pipelines import lake as lakes
 from pipelines import names, storage
-from pipelines.blocks import UNREADABLE, Arrival, FileReport, Row, Sharing
+from pipelines.blocks import Arrival, FileReport, Row, Sharing, checked
 from pipelines.decode import (
     NAMES,
     OPEN,
@@ -204,10 +204,7 @@ class Update:
     def problems(self) -> list[tuple[str, str]]:
         """Kind of finding, message: files that were not read whole. Raises InputError where none was."""
         read = [file for site in self.after.sites.values() for file in site.files]
-        problems = sorted(problem for file in read for problem in file.problems)
-        if read and len([kind for kind, _ in problems if kind == UNREADABLE]) == len(read):
-            raise InputError("; ".join(message for _, message in problems))
-        return problems
+        return checked([problem for file in read for problem in file.problems], len(read))
 
     def run(self, spark: SparkSession) -> SparkRecords:
         """Decode what is new."""

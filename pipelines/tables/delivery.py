@@ -10,8 +10,7 @@ _PLACE = ("site", "protocol", "topic", "partition", "position")
 
 def _delivery(d: Dialect, ask: Ask) -> str:
     place = d.identity(*_PLACE)
-    checksum = f"case when checksum_stored is not null then {d.identity('checksum_stored')} else 0 end"
-    columns = f"{place} as place, {d.micros('time')} as seen, {checksum} as checksum"
+    columns = f"{place} as place, {d.micros('time')} as seen, coalesce(checksum_stored, '') as checksum"
     moved = "topic is not null and position is not null and time is not null"
     # Positions come again when a topic is made anew: the latest production before a consumption is its own. Only for
     # these places are all sightings put in order.
@@ -45,8 +44,8 @@ def _delivery(d: Dialect, ask: Ask) -> str:
             ) where produced = 0
         ), measured as (
             select protocol, topic, count(*) as deliveries, count(distinct place) as batches,
-                {count_if("checksum = made and made <> 0")} as same_checksum,
-                {count_if("checksum <> made and checksum <> 0 and made <> 0")} as other_checksum,
+                {count_if("checksum = made and made <> ''")} as same_checksum,
+                {count_if("checksum <> made and checksum <> '' and made <> ''")} as other_checksum,
                 max((seen - origin) * 1000) as delay_max_ns,
                 {d.spread("(seen - origin) * 1000")} as delay_spread
             from deliveries group by protocol, topic

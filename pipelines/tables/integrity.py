@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.table import CLIENT, Ask, Table, TableColumn, bucket, count_if
+from pipelines.tables.table import CLIENT, Ask, Table, TableColumn, bucket
 
 LISTED = 10_000  # bad batches in their table
 VERDICTS = ("ok", "bad", "unverifiable", "absent")
@@ -16,14 +16,27 @@ HOUR_US = 3_600_000_000
 
 
 def _integrity(d: Dialect, ask: Ask) -> str:
-    verdicts = ", ".join(count_if(f"verdict = '{verdict}'") + f" as {verdict}" for verdict in VERDICTS)
+    keys = f"protocol, topic, {CLIENT}, hour, role, checksum_kind"
+    verdicts = ", ".join(f"{_of(d, 'batches', verdict)} as {verdict}" for verdict in VERDICTS)
+    # the client's name is put together for groups, of which there are few, not for batches
     return f"""
-        select protocol, topic, client, hour, role, checksum_kind, count(*) as batches, {verdicts},
-            {d.total("stored_bytes")} as stored_bytes,
-            coalesce({d.total("case when verdict in ('ok', 'bad') then stored_bytes end")}, 0) as verified_bytes
-        from (select *, {CLIENT} as client, {bucket(d, "time", HOUR_US)} as hour from batches)
-        group by protocol, topic, client, hour, role, checksum_kind
+        with counted as (
+            select protocol, topic, client_ip, client_id, hour, role, checksum_kind, verdict, count(*) as batches,
+                {d.total("stored_bytes")} as stored_bytes
+            from (select *, {bucket(d, "time", HOUR_US)} as hour from batches)
+            group by protocol, topic, client_ip, client_id, hour, role, checksum_kind, verdict
+        )
+        select protocol, topic, {CLIENT} as client, hour, role, checksum_kind, {d.total("batches")} as batches,
+            {verdicts}, {d.total("stored_bytes")} as stored_bytes,
+            {_of(d, "stored_bytes", "ok", "bad")} as verified_bytes
+        from counted group by {keys}
     """
+
+
+def _of(d: Dialect, value: str, *verdicts: str) -> str:
+    """Sum of a value over rows of some verdicts; 0 where there are none."""
+    known = ", ".join(f"'{verdict}'" for verdict in verdicts)
+    return f"coalesce({d.total(f'case when verdict in ({known}) then {value} end')}, 0)"
 
 
 INTEGRITY = Table(

@@ -135,6 +135,29 @@ def resent() -> dict[str, pa.Table]:
     return {**made, "batches": pa.Table.from_batches([to_batch("batches", rows, FILES)])}
 
 
+def made_anew() -> dict[str, pa.Table]:
+    """Two places of a topic that was made anew, each produced twice, and what consumers got before, between and after.
+
+    Of the second place, the first production has no checksum, and two came at the same time.
+    """
+    made = make()
+    conn = Conn("site", "10.0.0.2", 40000, "10.0.0.1", 9092, 0, "kafka")
+    sightings = [
+        ("consume", "1", 0, "0xa"), ("produce", "1", 1, "0xa"), ("consume", "1", 3, "0xa"), ("produce", "1", 10, "0xb"),
+        ("consume", "1", 14, "0xb"), ("consume", "1", 15, "0xa"), ("consume", "1", 10, None),
+        ("produce", "2", 1, None), ("consume", "2", 2, "0xc"), ("produce", "2", 20, "0xd"), ("produce", "2", 20, "0xc"),
+        ("consume", "2", 26, "0xd"), ("consume", "2", 27, "0xc"),
+    ]  # fmt: skip
+    rows = [
+        Batch(
+            conn, role, "topic", 0, position=position, records=1, stored_bytes=100, checksum_stored=checksum,
+            verdict="ok", outcome="ok", time=START + at * MS, packet_ref=packet_ref(n + 1), stream_offset=n * 500,
+        )
+        for n, (role, position, at, checksum) in enumerate(sightings)
+    ]  # fmt: skip
+    return {**made, "batches": pa.Table.from_batches([to_batch("batches", rows, FILES)])}
+
+
 def aborted() -> dict[str, pa.Table]:
     """An answer that carries 20 messages of one topic and 20 of another, of which the application receives 30."""
     made = make()

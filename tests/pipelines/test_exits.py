@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipelines import outputs
+from dissectors.errors import InputError
+from pipelines import blocks, outputs
 from pipelines.cli import COMMANDS, app, exits
 
 COMMAND = [sys.executable, "-m", "brokerscope"]
@@ -133,6 +134,15 @@ def test_a_file_may_have_any_name(capture: str, tmp_path: Path, command: str, na
     assert done.returncode == exits.DONE, done.stderr
     text = (done.stdout + done.stderr).decode()
     assert all(c == "\n" or c.isprintable() for c in text)
+
+
+def test_one_capture_that_can_be_read_is_enough() -> None:
+    bad = [("unreadable_file", "b: is not a capture"), ("unreadable_file", "a: is not a capture")]
+    cut_short = ("truncated_file", "c: ends inside a packet")
+    assert blocks.checked([*bad, cut_short], 3) == [cut_short, *reversed(bad)]
+    assert blocks.checked([], 0) == []
+    with pytest.raises(InputError, match="a: is not a capture; b: is not a capture"):
+        blocks.checked(bad, 2)
 
 
 def test_an_unreadable_folder_is_named(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

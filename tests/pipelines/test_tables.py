@@ -168,6 +168,14 @@ def test_delivery_finds_each_consumed_batch_and_its_delay(engine: LocalEngine) -
     assert sum(r["other_checksum"] for r in made) == 0
 
 
+def test_a_delivery_is_of_the_latest_production_before_it(tmp_path: Path) -> None:
+    with local_engine(written(synthetic.made_anew(), tmp_path / "records")) as engine:
+        (row,) = rows("delivery", engine)
+    assert (row["deliveries"], row["batches"]) == (7, 2)  # what came before all productions has none
+    assert (row["same_checksum"], row["other_checksum"]) == (3, 2)  # one delivery, and one production, have no checksum
+    assert (row["delay_p50_ns"], row["delay_max_ns"]) == (4_000_000, 7_000_000)
+
+
 def test_clients_shows_how_many_connections_an_address_opened_within_a_minute(engine: LocalEngine) -> None:
     opened = RECORDS["connections"].to_pylist()
     for row in rows("clients", engine):
@@ -278,6 +286,12 @@ def test_both_engines_make_the_same_tables_of_made_up_records(
 ) -> None:
     with local_engine(made_up) as local, spark_engine(spark, made_up) as remote:
         same(computed(local, tmp_path / "local", by=by), computed(remote, tmp_path / "spark", by=by))
+
+
+def test_both_engines_know_the_latest_production(spark: Any, tmp_path: Path) -> None:
+    records = written(synthetic.made_anew(), tmp_path / "records")
+    with local_engine(records) as local, spark_engine(spark, records) as remote:
+        assert rows("delivery", local) == rows("delivery", remote)
 
 
 def test_both_engines_make_the_same_tables_of_the_samples(spark: Any, samples: list[str], tmp_path: Path) -> None:
