@@ -10,11 +10,11 @@ _MINUTE_US = 60_000_000
 
 def _clients(d: Dialect, ask: Ask) -> str:
     conn = d.identity(*CONNECTION)
-    keys = "protocol, client_ip, client_id, api, version, conn, server_ip, server_port"
+    keys = "protocol, client_ip, client_id, api, api_code, version, conn, server_ip, server_port"
     return f"""
         with used as (
             select {keys}, {SERVER} as server,
-                max(case when {_refused()} then version end) as removed, count(*) as requests,
+                case when {_refused()} then version end as removed, count(*) as requests,
                 {count_if("status = 'error'")} as errors, min(time) as first_time, max(time) as last_time
             from (select *, {conn} as conn from exchanges where kind in ('call', 'unanswered', 'oneway'))
             group by {keys}
