@@ -11,19 +11,22 @@ Where neither speaks, nothing is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dissectors.frame import Frame
 from dissectors.kafka import schema
 from dissectors.kafka.body_validation import Candidates, steps_of
 from dissectors.kafka.decode import NOT_DECODED, ApiVersion, after_tags, api_version
 from dissectors.kafka.plan import Step
+from dissectors.packing import pack, unpack
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
+_GROUP = 8  # that are packed together
+_NONE: list[Any] = []  # most connections have none; never added to
 _HABIT = 3  # requests of one length that make it the usual length
 _LARGEST = 1 << 18
 _AGE = attrgetter("key", "version")
@@ -42,29 +45,39 @@ class Orphan(NamedTuple):
 class KafkaOrphans:
     """The unexplained answers of one connection."""
 
-    __slots__ = ("_held", "_size")
+    __slots__ = ("_count", "_newest", "_packed", "_size")
 
     def __init__(self) -> None:
-        self._held: list[Orphan] = []
+        self._packed: list[bytes | list[Orphan]] = _NONE  # oldest first
+        self._newest: list[Orphan] = _NONE  # those that follow
+        self._count = 0
         self._size = 0
 
     def has_room(self, size: int) -> bool:
         """Whether an answer of so many bytes would be kept."""
-        return len(self._held) < _HELD and size <= _LARGEST and self._size + size <= _HELD_BYTES
+        return self._count < _HELD and size <= _LARGEST and self._size + size <= _HELD_BYTES
 
     def hold(self, frame: Frame, correlation_id: int, early: bool) -> bool:
         """Keep an answer for later, where there is room."""
         if not self.has_room(frame.size):
             return False
+        self._count += 1
         self._size += frame.size
         data = bytes(frame.data[frame.start : frame.end])
         own = frame._replace(data=data, start=0, end=len(data), known=min(frame.known - frame.start, len(data)))
-        self._held.append(Orphan(own, correlation_id, early))
+        self._newest = [*self._newest, Orphan(own, correlation_id, early)]
+        if len(self._newest) == _GROUP:
+            self._packed = [*self._packed, pack(self._newest)]
+            self._newest = _NONE
         return True
 
-    def release(self) -> list[Orphan]:
-        held, self._held, self._size = self._held, [], 0
-        return held
+    def release(self) -> Iterator[Orphan]:
+        """Them all, oldest first; none is kept afterwards."""
+        packed, newest = self._packed, self._newest
+        self._packed, self._newest, self._count, self._size = _NONE, _NONE, 0, 0
+        for group in packed:
+            yield from unpack(group)
+        yield from newest
 
 
 def explain(frame: Frame, sizes: Mapping[ApiVersion, Mapping[int, int]], holes: list[int]) -> ApiVersion | None:
