@@ -28,7 +28,7 @@ from dissectors.tcp.tracker import Overflow, Tracker
 from dissectors.tls import KeyLog
 
 Batches = Iterator[tuple[str, pa.RecordBatch]]
-_STEP = 1000  # connections closed before their rows may be taken away
+_STEP = 250  # connections closed before their rows may be taken away
 
 
 class Decoded(NamedTuple):
@@ -126,6 +126,8 @@ class Engine:
         while some := list(islice(ending, _STEP)):
             self._deliver(site, iter(some))
             self.decode()
+            for table in self.sink.tables:
+                self.sink.compact(table)
             yield
         del self._trackers[site]
         self.overflow = Overflow.total((self.overflow, tracker.overflow))

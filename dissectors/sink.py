@@ -25,6 +25,7 @@ _OF_CONNECTION = attrgetter(*(column.name for column in records.CONNECTION_COLUM
 _NOBODY = (None,) * len(records.CONNECTION_COLUMNS)
 _HEX = np.array([b"%02x" % byte for byte in range(256)], "S2")
 _MESSAGE_BYTES = 1024  # what a row of `messages` takes, about
+_OBJECTS = 4_000  # rows of a table that are kept as objects
 _COPIES = 3  # of a payload, on its way from a batch to a row
 _MAX_US = 253_402_300_799_999_999  # 9999-12-31: what datetime, pandas and JSON readers can hold
 
@@ -113,7 +114,7 @@ class Sink:
         self._latest: dict[str, Name] = {}  # report of each key
         self._most_messages = self._room = (limits or Limits()).message_bytes
         self._waiting = 0  # bytes of messages that wait with their requests, from one drain to the next
-        self._most_rows = (limits or Limits()).rows
+        self._most_objects = min((limits or Limits()).rows, _OBJECTS)
         self._shared: dict[tuple[bytes, str], tuple[bytes, str]] = {}
         self._ready: dict[str, list[pa.RecordBatch]] = {}
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
@@ -162,12 +163,12 @@ class Sink:
         """Messages wait no longer."""
         self._waiting -= kept
 
-    def compact(self) -> None:
-        """Let many rows of `messages` become a record batch: as objects they take several times as much."""
-        if len(self.messages) >= self._most_rows:
-            batch = to_batch("messages", self.messages, self.files, full=self.full, payloads=self.payloads)
-            self._ready.setdefault("messages", []).append(batch)
-            self.messages.clear()
+    def compact(self, table: str) -> None:
+        """Let many rows of a table become a record batch: as objects they take several times as much."""
+        rows = self._list(table)
+        if len(rows) >= self._most_objects:
+            self._ready.setdefault(table, []).append(self._batch(table, rows))
+            rows.clear()
 
     def share(self, known: tuple[bytes, str]) -> tuple[bytes, str]:
         """An equal value that others keep already, where there is one."""
@@ -213,10 +214,13 @@ class Sink:
         for table in records.TABLES:
             rows, batches = self._list(table), self._ready.pop(table, [])
             if rows and table in self.tables:
-                batches.append(to_batch(table, rows, self.files, full=self.full, payloads=self.payloads))
+                batches.append(self._batch(table, rows))
             rows.clear()
             if batches:
                 yield table, joined(batches)
+
+    def _batch(self, table: str, rows: list[Any]) -> pa.RecordBatch:
+        return to_batch(table, rows, self.files, full=self.full, payloads=self.payloads)
 
     def _list(self, table: str) -> list[Any]:
         rows: list[Any] = getattr(self, table)

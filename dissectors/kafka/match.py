@@ -16,8 +16,8 @@ from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.sessions import FetchSession
 from dissectors.packing import pack, unpack
 
-_READY = 8  # requests that wait ready before any are packed
-_GROUP = 32  # requests that are packed together
+_READY = 4  # requests that wait ready before any are packed
+_GROUP = 16  # requests that are packed together
 _NONE: list[Any] = []  # most connections have none; never added to
 
 
