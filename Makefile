@@ -5,8 +5,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-# Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew.
-COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_pcap && $(BIN)/python -m dissectors.kafka.precompile
+# Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew. So would Java.
+COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_pcap && \
+  $(BIN)/python -m dissectors.kafka.precompile && $(BIN)/python -m pipelines.train_java samples
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-cluster lint format docs pictures bench fuzz

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import BrokerscopeError
-from pipelines import credentials, java, scratch
+from pipelines import class_archive, credentials, java, scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,9 +98,11 @@ def _start_java(settings: Mapping[str, str], log: Path) -> None:
 
     if SparkContext._gateway is not None:
         return
-    os.environ["JAVA_HOME"] = str(java.find().home)
+    found = java.find()
+    os.environ["JAVA_HOME"] = str(found.home)
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(settings.items()))
+    conf.set(_JAVA_OPTIONS, " ".join(filter(None, (class_archive.options(found), settings.get(_JAVA_OPTIONS)))))
     with log.open("ab") as errors:
         # a process group of its own: Ctrl-C is for this process, which ends the other
         options = _WithoutFork(stderr=errors, process_group=0)
