@@ -3,79 +3,34 @@
 import dissectors
 tables = dissectors.dissect(["capture.pcap"], tables=["exchanges", "errors"])
 tables["exchanges"].to_pandas()
+
+Names are loaded when they are used: a part of this package does not cost what the whole does.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
-
-from dissectors.errors import BrokerscopeError, InputError
-from dissectors.limits import Limits
-from dissectors.options import Options
-from dissectors.records import DEFAULT_TABLES
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from dissectors.api import dissect, iter_records
+    from dissectors.errors import BrokerscopeError, InputError
+    from dissectors.limits import Limits
+    from dissectors.options import Options
 
 __all__ = ["BrokerscopeError", "InputError", "Limits", "Options", "dissect", "iter_records"]
 
-
-def dissect(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    tables: str | Sequence[str] = DEFAULT_TABLES,
-    *,
-    full: bool = False,
-    payloads: bool = False,
-    site: str = "folder",
-    decode_as: Mapping[int, str] | None = None,
-    keylog: str | None = None,
-    dialects: Mapping[str, str] | None = None,
-    jobs: int = 1,
-    limits: Limits | None = None,
-) -> dict[str, pa.Table]:
-    """Read captures whole: one Arrow table for each name in `tables`, in time order.
-
-    paths: files, folders, globs or fsspec URLs. Raises InputError where nothing can be read; a file that is damaged is
-    read as far as it goes, which a finding reports. jobs: processes that decode (dissectors.options.ALL_CORES: one for
-    each core). For captures whose records do not fit in memory see iter_records.
-    """
-    import pyarrow as pa
-
-    from dissectors import records
-    from dissectors.release import ORDER
-
-    options = Options(
-        tables=(tables,) if isinstance(tables, str) else tuple(tables),
-        full=full,
-        payloads=payloads,
-        site=site,
-        decode_as=dict(decode_as or {}),
-        keylog=keylog,
-        dialects=dict(dialects or {}),
-        jobs=jobs,
-        limits=limits or Limits(),
-    )
-    unknown = set(options.tables) - set(records.TABLES)
-    if unknown:
-        raise BrokerscopeError(f"no such table: {', '.join(sorted(unknown))}; there are {', '.join(records.TABLES)}")
-    gathered: dict[str, list[pa.RecordBatch]] = {table: [] for table in options.tables}
-    for table, batch in iter_records(paths, options):
-        gathered[table].append(batch)
-    return {
-        table: pa.Table.from_batches(batches, records.schema(table, full=full, payloads=payloads)).sort_by(
-            [(column, "ascending") for column in ORDER[table]]
-        )
-        for table, batches in gathered.items()
-    }
+_HOMES = {
+    "BrokerscopeError": "errors",
+    "InputError": "errors",
+    "Limits": "limits",
+    "Options": "options",
+    "dissect": "api",
+    "iter_records": "api",
+}
 
 
-def iter_records(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], options: Options
-) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """(table, record batch) as they become complete, in bounded memory; within a batch in time order."""
-    from dissectors.run import Run
-
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    yield from Run([os.fspath(p) for p in given], options).records()
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"dissectors.{_HOMES[name]}"), name)

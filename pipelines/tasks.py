@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipelines import credentials
+from pipelines.process import keep_freed_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +31,12 @@ def spread(spark: SparkSession, items: Sequence[Any], task: Task, ddl: str | Str
 
 def over(rows: DataFrame, task: Task, ddl: str | StructType) -> DataFrame:
     """What a task makes of rows, with the access to file systems that the driver has."""
-    return rows.mapInArrow(credentials.carried(task), ddl)
+
+    def run(batches: Batches) -> Batches:
+        keep_freed_memory()
+        yield from task(batches)
+
+    return rows.mapInArrow(credentials.carried(run), ddl)
 
 
 def collect(made: DataFrame) -> list[Any]:

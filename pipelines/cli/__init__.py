@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from pipelines.cli import exits
+from pipelines.process import prepare
 
 # name of the command, of its module and of its function -> what the list of commands says of it
 COMMANDS = {
@@ -64,6 +65,11 @@ class _Group(exits.CommandGroup):
         """Their names."""
         return list(COMMANDS)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """What the list of commands says, for which none has to be loaded."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
 
 app = typer.Typer(
     name="brokerscope",
@@ -96,6 +102,7 @@ def _root(
 
 def main() -> NoReturn:
     """The command's entry point."""
+    prepare()
     try:
         with exits.termination():
             app()
