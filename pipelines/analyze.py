@@ -15,7 +15,7 @@ from dissectors.options import Options
 from dissectors.redaction import public_path
 from pipelines import report, session, storage
 from pipelines.report.load import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
-from pipelines.standing import product_version
+from pipelines.standing import Fingerprints, product_version
 from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.integrity import CASES, case_table
@@ -51,6 +51,7 @@ class OnSpark:
     conf: Mapping[str, str] = field(default_factory=dict)  # settings
     store: str | None = None  # path or URL of the folder that gets `records`; None: OUT
     update: bool = False  # whether records there are brought up to date, or written from nothing
+    records_only: bool = False  # whether an update leaves tables and page as they are
     catalog: Catalog | None = None  # that gets records and tables too
 
 
@@ -59,7 +60,7 @@ class AnalysisOutcome:
     """What a run made."""
 
     tables: dict[str, First]
-    page: Path
+    page: Path | None  # None of an update that makes none
     files: list[str]
     problems: list[tuple[str, str]] = field(default_factory=list)  # kind of finding, message
     bucket_us: int = 0
@@ -111,8 +112,8 @@ def analyze(
 
     files: as `capture.expand` gives them. out: an empty folder. bucket_us: width of a time bucket; None chooses one
     that fits the captures. stage is called with what is being done, progress with the bytes of input read so far in
-    this process. An update that finds no new packets, and all that it would make, writes nothing. Raises InputError
-    where nothing can be read.
+    this process. An update that finds no new packets, and all that it would make, writes nothing; nor does one that is
+    for the records only, which are not in OUT. Raises InputError where nothing can be read.
     """
     on_spark = on_spark or OnSpark()
     if engine == "spark":
@@ -149,8 +150,8 @@ class _Made(NamedTuple):
 
     problems: Problems
     computed: Computed
-    made_of: str | None = None
-    """Of a lake: the fingerprint by which the next run knows whether it would make the same."""
+    made_of: Fingerprints | None = None
+    """Of a lake: by which the next run knows whether it would make the same."""
 
 
 def _on_spark(
@@ -167,13 +168,15 @@ def _on_spark(
 
     store = wanted.store or str(out)
 
-    def made_of() -> str:
-        return standing.fingerprint(store, by, bucket_us, wanted.catalog)
+    def made_of() -> Fingerprints:
+        return standing.fingerprints(store, by, bucket_us, wanted.catalog)
 
     with (
         planned(files, store, options) if wanted.update else nullcontext() as update,
         nullcontext() if wanted.update else spark_job.ahead(files, wanted.master, wanted.conf, options) as surveys,
     ):
+        if update and wanted.records_only and not update.has_news:
+            return AnalysisOutcome({}, None, list(files), update.problems, is_new=False)
         about = standing.standing(store, made_of()) if update and not update.has_news else None
         if update and about is not None and not session.is_submitted():  # YARN expects a session of what it runs
             return _outcome(store, files, update.problems, about)
@@ -183,7 +186,9 @@ def _on_spark(
             wanted.catalog.prepare(spark)  # a connector that lacks is known before anything is decoded
         stage("decoding")
         decoded = update.run(spark) if update else spark_job.decode_to_records(spark, files, store, options, surveys)
-        fingerprint = made_of() if update else None
+        if wanted.records_only:
+            return AnalysisOutcome({}, None, list(files), decoded.problems)
+        fingerprints = made_of() if update else None
     local = storage.local_path(store)
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
@@ -198,7 +203,7 @@ def _on_spark(
     if wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
         wanted.catalog.publish(spark, decoded.records, out / TABLE_FOLDER)
-    return _Made(decoded.problems, computed, fingerprint)
+    return _Made(decoded.problems, computed, fingerprints)
 
 
 def _outcome(lake: str, files: Sequence[str], problems: Problems, about: Mapping[str, Any]) -> AnalysisOutcome:
@@ -259,7 +264,7 @@ def _describe(
     by: Sequence[str],
     computed: Computed,
     engine: EngineName,
-    made_of: str | None,
+    made_of: Fingerprints | None,
 ) -> None:
     about = {
         "version": product_version(),
@@ -269,6 +274,6 @@ def _describe(
         "by": list(by),
         "bucket_us": computed.bucket_us,
         "shared": [{"sites": list(sites), "connections": count} for sites, count in computed.shared.items()],
-        **({"made_of": made_of} if made_of else {}),
+        **({} if made_of is None else made_of._asdict()),
     }
     (out / ABOUT).write_text(json.dumps(about, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

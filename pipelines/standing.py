@@ -1,6 +1,7 @@
 """What the last run made of a lake's records: it stands as long as another run would make the same.
 
 LAKE/analysis.json  "made_of": the records, what was asked of the tables, and the version that made them
+                    "records": the records alone
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import lake, report, storage
 from pipelines.report.load import ABOUT, CASES_FILE, TABLE_FOLDER
@@ -28,22 +29,41 @@ def product_version() -> str:
         return ""
 
 
-def fingerprint(store: str, by: Sequence[str], bucket_us: int | None, catalog: Catalog | None) -> str:
+class Fingerprints(NamedTuple):
+    """As LAKE/analysis.json has them."""
+
+    made_of: str
+    records: str
+
+
+def fingerprints(store: str, by: Sequence[str], bucket_us: int | None, catalog: Catalog | None) -> Fingerprints:
     """The same where a run would make the same of a lake. Arguments as of `analyze`."""
     queries = {name: table.query(DuckDB(), Ask(tuple(by))) for name, table in TABLES.items()}
-    made_of = (lake.fingerprint(store), product_version(), tuple(by), bucket_us, catalog, queries)
-    return hashlib.sha256(repr(made_of).encode()).hexdigest()
+    records = lake.fingerprint(store)
+    made_of = (records, product_version(), tuple(by), bucket_us, catalog, queries)
+    return Fingerprints(hashlib.sha256(repr(made_of).encode()).hexdigest(), records)
 
 
-def standing(store: str, made_of: str) -> dict[str, Any] | None:
-    """What LAKE/analysis.json says, where it is of this fingerprint and nothing is missing; else None."""
+def is_behind(store: str) -> bool:
+    """Whether a lake has other records than its tables and page were made of; False of what is no lake."""
+    records = lake.fingerprint(store)
+    return bool(records) and _described(store).get("records") != records
+
+
+def standing(store: str, wanted: Fingerprints) -> dict[str, Any] | None:
+    """What LAKE/analysis.json says, where it has these fingerprints and nothing is missing; else None."""
+    about = _described(store)
+    if about.get("made_of") != wanted.made_of:
+        return None
+    tables = {path.partition("/")[0] for path in storage.find(storage.join(store, TABLE_FOLDER))}
+    files = {f"{name}.{kind}" for name in TABLES for kind in ("parquet", "csv")}
+    there = {CASES_FILE, report.PAGE} <= set(storage.folders(store, ""))
+    return about if there and files <= tables else None
+
+
+def _described(store: str) -> dict[str, Any]:
     try:
         about = json.loads(storage.read(storage.join(store, ABOUT)) or b"{}")
     except ValueError:
-        return None
-    if not isinstance(about, dict) or about.get("made_of") != made_of:
-        return None
-    tables = {path.partition("/")[0] for path in storage.find(storage.join(store, TABLE_FOLDER))}
-    wanted = {f"{name}.{kind}" for name in TABLES for kind in ("parquet", "csv")}
-    there = {CASES_FILE, report.PAGE} <= set(storage.folders(store, ""))
-    return about if there and wanted <= tables else None
+        return {}
+    return about if isinstance(about, dict) else {}

@@ -27,6 +27,7 @@ _ENDS = struct.Struct("=6Q")
 _KEY = f"V{_ENDS.size}"  # of a connection: its endpoints as bytes, which take a third of the room of numbers
 _SHORT = 2  # a single packet is no run
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
+_COPIED = 256  # bytes of a segment, on average, up to which a copy costs less than a view of it
 _NONE = -1  # in a column: no value
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD)
 
@@ -166,7 +167,8 @@ class Sorted:
         data = data[np.argsort(self._group[data] << 1 | direction[data], kind="stable")]
         begin, have = block.at[self._index[data]], have[data]
         ranges = zip(begin.tolist(), (begin + have).tolist(), strict=True)
-        buffer = self._buffer
+        few = have.sum() < _COPIED * len(have)
+        buffer = bytes(block.buffer) if few else self._buffer
         self.data = memoryview(b"".join([buffer[x:y] for x, y in ranges]))
         at = np.concatenate(([0], np.cumsum(have)))
         self.segments = Segments(at, arrival[data] << ORDER_SHIFT, packet_ref[data], self._time[data])

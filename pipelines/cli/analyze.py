@@ -20,6 +20,7 @@ from pipelines import outputs, report, storage
 from pipelines.cli import exits, progress
 from pipelines.cli.reading import Captures, Reading, reads_captures
 from pipelines.formats import units
+from pipelines.report.load import RECORD_FOLDER
 
 if TYPE_CHECKING:
     from dissectors.options import Options
@@ -69,6 +70,12 @@ def analyze(
         bool,
         typer.Option("--update", help="Decode only files that OUT has not got yet. On Spark; same OUT each time."),
     ] = False,
+    records_only: Annotated[
+        bool,
+        typer.Option(
+            "--records-only", help="With --update: leave tables and page, which cost what OUT holds, to a later run."
+        ),
+    ] = False,
     follow: Annotated[
         str | None,
         typer.Option(
@@ -98,8 +105,12 @@ def analyze(
     every_s = None if follow is None else _micros(follow, "--follow") / 1_000_000
     update = update or every_s is not None
     catalog, settings = _catalog(table_format, namespace), _conf(conf)
+    if records_only and (not update or catalog):
+        reason = "is for --update" if not update else "makes no tables of a --table-format"
+        raise typer.BadParameter(reason, param_hint="--records-only")
     wanted = _engine(engine, master, update=update, catalog=catalog is not None)
-    run = partial(_run, reading, options, out, wanted, OnSpark(master, settings, None, update, catalog), keys, width)
+    on_spark = OnSpark(master, settings, None, update, records_only, catalog)
+    run = partial(_run, reading, options, out, wanted, on_spark, keys, width)
     if any(map(is_url, (*captures, out))):
         from pipelines import credentials, session
 
@@ -158,10 +169,14 @@ def _run(
         )
     if not reading.quiet:
         if not outcome.is_new:
-            exits.say("brokerscope: no packets are new: tables and page are as the last run made them")
+            made = "records are" if outcome.page is None else "tables and page are"
+            exits.say(f"brokerscope: no packets are new: {made} as the last run made them")
         for sites, count in outcome.shared.items():
             exits.say(f"brokerscope: {_shared(sites, count)}")
-    _show(outcome, storage.join(out, report.PAGE), reading.quiet)
+    if outcome.page is None:
+        print(public_path(storage.join(out, RECORD_FOLDER)))
+    else:
+        _show(outcome, storage.join(out, report.PAGE), reading.quiet)
     for kind, message in outcome.problems:
         if kind == "unreadable_file" or not reading.quiet:
             exits.say(f"brokerscope: {message}")
@@ -174,7 +189,7 @@ def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Pat
     """(an empty folder whose content is OUT's once the block ends well, where records go if not into it)."""
     from pipelines import lake
     from pipelines.analyze import ENTRIES
-    from pipelines.report.load import ABOUT, RECORD_FOLDER
+    from pipelines.report.load import ABOUT
 
     local = storage.local_path(out)
     if local is None:

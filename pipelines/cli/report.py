@@ -35,12 +35,15 @@ def report(
 ) -> None:
     """The HTML page again, from what `analyze` wrote; or the page of a part, whose tables are computed for it.
 
+    So are those of all records, where OUT has other ones than its tables were made of (`analyze --records-only`).
+
     \b
     Examples:
       brokerscope report out
       brokerscope report lake --since 2026-01-31T08:00 --until 2026-01-31T09:00 --topic 'orders*'
     """
     from pipelines import report as pages
+    from pipelines import standing
     from pipelines.report.selection import Selection
 
     try:
@@ -48,6 +51,7 @@ def report(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="which part") from None
     without_pandas()
-    page = pages.write_to(output or storage.join(out, pages.PART if selection else pages.PAGE), out, selection or None)
+    page = output or storage.join(out, pages.PART if selection else pages.PAGE)
+    pages.write_to(page, out, selection or None, anew=standing.is_behind(out))
     if not quiet:
         print(public_path(page))

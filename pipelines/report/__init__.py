@@ -34,17 +34,19 @@ def write(out: Path, *, records: str | None = None) -> Path:
     return Path(write_to(str(out / PAGE), str(out), records=records))
 
 
-def write_to(page: str, out: str, selection: Selection | None = None, *, records: str | None = None) -> str:
+def write_to(
+    page: str, out: str, selection: Selection | None = None, *, records: str | None = None, anew: bool = False
+) -> str:
     """Make the page of an analysis, or of a part of it; returns its place. All are paths or URLs.
 
-    records: where they lie, OUT/records by default. Raises InputError where OUT holds no tables, or, for a part, no
-    records.
+    records: where they lie, OUT/records by default. anew: OUT's tables are not of these records, so others are computed
+    for the page. Raises InputError where OUT holds no tables, or, where some are computed, no records.
     """
     from pipelines import outputs, storage
     from pipelines.report.load import loaded
     from pipelines.report.page import html
 
-    with loaded(out, selection, records) as analysis:
+    with loaded(out, selection, records, anew=anew) as analysis:
         made = html(analysis).encode("utf-8", "backslashreplace")
     local = storage.local_path(page)
     if local is None:

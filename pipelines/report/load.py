@@ -88,24 +88,28 @@ class Analysis:
 
 
 @contextmanager
-def loaded(out: str | Path, selection: Selection | None = None, records_at: str | None = None) -> Iterator[Analysis]:
+def loaded(
+    out: str | Path, selection: Selection | None = None, records_at: str | None = None, *, anew: bool = False
+) -> Iterator[Analysis]:
     """OUT, a path or a URL, with its records open; or a part of them, with tables of their own.
 
-    records_at: path or URL of the records, OUT/records by default. Raises InputError where there is nothing to read.
+    records_at: path or URL of the records, OUT/records by default. anew: OUT's own tables are not of these records, so
+    others are computed. Raises InputError where there is nothing to read.
     """
     out = str(out)
     about, cases = _described(out)
     at = records_at or storage.join(out, RECORD_FOLDER)
     with opened(at, selection) as records, scratch.folder() as room:
         tables = storage.join(out, TABLE_FOLDER)
-        if selection:
+        if selection or anew:
             if records is None:
                 raise InputError(f"{public_path(out)}: no records here to select from")
             bad = {_key(row) for row in records.rows(_BAD)}
             cases = [case for case in cases if _key(case) in bad]
             tables = str(room / TABLE_FOLDER)
             computed = records.compute(Path(tables), cases)
-            about |= {"selection": str(selection), "bucket_us": computed.bucket_us, "by": []}
+            about |= {"bucket_us": computed.bucket_us, "by": []}
+            about |= {"selection": str(selection)} if selection else {}
         with WrittenTables(tables) as written:
             if not written.names():
                 name = public_path(out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -273,6 +274,57 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
     assert update()[0] == everything
     assert lake_rows(store.lake) == store.expected()
     assert update()[0] == []
+
+
+def test_records_only_leaves_tables_and_page_to_a_later_run(
+    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path, chosen[:1])
+    store.arrive(store.names[:-1])
+    wanted = ["analyze", str(store.day), "-o", str(store.lake), "--update"]
+
+    def made() -> dict[str, bytes]:
+        entries = [path for path in store.lake.rglob("*") if path.is_file() and ".lake" not in path.parts]
+        return {str(path): path.read_bytes() for path in entries if "records" not in path.parts}
+
+    first = CliRunner().invoke(app, [*wanted, "--records-only"])
+    assert first.exit_code == 0, first.output
+    assert first.stdout.splitlines() == [str(store.lake / "records")]
+    assert lake_rows(store.lake) == store.expected()
+    assert made() == {}
+    assert CliRunner().invoke(app, ["report", str(store.lake)]).exit_code == 0, "the page has tables of its own"
+    (store.lake / "report.html").unlink()
+    assert CliRunner().invoke(app, wanted).exit_code == 0
+    before = made()
+    store.arrive(store.names[-1:])
+    with monkeypatch.context() as patch:
+        patch.setattr(analysis, "compute", lambda *args: pytest.fail("tables were computed"))
+        assert CliRunner().invoke(app, [*wanted, "--records-only"]).exit_code == 0
+        again = CliRunner().invoke(app, [*wanted, "--records-only"])
+        assert "no packets are new: records are" in again.stderr
+    assert lake_rows(store.lake) == store.expected()
+    assert made() == before
+    page = tmp_path / "page.html"
+    assert CliRunner().invoke(app, ["report", str(store.lake), "-o", str(page)]).exit_code == 0
+    assert made() == before
+    assert CliRunner().invoke(app, wanted).exit_code == 0, "what was left is made though no packets are new"
+    assert made() != before
+    facts = [re.findall(r"[\d,]+ (?:requests|exchanges|batches)", text) for text in (page.read_text(), whole(store))]
+    assert facts[0] == facts[1] != []
+
+
+def whole(store: Store) -> str:
+    """The page of the whole lake."""
+    return (store.lake / "report.html").read_text()
+
+
+@pytest.mark.parametrize("more", [[], ["--update", "--table-format", "iceberg"]])
+def test_records_only_is_for_updates_without_tables_elsewhere(
+    more: list[str], chosen: list[str], tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(app, ["analyze", chosen[0], "-o", str(tmp_path / "out"), "--records-only", *more])
+    assert done.exit_code == 2
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_run_that_is_killed_before_its_page_is_there_is_made_good_by_the_next(
