@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Span
-from dissectors.tcp.half import COPY_NS, MASK, UNPLACED, Half, HeldSegment, History
+from dissectors.tcp.half import COPY_NS, MASK, UNPLACED, Half, HeldSegment
+from dissectors.tcp.recent import History
 
 Events = list[Chunk | Span | Gap]
 Ends = tuple[int, int, int, int, int, int]

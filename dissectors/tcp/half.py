@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections import deque
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dissectors.tcp.chunk import Chunk, Gap, Resent, Segments, Span
+from dissectors.tcp.recent import RECENT_NS, History, Runs
 
 MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
 RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with: more than an initial window
-RECENT_NS = 3_000_000_000  # and how long: senders wait some hundred milliseconds, seconds at most
 RECENT_PACKETS = 16  # packets in which a copy of a packet is looked for
 UNPLACED = -2  # less an acknowledgement number whose direction has not begun: its stream offset is not known yet
 CONFLICTS = 1000  # of a direction that are kept, each to be a finding
 COPY_NS = 100_000_000  # a SYN or FIN is sent again later than this, and captured twice sooner
-_RUN = 300  # bytes of a remembered run besides its data and columns
-_ENTRY = 200  # of the note of its time
 _offset = attrgetter("offset")
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
-
-
-class RecentRun(NamedTuple):
-    """What a direction remembers of delivered bytes, once their block is gone: small, for there are many."""
-
-    offset: int  # stream offset of data[0]
-    data: bytes
-    columns: bytes  # int64[3, n]: stream offset, packet and time of each segment
-
-    @property
-    def chunk(self) -> Chunk:
-        """The same with lists, but for the orders."""
-        starts, packet_refs, times = np.frombuffer(self.columns, np.int64).reshape(3, -1).tolist()
-        return Chunk(self.offset, self.data, starts, [], packet_refs, times)
-
-
-Runs = list[Chunk | Span | RecentRun]  # oldest first
 
 
 class HeldSegment(NamedTuple):
@@ -227,7 +205,7 @@ class Half:
             self.top = self.next
         if size > 2 * RECENT_BYTES:
             offset, data, first = _end_of(offset, data, segments, first)
-        self.remember(_new(Span, (offset, bytes(data), segments, first, last)))
+        self.remember(_new(Span, (offset, data, segments, first, last)))
 
     def take(self) -> list[Chunk | Span | Gap]:
         """What was delivered since the last call."""
@@ -261,7 +239,7 @@ class Half:
             self._pieces = _NONE
 
     def remember(self, run: Chunk | Span) -> None:
-        """Keep the end of what was delivered, in bytes of its own, to compare retransmissions with it."""
+        """Keep the end of what was delivered, to compare retransmissions with it."""
         recent = self.recent
         if not recent:
             recent = self.recent = []
@@ -270,7 +248,7 @@ class Half:
             needed = self.next - RECENT_BYTES  # the stream from here on
             while len(recent) > 1 and recent[1].offset <= needed:
                 self._history.drop(recent.pop(0))
-        self._history.keep(self, run)
+        self._history.keep(recent)
 
     def compare(self, offset: int, data: bytes, packet_ref: int, time: int) -> None:
         """Note where bytes sent again differ from those delivered before.
@@ -283,8 +261,7 @@ class Half:
         for i in range(first, len(self.recent)):
             if self.recent[i].offset >= offset + len(data):
                 return
-            run = self.recent[i]
-            chunk = self.recent[i] = run if isinstance(run, Chunk) else run.chunk
+            chunk = self._history.look(self.recent, i)
             known = chunk.offset + len(chunk.data)
             starts = chunk.starts
             for at in range(max(0, bisect_right(starts, offset) - 1), bisect_left(starts, offset + len(data))):
@@ -306,81 +283,6 @@ class Half:
         if not isinstance(self.conflicts, list):
             self.conflicts = []
         self.conflicts.append(conflict)
-
-
-class Kept(NamedTuple):
-    """A run that a direction remembers."""
-
-    recent: Runs  # in which it stands
-    offset: int  # of it
-    time: int  # of its last segment
-
-
-class History:
-    """Bytes delivered lately on all connections: of each direction the last ones, while they may be compared with.
-
-    What is let go for its age could not be compared with any more; so only where all that is fresh is more than the
-    limit does one connection's traffic decide what is known of another's, and `forgotten` counts that.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.forgotten = 0  # runs let go before their time
-        self._limit = limit
-        self._size = 0
-        self._ring: deque[Kept] = deque()
-        self._touched: dict[Half, None] = {}
-
-    def keep(self, half: Half, run: Chunk | Span) -> None:
-        """A direction remembers a run."""
-        last = run.times[-1] if isinstance(run, Chunk) else int(run.segments.times[run.last - 1])
-        self._ring.append(_new(Kept, (half.recent, run.offset, last)))
-        self._size += _cost(run) + _ENTRY
-        self._touched[half] = None
-
-    def drop(self, run: Chunk | Span | RecentRun) -> None:
-        """A direction needs a run no more: later ones took its place."""
-        self._size -= _cost(run)
-
-    def trim(self, now: int) -> None:
-        """Let go what is too old at the capture's time `now` (captures re-order: what is twice as old as may be), and
-        the oldest where there is too much; what stays no longer needs its block."""
-        ring = self._ring
-        while ring and (ring[0].time < now - 2 * RECENT_NS or self._size > self._limit):
-            recent, offset, time = ring.popleft()
-            self._size -= _ENTRY
-            if recent and recent[0].offset == offset:
-                self._size -= _cost(recent.pop(0))
-                self.forgotten += time >= now - RECENT_NS
-        for half in self._touched:
-            if half.recent:
-                _stand_alone(half.recent)
-            else:
-                half.recent = _NONE
-        self._touched = {}
-
-
-def _cost(run: Chunk | Span | RecentRun) -> int:
-    """Bytes that a run takes, once it stands alone, about."""
-    if isinstance(run, RecentRun):
-        return len(run.data) + len(run.columns) + _RUN
-    segments = len(run.starts) if isinstance(run, Chunk) else run.last - run.first
-    return len(run.data) + 24 * segments + _RUN
-
-
-def _stand_alone(runs: Runs) -> None:
-    """Runs do without the columns of their block: the newest, those before them did so already."""
-    for i in range(len(runs) - 1, -1, -1):
-        run = runs[i]
-        if isinstance(run, RecentRun):
-            return
-        if isinstance(run, Span):
-            offset, data, (at, _, packet_refs, times), first, last = run
-            starts = at[first:last] + (offset - at[first])
-            columns = starts.tobytes() + packet_refs[first:last].tobytes() + times[first:last].tobytes()
-        else:
-            offset, data, *lists = run
-            columns = np.array([lists[0], *lists[2:]], np.int64).tobytes()
-        runs[i] = _new(RecentRun, (offset, data, columns))
 
 
 def _end_of(offset: int, data: memoryview, segments: Segments, first: int) -> tuple[int, memoryview, int]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import zstandard
 
 from dissectors.tcp.flow import Ends, Flow
-from dissectors.tcp.half import Runs
+from dissectors.tcp.recent import Runs
 
 _PROTOCOL = 3  # of pickles: later ones number what they memorise from 0 on, whatever is known already
 _SAMPLES = 64  # connections to learn from

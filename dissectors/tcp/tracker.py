@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from dissectors.capture.block import ACK, SYN, PacketBlock
 from dissectors.limits import Limits
 from dissectors.tcp.flow import Ends, Flow
-from dissectors.tcp.half import MASK, History, Runs
+from dissectors.tcp.half import MASK
 from dissectors.tcp.packed import Packed, Packer
+from dissectors.tcp.recent import History, Runs
 from dissectors.tcp.runs import HALF, Side, Sorted, ends_of, key_of
 
 _AWAY_NS = 60_000_000_000  # how long a connection that was closed early is not followed again
