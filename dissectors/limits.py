@@ -107,7 +107,7 @@ class Limits:
 
     unpacked: int = 2_000
     """Connections kept ready at once; of more, those that have ended or are idle are kept as bytes, about a kilobyte
-    each, until their next packet. Each that had to be made ready again is one more that may be."""
+    each, until their next packet. Each that had to be made ready again is one more that may be, for a while."""
 
     idle_ns: int = 2_000_000_000
     """Capture time after which an open connection without packets is idle."""

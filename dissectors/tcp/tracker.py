@@ -20,6 +20,7 @@ from dissectors.tcp.recent import History, Runs
 from dissectors.tcp.runs import HALF, Side, Sorted, ends_of, key_of
 
 _AWAY_NS = 60_000_000_000  # how long a connection that was closed early is not followed again
+_EASE = 8  # of the connections kept ready beyond the limit, one in so many is not, after each step of decoding
 _REST = 32  # of a run whose beginning did not fit, so many packets are worth another try
 
 
@@ -90,6 +91,7 @@ class Tracker:
     def pack(self, busy: Container[Any]) -> None:
         """Keep idle flows as bytes, where more than `Limits.unpacked` are not; those whose session is busy stay."""
         self._forget()
+        self._most_unpacked -= (self._most_unpacked - self.limits.unpacked) // _EASE
         excess = self._unpacked - self._most_unpacked
         if excess <= 0:
             return
