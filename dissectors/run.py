@@ -102,7 +102,9 @@ class Run:
                 yield from decoder.end_site(site, self._clock)
                 continue
             yield from decoder.feed(site, block, self._clock)
-            if pace.due(len(block.buffer), now=self._paused):
+            size = len(block.buffer)
+            del block  # what decodes has what it needs of it
+            if pace.due(size, now=self._paused):
                 yield from decoder.decode(self._clock)
             if self._progress is not None:
                 self._progress(sum(reader.position for reader in self.readers))
@@ -143,14 +145,16 @@ class Run:
         self.readers.append(reader)
         if len(self.files) == 1:
             keylog.complete = reader.format != PCAPNG
-        for block in chain(reader.blocks(), (None,)):  # a pcapng file may carry a key log, also behind its last packet
-            self._secrets += reader.notes.secrets
-            reader.notes.secrets.clear()
-            kept = None if block is None else self.select(block)
-            if kept is not None:
-                yield kept
+        blocks = chain(reader.blocks(), (None,))  # a pcapng file may carry a key log, also behind its last packet
+        yield from filter(None, map(partial(self._look_at, reader), blocks))
         if reader.problem:
             self.problems.append((path, reader.problem))
+
+    def _look_at(self, reader: Reader, block: PacketBlock | None) -> PacketBlock | None:
+        """What the run decodes of a block; and the secrets that came with it."""
+        self._secrets += reader.notes.secrets
+        reader.notes.secrets.clear()
+        return None if block is None else self.select(block)
 
     def _findings(self) -> list[Finding]:
         """What is to be reported of files. Raises InputError where none could be read."""

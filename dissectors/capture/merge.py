@@ -27,6 +27,17 @@ class _Source:
         self.block = next(self.blocks, None)
         return self.block is not None
 
+    def take(self, bound: int) -> PacketBlock:
+        """The packets up to a time (ns); `block` is those behind it, or None where none are at hand."""
+        block = self.block
+        assert block is not None
+        cut = int(np.searchsorted(block.clock, bound, side="right"))
+        if cut == len(block):
+            self.block = None
+            return block
+        self.block = block.take(slice(cut, len(block)))
+        return block.take(slice(0, cut))
+
     @property
     def first(self) -> int:
         assert self.block is not None
@@ -60,10 +71,9 @@ def interleave(sites: Sequence[tuple[str, int, Opener]]) -> Iterator[SitePackets
     while waiting:
         _, number = heappop(waiting)
         site, _, open_site = sites[number]
-        block = ahead.pop(number, None)
-        if block is not None:
-            clock = min([int(block.clock[-1]), *(first for first, _ in waiting[:1])])
-            yield SitePackets(site, block, clock)
+        if number in ahead:
+            clock = min([int(ahead[number].clock[-1]), *(first for first, _ in waiting[:1])])
+            yield SitePackets(site, ahead.pop(number), clock)
         elif number not in opened:
             opened[number] = open_site()
         block = next(opened[number], None)
@@ -72,6 +82,7 @@ def interleave(sites: Sequence[tuple[str, int, Opener]]) -> Iterator[SitePackets
         else:
             ahead[number] = block
             heappush(waiting, (int(block.clock[0]), number))
+        del block
 
 
 def merge(files: Sequence[tuple[int, Opener]]) -> Iterator[PacketBlock]:
@@ -82,6 +93,9 @@ def merge(files: Sequence[tuple[int, Opener]]) -> Iterator[PacketBlock]:
     waiting = sorted(files, key=lambda f: f[0])[::-1]
     active: list[_Source] = []
     while waiting or active:
+        active = [source for source in active if source.block is not None or source.advance()]
+        if not active and not waiting:
+            return
         if not active:
             _start(waiting, active)
             continue
@@ -89,18 +103,10 @@ def merge(files: Sequence[tuple[int, Opener]]) -> Iterator[PacketBlock]:
             _start(waiting, active)
         bound = min(s.last for s in active)
         ready: list[PacketBlock] = []
-        for source in list(active):
-            block = source.block
-            assert block is not None
-            if source.first > bound:
-                continue
-            cut = int(np.searchsorted(block.clock, bound, side="right"))
-            ready.append(block if cut == len(block) else block.take(slice(0, cut)))
-            if cut < len(block):
-                source.block = block.take(slice(cut, len(block)))
-            elif not source.advance():
-                active.remove(source)
-        yield concat(ready)
+        for source in active:
+            if source.first <= bound:
+                ready.append(source.take(bound))
+        yield concat([ready.pop(0) for _ in range(len(ready))])  # and keeps none of them
 
 
 def _start(waiting: list[tuple[int, Opener]], active: list[_Source]) -> None:

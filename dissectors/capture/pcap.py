@@ -96,17 +96,22 @@ def blocks(
         remaining -= len(data) - again
         buffer = left + data if left else data
         heads, stop, damage = walk(buffer, format, 0, limits)
+        raws = []
         for first in range(0, len(heads), limits.block_packets):
             some = heads[first : first + limits.block_packets]
-            yield _raw(buffer, some, format, link, number)
+            raws.append(_raw(buffer, some, format, link, number))
             number += len(some)
+        left, got, whole = buffer[stop:], len(data), bool(heads)
+        del buffer, data, heads  # nothing here keeps a block
+        raws.reverse()
+        while raws:
+            yield raws.pop()
         if damage or problem:
             raise TruncatedError(f"damaged after packet {number - 1}: {damage or problem}")
-        left = buffer[stop:]
-        if not data or remaining <= 0:
+        if not got or remaining <= 0:
             break
         again = 0
-        if heads and len(data) == asked and step_back(stream, len(left)):  # not at the end: it would never come
+        if whole and got == asked and step_back(stream, len(left)):  # not at the end: it would never come
             again, left = len(left), b""
     if left:
         raise TruncatedError(f"cut off in packet {number}")

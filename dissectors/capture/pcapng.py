@@ -77,14 +77,18 @@ def blocks(stream: IO[bytes], head: bytes, limits: Limits, notes: Notes) -> Iter
         buffer = left + data
         rows: list[tuple[int, int, int, int, int]] = []  # index, captured, original, time, link
         at, section, damage = _walk(buffer, section, limits, notes, rows)
+        left, got = buffer[at:], len(data)
+        raws = []
         if rows:
             index, captured, original, time, link = np.array(rows, np.int64).T
-            yield RawBlock(buffer, index, captured, original, time, link, number)
-            number += len(rows)
+            raws.append(RawBlock(buffer, index, captured, original, time, link, number))
+        number += len(rows)
+        del buffer, data, rows  # nothing here keeps a block
+        while raws:
+            yield raws.pop()
         if damage or problem:
             raise TruncatedError(f"damaged after packet {number - 1}: {damage or problem}")
-        left = buffer[at:]
-        if not data:
+        if not got:
             break
     if left:
         raise TruncatedError(f"cut off in the block after packet {number - 1}")

@@ -94,11 +94,12 @@ class Reader:
 
     def blocks(self) -> Iterator[PacketBlock]:
         """The TCP packets."""
-        for raw in self.raw_blocks():
-            self.links.update(np.flatnonzero(np.bincount(raw.link)).tolist())
-            block = packets(raw, self.file, self.census, self.fragments)
-            if block is not None:
-                yield block
+        return filter(None, map(self._packets, self.raw_blocks()))
+
+    def _packets(self, raw: RawBlock) -> PacketBlock | None:
+        """The TCP packets of a block."""
+        self.links.update(np.flatnonzero(np.bincount(raw.link)).tolist())
+        return packets(raw, self.file, self.census, self.fragments)
 
     def remarks(self) -> list[tuple[str, str]]:
         """(kind of finding, sentence): what else is to be reported of the file, once it has been read."""
