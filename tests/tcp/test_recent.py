@@ -1,0 +1,125 @@
+"""What directions remember of delivered bytes: compressed in bundles, and let go in time."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from dissectors.packing import compress, decompress, pack, unpack
+from dissectors.tcp.chunk import Chunk, Segments, Span
+from dissectors.tcp.recent import RECENT_NS, BundledRun, History, Runs
+
+SECOND = 1_000_000_000
+AMPLE = 1 << 30
+
+
+def chunk(offset: int, *pieces: bytes, time: int = 0, packet: int = 1) -> Chunk:
+    """Segments one microsecond apart."""
+    starts = [offset + sum(map(len, pieces[:i])) for i in range(len(pieces))]
+    numbers = range(len(pieces))
+    return Chunk(offset, b"".join(pieces), starts, [0] * len(pieces), [packet + i for i in numbers],
+                 [time + 1000 * i for i in numbers])  # fmt: skip
+
+
+def span(offset: int, *pieces: bytes, before: bytes = b"other", time: int = 0) -> Span:
+    """The same among the segments of a block, behind those of another direction."""
+    at = np.cumsum([0, len(before), *map(len, pieces)])
+    numbers = np.arange(len(pieces) + 1)
+    data = memoryview(before + b"".join(pieces))
+    return Span(
+        offset, data[len(before) :], Segments(at, numbers, numbers, time + 1000 * (numbers - 1)), 1, len(numbers)
+    )
+
+
+def remember(history: History, runs: Runs, *new: Chunk | Span) -> Runs:
+    for run in new:
+        runs.append(run)
+        history.keep(runs)
+    return runs
+
+
+def plain(run: Chunk | Span) -> tuple[object, ...]:
+    whole = run if isinstance(run, Chunk) else run.chunk
+    return whole.offset, whole.data, whole.starts, whole.packet_refs, whole.times
+
+
+def seen(history: History, runs: Runs) -> list[tuple[object, ...]]:
+    looked = (history.look(runs, i) for i in range(len(runs)))
+    return [(run.offset, run.data, list(run.starts), list(run.packet_refs), list(run.times)) for run in looked]
+
+
+def test_runs_come_back_as_they_were() -> None:
+    history = History(AMPLE)
+    many: list[list[Chunk | Span]] = [
+        [chunk(100 * n, b"a" * n, b"bc", time=n * SECOND, packet=n), span(100 * n + 2 + n, b"d", b"ef" * n, time=n)]
+        for n in range(1, 200)
+    ]
+    remembered = [remember(history, [], *runs) for runs in many]
+    history.trim(0)
+    assert all(isinstance(run, BundledRun) for runs in remembered for run in runs)
+    assert [seen(history, runs) for runs in remembered] == [[plain(run) for run in runs] for runs in many]
+
+
+def test_fresh_runs_are_seen_before_they_are_in_a_bundle_and_among_bundled_ones() -> None:
+    history = History(AMPLE)
+    first, second = chunk(0, b"one", b"two"), span(6, b"three")
+    runs = remember(history, [], first)
+    history.trim(0)
+    remember(history, runs, second)
+    assert seen(history, runs) == [plain(first), plain(second)]
+
+
+def test_runs_are_let_go_when_nothing_is_compared_with_them_any_more() -> None:
+    history = History(AMPLE)
+    runs = remember(history, [], chunk(0, b"old", time=0))
+    history.trim(0)
+    remember(history, runs, chunk(3, b"new", time=RECENT_NS))
+    history.trim(RECENT_NS)
+    assert len(runs) == 2
+    history.trim(RECENT_NS + 2 * SECOND)
+    assert [run.offset for run in runs] == [3]
+    assert not history.forgotten
+
+
+def test_beyond_the_limit_the_oldest_are_forgotten_and_counted() -> None:
+    history = History(20_000)
+    noise = np.random.default_rng(1).bytes(1_000)
+    directions: list[Runs] = []
+    for n in range(100):
+        directions.append(remember(history, [], chunk(0, noise[n:] + noise[:n], time=n)))
+        history.trim(n)
+    known = [bool(runs) for runs in directions]
+    assert not known[0]
+    assert known[-1]
+    assert known == sorted(known)  # the oldest ones
+    assert history.forgotten == known.count(False)
+
+
+def test_a_bundle_goes_when_its_last_run_is_dropped() -> None:
+    history = History(AMPLE)
+    runs = remember(history, [], chunk(0, bytes(10_000)), chunk(10_000, bytes(10_000)))
+    history.trim(0)
+    taken = history._size
+    history.drop(runs.pop(0))
+    assert history._size == taken
+    history.drop(runs.pop(0))
+    assert history._size == 0
+
+
+@pytest.mark.parametrize("data", [b"", bytes(100_000), b"abc" * 40_000])
+def test_what_is_compressed_takes_no_more_room_than_it_needs(data: bytes) -> None:
+    tracemalloc.start()
+    compressed = compress(data)
+    room = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert room < 2_000
+    assert decompress(compressed) == data
+
+
+def test_values_that_are_packed_come_back() -> None:
+    values = [(n, "text", None, b"\0\1") for n in range(100)]
+    packed = pack(values)
+    assert isinstance(packed, bytes)
+    assert unpack(packed) == values
