@@ -32,6 +32,11 @@ def sentence(error: Exception) -> str:
     return " ".join(str(error).split("\n\nLINE")[0].split())
 
 
+def is_unreadable(error: Exception) -> bool:
+    """Whether a query failed because a table that it reads could not be read: the file behind it is damaged."""
+    return "reading the stream registered as" in str(error)
+
+
 def literal(text: str) -> str:
     """A text as SQL has it."""
     return "'" + text.replace("'", "''") + "'"

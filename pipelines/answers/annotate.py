@@ -6,9 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
-from pipelines.answers.records import query
+from pipelines.answers.records import Relations, query
 from pipelines.formats import units
 from pipelines.formats.plain import clean, cut
 
@@ -16,7 +14,7 @@ TABLES = ("exchanges", "batches", "findings")
 LONGEST = 300  # characters of a name in a comment
 
 
-def comments(tables: Mapping[str, pa.Table], file: str) -> dict[int, list[str]]:
+def comments(tables: Relations, file: str) -> dict[int, list[str]]:
     """Packet number -> comments.
 
     A request and a response are described at the packet of their first byte, a batch with a bad checksum and a finding

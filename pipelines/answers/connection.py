@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from dissectors.capture.block import PacketBlock, address, address_halves
 from dissectors.capture.reader import Reader
@@ -18,7 +17,7 @@ from dissectors.protocols import protocols
 from dissectors.records import endpoint
 from dissectors.redaction import public_path
 from dissectors.run import Run
-from pipelines.answers.records import Row, gathered, query
+from pipelines.answers.records import Relations, Row, gathered, query
 
 TABLES = ("exchanges", "batches", "errors", "connections", "findings")
 
@@ -55,7 +54,7 @@ def packet(path: str, number: int, limits: Limits) -> ConnectionPacket | None:
     return None
 
 
-def at_packet(tables: Mapping[str, pa.Table], found: ConnectionPacket) -> list[Row]:
+def at_packet(tables: Relations, found: ConnectionPacket) -> list[Row]:
     """The exchanges with a frame that begins in this packet; else that with the last frame to begin before it, in its
     direction of its connection.
     """
@@ -77,19 +76,19 @@ def at_packet(tables: Mapping[str, pa.Table], found: ConnectionPacket) -> list[R
     )
 
 
-def by_id(tables: Mapping[str, pa.Table], exchange_id: str) -> list[Row]:
+def by_id(tables: Relations, exchange_id: str) -> list[Row]:
     """The exchanges with this id, one a capture point."""
     return query(tables, "SELECT * FROM exchanges WHERE exchange_id = ? ORDER BY site, time", (exchange_id,))
 
 
-def named(tables: Mapping[str, pa.Table], text: str) -> list[Row]:
+def named(tables: Relations, text: str) -> list[Row]:
     """The connections that a text names: in full, or by any part of it."""
     order = "ORDER BY start_time, connection, incarnation"
     whole = query(tables, f"SELECT * FROM connections WHERE connection = ? {order}", (text,))
     return whole or query(tables, f"SELECT * FROM connections WHERE contains(connection, ?) {order}", (text,))
 
 
-def related(tables: Mapping[str, pa.Table], exchange: Mapping[str, Any]) -> dict[str, list[Row]]:
+def related(tables: Relations, exchange: Mapping[str, Any]) -> dict[str, list[Row]]:
     """The batches and errors of an exchange, and what was found in its packets."""
     keys = (exchange["exchange_id"], exchange["site"])
     packets = [(exchange[f"{side}_file"], exchange[f"{side}_packet"]) for side in ("request", "response")]
@@ -107,7 +106,7 @@ def related(tables: Mapping[str, pa.Table], exchange: Mapping[str, Any]) -> dict
     }
 
 
-def secret_until(tables: Mapping[str, pa.Table], found: ConnectionPacket) -> int:
+def secret_until(tables: Relations, found: ConnectionPacket) -> int:
     """The last packet of the connection's file in which credentials may lie; 0 for none.
 
     Between a SASL handshake and its end, frames may carry credentials without a header of their own, so everything up

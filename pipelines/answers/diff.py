@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from pipelines.answers.records import Row, query
+from pipelines.answers.records import Relations, Row, query
 
 TABLES = ("exchanges", "errors", "findings")
 FEWEST = 20
@@ -46,7 +45,7 @@ class Difference:
     gone: dict[str, list[str]]  # and only the earlier
 
 
-def diff(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> Difference:
+def diff(before: Relations, after: Relations) -> Difference:
     """Compare two sets of records."""
     sides = [{(r["protocol"], r["api"]): r for r in query(tables, _TIMES)} for tables in (before, after)]
     nothing = {"count": 0, "times": [], "errors": 0}
@@ -129,5 +128,5 @@ def _quantile(values: npt.NDArray[np.int64], share: float) -> int | None:
     return int(np.quantile(values, share, method="inverted_cdf")) if len(values) else None
 
 
-def _names(tables: Mapping[str, pa.Table], sql: str) -> set[str]:
+def _names(tables: Relations, sql: str) -> set[str]:
     return {row["name"] for row in query(tables, sql) if row["name"]}

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-import pyarrow as pa
-
-from pipelines.answers.records import Row, query
+from pipelines.answers.records import Relations, Row, query
 from pipelines.formats import units
 
 TABLES = ("exchanges", "connections", "findings")
 CLIENT, SERVER, NOTE = "→", "←", "!"
 
 
-def follow(tables: Mapping[str, pa.Table], connection: Mapping[str, Any]) -> list[Row]:
+def follow(tables: Relations, connection: Mapping[str, Any]) -> list[Row]:
     """The events of one connection and incarnation.
 
     Columns: time, side (→ from the client, ← from the server, ! a note), api, text, wait_ns (before an answer), file,

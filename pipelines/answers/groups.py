@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.answers.records import Row, query
+from pipelines.answers.records import Relations, Row, query
 
 TABLES = ("exchanges", "batches")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
@@ -88,7 +88,7 @@ def only_groups(batches: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple
         yield table, batch.filter(pc.is_in(batch.column("api"), wanted)) if table == "exchanges" else batch
 
 
-def groups(tables: Mapping[str, pa.Table]) -> list[Group]:
+def groups(tables: Relations) -> list[Group]:
     """The groups, in order of appearance, each with its events in time order.
 
     tables: `exchanges` with bodies (at least those of APIS), and `batches`.
@@ -268,7 +268,7 @@ def round_ns(span: timedelta) -> int:
     return span // timedelta(microseconds=1) * 1000
 
 
-def _ends(tables: Mapping[str, pa.Table]) -> dict[tuple[str, int], int]:
+def _ends(tables: Relations) -> dict[tuple[str, int], int]:
     """(topic, partition) -> the offset after the last one seen."""
     rows = query(
         tables,

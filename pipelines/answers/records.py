@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from dissectors import records
 from dissectors.errors import InputError
-from pipelines import database
+from pipelines import database, lake
 from pipelines.report.load import ABOUT, RECORD_FOLDER, TABLE_FOLDER
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
 
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
+Relations = Mapping[str, "pa.Table | Dataset"]  # what queries read
 
 
 def is_analysis(path: str) -> bool:
-    """Whether a path is a folder that `analyze` wrote."""
+    """Whether a path is a folder that `analyze` wrote, perhaps only its records."""
     folder = Path(path)
-    return (folder / ABOUT).is_file() and (folder / RECORD_FOLDER).is_dir()
+    return (folder / RECORD_FOLDER).is_dir() and ((folder / ABOUT).is_file() or (folder / lake.FOLDER).is_dir())
 
 
 def gathered(batches: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str], *, full: bool = False) -> Tables:
@@ -35,51 +39,56 @@ def gathered(batches: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str
     }
 
 
-def read_analysis(out: str, tables: Sequence[str]) -> Tables:
-    """Record tables from OUT. Raises InputError where one cannot be read; a table that is not there is empty."""
+def read_analysis(out: str, tables: Sequence[str]) -> Relations:
+    """Record tables in OUT, of which a query reads what it needs: they may be larger than memory.
+
+    A table that is not there is empty; columns that an earlier release did not write are null. Raises InputError where
+    a table cannot be read.
+    """
+    folders = {table: Path(out, RECORD_FOLDER, table) for table in tables}
+    return {
+        table: _dataset(folder, records.schema(table)) if folder.is_dir() else records.schema(table).empty_table()
+        for table, folder in folders.items()
+    }
+
+
+def read_aggregates(out: str) -> Relations:
+    """The aggregate tables in OUT, as of the run that made them."""
+    return {path.stem: _dataset(path) for path in sorted(Path(out, TABLE_FOLDER).glob("*.parquet"))}
+
+
+def _dataset(path: Path, schema: pa.Schema | None = None) -> Dataset:
     import pyarrow.dataset as ds
 
-    made = {}
-    for table in tables:
-        schema = records.schema(table)
-        folder = Path(out, RECORD_FOLDER, table)
-        if not folder.is_dir():
-            made[table] = schema.empty_table()
-            continue
-        try:
-            found = ds.dataset(folder, format="parquet", partitioning="hive").to_table()
-        except (OSError, ValueError) as error:
-            raise InputError(f"{folder}: cannot be read: {error}") from None
-        made[table] = _conformed(found, schema)
-    return made
-
-
-def read_aggregates(out: str) -> Tables:
-    """The aggregate tables in OUT."""
-    import pyarrow.parquet as pq
-
-    found = sorted(Path(out, TABLE_FOLDER).glob("*.parquet"))
     try:
-        return {path.stem: pq.read_table(path) for path in found}
+        found = ds.dataset(path, schema, format="parquet")
+        found.count_rows()  # by the ends of the files, so what is damaged there is known before a query
     except (OSError, ValueError) as error:
-        raise InputError(f"{out}: cannot be read: {error}") from None
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    return found
 
 
-def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with the columns of a schema; what an earlier release did not write is null."""
-    columns = [
-        table.column(field.name).cast(field.type) if field.name in table.column_names
-        else pa.nulls(table.num_rows, field.type)
-        for field in schema
-    ]  # fmt: skip
-    return pa.table(columns, schema=schema)
+def read(tables: Relations, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of a table, batch by batch."""
+    import pyarrow.dataset as ds
+
+    found = tables[table]
+    if isinstance(found, pa.Table):
+        found = ds.dataset(found)
+    yield from found.to_batches(columns=list(columns))
 
 
-def query(tables: Mapping[str, pa.Table], sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-    """The rows of a query over these tables. Raises duckdb.Error."""
+def query(tables: Relations, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    """The rows of a query over these tables. Raises InputError where a table cannot be read, else duckdb.Error."""
+    import duckdb
+
     connection = database.connect()
     for name, table in tables.items():
         connection.register(name, table)
-    made = connection.sql(sql, params=list(parameters))
-    rows: list[Row] = made.to_arrow_table().to_pylist()
+    try:
+        rows: list[Row] = connection.sql(sql, params=list(parameters)).to_arrow_table().to_pylist()
+    except duckdb.Error as error:
+        if database.is_unreadable(error):
+            raise InputError(f"records that cannot be read: {database.sentence(error)}") from None
+        raise
     return rows

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from dissectors.findings import KINDS
-from pipelines.answers.records import Row, query
+from pipelines.answers.records import Relations, Row, query, read
 from pipelines.blind_spots import LOOKED_AT, BlindSpot, Seen
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
@@ -78,7 +76,7 @@ class Summary:
     errors: list[Row]
 
 
-def summary(tables: Mapping[str, pa.Table], *, rows: int = 5, cut_packets: int | None = None) -> Summary:
+def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None) -> Summary:
     """The verdict on a capture set; `rows` of the slowest requests and the most frequent errors."""
     counts = query(tables, _COUNTS)[0]
     slowest, errors = query(tables, _SLOWEST.format(count=rows)), query(tables, _ERRORS)
@@ -92,10 +90,10 @@ def summary(tables: Mapping[str, pa.Table], *, rows: int = 5, cut_packets: int |
     )
 
 
-def _blind_spots(tables: Mapping[str, pa.Table], cut_packets: int | None) -> list[BlindSpot]:
+def _blind_spots(tables: Relations, cut_packets: int | None) -> list[BlindSpot]:
     seen = Seen()
-    for table in LOOKED_AT:
-        for batch in tables[table].to_batches():
+    for table, columns in LOOKED_AT.items():
+        for batch in read(tables, table, columns):
             seen.add(table, batch)
     return seen.spots(cut_packets)
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import pyarrow as pa
-
-from pipelines.answers.records import Row, query
+from pipelines.answers.records import Relations, Row, query
 
 TABLES = ("exchanges", "errors", "batches")
 
@@ -50,7 +46,7 @@ _WIRE = "sum(coalesce(request_bytes, 0)::HUGEINT + coalesce(response_bytes, 0)):
 _STORED = "any_value(c.stored)::BIGINT"  # an exchange may name several topics
 
 
-def top(tables: Mapping[str, pa.Table], by: str, sort: str) -> list[Row]:
+def top(tables: Relations, by: str, sort: str) -> list[Row]:
     """One row a key, the largest first.
 
     Columns: protocol, key, count, errors (expected ones left out), unanswered, p50_ns, p99_ns, max_ns and time_ns of

@@ -20,7 +20,7 @@ from pipelines.cli.pandas_guard import without_pandas
 
 if TYPE_CHECKING:
     from dissectors.run import Run
-    from pipelines.answers.records import Tables
+    from pipelines.answers.records import Relations
     from pipelines.blind_spots import Seen
 
 _SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -112,7 +112,7 @@ class Reading:
         self.say_problems(running)
 
     @contextmanager
-    def records(self, captures: Sequence[str], tables: tuple[str, ...], *, full: bool = False) -> Iterator[Tables]:
+    def records(self, captures: Sequence[str], tables: tuple[str, ...], *, full: bool = False) -> Iterator[Relations]:
         """The record tables of captures, or of one folder that `analyze` wrote."""
         from pipelines.answers import records
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dissectors.errors import InputError
 from pipelines.cli.output import output
 from pipelines.cli.reading import Reading, exists, reads_captures
 from pipelines.formats import BINARY_FORMATS, FORMATS, writing
@@ -108,4 +109,6 @@ def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out:
             for batch in made:
                 writer.write(batch)
     except (duckdb.Error, pa.ArrowException) as error:
+        if database.is_unreadable(error):
+            raise InputError(f"records that cannot be read: {database.sentence(error)}") from None
         raise ValueError(database.sentence(error)) from None

@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +79,52 @@ def test_captures_and_what_analyze_wrote_of_them_answer_alike(samples: list[str]
     assert run("sql", out, "select count(*) as n from t_latency").splitlines()[-1].strip() != "0"
     same = objects("diff", out, out)[0]
     assert {row["verdict"] for row in same["apis"]} <= {"same", "too few to say"}
+
+
+def test_answers_need_little_memory_however_many_records_there_are(samples: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run("analyze", sample(samples, "kafka-refused.pcap"), "-o", out, "--engine", "local", "-q")
+    (path,) = (out / "records" / "exchanges").rglob("*.parquet")
+    table = pq.read_table(path)
+
+    def peak() -> tuple[int, str]:
+        """(KiB, the answer) of a process that asks."""
+        asks = ["sql", str(out), "select count(*) as n, max(total_ns) as longest from exchanges", "-f", "json"]
+        program = (
+            "import resource, subprocess, sys\n"
+            f"command = [sys.executable, '-m', 'brokerscope', *{asks!r}]\n"
+            "done = subprocess.run(command, capture_output=True, check=True)\n"
+            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, done.stdout.decode())"
+        )
+        size, answer = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout.split(" ", 1)
+        return int(size), answer
+
+    before, _ = peak()
+    many = pa.concat_tables([table] * (600_000 // table.num_rows))
+    pq.write_table(many, path, row_group_size=20_000)
+    after, answer = peak()
+    assert json.loads(answer)["n"] == many.num_rows
+    assert (after - before) * 1024 < many.nbytes / 3
+
+
+@pytest.mark.parametrize("where", ["inside", "end"])
+def test_records_that_are_damaged_end_with_3_and_one_message(samples: list[str], tmp_path: Path, where: str) -> None:
+    out = tmp_path / "out"
+    run("analyze", sample(samples, "kafka-refused.pcap"), "-o", out, "--engine", "local", "-q")
+    for path in (out / "records" / "exchanges").rglob("*.parquet"):
+        data = path.read_bytes()
+        path.write_bytes(data[:4] + bytes(200) + data[204:] if where == "inside" else data[:-4])
+    for command in (
+        ["top", str(out), "--by", "api"],
+        ["summary", str(out)],
+        ["sql", str(out), "select * from exchanges"],
+    ):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 3, command
+        assert done.stderr.count("\n") == 1
+        assert "cannot be read" in done.stderr
 
 
 # --- top -------------------------------------------------------------------------------------------------------------

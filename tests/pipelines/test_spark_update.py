@@ -292,6 +292,7 @@ def test_records_only_leaves_tables_and_page_to_a_later_run(
     assert first.stdout.splitlines() == [str(store.lake / "records")]
     assert lake_rows(store.lake) == store.expected()
     assert made() == {}
+    assert CliRunner().invoke(app, ["top", str(store.lake), "--by", "api"]).exit_code == 0
     assert CliRunner().invoke(app, ["report", str(store.lake)]).exit_code == 0, "the page has tables of its own"
     (store.lake / "report.html").unlink()
     assert CliRunner().invoke(app, wanted).exit_code == 0
