@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.errors import InputError
-from pipelines import database, lake
+from pipelines import database, lake, scratch
+from pipelines.formats.parquet import ParquetWriter
 from pipelines.report.load import ABOUT, RECORD_FOLDER, TABLE_FOLDER
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
 Relations = Mapping[str, "pa.Table | Dataset"]  # what queries read
+IN_MEMORY = 128 << 20
+"""Bytes of records of captures that queries read from memory; more go to temporary files."""
 
 
 def is_analysis(path: str) -> bool:
@@ -37,6 +41,55 @@ def gathered(batches: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str
         table: pa.Table.from_batches(made, records.schema(table, full=full and table == "exchanges"))
         for table, made in kept.items()
     }
+
+
+@contextmanager
+def queryable(
+    batches: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str], *, full: bool = False
+) -> Iterator[Relations]:
+    """Record batches as tables that queries read: in memory, or, where they are many, in temporary files."""
+    schemas = {table: records.schema(table, full=full and table == "exchanges") for table in tables}
+    kept: dict[str, list[pa.RecordBatch]] = {table: [] for table in tables}
+    size = 0
+    with ExitStack() as stack:
+        files: dict[str, _File] = {}
+        for table, batch in batches:
+            if table not in kept:
+                continue
+            kept[table].append(batch)
+            size += batch.nbytes
+            if size > IN_MEMORY:
+                if not files:
+                    room = stack.enter_context(scratch.folder())
+                    files = {name: _File(room / f"{name}.parquet", schema) for name, schema in schemas.items()}
+                for name, some in kept.items():
+                    files[name].write(some)
+                    some.clear()
+                size = 0
+        if files:
+            yield {name: file.closed(kept[name]) for name, file in files.items()}
+        else:
+            yield {name: pa.Table.from_batches(some, schemas[name]) for name, some in kept.items()}
+
+
+class _File:
+    """Records that are written to a temporary file, to be queried there."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path, self._schema = path, schema
+        self._stream = path.open("wb")
+        self._writer = ParquetWriter(schema, self._stream)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._writer.write(batch)
+
+    def closed(self, rest: Iterable[pa.RecordBatch]) -> Dataset:
+        """All of them, once the rest is written too."""
+        self.write(rest)
+        self._writer.close()
+        self._stream.close()
+        return _dataset(self._path, self._schema)
 
 
 def read_analysis(out: str, tables: Sequence[str]) -> Relations:

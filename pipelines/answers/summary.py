@@ -37,19 +37,21 @@ SELECT * FROM carried LEFT JOIN timed USING (protocol) ORDER BY exchanges DESC N
 """
 _ERRORS = """
 SELECT coalesce(name, 'error ' || code) AS name, api, count(*) AS count, min(time) AS time,
-       arg_min(file, time) AS file, arg_min(packet, time) AS packet, any_value(topic) AS topic
-FROM errors WHERE expected IS NOT TRUE GROUP BY 1, 2 ORDER BY count DESC, 1, 2
+       arg_min(file, place) AS file, arg_min(packet, place) AS packet, arg_min(topic, place) AS topic
+FROM (SELECT *, row(time, file, packet, topic) AS place FROM errors) WHERE expected IS NOT TRUE
+GROUP BY 1, 2 ORDER BY count DESC, 1, 2
 """
 _SLOWEST = """
 SELECT time, total_ns, CASE status WHEN 'error' THEN coalesce(error_name, 'error ' || error_code) ELSE status END
        AS status, api, list_aggregate(topics, 'string_agg', ', ') AS topic, client_id AS client,
        split_part(connection, '>', 2) AS server, wait_ns, queued_ns, request_file AS file, request_packet AS packet
 FROM exchanges WHERE total_ns IS NOT NULL AND NOT coalesce(long_poll, false)
-ORDER BY total_ns DESC, time LIMIT {count}
+ORDER BY total_ns DESC, time, request_file, request_packet LIMIT {count}
 """
 _FINDINGS = """
-SELECT severity, kind, count(*) AS count, arg_min(file, time) AS file, arg_min(packet, time) AS packet
-FROM findings WHERE severity <> 'info' GROUP BY 1, 2 ORDER BY severity, count DESC, kind
+SELECT severity, kind, count(*) AS count, arg_min(file, place) AS file, arg_min(packet, place) AS packet
+FROM (SELECT *, row(time, file, packet) AS place FROM findings) WHERE severity <> 'info'
+GROUP BY 1, 2 ORDER BY severity, count DESC, kind
 """
 _LOST_BROKERS = f"{lost_brokers(DuckDB(), ('time', 'message'))} ORDER BY time, message"
 _COUNTS = """

@@ -30,7 +30,7 @@ def annotate(
     """
     from pipelines import annotation
     from pipelines.answers import annotate as answers
-    from pipelines.answers.records import gathered
+    from pipelines.answers.records import queryable
 
     if capture == "-":
         raise typer.BadParameter("the capture is read twice: name a file", param_hint="CAPTURE")
@@ -39,8 +39,8 @@ def annotate(
         if len(run.files) != 1:
             raise typer.BadParameter(f"{capture} is {len(run.files)} files: name one", param_hint="CAPTURE")
         with output(out, reading.inputs(run.files), binary=True) as stream:
-            tables = gathered(run.records(), answers.TABLES)
-            comments = answers.comments(tables, public_path(run.files[0]))
+            with queryable(run.records(), answers.TABLES) as tables:
+                comments = answers.comments(tables, public_path(run.files[0]))
             packets = annotation.write(run.files[0], comments, stream, options.limits)
         if not reading.quiet:
             exits.say(f"{packets} packets, {len(comments)} of them with comments: {out}")

@@ -55,12 +55,13 @@ def groups(
       brokerscope groups captures/ --group billing -f json
     """
     from pipelines.answers import groups as answers
-    from pipelines.answers.records import gathered
+    from pipelines.answers.records import queryable
 
     options = reading.options(answers.TABLES, full=True)
     with reading.run(captures, options) as run:
         wanted = answers.only_groups(run.records())
-        found = answers.groups(gathered(wanted, answers.TABLES, full=True))
+        with queryable(wanted, answers.TABLES, full=True) as tables:
+            found = answers.groups(tables)
         found = [one for one in found if group is None or one.name == group]
         events = sorted((event for one in found for event in one.events), key=lambda event: event.time)
         if format == "json":

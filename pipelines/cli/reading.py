@@ -120,8 +120,11 @@ class Reading:
         if len(captures) == 1 and records.is_analysis(captures[0]):
             yield records.read_analysis(captures[0], tables)
             return
-        with self.run(captures, self.options(tables, full=full)) as run:
-            yield records.gathered(run.records(), tables, full=full)
+        with (
+            self.run(captures, self.options(tables, full=full)) as run,
+            records.queryable(run.records(), tables, full=full) as found,
+        ):
+            yield found
 
     def say_blind_spots(self, seen: Seen, run: Run) -> None:
         """Say what the captures cannot show, to stderr, a line each."""

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from typer.testing import CliRunner
 
 import dissectors
 from dissectors.records import TABLES
-from pipelines.answers import connection, diff, groups, select, summary, top
+from pipelines.answers import connection, diff, groups, records, select, summary, top
 from pipelines.answers.records import query
 from pipelines.cli import app
 from pipelines.formats.plain import width
@@ -79,6 +80,22 @@ def test_captures_and_what_analyze_wrote_of_them_answer_alike(samples: list[str]
     assert run("sql", out, "select count(*) as n from t_latency").splitlines()[-1].strip() != "0"
     same = objects("diff", out, out)[0]
     assert {row["verdict"] for row in same["apis"]} <= {"same", "too few to say"}
+
+
+def test_records_in_temporary_files_answer_like_those_in_memory(
+    samples: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = [["top", "--by", "topic"], ["summary"], ["groups"]]
+    in_memory = [objects(command[0], *samples, *command[1:]) for command in commands]
+    capture = sample(samples, "kafka-refused.pcap")
+    run("annotate", capture, "-o", tmp_path / "one.pcapng")
+    monkeypatch.setattr(records, "IN_MEMORY", 10_000)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert [objects(command[0], *samples, *command[1:]) for command in commands] == in_memory
+    run("annotate", capture, "-o", tmp_path / "two.pcapng")
+    assert (tmp_path / "one.pcapng").read_bytes() == (tmp_path / "two.pcapng").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.pcapng", "two.pcapng"], "nothing stays behind"
 
 
 def test_answers_need_little_memory_however_many_records_there_are(samples: list[str], tmp_path: Path) -> None:
