@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ CONFLICTS = 1000  # of a direction that are kept, each to be a finding
 COPY_NS = 100_000_000  # a SYN or FIN is sent again later than this, and captured twice sooner
 _offset = attrgetter("offset")
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
+_NO_SIGNATURES = array("q")  # the same
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 
 
@@ -104,7 +106,7 @@ class Half:
             None  # the same for bytes that the peer acknowledges and nobody saw
         )
         self.control_ns = 0  # when the last SYN or FIN came
-        self.signatures: list[int] = _NONE  # of the last packets; lists, for an empty deque takes ten times the room
+        self.signatures = _NO_SIGNATURES  # of the last packets
         self.recent: Runs = _NONE
         self.out: list[Chunk | Span | Gap] = _NONE
         self.resent: Sequence[Resent] = ()
@@ -135,7 +137,7 @@ class Half:
         self.start(seq, syn=True)
         self.control_ns = time
         self.packets = 1
-        self.signatures = [signature]
+        self.signatures = array("q", (signature,))
 
     def offset(self, seq: int) -> int:
         """Stream offset of a sequence number: the one nearest to what is expected."""
@@ -147,12 +149,12 @@ class Half:
         """Whether something was delivered or sent again and not taken, or waits for delivery."""
         return bool(self.out or self._pieces or self.held or self.resent)
 
-    def sign(self, signatures: Sequence[int]) -> None:
+    def sign(self, signatures: Iterable[int]) -> None:
         """Remember packets, to know them again."""
         known = self.signatures
         if not known:
-            known = self.signatures = []
-        known += signatures
+            known = self.signatures = array("q")
+        known.extend(signatures)
         if len(known) > 2 * RECENT_PACKETS:
             self.shorten()
 
@@ -187,7 +189,7 @@ class Half:
             self.resent = []
         self.resent.append(Resent(start, end, order))
 
-    def follow(self, packets: int, signatures: Sequence[int], expect: int) -> None:
+    def follow(self, packets: int, signatures: Iterable[int], expect: int) -> None:
         """Packets came that follow on exactly; what they carry is added apart."""
         self.packets += packets
         self.expect = expect

@@ -8,6 +8,7 @@ run: what a run does to the state of its connection is worked out here by column
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
@@ -151,7 +152,7 @@ class Sorted:
         rows = zip(*(column.tolist() for column in columns), strict=True)
         self.openings = dict(zip(begin.tolist(), (_new(Opening, row) for row in rows), strict=True))
         self._directions = [_Direction(direction == d, size, fin) for d in (0, 1)]
-        self.signatures = [signature[d.packets].tolist() for d in self._directions]
+        self.signatures = [array("q", signature[d.packets].tobytes()) for d in self._directions]
         self._segments(block, direction, block.have[order], packet_ref, arrival)
         begins = good & (run_end - at >= _SHORT)
         begins[1:] &= ~good[:-1] | new[1:]
