@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -57,7 +58,7 @@ from dissectors.kafka.frames import measure_request, measure_response, plausible
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import METADATA_TOPIC_ID
 from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, explain
-from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
+from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch, joined
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.resync import Resync
 from dissectors.kafka.secrets import CLUSTER_METADATA
@@ -131,8 +132,11 @@ class KafkaConversation(Conversation):
         self.recovery.finish(CLIENT, SERVER)
         for orphan in self.orphans.release():
             self._explain(*orphan)
-        for call in (*self.tokens, *self.waiting.rest()):
+        calls, fetches = self.waiting.rest()
+        for call in (*self.tokens, *calls):
             self._unanswered(call, complete=None)
+        if fetches:
+            self.emit.unanswered(joined(fetches))
         self.tokens.clear()
         self._advise()
 
@@ -180,22 +184,22 @@ class KafkaConversation(Conversation):
             return
         self._wait(call)
 
-    def wait_for(self, call: KafkaRequest, session: FetchSession | None) -> None:
-        """As on_frame, for a fetch that was decoded by column: its answer comes later."""
-        assert call.api_version is not None
-        assert call.frame is not None
+    def wait_for(self, fetches: PendingFetches) -> None:
+        """As on_frame, for fetches that were decoded by column: their answers come later."""
         if self.recovery.held:
             self.recovery.finish(CLIENT)
-        self.last_id = call.correlation_id
-        self.by_column += 1
-        self._of_session(call, session)
-        self._note(call, call.api_version, call.frame)
-        self._wait(call)
+        self.last_id = fetches.correlation_id[-1]
+        self.by_column += len(fetches.correlation_id)
+        for (version, size), times in Counter(zip(fetches.version, fetches.frames.size, strict=True)).items():
+            self.note_use(api_version(FETCH, version), size, times)
+        if self.watch is not None:
+            self.watch.fetches(fetches)
+        for dropped in self.waiting.add_fetches(fetches):
+            self._unanswered(dropped, complete=None)
 
     def _wait(self, call: KafkaRequest) -> None:
         """A request waits for its answer."""
-        dropped = self.waiting.add(call)
-        if dropped is not None:
+        for dropped in self.waiting.add(call):
             self._unanswered(dropped, complete=None)
 
     def open_request(self, frame: Frame) -> KafkaRequest:

@@ -15,16 +15,17 @@ Severity is info where it is a matter of taste, warning where it costs or loses 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dissectors.exchange import PRODUCE
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka.body_summary import Topic
-from dissectors.kafka.decode import OFFSET_COMMIT, ApiVersion
+from dissectors.kafka.decode import FETCH, OFFSET_COMMIT, ApiVersion, api_version
 
 if TYPE_CHECKING:
-    from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
+    from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch
 
 _MANY = 20  # batches or commits below which nothing is said of a habit
 _MOSTLY = 0.9  # share of batches with one message that makes a producer unbatched
@@ -120,6 +121,13 @@ class KafkaDiagnostics:
             self.removed(api, frame)
         if api.key == OFFSET_COMMIT:
             self.committed(str(call.values.get("groupId")), frame, frame.first_ns)
+
+    def fetches(self, fetches: PendingFetches) -> None:
+        """Fetches of any version."""
+        for version, times in Counter(fetches.version).items():
+            if (api := api_version(FETCH, version)).removed:
+                first = FrameFacts._make(column[fetches.version.index(version)] for column in fetches.frames)
+                self.removed(api, first, times)
 
     def removed(self, api: ApiVersion, first: Frame | FrameFacts, times: int = 1) -> None:
         """Requests that brokers refuse since Kafka 4.0."""

@@ -16,7 +16,7 @@ What is regular is decided per frame by its bytes, so both ways give the same ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -250,9 +250,11 @@ class ExchangeColumns:
         request = np.append(requests, 0)[np.where(there, first[conversation] + turn, len(requests))]
         fits = (request < answers) & (self.correlation_id[request] == self.correlation_id[answers])
         self.odd[conversation[(turn >= 0) & ~(there & fits) | (self.size[answers] < 8)]] = True
-        for i, t, before in zip(*(column[turn < 0].tolist() for column in (answers, conversation, turn)), strict=True):
-            waits = self.conversations[t].waiting
-            self.odd[t] |= waits.at(before + len(waits)) != self.correlation_id[i]
+        ids: dict[int, Iterator[int | None]] = {}  # by conversation: those that are expected
+        for i, t in zip(*(column[turn < 0].tolist() for column in (answers, conversation)), strict=True):
+            if t not in ids:
+                ids[t] = self.conversations[t].waiting.in_order()
+            self.odd[t] |= next(ids[t]) != self.correlation_id[i]
         self.regular &= ~self.odd[frames.conversation]
         pair = there & ~self.odd[conversation]
         self.partner[request[pair]], self.partner[answers[pair]] = answers[pair], request[pair]

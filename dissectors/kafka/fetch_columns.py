@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dissectors.exchange import CONSUME, REPLICATE
+from dissectors.frame import FrameFacts
 from dissectors.frame_columns import Bools, Frames, Ints
 from dissectors.kafka.body_summary import BodySummary, Topic
 from dissectors.kafka.coded import NO_VALUE, CodedTexts, GrowingColumns
 from dissectors.kafka.columnar import ColumnSummary
-from dissectors.kafka.decode import api_version
 from dissectors.kafka.delivery import READ_COMMITTED
-from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.pending import PendingFetches
 from dissectors.kafka.record_set_columns import ROLES, RecordSetColumns
 from dissectors.kafka.sessions import FINAL, NEW, FetchSession
 
@@ -107,7 +107,9 @@ class FetchesInOrder:
         self._at = which.tolist()
         self._taken = 0  # of them
         self._steps = self._prepare(which, opens)
-        self._calls = self._requests()
+        self._pending = self._waiting()
+        self._ends = self._last_together(exchanges).tolist()
+        self._passed = self._begin = 0  # of those that wait; the first of them that its conversation does not know
         self._sessions: dict[int, FetchSession | None] = {}  # by request
         self._wanted: list[tuple[int, Sequence[Topic], int]] = []  # request; topics and partitions of its session
         self._offset = np.full(len(carried.frame), NOT_KNOWN)  # fetched from, by record set
@@ -145,21 +147,29 @@ class FetchesInOrder:
         begins, ends = np.searchsorted(frame, which), np.searchsorted(frame, which, "right")
         return [rows[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
-    def _requests(self) -> Iterator[KafkaRequest]:
-        """What is kept of the fetches that wait."""
+    def _waiting(self) -> PendingFetches:
+        """What is kept of the fetches that wait, of all conversations."""
         exchanges, which = self._exchanges, self.waiting
-        heads = (exchanges.key, exchanges.version, exchanges.correlation_id, exchanges.client_id, exchanges.partitions)
         texts = exchanges.texts.texts
-        for facts, key, version, correlation_id, client_id, partitions, values, topics in zip(
-            exchanges.frames.facts_of(which),
-            *(column[which].tolist() for column in heads),
-            self._fetches.all_values(which),
-            self._rows(self._fetches.topics, which),
-            strict=True,
-        ):
-            call = KafkaRequest(facts, api_version(key, version), correlation_id, texts[client_id])
-            call.values, call.partitions, call.topic_keys = values, partitions, [topic for (topic,) in topics]
-            yield call
+        return PendingFetches(
+            FrameFacts(*(column.tolist() for column in exchanges.frames.facts(which))),
+            exchanges.version[which].tolist(),
+            exchanges.correlation_id[which].tolist(),
+            [texts[code] for code in exchanges.client_id[which].tolist()],
+            [[topic for (topic,) in topics] for topics in self._rows(self._fetches.topics, which)],
+            exchanges.partitions[which].tolist(),
+            list(self._fetches.all_values(which)),
+            [None] * len(which),
+        )
+
+    def _last_together(self, exchanges: ExchangeColumns) -> Bools:
+        """The fetches that wait behind which another frame of their conversation comes that may wait, or none."""
+        frames, which = exchanges.frames, self.waiting
+        cold = ~exchanges.regular
+        cold[which] = False
+        before = np.cumsum(cold)[which]
+        last: Bools = (np.diff(frames.conversation[which], append=-1) != 0) | (np.diff(before, append=-1) != 0)
+        return last
 
     def until(self, frame: int) -> None:
         """Take those before a frame."""
@@ -170,7 +180,7 @@ class FetchesInOrder:
         ):
             of = conversations[t].sessions
             if partner < 0:
-                conversations[t].wait_for(next(self._calls), of.fetch(number, epoch, pairs, forgotten))
+                self._wait(conversations[t], of.fetch(number, epoch, pairs, forgotten))
             elif i < partner:
                 session = sessions[i] = of.fetch(number, epoch, pairs, forgotten)
                 if session is not None:
@@ -183,6 +193,17 @@ class FetchesInOrder:
                     if offset is not None:
                         self._offset[n] = offset
 
+    def _wait(self, conversation: KafkaConversation, session: FetchSession | None) -> None:
+        """The next fetch waits; those together are handed over together."""
+        pending, i = self._pending, self._passed
+        if session is not None:
+            pending.session[i] = session
+            pending.topic_keys[i], pending.partitions[i] = session.topics, session.partitions
+        self._passed += 1
+        if self._ends[i]:
+            conversation.wait_for(pending.part(self._begin, self._passed))
+            self._begin = self._passed
+
     def finish(self) -> None:
         """Take the rest; what the regular ones asked for and got."""
         exchanges, fetches = self._exchanges, self._fetches
@@ -191,7 +212,6 @@ class FetchesInOrder:
         exchanges.may_wait[self._regular] = fetches.may_wait(self._regular) & (exchanges.throttle[answers] <= 0)
         self._carried.deliver(self._offset)
         self._name()
-        self._calls = iter(())  # a generator that has not ended refers to this object, and with it to all frames
 
     def _name(self) -> None:
         """Topics and partitions of the exchanges: by the session of the request, where it is known."""

@@ -8,16 +8,17 @@ request that waits with an id is meant. A Produce with acks=0 has no answer and 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.pending import KafkaRequest, PendingFetches
 from dissectors.kafka.sessions import FetchSession
 from dissectors.packing import pack, unpack
 
 _READY = 4  # requests that wait ready before any are packed
-_GROUP = 16  # requests that are packed together
+_GROUP = 16  # requests that are packed together; fewer fetches wait one by one
+_COLUMNS = 256  # fetches that are packed together, by column
 _NONE: list[Any] = []  # most connections have none; never added to
 
 
@@ -46,6 +47,32 @@ class _Packed(NamedTuple):
         return calls
 
 
+class _PackedFetches(NamedTuple):
+    """The same of fetches that came by column."""
+
+    ids: array[int]
+    sessions: Sequence[FetchSession | None]
+    data: bytes | list[PendingFetches]
+
+    @classmethod
+    def of(cls, fetches: PendingFetches) -> _PackedFetches:
+        """So many fetches."""
+        alone = fetches._replace(session=[None] * len(fetches.session))
+        sessions = fetches.session if any(fetches.session) else ()
+        return cls(array("q", fetches.correlation_id), sessions, pack([alone]))
+
+    @property
+    def fetches(self) -> PendingFetches:
+        """The fetches, by column."""
+        (fetches,) = unpack(self.data)
+        return fetches._replace(session=list(self.sessions)) if self.sessions else fetches
+
+    @property
+    def calls(self) -> list[KafkaRequest]:
+        """One by one."""
+        return list(self.fetches.calls())
+
+
 class KafkaPendingRequests:
     """The requests of one connection that wait for their answers, oldest first."""
 
@@ -54,12 +81,13 @@ class KafkaPendingRequests:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._calls: list[KafkaRequest] = []  # oldest last
-        self._packed: list[_Packed] = _NONE  # those that follow
+        self._packed: list[_Packed | _PackedFetches] = _NONE  # those that follow
         self._newest: list[KafkaRequest] = _NONE  # and those after them
         self._ids: dict[int | None, int] = {}  # correlation id -> how many wait with it
 
     def __len__(self) -> int:
-        return len(self._calls) + len(self._packed) * _GROUP + len(self._newest)
+        packed = sum([len(packed.ids) for packed in self._packed]) if self._packed else 0
+        return len(self._calls) + packed + len(self._newest)
 
     def __contains__(self, correlation_id: int) -> bool:
         return correlation_id in self._ids
@@ -68,15 +96,12 @@ class KafkaPendingRequests:
         """The correlation ids that an answer may carry."""
         return [i for i in self._ids if i is not None]
 
-    def at(self, turn: int) -> int | None:
-        """The correlation id that the answer after `turn` others will carry."""
-        ready = len(self._calls)
-        if turn < ready:
-            return self._calls[-1 - turn].correlation_id
-        if turn < ready + len(self._packed) * _GROUP:
-            group, at = divmod(turn - ready, _GROUP)
-            return self._packed[group].ids[at]
-        return self._newest[turn - ready - len(self._packed) * _GROUP].correlation_id
+    def in_order(self) -> Iterator[int | None]:
+        """The correlation ids that answers will carry, one after the other."""
+        yield from [call.correlation_id for call in reversed(self._calls)]
+        for packed in self._packed:
+            yield from packed.ids
+        yield from [call.correlation_id for call in self._newest]
 
     def find(self, correlation_id: int) -> KafkaRequest | None:
         """The request that an answer with this id would be matched with."""
@@ -90,8 +115,8 @@ class KafkaPendingRequests:
                 return packed.calls[packed.ids.index(correlation_id)]
         return next(call for call in self._newest if call.correlation_id == correlation_id)
 
-    def add(self, call: KafkaRequest) -> KafkaRequest | None:
-        """Wait for the answer to `call`. The oldest request, where there are too many: it waits no longer."""
+    def add(self, call: KafkaRequest) -> Sequence[KafkaRequest]:
+        """Wait for the answer to `call`. The oldest requests, where there are too many: they wait no longer."""
         self._ids[call.correlation_id] = self._ids.get(call.correlation_id, 0) + 1
         if len(self._calls) < _READY and not self._newest and not self._packed:
             self._calls.insert(0, call)
@@ -101,7 +126,18 @@ class KafkaPendingRequests:
             self._newest.append(call)
             if len(self._newest) == _GROUP:
                 self._pack()
-        return self._pop() if len(self) > self._limit else None
+        return self._beyond()
+
+    def add_fetches(self, fetches: PendingFetches) -> Sequence[KafkaRequest]:
+        """The same for fetches that came by column."""
+        if len(fetches.correlation_id) < _GROUP:
+            return [dropped for call in fetches.calls() for dropped in self.add(call)]
+        for correlation_id in fetches.correlation_id:
+            self._ids[correlation_id] = self._ids.get(correlation_id, 0) + 1
+        self._pack()
+        for first in range(0, len(fetches.correlation_id), _COLUMNS):
+            self._packed.append(_PackedFetches.of(fetches.part(first, first + _COLUMNS)))
+        return self._beyond()
 
     def take(self, correlation_id: int | None) -> tuple[KafkaRequest | None, Sequence[KafkaRequest]]:
         """The request with this id, and those before it, which will have no answer."""
@@ -116,28 +152,35 @@ class KafkaPendingRequests:
             call = self._pop()
         return call, passed
 
-    def rest(self) -> list[KafkaRequest]:
-        """All that still wait; nobody does afterwards."""
-        calls = [*reversed(self._calls), *chain.from_iterable(p.calls for p in self._packed), *self._newest]
+    def rest(self) -> tuple[list[KafkaRequest], list[PendingFetches]]:
+        """All that still wait, those that came by column apart; nobody waits afterwards."""
+        fetches = [packed.fetches for packed in self._packed if isinstance(packed, _PackedFetches)]
+        packed = chain.from_iterable(packed.calls for packed in self._packed if isinstance(packed, _Packed))
+        calls = [*reversed(self._calls), *packed, *self._newest]
         self._calls, self._packed, self._newest = [], _NONE, _NONE
         self._ids.clear()
-        return calls
+        return calls, fetches
 
     def _pack(self) -> None:
         """Let the newest requests become bytes."""
         if not self._packed:
             self._packed = []
-        self._packed.append(_Packed.of(self._newest))
-        self._newest = _NONE
+        if self._newest:
+            self._packed.append(_Packed.of(self._newest))
+            self._newest = _NONE
+
+    def _beyond(self) -> Sequence[KafkaRequest]:
+        """The oldest requests, where there are too many; they wait no longer."""
+        return [self._pop() for _ in range(len(self) - self._limit)]
 
     def _pop(self) -> KafkaRequest:
-        call = self._calls.pop()
         if not self._calls:
             if self._packed:
                 self._calls = self._packed.pop(0).calls
-            elif self._newest:
+            else:
                 self._calls, self._newest = self._newest, _NONE
             self._calls.reverse()
+        call = self._calls.pop()
         left = self._ids[call.correlation_id] - 1
         if left:
             self._ids[call.correlation_id] = left

@@ -203,3 +203,14 @@ def test_a_consumer_goes_by_column_from_one_fetch_to_the_next() -> None:
         got, share = fed([script], DEFAULT_TABLES, 3, at_once=True, often=0)
     assert got == rows_of([script], DEFAULT_TABLES, 3, at_once=False)
     assert share == 1
+
+
+@pytest.mark.parametrize("answered", [0, 5, 300])
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1 << 32))
+def test_fetches_wait_together_and_give_the_same_rows_answered_or_not(answered: int, seed: int) -> None:
+    rng = random.Random(seed)
+    requests, answers = zip(*(fetched_in_session(rng, id_) for id_ in range(1, 400)), strict=True)
+    script = [(CLIENT, sent) for sent in requests] + [(SERVER, answer) for answer in answers[:answered]]
+    others = [(CLIENT, commit(1000)), (CLIENT, fetch(1001, [("t", [0])], (5, 3)))]
+    assert_together_as_alone(PROTOCOL, [script + others], DEFAULT_TABLES, seed, often=0.005)
