@@ -44,7 +44,10 @@ class Decoded(NamedTuple):
 
 
 class Pace:
-    """When to decode: seldom, so that much is decoded together; but soon at first, so that rows come at once."""
+    """When to decode: seldom, so that much is decoded together; but soon at first, so that rows come at once.
+
+    Each time four times as much is fed as the time before, up to `Limits.decode_bytes`.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._most = limits.decode_bytes
@@ -55,7 +58,7 @@ class Pace:
         """Whether to decode now that so many bytes more have been fed; `now` in any case."""
         self._fed += size
         self._waiting += size
-        if not now and self._waiting < min(self._most, self._fed // 2):
+        if not now and self._waiting < min(self._most, self._fed * 3 // 4):
             return False
         self._waiting = 0
         return True
