@@ -28,9 +28,10 @@ class Iggy(Protocol):
         return UNITS
 
     def credentials(self) -> CredentialCarriers:
+        from dissectors.iggy import layouts
         from dissectors.iggy.secrets import carriers
 
-        return carriers()
+        return carriers(layouts.commands_with("options"))
 
     def dialects(self) -> Sequence[str]:
         from dissectors.iggy import tables

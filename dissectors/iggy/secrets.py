@@ -56,8 +56,6 @@ def _message_without_payload(message: dict[str, Any]) -> dict[str, Any]:
     return {name: PAYLOAD if name in PAYLOAD_FIELDS and value else value for name, value in message.items()}
 
 
-def carriers() -> CredentialCarriers:
+def carriers(with_options: frozenset[str]) -> CredentialCarriers:
     """The commands that may carry a credential: a secret field, or options."""
-    from dissectors.iggy import layouts  # which read bodies by this module's rules
-
-    return CredentialCarriers(frozenset(SECRET_FIELDS) | layouts.commands_with("options"))
+    return CredentialCarriers(frozenset(SECRET_FIELDS) | with_options)

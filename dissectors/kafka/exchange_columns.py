@@ -22,20 +22,21 @@ import numpy as np
 import pyarrow as pa
 
 from dissectors import arrow
-from dissectors.exchange import CALL, OK, columns_from_frames, exchange_ids, held, queued
+from dissectors.exchange import CALL, OK, columns_from_frames, held, queued
 from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct, integers
 from dissectors.kafka import columnar, decode, orphan_columns
 from dissectors.kafka.body_summary import BodySummary, Topic
-from dissectors.kafka.coded import NO_VALUE, CodedTexts, GrowingColumns, runs
+from dissectors.kafka.coded import NO_VALUE, GrowingColumns, runs
 from dissectors.kafka.conversation import METADATA_LOG, KafkaConversation
 from dissectors.kafka.decode import ApiVersion, api_version
-from dissectors.kafka.diagnostics import QUEUED_NS, KafkaDiagnostics
-from dissectors.kafka.fetch_columns import FetchColumns, FetchesInOrder
+from dissectors.kafka.decoded_frames import KafkaFrames
+from dissectors.kafka.diagnostics import QUEUED_NS
+from dissectors.kafka.fetches_in_order import FetchesInOrder
 from dissectors.kafka.frames import HEAD, announced_columns, measure_columns
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.plan import GROUP, plan
 from dissectors.kafka.record_set_columns import RecordSetColumns
-from dissectors.sink import Coded, Masked
+from dissectors.sink import Masked
 
 _RARE = frozenset({decode.SHARE_FETCH, decode.FETCH_SNAPSHOT, decode.ENVELOPE})
 _WORTH = 96  # fewer bodies of one message are as quick one by one
@@ -47,44 +48,15 @@ def advance(conversations: Sequence[KafkaConversation]) -> None:
     decode_together(conversations, lambda frames: ExchangeColumns(frames).decode(), measure_columns, announced_columns)
 
 
-class ExchangeColumns:
-    """The frames of one call of `advance`, on their way to rows. Every column has a value for each frame."""
+class ExchangeColumns(KafkaFrames):
+    """How the frames of a step become rows."""
 
     def __init__(self, frames: Frames[KafkaConversation]) -> None:
-        self.frames = frames
-        self.conversations = frames.conversations
-        self.sink = self.conversations[0].sink
-        self.report = self.conversations[0].emit.report
-        limits = self.conversations[0].options.limits
-        self.limit, self.held = limits.decompressed_bytes, limits.held_bytes
-        self.diagnosing = self.conversations[0].watch is not None
-        n, octets, start = len(frames), frames.octets, frames.start
-        self.size = frames.end - start
-        self.key, self.version = integers(octets, start + 4, 2), integers(octets, start + 6, 2)  # of requests
-        self.correlation_id = integers(octets, start + np.where(frames.client, 8, 4), 4)
-        self.name_size = integers(octets, start + 12, 2)  # of the client id; negative for null
-        self.body = start + HEAD + np.maximum(self.name_size, 0)
-        self.partner = np.full(n, NO_VALUE)  # the answer of a request, the request of an answer
-        self.regular = np.zeros(n, bool)
-        self.silent = np.zeros(n, bool)  # a request that has no answer by protocol
-        self.odd = np.array(
-            [bool(conversation.tokens) or conversation.raw_sasl for conversation in self.conversations]
-        )  # by conversation
+        super().__init__(frames)
+        self.name_size = integers(frames.octets, frames.start + 12, 2)  # of the client id; negative for null
+        self.body = frames.start + HEAD + np.maximum(self.name_size, 0)
+        self.silent = np.zeros(len(frames), bool)  # a request that has no answer by protocol
         self.alone = orphan_columns.only_answers(self)  # by conversation
-        self.texts = CodedTexts(frames.buf, frames.octets)
-        null = self.texts.code(None)
-        self.group = np.full(n, null)  # number of the text
-        self.client_id = np.full(n, null)
-        self.partitions = np.zeros(n, np.int64)
-        self.records = np.full(n, NO_VALUE)
-        self.payload = np.full(n, NO_VALUE)
-        self.throttle = np.full(n, NO_VALUE)
-        self.may_wait = np.zeros(n, bool)  # a fetch that allows the broker to wait for data
-        self.role = np.zeros(n, np.int64)  # of the batches in a frame: index in record_set_columns.ROLES
-        self.topics = GrowingColumns(2)  # frame, number of the topic
-        self.sets = GrowingColumns(5)  # frame, topic, partition, start, size
-        self.bases = GrowingColumns(4)  # answer to a Produce, topic, partition, base offset
-        self.fetches = FetchColumns(frames, self.texts)
         self.software: list[tuple[int, int, tuple[str | None, str | None]]] = []  # request, conversation
         self.before = self._answered_before()
 
@@ -275,11 +247,6 @@ class ExchangeColumns:
         self._summarise_answers(api, answers[left], at[left])
         self.regular[requests] = self.regular[self.partner[requests]]
 
-    def leave(self, which: Ints) -> None:
-        """These frames, and their partners, are not regular after all."""
-        self.regular[which] = False
-        self.regular[self.partner[which]] = False
-
     def _walk_answers(self, api: ApiVersion, answers: Ints, at: Ints) -> Bools:
         """Decode many at once; those that are left."""
         found = self._walk(api, "Response", answers, at)
@@ -454,40 +421,7 @@ class ExchangeColumns:
                         str(group), self.frames.fact(first), int(self.frames.first_ns[last]), len(run)
                     )
 
-    def watch(self, frame: int) -> KafkaDiagnostics:
-        """The diagnostics of the client of a frame."""
-        watch: KafkaDiagnostics | None = self.conversations[self.frames.conversation[frame]].watch
-        assert watch is not None
-        return watch
-
     # --- rows ---
-
-    def request_columns(self, requests: Ints) -> dict[str, object]:
-        """Columns that the tables share: what is known of the exchanges of some requests."""
-        codes, api = np.unique(self.key[requests], return_inverse=True)
-        return {
-            "conn": self.conns(requests),
-            "api": Coded([api_version(code, 0).name for code in codes.tolist()], api),
-            "correlation_id": self.correlation_id[requests],
-            "client_id": Coded(self.texts.texts, self.client_id[requests]),
-            "group": Coded(self.texts.texts, self.group[requests]),
-            "exchange_id": exchange_ids(self.conns(requests), self.frames.facts(requests)),
-        }
-
-    def conns(self, which: Ints) -> Coded:
-        return Coded([conversation.conn for conversation in self.conversations], self.frames.conversation[which])
-
-    def names_of(self, which: Ints, topics: Ints) -> Coded:
-        """The names of topics as the connections of some frames know them."""
-        ids = np.array([isinstance(value, bytes) for value in self.texts.values], bool)
-        codes = topics.copy()
-        by_id = np.flatnonzero(ids[topics])
-        values = self.texts.texts
-        pairs, number = np.unique(self.frames.conversation[which[by_id]] << 32 | topics[by_id], return_inverse=True)
-        codes[by_id] = len(values) + number
-        for t, topic in zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist(), strict=True):
-            values.append(self.conversations[t].emit.names.name(self.texts.values[topic]))
-        return Coded(values, codes)
 
     def _topic_lists(self, requests: Ints) -> pa.Array:
         """All topics of each exchange, each once, in order of appearance."""

@@ -8,7 +8,6 @@ rows together.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,52 +18,50 @@ from dissectors.frame_columns import Bools, Ints, distinct
 from dissectors.kafka import batch_columns, lost_batches
 from dissectors.kafka.batch_columns import BatchColumns
 from dissectors.kafka.decode import RESPONSE_HEAD
+from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.orphans import LOST_REQUEST
 from dissectors.kafka.record_set_columns import header_columns, odd_numbers
 from dissectors.sink import Coded, Masked, text_column
 from dissectors.tcp.chunk import SERVER, SIDES
 
-if TYPE_CHECKING:
-    from dissectors.kafka.exchange_columns import ExchangeColumns
 
-
-def only_answers(exchanges: ExchangeColumns) -> Bools:
+def only_answers(decoded: KafkaFrames) -> Bools:
     """By conversation: whether none of its frames at hand can be a request, or the answer to one."""
-    conversations, frames = exchanges.conversations, exchanges.frames
-    if exchanges.report.wants_messages or exchanges.sink.suspects is not None:
+    conversations, frames = decoded.conversations, decoded.frames
+    if decoded.report.wants_messages or decoded.sink.suspects is not None:
         return np.zeros(len(conversations), bool)
     alone = np.array([not (len(each.waiting) or each.tokens or each.recovery.held) for each in conversations])
-    alone[frames.conversation[frames.client | (exchanges.size < RESPONSE_HEAD.size)]] = False
+    alone[frames.conversation[frames.client | (decoded.size < RESPONSE_HEAD.size)]] = False
     return alone
 
 
-def report(exchanges: ExchangeColumns, answers: Ints) -> None:
+def report(decoded: KafkaFrames, answers: Ints) -> None:
     """The findings and batches of some answers, of connections with `only_answers`, that cannot wait."""
-    frames = exchanges.frames
+    frames = decoded.frames
     numbers, counts = np.unique(frames.conversation[answers], return_counts=True)
     for t, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-        exchanges.conversations[t].confirm()
-        exchanges.conversations[t].by_column += count
-    if exchanges.report.wants_findings:
-        _report_each(exchanges, answers)
-    if not exchanges.report.looks_into_batches:
+        decoded.conversations[t].confirm()
+        decoded.conversations[t].by_column += count
+    if decoded.report.wants_findings:
+        _report_each(decoded, answers)
+    if not decoded.report.looks_into_batches:
         return
-    answer, start = _find(exchanges, answers)
+    answer, start = _find(decoded, answers)
     if len(answer):
-        _report_batches(exchanges, answer, start)
+        _report_batches(decoded, answer, start)
 
 
-def _find(exchanges: ExchangeColumns, answers: Ints) -> tuple[Ints, Ints]:
+def _find(decoded: KafkaFrames, answers: Ints) -> tuple[Ints, Ints]:
     """The whole batches in some answers: (answer, index of the first byte).
 
     Those of a connection at once if every place that would be judged holds a whole batch or the beginning of one, and
     the budget of the search is not at stake; else one after the other.
     """
-    frames, conversations = exchanges.frames, exchanges.conversations
-    answer, at = _places(exchanges, answers)
+    frames, conversations = decoded.frames, decoded.conversations
+    answer, at = _places(decoded, answers)
     found = batch_columns.single(frames.octets, at)
     conversation, end = frames.conversation[answer], found.end
-    whole = (end <= frames.end[answer]) & (end - at <= exchanges.held)
+    whole = (end <= frames.end[answer]) & (end - at <= decoded.held)
     within = at < np.append(0, np.maximum.accumulate(np.where(whole, end, 0)))[: len(at)]  # a batch before it
     rejected = np.bincount(conversation[~whole & ~within], minlength=len(conversations))
     odd = np.zeros(len(conversations), bool)
@@ -77,24 +74,24 @@ def _find(exchanges: ExchangeColumns, answers: Ints) -> tuple[Ints, Ints]:
         conversations[t].recovery.search(SERVER).budget.reject(int(rejected[t]))
     right = whole & ~odd[conversation]
     others = answers[odd[frames.conversation[answers]]].tolist()
-    pairs = [(i, start) for i in others for start in _one_by_one(exchanges, i)]
+    pairs = [(i, start) for i in others for start in _one_by_one(decoded, i)]
     more = np.array(pairs, np.int64).reshape(-1, 2)
     answer, at = np.append(answer[right], more[:, 0]), np.append(at[right], more[:, 1])
     order = np.argsort(at)
     return answer[order], at[order]
 
 
-def _one_by_one(exchanges: ExchangeColumns, i: int) -> list[int]:
+def _one_by_one(decoded: KafkaFrames, i: int) -> list[int]:
     """Where the whole batches in one answer begin."""
-    frames = exchanges.frames
+    frames = decoded.frames
     frame = frames.frame(i)
-    found = exchanges.conversations[frames.conversation[i]].recovery.places(frame, RESPONSE_HEAD.size)
+    found = decoded.conversations[frames.conversation[i]].recovery.places(frame, RESPONSE_HEAD.size)
     return [int(frames.start[i]) + at for at, _ in found]
 
 
-def _places(exchanges: ExchangeColumns, answers: Ints) -> tuple[Ints, Ints]:
+def _places(decoded: KafkaFrames, answers: Ints) -> tuple[Ints, Ints]:
     """Where batches may begin in some answers: (answer, index)."""
-    frames = exchanges.frames
+    frames = decoded.frames
     start, end = frames.start[answers] + RESPONSE_HEAD.size, frames.end[answers]
     first = np.diff(frames.conversation[answers], prepend=-1) != 0
     ranges = zip(start[first].tolist(), end[np.append(first[1:], True)].tolist(), strict=True)
@@ -105,14 +102,14 @@ def _places(exchanges: ExchangeColumns, answers: Ints) -> tuple[Ints, Ints]:
     return answers[which[inside]], at[inside]
 
 
-def _report_each(exchanges: ExchangeColumns, answers: Ints) -> None:
+def _report_each(decoded: KafkaFrames, answers: Ints) -> None:
     """The findings."""
-    facts, ids = exchanges.frames.facts(answers), exchanges.correlation_id[answers]
+    facts, ids = decoded.frames.facts(answers), decoded.correlation_id[answers]
     same = np.zeros(len(answers), np.int64)
-    exchanges.sink.extend(
+    decoded.sink.extend(
         "findings",
         len(answers),
-        conn=exchanges.conns(answers),
+        conn=decoded.conns(answers),
         kind=ORPHAN,
         severity=KINDS[ORPHAN].severity,
         direction=SIDES[SERVER],
@@ -125,38 +122,38 @@ def _report_each(exchanges: ExchangeColumns, answers: Ints) -> None:
     )
 
 
-def _report_batches(exchanges: ExchangeColumns, answer: Ints, start: Ints) -> None:
+def _report_batches(decoded: KafkaFrames, answer: Ints, start: Ints) -> None:
     """The batches that begin at `start`, in `answer`: whole ones, whose checksums hold."""
-    frames, buf = exchanges.frames, exchanges.frames.buf
+    frames, buf = decoded.frames, decoded.frames.buf
     batches = batch_columns.single(frames.octets, start)
-    uncompressed = batch_columns.uncompressed(buf, batches, exchanges.limit)
+    uncompressed = batch_columns.uncompressed(buf, batches, decoded.limit)
     odd = odd_numbers(batches) | (uncompressed < 0)
     for i, at, end in zip(*(column[odd].tolist() for column in (answer, start, batches.end)), strict=True):
-        conversation = exchanges.conversations[frames.conversation[i]]
+        conversation = decoded.conversations[frames.conversation[i]]
         shift = int(frames.start[i])
         seen = conversation.recovery.look(frames.frame(i), at - shift, end - shift)
-        conversation.report_found(SERVER, seen, conversation.lost_request(SERVER, int(exchanges.correlation_id[i])))
-    if exchanges.report.wants_batches:
-        _write(exchanges, answer[~odd], batches.at(~odd), uncompressed[~odd])
+        conversation.report_found(SERVER, seen, conversation.lost_request(SERVER, int(decoded.correlation_id[i])))
+    if decoded.report.wants_batches:
+        _write(decoded, answer[~odd], batches.at(~odd), uncompressed[~odd])
 
 
-def _write(exchanges: ExchangeColumns, answer: Ints, batches: BatchColumns, uncompressed: Ints) -> None:
-    frames = exchanges.frames
+def _write(decoded: KafkaFrames, answer: Ints, batches: BatchColumns, uncompressed: Ints) -> None:
+    frames = decoded.frames
     conversation = frames.conversation[answer]
-    lost = {t: exchanges.conversations[t].lost_request(SERVER) for t in distinct(conversation).tolist()}
+    lost = {t: decoded.conversations[t].lost_request(SERVER) for t in distinct(conversation).tolist()}
     code = np.searchsorted(list(lost), conversation)
     first = batches.field("base_offset")
     known = Masked(first, np.zeros(len(first), bool))
     time, packet_ref = frames.locate(batches.start)
-    exchanges.sink.extend(
+    decoded.sink.extend(
         "batches",
         len(answer),
         **header_columns(batches, uncompressed),
-        conn=exchanges.conns(answer),
+        conn=decoded.conns(answer),
         api=Coded([request.api for request in lost.values()], code),
         client_id=Coded([request.client_id for request in lost.values()], code),
-        correlation_id=exchanges.correlation_id[answer],
-        role=Coded([exchanges.conversations[t].fetching for t in lost], code),
+        correlation_id=decoded.correlation_id[answer],
+        role=Coded([decoded.conversations[t].fetching for t in lost], code),
         base_offset=known,
         last_offset=first + batches.field("last_offset_delta"),
         position=known,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dissectors.checksum import CRC32C
@@ -13,12 +11,10 @@ from dissectors.kafka import batch_columns, batches, decode
 from dissectors.kafka.batch_columns import BatchColumns
 from dissectors.kafka.body_summary import Topic
 from dissectors.kafka.coded import last_alike, runs
+from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.delivery import delivered_of_set
 from dissectors.kafka.diagnostics import KafkaDiagnostics, ProducerKey
 from dissectors.sink import Coded, Masked, hex_column
-
-if TYPE_CHECKING:
-    from dissectors.kafka.exchange_columns import ExchangeColumns
 
 ROLES = (PRODUCE, CONSUME, REPLICATE)
 _OUTCOMES = (OK, UNKNOWN)
@@ -29,18 +25,18 @@ _FARTHEST = 1 << 62  # larger offsets are damage
 class RecordSetColumns:
     """The record sets of some frames, and the batches in them; of a frame that turns out not to be regular, none."""
 
-    def __init__(self, exchanges: ExchangeColumns) -> None:
-        self._exchanges = exchanges
-        self._frames = frames = exchanges.frames
-        every = exchanges.sets.by_frame()
-        keep = exchanges.regular[every[0]]
+    def __init__(self, decoded: KafkaFrames) -> None:
+        self._decoded = decoded
+        self._frames = frames = decoded.frames
+        every = decoded.sets.by_frame()
+        keep = decoded.regular[every[0]]
         self._frame, self._topic, self._partition, self._start, self._size = (column[keep] for column in every)
         self._produced = frames.client[self._frame]
-        self._request = np.where(self._produced, self._frame, exchanges.partner[self._frame])
+        self._request = np.where(self._produced, self._frame, decoded.partner[self._frame])
         self._batches = batch_columns.find(frames.octets, self._start, self._size, ~self._produced)
         self._uncompressed = np.zeros(0, np.int64)
         self._base, self._answered = self._bases()
-        if exchanges.report.looks_into_batches:
+        if decoded.report.looks_into_batches:
             self._verify()
         else:
             self._select(self._batches.plain[self._batches.set])
@@ -54,18 +50,18 @@ class RecordSetColumns:
         self._leave(~self._batches.plain | (self._base > _FARTHEST))
         self._leave_with(self._odd(self._batches))  # those that are left
         self._leave_with(batch_columns.broken(self._frames.buf, self._batches))
-        self._uncompressed = batch_columns.uncompressed(self._frames.buf, self._batches, self._exchanges.limit)
+        self._uncompressed = batch_columns.uncompressed(self._frames.buf, self._batches, self._decoded.limit)
         self._leave_with(self._uncompressed < 0)
 
     def _odd(self, found: BatchColumns) -> Bools:
         """Numbers that no column holds; and under forensics, which counts what it decompresses, all compressed ones."""
         odd = odd_numbers(found)
-        return odd | (found.codec > 0) if self._exchanges.sink.suspects is not None else odd
+        return odd | (found.codec > 0) if self._decoded.sink.suspects is not None else odd
 
     def _leave(self, sets: Bools) -> None:
         if sets.any():
-            self._exchanges.leave(self._frame[sets])
-        self._select(self._exchanges.regular[self._frame[self._batches.set]])
+            self._decoded.leave(self._frame[sets])
+        self._select(self._decoded.regular[self._frame[self._batches.set]])
 
     def _leave_with(self, batches: Bools) -> None:
         sets = np.zeros(len(self._frame), bool)
@@ -79,10 +75,10 @@ class RecordSetColumns:
 
     def _bases(self) -> tuple[Ints, Bools]:
         """By set: the offset of its first batch as the answer has it, and whether the answer speaks of the set."""
-        exchanges = self._exchanges
-        answer, topic, partition, offset = exchanges.bases.by_frame()
+        decoded = self._decoded
+        answer, topic, partition, offset = decoded.bases.by_frame()
         mine = np.flatnonzero(self._produced)
-        wanted = (exchanges.partner[self._frame[mine]], self._topic[mine], self._partition[mine])
+        wanted = (decoded.partner[self._frame[mine]], self._topic[mine], self._partition[mine])
         base, answered = np.full(len(self._frame), batches.NO_OFFSET), np.zeros(len(self._frame), bool)
         if np.array_equal(wanted[0], answer) and np.all(np.diff(answer) > 0):  # one set each: the common case
             answered[mine] = (wanted[1] == topic) & (wanted[2] == partition)
@@ -98,18 +94,18 @@ class RecordSetColumns:
 
     def _count(self) -> None:
         """Messages of each set, and what each exchange carries."""
-        exchanges, found = self._exchanges, self._batches
-        regular = exchanges.regular[self._frame]
-        for which in (exchanges.regular & exchanges.fetches.read, self._request[regular]):
-            exchanges.records[which] = exchanges.payload[which] = 0
-        np.add.at(exchanges.payload, self._request[regular], self._size[regular])
+        decoded, found = self._decoded, self._batches
+        regular = decoded.regular[self._frame]
+        for which in (decoded.regular & decoded.fetches.read, self._request[regular]):
+            decoded.records[which] = decoded.payload[which] = 0
+        np.add.at(decoded.payload, self._request[regular], self._size[regular])
         self._records = np.zeros(len(self._frame), np.int64)
         np.add.at(self._records, found.set, found.records)
         for i in np.flatnonzero(~found.plain & regular).tolist():
             start, size, end = int(self._start[i]), int(self._size[i]), int(self._frames.end[self._frame[i]])
-            self._records[i] = batches.count(self._frames.buf, start, size, end, exchanges.limit)
+            self._records[i] = batches.count(self._frames.buf, start, size, end, decoded.limit)
         produced = regular & self._produced
-        np.add.at(exchanges.records, self._request[produced], self._records[produced])
+        np.add.at(decoded.records, self._request[produced], self._records[produced])
 
     @property
     def frame(self) -> Ints:
@@ -118,30 +114,30 @@ class RecordSetColumns:
 
     def partitions(self) -> list[tuple[Topic | None, int]]:
         """Topic and partition of each set."""
-        topics = map(self._exchanges.texts.values.__getitem__, self._topic.tolist())
+        topics = map(self._decoded.texts.values.__getitem__, self._topic.tolist())
         return list(zip(topics, self._partition.tolist(), strict=True))
 
     def deliver(self, offset: Ints) -> None:
         """What of the sets in answers to fetches reaches the application: from an offset on, by set."""
-        exchanges, buf = self._exchanges, self._frames.buf
-        which = np.flatnonzero(exchanges.regular[self._frame] & ~self._produced)
+        decoded, buf = self._decoded, self._frames.buf
+        which = np.flatnonzero(decoded.regular[self._frame] & ~self._produced)
         first = integers(self._frames.octets, self._start[which], 8)
         given = self._records.copy()
         for i in which[offset[which] > first].tolist():
             start, size, end = int(self._start[i]), int(self._size[i]), int(self._frames.end[self._frame[i]])
-            given[i] = delivered_of_set(buf, start, size, end, exchanges.limit, int(offset[i]), ())
-        np.add.at(exchanges.records, self._request[which], given[which])
+            given[i] = delivered_of_set(buf, start, size, end, decoded.limit, int(offset[i]), ())
+        np.add.at(decoded.records, self._request[which], given[which])
 
     # --- diagnostics ---
 
     def _among_others(self) -> dict[int, list[tuple[ProducerKey, int]]]:
         """Requests whose sequence numbers count in order with those of requests that are not regular: the numbers."""
-        exchanges, frames, found = self._exchanges, self._frames, self._batches
+        decoded, frames, found = self._decoded, self._frames, self._batches
         in_order: dict[int, list[tuple[ProducerKey, int]]] = {}
-        if not exchanges.diagnosing:
+        if not decoded.diagnosing:
             return in_order
-        mixed = np.zeros(len(exchanges.conversations), bool)
-        mixed[frames.conversation[frames.client & (exchanges.key == decode.PRODUCE) & ~exchanges.regular]] = True
+        mixed = np.zeros(len(decoded.conversations), bool)
+        mixed[frames.conversation[frames.client & (decoded.key == decode.PRODUCE) & ~decoded.regular]] = True
         numbered = np.flatnonzero(self._numbered() & mixed[frames.conversation[self._frame[found.set]]])
         found = found.at(numbered)
         frame, sequence = self._frame[found.set].tolist(), found.field("base_sequence").tolist()
@@ -153,7 +149,7 @@ class RecordSetColumns:
         """Whose sequence numbers those of some batches are."""
         numbers = (found.field("producer_id"), found.field("producer_epoch"), self._topic[found.set])
         columns = (*numbers, self._partition[found.set])
-        topics = self._exchanges.texts.values
+        topics = self._decoded.texts.values
         return [(p, epoch, topics[t], n) for p, epoch, t, n in zip(*(c.tolist() for c in columns), strict=True)]
 
     def _numbered(self) -> Bools:
@@ -184,7 +180,7 @@ class RecordSetColumns:
     def diagnose_request(self, request: int) -> None:
         """The same for the sequence numbers of one of the requests `in_order`."""
         for key, number in self.in_order[request]:
-            self._exchanges.watch(request).sequences(key, number, number, self._frames.fact(request), ())
+            self._decoded.watch(request).sequences(key, number, number, self._frames.fact(request), ())
 
     def _diagnose_sequences(self, found: BatchColumns) -> None:
         frame, keys, sequence = self._frame[found.set], self._keys(found), found.field("base_sequence")
@@ -192,7 +188,7 @@ class RecordSetColumns:
         for run in runs(self._frames.conversation[frame], np.array([number[key] for key in keys], np.int64)):
             first, last = int(run[0]), int(run[-1])
             again = run[1:][sequence[run[1:]] == sequence[run[:-1]]]
-            self._exchanges.watch(int(frame[first])).sequences(
+            self._decoded.watch(int(frame[first])).sequences(
                 keys[first],
                 int(sequence[first]),
                 int(sequence[last]),
@@ -205,26 +201,26 @@ class RecordSetColumns:
         return [which[run] for run in runs(self._frames.conversation[self._frame[self._batches.set[which]]])]
 
     def _watch(self, run: Ints) -> KafkaDiagnostics:
-        return self._exchanges.watch(int(self._frame[self._batches.set[run[0]]]))
+        return self._decoded.watch(int(self._frame[self._batches.set[run[0]]]))
 
     # --- rows ---
 
     def report(self) -> None:
         """The rows of the batches."""
-        exchanges, found = self._exchanges, self._batches
-        if not exchanges.report.wants_batches or not len(found.set):
+        decoded, found = self._decoded, self._batches
+        if not decoded.report.wants_batches or not len(found.set):
             return
         sets = found.set
         frame = self._frame[sets]
         first, last, unknown = self._offsets()
         time, packet_ref = self._frames.locate(found.start)
-        exchanges.sink.extend(
+        decoded.sink.extend(
             "batches",
             len(sets),
             **header_columns(found, self._uncompressed),
-            **exchanges.request_columns(self._request[sets]),
-            role=Coded(ROLES, exchanges.role[frame]),
-            topic=exchanges.names_of(frame, self._topic[sets]),
+            **decoded.request_columns(self._request[sets]),
+            role=Coded(ROLES, decoded.role[frame]),
+            topic=decoded.names_of(frame, self._topic[sets]),
             partition=self._partition[sets],
             base_offset=Masked(first, unknown),
             last_offset=Masked(last, unknown),

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dissectors.frame import Frame
+from dissectors.inbox import Inbox
 from dissectors.kafka import batches
 from dissectors.kafka.batches import RecordBatch
 from dissectors.kafka.body_summary import BodySummary, RecordSet, Summariser
 from dissectors.kafka.decode import within
+from dissectors.kafka.emit import KafkaEmitter
 from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch, readable, units
 from dissectors.kafka.pending import VerifiedBatch
-
-if TYPE_CHECKING:
-    from dissectors.kafka.conversation import KafkaConversation
+from dissectors.options import Options
+from dissectors.search import SearchBudget
+from dissectors.sink import Sink
 
 _EARLY = 10_000  # batches kept back until a frame proves the protocol
+
+
+class RecoveryContext(Protocol):
+    """What the recovery needs of its conversation."""
+
+    emit: KafkaEmitter
+    options: Options
+    sink: Sink
+    inboxes: tuple[Inbox, Inbox]
+
+    @property
+    def proven(self) -> bool: ...
+
+    def holes(self, frame: Frame) -> list[tuple[int, int]]: ...
+
+    def report_passed_over(self, budget: SearchBudget, direction: int, time: int, packet_ref: int) -> None: ...
+
+    def report_found(self, direction: int, seen: Sequence[VerifiedBatch]) -> None: ...
 
 
 class BatchRecovery:
@@ -24,7 +44,7 @@ class BatchRecovery:
 
     __slots__ = ("_conversation", "_early", "_searches", "held")
 
-    def __init__(self, conversation: KafkaConversation) -> None:
+    def __init__(self, conversation: RecoveryContext) -> None:
         self._conversation = conversation
         self._searches: tuple[BatchSearch, BatchSearch] | None = None  # once there is something to search
         self._early: list[tuple[int, LostBatch]] = []  # of the time before the protocol was proven

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dissectors
+from dissectors.iggy import PROTOCOL as IGGY
 from dissectors.iggy import secrets as iggy_secrets
 from dissectors.iggy.layouts import REQUEST, RESPONSE, versions
 from dissectors.kafka import schema
@@ -334,7 +335,7 @@ def test_nothing_that_analyze_leaves_holds_a_secret(
 
 def test_every_secret_type_of_a_layout_is_in_the_table_of_iggy_and_back() -> None:
     found: dict[str, set[str]] = {}
-    for name in iggy_secrets.carriers().apis:
+    for name in IGGY.credentials().apis:
         for layout in (*versions(REQUEST, name), *versions(RESPONSE, name)):
             for field in layout.fields:
                 if field.type.startswith("secret"):

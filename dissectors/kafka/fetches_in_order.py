@@ -1,0 +1,176 @@
+"""The fetches among many frames: the sessions that they change, in order.
+
+A fetch names only what changed, so what it fetches depends on those before it (sessions.py). Bodies are read by column
+as those of all other messages; what is left to do in order, between the frames that are not regular, is a few look-ups
+in dictionaries for each. A fetch that is regular but for its answer, which is not at hand, waits for it; most
+connections of consumers end a step with one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from dissectors.exchange import CONSUME, REPLICATE
+from dissectors.frame import FrameFacts
+from dissectors.frame_columns import Bools, Ints
+from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.coded import GrowingColumns
+from dissectors.kafka.conversation import KafkaConversation
+from dissectors.kafka.decoded_frames import KafkaFrames
+from dissectors.kafka.pending import PendingFetches
+from dissectors.kafka.record_set_columns import ROLES, RecordSetColumns
+from dissectors.kafka.sessions import NEW, FetchSession
+
+NOT_KNOWN = int(np.iinfo(np.int64).min)
+"""The offset from which a record set was fetched, where no request says it."""
+
+
+class FetchesInOrder:
+    """The regular fetches and those that wait for an answer, and the sessions that they change, in order."""
+
+    def __init__(self, decoded: KafkaFrames, carried: RecordSetColumns) -> None:
+        self._decoded, self._carried, self._fetches = decoded, carried, decoded.fetches
+        frames, values, read = decoded.frames, decoded.fetches.values, decoded.fetches.read
+        self._regular = np.flatnonzero(read & decoded.regular & frames.client)
+        self.waiting = np.flatnonzero(read & (decoded.partner < 0) & ~decoded.odd[frames.conversation])
+        answers = decoded.partner[self._regular]
+        self._learn_roles(answers)
+        opens = np.zeros(len(frames), bool)  # a session
+        opens[answers] = (values["sessionId"][answers] != 0) & (values["sessionEpoch"][self._regular] == NEW)
+        carries = np.zeros(len(frames), bool)
+        carries[carried.frame] = True
+        answers = answers[opens[answers] | carries[answers]]  # from the others nothing is learned
+        which = np.sort(np.concatenate((self._regular, self.waiting, answers)))
+        self._at = which.tolist()
+        self._taken = 0  # of them
+        self._steps = self._prepare(which, opens)
+        self._pending = self._waiting()
+        self._ends = self._last_together(decoded).tolist()
+        self._passed = self._begin = 0  # of those that wait; the first of them that its conversation does not know
+        self._sessions: dict[int, FetchSession | None] = {}  # by request
+        self._wanted: list[tuple[int, Sequence[Topic], int]] = []  # request; topics and partitions of its session
+        self._offset = np.full(len(carried.frame), NOT_KNOWN)  # fetched from, by record set
+        self._fetched = carried.partitions()
+
+    def _learn_roles(self, answers: Ints) -> None:
+        """Whether it is a client or a broker that fetches, by answer and by connection."""
+        decoded = self._decoded
+        replicas = self._fetches.of_replicas(self._regular)
+        decoded.role[answers] = np.where(replicas, ROLES.index(REPLICATE), ROLES.index(CONSUME))
+        conversation = decoded.frames.conversation[answers]
+        newest = np.flatnonzero(np.diff(conversation, append=-1))
+        for t, replica in zip(conversation[newest].tolist(), replicas[newest].tolist(), strict=True):
+            decoded.conversations[t].replica = replica
+
+    def _prepare(self, which: Ints, opens: Bools) -> Iterator[tuple[Any, ...]]:
+        """All that a step needs of its frame."""
+        decoded, carried, values = self._decoded, self._carried, self._fetches.values
+        columns = (decoded.frames.conversation, decoded.partner, values["sessionId"], values["sessionEpoch"], opens)
+        return zip(
+            self._at,
+            *(column[which].tolist() for column in columns),
+            self._rows(self._fetches.pairs, which),
+            self._rows(self._fetches.forgotten, which),
+            np.searchsorted(carried.frame, which).tolist(),
+            np.searchsorted(carried.frame, which, "right").tolist(),
+            strict=True,
+        )
+
+    def _rows(self, table: GrowingColumns, which: Ints) -> list[list[tuple[Any, ...]]]:
+        """The rows of a table that some frames have: (topic, numbers …)."""
+        frame, topic, *numbers = table.by_frame()
+        topics = map(self._decoded.texts.values.__getitem__, topic.tolist())
+        rows = list(zip(topics, *(column.tolist() for column in numbers), strict=True))
+        begins, ends = np.searchsorted(frame, which), np.searchsorted(frame, which, "right")
+        return [rows[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+
+    def _waiting(self) -> PendingFetches:
+        """What is kept of the fetches that wait, of all conversations."""
+        decoded, which = self._decoded, self.waiting
+        texts = decoded.texts.texts
+        return PendingFetches(
+            FrameFacts(*(column.tolist() for column in decoded.frames.facts(which))),
+            decoded.version[which].tolist(),
+            decoded.correlation_id[which].tolist(),
+            [texts[code] for code in decoded.client_id[which].tolist()],
+            [[topic for (topic,) in topics] for topics in self._rows(self._fetches.topics, which)],
+            decoded.partitions[which].tolist(),
+            list(self._fetches.all_values(which)),
+            [None] * len(which),
+        )
+
+    def _last_together(self, decoded: KafkaFrames) -> Bools:
+        """The fetches that wait behind which another frame of their conversation comes that may wait, or none."""
+        frames, which = decoded.frames, self.waiting
+        cold = ~decoded.regular
+        cold[which] = False
+        before = np.cumsum(cold)[which]
+        last: Bools = (np.diff(frames.conversation[which], append=-1) != 0) | (np.diff(before, append=-1) != 0)
+        return last
+
+    def until(self, frame: int) -> None:
+        """Take those before a frame."""
+        conversations, sessions = self._decoded.conversations, self._sessions
+        taken, self._taken = self._taken, bisect_left(self._at, frame, self._taken)
+        for i, t, partner, number, epoch, opens, pairs, forgotten, first, last in islice(
+            self._steps, self._taken - taken
+        ):
+            of = conversations[t].sessions
+            if partner < 0:
+                self._wait(conversations[t], of.fetch(number, epoch, pairs, forgotten))
+            elif i < partner:
+                session = sessions[i] = of.fetch(number, epoch, pairs, forgotten)
+                if session is not None:
+                    self._wanted.append((i, session.topics, session.partitions))
+            elif (session := sessions[partner]) is not None:
+                if opens:
+                    of.open(number, session)
+                for n in range(first, last):
+                    offset = session.fetch_offset(*self._fetched[n])
+                    if offset is not None:
+                        self._offset[n] = offset
+
+    def _wait(self, conversation: KafkaConversation, session: FetchSession | None) -> None:
+        """The next fetch waits; those together are handed over together."""
+        pending, i = self._pending, self._passed
+        if session is not None:
+            pending.session[i] = session
+            pending.topic_keys[i], pending.partitions[i] = session.topics, session.partitions
+        self._passed += 1
+        if self._ends[i]:
+            conversation.wait_for(pending.part(self._begin, self._passed))
+            self._begin = self._passed
+
+    def finish(self) -> None:
+        """Take the rest; what the regular ones asked for and got."""
+        decoded, fetches = self._decoded, self._fetches
+        self.until(len(decoded.frames))
+        answers = decoded.partner[self._regular]
+        decoded.may_wait[self._regular] = fetches.may_wait(self._regular) & (decoded.throttle[answers] <= 0)
+        self._carried.deliver(self._offset)
+        self._name()
+
+    def _name(self) -> None:
+        """Topics and partitions of the exchanges: by the session of the request, where it is known."""
+        decoded = self._decoded
+        codes: dict[Sequence[Topic], list[int]] = {}  # of the same topics
+        frame: list[int] = []
+        topic: list[int] = []
+        for i, topics, _ in self._wanted:
+            if topics not in codes:
+                codes[topics] = list(map(decoded.texts.code, topics))
+            frame += [i] * len(topics)
+            topic += codes[topics]
+        requests = np.array([i for i, _, _ in self._wanted], np.int64)
+        decoded.partitions[requests] = [partitions for _, _, partitions in self._wanted]
+        known = np.zeros(len(decoded.frames), bool)
+        known[requests] = known[decoded.partner[requests]] = True
+        decoded.topics.extend(np.array(frame, np.int64), np.array(topic, np.int64))
+        frames, named = self._fetches.topics.by_frame()
+        others = decoded.regular[frames] & ~known[frames]
+        decoded.topics.extend(frames[others], named[others])
