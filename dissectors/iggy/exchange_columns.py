@@ -5,14 +5,15 @@ hand, answers follow requests one by one, a layout reads each body, every checks
 they are matched, read and reported here without an object each. Every other frame goes to its conversation, in its
 place among them:
 
-    errors, commands with several meanings                 rows of their own; rare
+    sends that failed, errors with a text                  what follows may belong to nothing; rare
+    commands with several meanings                         rare
     requests whose answer is not at hand, and such answers
     bodies that no layout reads, wrong checksums           findings
     frames between replicas
 
 What a regular body shows of the release narrows the era as it does one by one, in the order of the frames; so does what
-exchanges teach of users, names and releases (`lesson`), whose bodies are read one by one. A connection
-in which anything is missing, or may overtake, goes one by one as a whole, or from where that begins.
+exchanges teach of users, names and releases (`lesson`), whose bodies are read one by one. A connection in which
+anything is missing, or may overtake, goes one by one as a whole, or from where that begins until nothing is in flight.
 Both ways give the same rows; a property test compares them.
 """
 
@@ -33,14 +34,16 @@ from dissectors.iggy.body_columns import Bodies
 from dissectors.iggy.columnar import numbers
 from dissectors.iggy.conversation import IggyConversation
 from dissectors.iggy.decode import NON_REPLICATED
+from dissectors.iggy.errors import TRANSIENT
 from dissectors.iggy.frame_walk import Description, FrameWalk, Reserved
 from dissectors.iggy.frames import HEADER, LEGACY, REPLY, REQUEST, SEND_MESSAGES, VSR
-from dissectors.iggy.pending import IggyRequest
+from dissectors.iggy.pending import DISCONNECTED, INVALID_COMMAND, IggyRequest
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 _WORTH = 4  # fewer bodies of one command are as quick one by one
 _LARGEST_ID = 1 << 62
 _OPERATIONS = 256
+_WITH_CONSEQUENCES = [*TRANSIENT, INVALID_COMMAND, DISCONNECTED]  # errors that say more than that a request failed
 _CHECKED = "iggy-vsr-0.9"  # the dialect of VSR in which answers come in order
 
 
@@ -89,6 +92,8 @@ class Exchanges:
         self.looks = bool({"batches", "messages", "findings"} & self.sink.tables)
         self.code = np.zeros(n, np.int64)  # of the command; of an answer: that of its request
         self.status = np.zeros(n, np.int64)
+        self.failed = np.zeros(n, bool)  # answers that are errors and may be regular
+        self.error_releases = np.zeros(n, np.int64)  # those that may have sent an error
         self.body = frames.start.copy()  # where the body begins
         self.correlation_id = np.zeros(n, np.int64)
         self.done = np.zeros(n, bool)  # decoded before anything was known
@@ -206,6 +211,8 @@ class Exchanges:
             regular &= ~command_facts.table(self.framing, "carries")[self.code]
         answers = ~fs.client & ~self.aside
         filled = answers & (self.body < fs.end)
+        self.failed = answers & (self.status != 0) & (self.partner >= 0) & ~filled & (self.code != SEND_MESSAGES)
+        self.failed &= ~np.isin(self.status, _WITH_CONSEQUENCES)
         self.lesson = regular & command_facts.table(self.framing, "teaches")[self.code]
         in_question = (
             ~self.settled[fs.conversation] & ~command_facts.table(self.framing, "answered by column")[self.code]
@@ -213,7 +220,7 @@ class Exchanges:
         self.lesson |= regular & filled & in_question
         self.expected |= command_facts.table(self.framing, "payload")[self.code]
         self._expect(np.flatnonzero(self.lesson & filled & ~self.expected))
-        doubtful = (filled & ~self.expected) | (answers & (self.status != 0))
+        doubtful = (filled & ~self.expected) | (answers & (self.status != 0) & ~self.failed)
         self.regular = regular & ~doubtful
         self._agree()
         self.odd[fs.conversation[doubtful & self.several[fs.conversation]]] = True
@@ -291,7 +298,7 @@ class Exchanges:
         fs = self.frames
         self.regular &= ~self.odd[fs.conversation]
         changing = self._may_change()
-        changing[fs.conversation[~self.regular | self.lesson]] = True
+        changing[fs.conversation[~self.regular | self.lesson | self.failed]] = True
         self.mixed = changing | ~self.settled  # by conversation: to be gone through frame by frame
 
     def _may_change(self) -> Bools:
@@ -326,7 +333,7 @@ class Exchanges:
         """Conversations in which something changes are gone through frame by frame; the others are as they are."""
         fs = self.frames
         columns = (self.regular, self.done, self.event, fs.client, self.partner, self.partition,
-                   self.lesson, self.lesson | self.shows)  # fmt: skip
+                   self.lesson, self.lesson | self.shows | self.failed)  # fmt: skip
         self.plan = [column.tolist() for column in columns]
         self.rest = fs.each(np.flatnonzero(~self.regular & ~self.done))
         for lo, hi in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
@@ -336,7 +343,7 @@ class Exchanges:
                 for frame in islice(self.rest, hi - lo - int(np.count_nonzero(self.done[lo:hi]))):
                     conversation.on_frame(frame)
                 continue
-            self.set_user(conversation, lo, hi)
+            self.set_user(conversation.calls.state.user, lo, hi)
             self.set_dialect(conversation, lo, hi)
             conversation.begin_columns(int(fs.first_ns[lo]))
             if self.mixed[of]:
@@ -345,9 +352,9 @@ class Exchanges:
                 conversation.calls.emit.report.flush()
         self._note()
 
-    def set_user(self, conversation: IggyConversation, lo: int, hi: int) -> None:
-        """Who is logged in, from a frame on."""
-        self.users.append(conversation.calls.state.user)
+    def set_user(self, user: str | None, lo: int, hi: int) -> None:
+        """Who is logged in, in some frames."""
+        self.users.append(user)
         self.user[lo:hi] = len(self.users) - 1
 
     def set_dialect(self, conversation: IggyConversation, lo: int, hi: int) -> None:

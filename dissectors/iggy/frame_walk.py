@@ -6,18 +6,16 @@ in here, in their place; frames that are not regular go to the conversation; all
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dissectors.frame import Frame
 from dissectors.frame_columns import NONE
 from dissectors.iggy import body_columns, layouts, tables
 from dissectors.iggy.calls import group_of
 from dissectors.iggy.command_facts import DESCRIBED
 from dissectors.iggy.conversation import IggyConversation
-from dissectors.iggy.decode import body, exact
+from dissectors.iggy.decode import body, error_text, exact
 from dissectors.iggy.emit import ReservedRow
 from dissectors.iggy.state import Asked
 
@@ -54,7 +52,6 @@ class FrameWalk:
         self.waiting = len(self.calls.pairing.queue)  # requests that are decoded one by one
         self.user = self.calls.state.user
         self.dialect = self.era.dialect if self.era.settled else None
-        self.each: Iterator[Frame] = iter(())  # regular frames that go one by one after all
         self.asked: dict[int, Asked] = {}  # requests whose answers teach something
 
     def run(self) -> None:
@@ -72,7 +69,9 @@ class FrameWalk:
                     self._leave(i, int(decoded.before[i]))
             if not in_order or not regular[i]:
                 self._one_by_one(i, regular[i], client[i], in_order=in_order)
-                if in_order and not self._still_in_order():
+                if not in_order:
+                    in_order = self._is_back_in_order(i + 1)
+                elif not self._still_in_order():
                     in_order = False
                     self._leave(i + 1)
             elif not client[i]:
@@ -85,7 +84,7 @@ class FrameWalk:
             dialect = era.dialect if era.settled else None
             if dialect != self.dialect or self.calls.state.user != self.user:
                 self.dialect, self.user = dialect, self.calls.state.user
-                decoded.set_user(self.conversation, i, hi)
+                decoded.set_user(self.user, i, hi)
                 decoded.set_dialect(self.conversation, i, hi)
             calm = in_order and dialect is not None and era.allowed == allowed and not report.holds
 
@@ -107,6 +106,9 @@ class FrameWalk:
 
     def _take_in(self, i: int, event: int, client: bool, lesson: bool) -> bool:
         """What a regular frame shows beyond its own exchange; False where it must go one by one after all."""
+        if self.decoded.failed[i]:
+            self._refuse(i, int(self.decoded.partner[i]))
+            return True
         if self._is_read(event) and not self._read(i, event):
             return False
         if not lesson:
@@ -146,14 +148,23 @@ class FrameWalk:
         state.answered(asked, values, int(decoded.frames.first_ns[i]))
         return True
 
+    def _refuse(self, i: int, request: int) -> None:
+        """An answer that is an error."""
+        decoded, user = self.decoded, self.calls.state.user
+        end = int(decoded.frames.end[i])
+        error_text(self.era, decoded.frames.buf, end, end)
+        decoded.error_releases[i] = self.era.allowed
+        asked = self.asked.pop(request, None)
+        if asked is not None and asked.user and not user:
+            decoded.set_user(asked.user, i, i + 1)
+
     def _leave(self, at: int, answered_ns: int = 0) -> None:
-        """From a frame on all go one by one, as if all in flight had: answered_ns, where it is not known there."""
+        """From a frame on they go one by one, as if all in flight had: answered_ns, where it is not known there."""
         decoded, lo = self.decoded, self.lo
         before = np.arange(lo, at)
         hidden = before[decoded.regular[lo:at] & decoded.frames.client[lo:at] & (decoded.partner[lo:at] >= at)]
-        self.each = decoded.frames.each(np.flatnonzero(decoded.regular[at : self.hi]) + at)
         decoded.regular[hidden] = False
-        decoded.regular[at : self.hi] = False
+        self.waiting += len(hidden)
         if answered_ns:
             self.calls.answered_ns = answered_ns
         for frame in decoded.frames.each(hidden):
@@ -164,9 +175,20 @@ class FrameWalk:
         decoded = self.decoded
         if in_order and decoded.before[i]:
             self.calls.answered_ns = int(decoded.before[i])
-        self.conversation.on_frame_between(next(self.each if regular else decoded.rest))
+        if regular:
+            decoded.regular[i] = False
+        self.conversation.on_frame_between(decoded.frames.frame(i) if regular else next(decoded.rest))
         if not decoded.aside[i]:
             self.waiting += 1 if client else -1
+
+    def _is_back_in_order(self, at: int) -> bool:
+        """Whether regular frames may go by column again from a frame on: nothing is in flight, nothing in doubt."""
+        if self.waiting or not self._still_in_order():
+            return False
+        if at < self.hi and (self.calls.answered_ns or 0) != self.decoded.before[at]:
+            return False
+        self.lo = at
+        return True
 
     def _still_in_order(self) -> bool:
         calls = self.calls

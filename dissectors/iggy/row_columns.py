@@ -1,4 +1,4 @@
-"""Regular exchanges -> rows of `exchanges` and `batches`, by column. What emit.py writes, for many."""
+"""Regular exchanges -> rows of `exchanges`, `errors` and `batches`, by column. What emit.py writes, for many."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import numpy as np
 import pyarrow as pa
 
 from dissectors import arrow, checksum
-from dissectors.exchange import CALL, CONSUME, OK, PRODUCE, columns_from_frames, exchange_ids, queued
+from dissectors.exchange import (
+    CALL,
+    CONSUME,
+    FAILED,
+    OK,
+    PRODUCE,
+    columns_from_frames,
+    exchange_ids,
+    queued,
+)
 from dissectors.frame_columns import NONE, Bools, Ints
 from dissectors.iggy import layouts
 from dissectors.iggy.batches import FORMATS
@@ -18,6 +27,7 @@ from dissectors.iggy.body_columns import Variant
 from dissectors.iggy.coded import IdentifierCodes
 from dissectors.iggy.columnar import BodyColumns, Place, numbers
 from dissectors.iggy.emit import ReservedRow
+from dissectors.iggy.errors import error
 from dissectors.iggy.exchange_columns import Exchanges
 from dissectors.iggy.field_types import CONSUMERS
 from dissectors.iggy.frames import SEND_MESSAGES, VSR
@@ -81,6 +91,9 @@ class _Rows:
             else:
                 self._keep_answer(code, which, variant, rows)
         self.topics = self._topics()
+        self.errors = self._errors()
+        if "errors" in decoded.sink.tables:
+            self._report_errors()
         if "exchanges" in decoded.sink.tables:
             self._report_exchanges()
         if "batches" in decoded.sink.tables:
@@ -161,6 +174,17 @@ class _Rows:
             names.append(of.topic(*self.texts.pair_values[value & 0xFFFFFFFF]))
         return Coded(names + self.named, codes)
 
+    def _errors(self) -> Coded:
+        """The error of each answer; its number is NONE where there is none."""
+        decoded = self.decoded
+        codes, known = np.full(len(self.topic), NONE), np.zeros((2, 0), np.int64)
+        which = np.flatnonzero(decoded.failed & decoded.regular)
+        if len(which):
+            pairs = np.stack((decoded.status[which], decoded.error_releases[which]))
+            known, number = np.unique(pairs, axis=1, return_inverse=True)
+            codes[which] = number.ravel()
+        return Coded([error(status, releases) for status, releases in known.T.tolist()], codes)
+
     # --- rows ---
 
     @cached_property
@@ -190,6 +214,32 @@ class _Rows:
             "exchange_id": arrow.take(self.exchange_ids, np.searchsorted(self.requests, requests)),
         }
 
+    def _report_errors(self) -> None:
+        answers = np.flatnonzero(self.errors.codes >= 0)
+        if not len(answers):
+            return
+        requests, facts = self.decoded.partner[answers], self.frames.facts(answers)
+        shared = self._shared(requests, answers)
+        del shared["group"]
+        self.decoded.sink.extend(
+            "errors",
+            len(answers),
+            scope=self._of_errors("scope", answers),
+            topic=_coded(self.topics.values, self.topics.codes[requests]),
+            partition=_known(self.partition[requests]),
+            code=self.decoded.status[answers],
+            name=self._of_errors("name", answers),
+            retriable=self._of_errors("retriable", answers),
+            time=facts.first_ns,
+            packet_ref=facts.packet_ref,
+            expected=False,
+            **shared,
+        )
+
+    def _of_errors(self, field: str, answers: Ints) -> Coded:
+        """A field of the errors of some answers."""
+        return _coded([getattr(one, field) for one in self.errors.values], self.errors.codes[answers])
+
     def _report_exchanges(self) -> None:
         for some, sink in self._by_dialect("exchanges", self.requests, self.decoded.partner[self.requests]):
             sink(len(some[0]), self._exchange_columns(*some))
@@ -198,15 +248,18 @@ class _Rows:
         decoded = self.decoded
         request, response = self.frames.facts(requests), self.frames.facts(answers)
         records = _either(self.records, answers, requests)
-        records[_DELIVER[decoded.code[requests]] & (records == NONE)] = 0  # an empty answer
+        failed = self.errors.codes[answers] >= 0
+        records[_DELIVER[decoded.code[requests]] & (records == NONE) & ~failed] = 0  # an empty answer
         topic = self.topics.codes[requests]
         offsets = np.append(0, np.cumsum(topic >= 0)).astype(np.int32)
         names = arrow.take(pa.array(self.topics.values, pa.string()), topic[topic >= 0])
         return self._shared(requests, answers) | {
             "kind": CALL,
             "api_code": decoded.code[requests],
-            "status": OK,
-            "error_count": 0,
+            "status": Coded([OK, FAILED], failed.astype(np.int64)),
+            "error_code": Masked(decoded.status[answers], ~failed),
+            "error_name": self._of_errors("name", answers),
+            "error_count": failed.astype(np.int64),
             "topics": pa.ListArray.from_arrays(arrow.column(offsets), names),
             "queued_ns": queued(request, response, decoded.before[answers]),
             "partitions": _known(_either(self.partitions, answers, requests)),
