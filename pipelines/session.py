@@ -36,6 +36,8 @@ SETTINGS = {
 }
 """Ours, where the user has set nothing else."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_SMALL_JAVA = f"{QUICK_COMPILER} -XX:+UseSerialGC"
+_OF_CLUSTERS = {_JAVA_OPTIONS: _SMALL_JAVA}  # where the driver plans and does little else
 _MASTER = "spark.master"
 _PYTHON = "spark.pyspark.python"
 
@@ -67,7 +69,7 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
         os.environ["PYSPARK_PYTHON"] = given[_PYTHON]
     _choose_python()
     room = scratch.until_exit()
-    ours = SETTINGS | _scratch(str(room)) | (_local(light) if _is_local(master) else {})
+    ours = SETTINGS | _scratch(str(room)) | (_local(light) if _is_local(master) else _OF_CLUSTERS)
     wanted = {key: value for key, value in ours.items() if key not in given} | conf
     logging = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -Dderby.system.home={tempfile.gettempdir()}"
     wanted[_JAVA_OPTIONS] = " ".join(filter(None, (ours.get(_JAVA_OPTIONS), logging, given.get(_JAVA_OPTIONS))))
@@ -251,5 +253,5 @@ def _local(light: bool) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(2 * (os.cpu_count() or 1)),
-        _JAVA_OPTIONS: f"{QUICK_COMPILER} -XX:+UseSerialGC" if light else "",
+        _JAVA_OPTIONS: _SMALL_JAVA if light else "",
     }

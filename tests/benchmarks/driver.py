@@ -24,7 +24,7 @@ from tests.cluster import servers
 from tests.pipelines import made_lake
 
 ROOT = Path(__file__).parents[2]
-JVM_MEMORY = "600m"
+JVM_MEMORY = "1g"
 
 
 def main(connections: int, topics: int) -> None:
