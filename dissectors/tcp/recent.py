@@ -1,7 +1,8 @@
 """Bytes delivered lately on all connections, to compare retransmissions with.
 
-What the directions remember of one block goes into bundles: runs of many directions, one after the other, compressed.
-Most are never looked at. Runs of like size share a bundle, for they are let go at like times.
+What the directions remember of a block is copied out of it, and half of that is let go with the next one. The rest
+goes into bundles then: runs of many directions, one after the other, compressed. Most are never looked at. Runs of like
+size share a bundle, for they are let go at like times.
 """
 
 from __future__ import annotations
@@ -35,23 +36,39 @@ class Recent(NamedTuple):
     times: Sequence[int]
 
 
+class CopiedRun(NamedTuple):
+    """A run that a direction remembers of the last block."""
+
+    offset: int  # stream offset of its first byte
+    data: bytes
+    columns: tuple[Any, Any, Any]  # int64[segments] each: stream offset, packet and time
+
+    @classmethod
+    def of(cls, run: Chunk | Span) -> CopiedRun:
+        """So that the run's block is needed no longer."""
+        if isinstance(run, Chunk):
+            starts, packet_refs, times = (np.array(x, np.int64) for x in (run.starts, run.packet_refs, run.times))
+            return cls(run.offset, run.data, (starts, packet_refs, times))
+        at, _, packet_refs, times = run.segments
+        first, last = run.first, run.last
+        columns = at[first:last] + (run.offset - at[first]), packet_refs[first:last], times[first:last]
+        return _new(cls, (run.offset, bytes(run.data), columns))
+
+
 class Plain(NamedTuple):
     """Runs, one after the other."""
 
-    bounds: (
-        Any  # int64[2, runs + 1]: index of the first byte and the first segment of each run, and where the last ends
-    )
+    bounds: Any  # int64[2, runs + 1]: index of the first byte and segment of each run, and where the last ends
     columns: Any  # int64[3, segments]: stream offset, packet and time
     data: bytes
 
     @classmethod
-    def of(cls, runs: Sequence[Chunk | Span]) -> Plain:
+    def of(cls, runs: Sequence[CopiedRun]) -> Plain:
         """These runs."""
         bounds = np.zeros((2, len(runs) + 1), np.int64)
-        each = [_columns(run) for run in runs]
         np.cumsum([len(run.data) for run in runs], out=bounds[0, 1:])
-        np.cumsum([len(starts) for starts, _, _ in each], out=bounds[1, 1:])
-        columns = np.stack([np.concatenate(column) for column in zip(*each, strict=True)])
+        np.cumsum([len(run.columns[0]) for run in runs], out=bounds[1, 1:])
+        columns = np.stack([np.concatenate(column) for column in zip(*(run.columns for run in runs), strict=True)])
         return cls(bounds, columns, b"".join([run.data for run in runs]))
 
     def run(self, i: int) -> Recent:
@@ -66,7 +83,7 @@ class Bundle:
 
     __slots__ = ("_data", "_runs", "_segments", "left", "newest", "size")
 
-    def __init__(self, runs: Sequence[Chunk | Span]) -> None:
+    def __init__(self, runs: Sequence[CopiedRun]) -> None:
         bounds, columns, data = Plain.of(runs)
         self.newest = int(columns[2].max())  # time (ns) of a segment
         self._runs = self.left = len(runs)  # of them are still remembered
@@ -99,8 +116,8 @@ class BundledRun(NamedTuple):
     number: int  # in the bundle
 
 
-Runs = list[Chunk | Span | BundledRun]
-"""What a direction remembers, oldest first."""
+Runs = list[Chunk | Span | CopiedRun | BundledRun]
+"""What a direction remembers, oldest first: in bundles, of the last block, of this one."""
 
 
 class _Kept(NamedTuple):
@@ -124,13 +141,14 @@ class History:
         self._size = 0
         self._kept: deque[_Kept] = deque()
         self._opened: dict[Bundle, Plain] = {}
-        self._fresh: dict[int, Runs] = {}  # by their id: those with runs that are in no bundle
+        self._fresh: dict[int, Runs] = {}  # by their id: those with runs of this block
+        self._copied: list[Runs] = []  # those with runs of the last one
 
     def keep(self, runs: Runs) -> None:
         """A direction remembers one more run."""
         self._fresh[id(runs)] = runs
 
-    def drop(self, run: Chunk | Span | BundledRun) -> None:
+    def drop(self, run: Chunk | Span | CopiedRun | BundledRun) -> None:
         """A direction needs a run no more: later ones took its place."""
         if isinstance(run, BundledRun):
             self._leave(run.bundle)
@@ -140,6 +158,8 @@ class History:
         run = runs[i]
         if isinstance(run, BundledRun):
             return self._open(run.bundle).run(run.number)
+        if isinstance(run, CopiedRun):
+            return Recent(run.offset, run.data, *(column.tolist() for column in run.columns))
         if isinstance(run, Span):
             run = runs[i] = run.chunk
         return Recent(run.offset, run.data, run.starts, run.packet_refs, run.times)
@@ -148,6 +168,7 @@ class History:
         """Let go what is too old at the capture's time `now`, and the oldest where there is too much; what stays no
         longer needs its block."""
         self._bundle()
+        self._copy()
         kept, oldest_ns = self._kept, now - RECENT_NS - _LATE_NS
         while kept and (kept[0].bundle.newest < oldest_ns or self._size > self._limit):
             bundle, owners = kept.popleft()
@@ -175,17 +196,28 @@ class History:
             self._size -= bundle.size
             bundle.clear()
 
-    def _bundle(self) -> None:
-        """Put what is fresh into bundles."""
-        fresh = []
+    def _copy(self) -> None:
+        """Copy what is left of this block."""
         for runs in self._fresh.values():
-            new = _fresh(runs)
-            if new:
-                fresh.append((sum([len(run.data) for run in new]), new, runs))
+            for i in range(len(runs) - 1, -1, -1):
+                run = runs[i]
+                if isinstance(run, CopiedRun | BundledRun):
+                    break
+                runs[i] = CopiedRun.of(run)
+        self._copied = list(self._fresh.values())
         self._fresh = {}
-        fresh.sort(key=itemgetter(0))
+
+    def _bundle(self) -> None:
+        """Put what is left of the last block into bundles."""
+        left = []
+        for runs in self._copied:
+            copied = [(i, run) for i, run in enumerate(runs) if isinstance(run, CopiedRun)]
+            if copied:
+                left.append((sum([len(run.data) for _, run in copied]), copied, runs))
+        self._copied = []
+        left.sort(key=itemgetter(0))
         size, some = 0, []
-        for each in fresh:
+        for each in left:
             some.append(each[1:])
             size += each[0]
             if size >= _BUNDLE_BYTES:
@@ -194,32 +226,13 @@ class History:
         if some:
             self._put(some)
 
-    def _put(self, some: list[tuple[list[Chunk | Span], Runs]]) -> None:
-        """One more bundle. some: what is fresh, and what all it is the end of."""
-        bundle = Bundle([run for new, _ in some for run in new])
+    def _put(self, some: list[tuple[list[tuple[int, CopiedRun]], Runs]]) -> None:
+        """One more bundle. some: runs of a direction by their place in what it remembers, and all of that."""
+        bundle = Bundle([run for copied, _ in some for _, run in copied])
         owners: list[Runs] = []
-        for new, runs in some:
-            for i, run in enumerate(new, len(runs) - len(new)):
+        for copied, runs in some:
+            for i, run in copied:
                 runs[i] = _new(BundledRun, (run.offset, bundle, len(owners)))
                 owners.append(runs)
         self._size += bundle.size
         self._kept.append(_Kept(bundle, owners))
-
-
-def _fresh(runs: Runs) -> list[Chunk | Span]:
-    """The last ones, which are in no bundle: all before them are."""
-    fresh: list[Chunk | Span] = []
-    for run in reversed(runs):
-        if isinstance(run, BundledRun):
-            break
-        fresh.insert(0, run)
-    return fresh
-
-
-def _columns(run: Chunk | Span) -> tuple[Any, Any, Any]:
-    """int64[n] each: stream offset, packet and time of the segments of a run."""
-    if isinstance(run, Chunk):
-        return np.array(run.starts, np.int64), np.array(run.packet_refs, np.int64), np.array(run.times, np.int64)
-    at, _, packet_refs, times = run.segments
-    first, last = run.first, run.last
-    return at[first:last] + (run.offset - at[first]), packet_refs[first:last], times[first:last]

@@ -9,7 +9,7 @@ import pytest
 
 from dissectors.packing import compress, decompress, pack, unpack
 from dissectors.tcp.chunk import Chunk, Segments, Span
-from dissectors.tcp.recent import RECENT_NS, BundledRun, History, Runs
+from dissectors.tcp.recent import RECENT_NS, BundledRun, CopiedRun, History, Runs
 
 SECOND = 1_000_000_000
 AMPLE = 1 << 30
@@ -57,18 +57,31 @@ def test_runs_come_back_as_they_were() -> None:
         for n in range(1, 200)
     ]
     remembered = [remember(history, [], *runs) for runs in many]
-    history.trim(0)
-    assert all(isinstance(run, BundledRun) for runs in remembered for run in runs)
-    assert [seen(history, runs) for runs in remembered] == [[plain(run) for run in runs] for runs in many]
+    for kind in (Chunk | Span, CopiedRun, BundledRun):
+        assert all(isinstance(run, kind) for runs in remembered for run in runs)
+        assert [seen(history, runs) for runs in remembered] == [[plain(run) for run in runs] for runs in many]
+        history.trim(0)
 
 
-def test_fresh_runs_are_seen_before_they_are_in_a_bundle_and_among_bundled_ones() -> None:
+def test_runs_of_any_age_are_seen_side_by_side() -> None:
     history = History(AMPLE)
-    first, second = chunk(0, b"one", b"two"), span(6, b"three")
-    runs = remember(history, [], first)
+    many: list[Chunk | Span] = [chunk(0, b"one", b"two"), span(6, b"three"), chunk(11, b"four")]
+    runs: Runs = []
+    for run in many:
+        history.trim(0)
+        remember(history, runs, run)
+    assert [type(run) for run in runs] == [BundledRun, CopiedRun, Chunk]
+    assert seen(history, runs) == [plain(run) for run in many]
+
+
+def test_what_the_next_block_takes_the_place_of_is_never_compressed() -> None:
+    history = History(AMPLE)
+    runs = remember(history, [], chunk(0, b"old"))
     history.trim(0)
-    remember(history, runs, second)
-    assert seen(history, runs) == [plain(first), plain(second)]
+    history.drop(runs.pop(0))
+    remember(history, runs, chunk(3, b"new"))
+    history.trim(0)
+    assert not history._kept
 
 
 def test_runs_are_let_go_when_nothing_is_compared_with_them_any_more() -> None:
@@ -100,6 +113,7 @@ def test_beyond_the_limit_the_oldest_are_forgotten_and_counted() -> None:
 def test_a_bundle_goes_when_its_last_run_is_dropped() -> None:
     history = History(AMPLE)
     runs = remember(history, [], chunk(0, bytes(10_000)), chunk(10_000, bytes(10_000)))
+    history.trim(0)
     history.trim(0)
     taken = history._size
     history.drop(runs.pop(0))
