@@ -90,8 +90,9 @@ class Limits:
     the other half, the largest unfinished frames are given up, then what is kept of idle connections."""
 
     recent_bytes: int = 16 * MIB
-    """What delivered bytes may take that are kept, compressed and over all connections, to compare retransmissions
-    with: of each direction some kilobytes, for some seconds. So much holds all of some 1000 busy connections."""
+    """What delivered bytes may take that are kept, over all connections, to compare retransmissions with: of each
+    direction some kilobytes, for some seconds. The older ones are compressed, so that so much holds all of some 1000
+    busy connections."""
 
     pending: int = 100_000
     """Requests of one connection that may wait for their answers."""

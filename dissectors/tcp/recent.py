@@ -1,28 +1,31 @@
 """Bytes delivered lately on all connections, to compare retransmissions with.
 
-What the directions remember of a block is copied out of it, and half of that is let go with the next one. The rest
-goes into bundles then: runs of many directions, one after the other, compressed. Most are never looked at. Runs of like
-size share a bundle, for they are let go at like times.
+What the directions remember of one block becomes a bundle: their runs, one after the other. Most of them soon give way
+to later ones, so bundles stay plain for a while; what of the oldest is still remembered then is compressed, in smaller
+bundles. Runs of like size share one of those, for they are let go at like times.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
-from itertools import accumulate
-from operator import itemgetter
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, groupby
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from dissectors.packing import compress, decompress
-from dissectors.tcp.chunk import Chunk, Span
+from dissectors.tcp.chunk import Chunk, Ints, Span
 
 RECENT_NS = 3_000_000_000  # how long they may be compared with: senders wait some hundred milliseconds, seconds at most
 _BUNDLE_BYTES = 32 * 1024  # before compression: what a look at one of its runs costs
-_OPEN = 16  # bundles
+_OPEN = 16  # compressed bundles
+_PLAIN = 2  # one part in so many of the limit may be plain
 _RUN = 150  # bytes that a run takes besides
 _LATE_NS = 1_000_000_000  # captures re-order: so much later than their time packets may come
+_offset = attrgetter("offset")
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 
 
@@ -36,40 +39,26 @@ class Recent(NamedTuple):
     times: Sequence[int]
 
 
-class CopiedRun(NamedTuple):
-    """A run that a direction remembers of the last block."""
-
-    offset: int  # stream offset of its first byte
-    data: bytes
-    columns: tuple[Any, Any, Any]  # int64[segments] each: stream offset, packet and time
-
-    @classmethod
-    def of(cls, run: Chunk | Span) -> CopiedRun:
-        """So that the run's block is needed no longer."""
-        if isinstance(run, Chunk):
-            starts, packet_refs, times = (np.array(x, np.int64) for x in (run.starts, run.packet_refs, run.times))
-            return cls(run.offset, run.data, (starts, packet_refs, times))
-        at, _, packet_refs, times = run.segments
-        first, last = run.first, run.last
-        columns = at[first:last] + (run.offset - at[first]), packet_refs[first:last], times[first:last]
-        return _new(cls, (run.offset, bytes(run.data), columns))
-
-
 class Plain(NamedTuple):
     """Runs, one after the other."""
 
-    bounds: Any  # int64[2, runs + 1]: index of the first byte and segment of each run, and where the last ends
-    columns: Any  # int64[3, segments]: stream offset, packet and time
+    bounds: Ints  # [2, runs + 1]: index of the first byte and the first segment of each run, and where the last ends
+    columns: Ints  # [3, segments]: stream offset, packet and time
     data: bytes
 
     @classmethod
-    def of(cls, runs: Sequence[CopiedRun]) -> Plain:
-        """These runs."""
-        bounds = np.zeros((2, len(runs) + 1), np.int64)
-        np.cumsum([len(run.data) for run in runs], out=bounds[0, 1:])
-        np.cumsum([len(run.columns[0]) for run in runs], out=bounds[1, 1:])
-        columns = np.stack([np.concatenate(column) for column in zip(*(run.columns for run in runs), strict=True)])
-        return cls(bounds, columns, b"".join([run.data for run in runs]))
+    def of(cls, runs: Sequence[Chunk | Span]) -> Plain:
+        """These runs. Those that follow each other and lie in one block are read together."""
+        parts = [_columns(list(some)) for _, some in groupby(runs, _block)]
+        bounds = _bounds([len(run.data) for run in runs], np.concatenate([lengths for lengths, _ in parts]))
+        return cls(bounds, np.hstack([columns for _, columns in parts]), b"".join([run.data for run in runs]))
+
+    def some(self, numbers: Sequence[int]) -> Plain:
+        """Some of the runs."""
+        (begin, first), (sizes, lengths) = self.bounds[:, numbers], np.diff(self.bounds)[:, numbers]
+        data = memoryview(self.data)
+        parts = [data[at : at + size] for at, size in zip(begin.tolist(), sizes.tolist(), strict=True)]
+        return Plain(_bounds(sizes, lengths), self.columns[:, _ranges(first, lengths)], b"".join(parts))
 
     def run(self, i: int) -> Recent:
         """One of the runs."""
@@ -79,23 +68,33 @@ class Plain(NamedTuple):
 
 
 class Bundle:
-    """Some runs, compressed."""
+    """Some runs, plain or compressed."""
 
-    __slots__ = ("_data", "_runs", "_segments", "left", "newest", "size")
+    __slots__ = ("_data", "_segments", "left", "newest", "plain", "runs", "size")
 
-    def __init__(self, runs: Sequence[CopiedRun]) -> None:
-        bounds, columns, data = Plain.of(runs)
-        self.newest = int(columns[2].max())  # time (ns) of a segment
-        self._runs = self.left = len(runs)  # of them are still remembered
-        self._segments = columns.shape[1]
-        steps = (np.diff(each, axis=1, prepend=0).tobytes() for each in (bounds, columns))
-        self._data = compress(b"".join((*steps, data)))
-        self.size = len(self._data) + _RUN * len(runs)  # bytes that it takes, about
+    def __init__(self, plain: Plain) -> None:
+        self.plain: Plain | None = plain  # until it is compressed
+        self.newest = int(plain.columns[2].max())  # time (ns) of a segment
+        self.runs = self.left = plain.bounds.shape[1] - 1  # of them are still remembered
+        self._segments = plain.columns.shape[1]
+        self._data = b""
+        self.size = (
+            len(plain.data) + plain.bounds.nbytes + plain.columns.nbytes + _RUN * self.runs
+        )  # bytes that it takes, about
+
+    @classmethod
+    def compressed(cls, plain: Plain) -> Bundle:
+        """The runs, in less room."""
+        bundle = cls(plain)
+        steps = (np.diff(each, axis=1, prepend=0).tobytes() for each in (plain.bounds, plain.columns))
+        bundle._data, bundle.plain = compress(b"".join((*steps, plain.data))), None
+        bundle.size = len(bundle._data) + _RUN * bundle.runs
+        return bundle
 
     def open(self) -> Plain:
-        """The runs."""
+        """The runs of a compressed one."""
         plain = decompress(self._data)
-        shapes = (2, self._runs + 1), (3, self._segments)
+        shapes = (2, self.runs + 1), (3, self._segments)
         ends = list(accumulate(8 * rows * columns for rows, columns in shapes))
         bounds, columns = (
             np.cumsum(np.frombuffer(plain[begin:end], np.int64).reshape(shape), axis=1)
@@ -105,7 +104,7 @@ class Bundle:
 
     def clear(self) -> None:
         """Nobody remembers any of it."""
-        self._data, self.size = b"", 0
+        self._data, self.plain, self.size = b"", None, 0
 
 
 class BundledRun(NamedTuple):
@@ -116,12 +115,12 @@ class BundledRun(NamedTuple):
     number: int  # in the bundle
 
 
-Runs = list[Chunk | Span | CopiedRun | BundledRun]
-"""What a direction remembers, oldest first: in bundles, of the last block, of this one."""
+Runs = list[Chunk | Span | BundledRun]
+"""What a direction remembers, oldest first."""
 
 
 class _Kept(NamedTuple):
-    """A bundle, and who remembers its runs: once for each."""
+    """A bundle, and who remembers its runs: once for each. Those of one direction follow each other."""
 
     bundle: Bundle
     owners: list[Runs]
@@ -138,17 +137,17 @@ class History:
         """limit: bytes."""
         self.forgotten = 0  # runs let go before their time
         self._limit = limit
-        self._size = 0
-        self._kept: deque[_Kept] = deque()
+        self._size = self._plain_size = 0  # of all bundles; of the plain ones
+        self._plain: deque[_Kept] = deque()
+        self._compressed: deque[_Kept] = deque()  # all of them older than the plain ones
         self._opened: dict[Bundle, Plain] = {}
-        self._fresh: dict[int, Runs] = {}  # by their id: those with runs of this block
-        self._copied: list[Runs] = []  # those with runs of the last one
+        self._fresh: dict[int, Runs] = {}  # by their id: those with runs that are in no bundle
 
     def keep(self, runs: Runs) -> None:
         """A direction remembers one more run."""
         self._fresh[id(runs)] = runs
 
-    def drop(self, run: Chunk | Span | CopiedRun | BundledRun) -> None:
+    def drop(self, run: Chunk | Span | BundledRun) -> None:
         """A direction needs a run no more: later ones took its place."""
         if isinstance(run, BundledRun):
             self._leave(run.bundle)
@@ -157,9 +156,7 @@ class History:
         """What a direction remembers as its i-th run."""
         run = runs[i]
         if isinstance(run, BundledRun):
-            return self._open(run.bundle).run(run.number)
-        if isinstance(run, CopiedRun):
-            return Recent(run.offset, run.data, *(column.tolist() for column in run.columns))
+            return (run.bundle.plain or self._open(run.bundle)).run(run.number)
         if isinstance(run, Span):
             run = runs[i] = run.chunk
         return Recent(run.offset, run.data, run.starts, run.packet_refs, run.times)
@@ -168,17 +165,13 @@ class History:
         """Let go what is too old at the capture's time `now`, and the oldest where there is too much; what stays no
         longer needs its block."""
         self._bundle()
-        self._copy()
-        kept, oldest_ns = self._kept, now - RECENT_NS - _LATE_NS
-        while kept and (kept[0].bundle.newest < oldest_ns or self._size > self._limit):
-            bundle, owners = kept.popleft()
-            early = bundle.newest >= now - RECENT_NS
-            for runs in owners:
-                oldest = runs[0] if runs else None
-                if isinstance(oldest, BundledRun) and oldest.bundle is bundle:
-                    del runs[0]
-                    self._leave(bundle)
-                    self.forgotten += early
+        oldest_ns = now - RECENT_NS - _LATE_NS
+        while (kept := self._compressed or self._plain) and kept[0].bundle.newest < oldest_ns:
+            self._let_go(kept.popleft(), now)
+        while self._plain and (self._size > self._limit or self._plain_size > self._limit // _PLAIN):
+            self._compress(self._plain.popleft())
+        while self._compressed and self._size > self._limit:
+            self._let_go(self._compressed.popleft(), now)
 
     def _open(self, bundle: Bundle) -> Plain:
         """What is in a bundle. The last ones stay open: who looks once is likely to look again."""
@@ -193,46 +186,115 @@ class History:
         """A run of a bundle is remembered no more."""
         bundle.left -= 1
         if not bundle.left:
-            self._size -= bundle.size
-            bundle.clear()
+            self._clear(bundle)
 
-    def _copy(self) -> None:
-        """Copy what is left of this block."""
-        for runs in self._fresh.values():
-            for i in range(len(runs) - 1, -1, -1):
-                run = runs[i]
-                if isinstance(run, CopiedRun | BundledRun):
-                    break
-                runs[i] = CopiedRun.of(run)
-        self._copied = list(self._fresh.values())
-        self._fresh = {}
+    def _clear(self, bundle: Bundle) -> None:
+        self._size -= bundle.size
+        if bundle.plain is not None:
+            self._plain_size -= bundle.size
+        bundle.clear()
+
+    def _let_go(self, kept: _Kept, now: int) -> None:
+        """Nobody is to remember a bundle: the oldest one."""
+        bundle = kept.bundle
+        early = bundle.newest >= now - RECENT_NS
+        for runs in kept.owners:
+            oldest = runs[0] if runs else None
+            if isinstance(oldest, BundledRun) and oldest.bundle is bundle:
+                del runs[0]
+                self._leave(bundle)
+                self.forgotten += early
 
     def _bundle(self) -> None:
-        """Put what is left of the last block into bundles."""
-        left = []
-        for runs in self._copied:
-            copied = [(i, run) for i, run in enumerate(runs) if isinstance(run, CopiedRun)]
-            if copied:
-                left.append((sum([len(run.data) for _, run in copied]), copied, runs))
-        self._copied = []
-        left.sort(key=itemgetter(0))
-        size, some = 0, []
-        for each in left:
-            some.append(each[1:])
-            size += each[0]
-            if size >= _BUNDLE_BYTES:
-                self._put(some)
-                size, some = 0, []
-        if some:
-            self._put(some)
+        """Put what is fresh into a bundle."""
+        fresh = [(runs, i) for runs in self._fresh.values() for i in _fresh(runs)]
+        self._fresh = {}
+        if fresh:
+            self._put(Bundle(Plain.of([cast(Chunk | Span, runs[i]) for runs, i in fresh])), fresh)
 
-    def _put(self, some: list[tuple[list[tuple[int, CopiedRun]], Runs]]) -> None:
-        """One more bundle. some: runs of a direction by their place in what it remembers, and all of that."""
-        bundle = Bundle([run for copied, _ in some for _, run in copied])
-        owners: list[Runs] = []
-        for copied, runs in some:
-            for i, run in copied:
-                runs[i] = _new(BundledRun, (run.offset, bundle, len(owners)))
-                owners.append(runs)
+    def _compress(self, kept: _Kept) -> None:
+        """Keep of the oldest plain bundle what is still remembered, in less room."""
+        plain = kept.bundle.plain
+        if plain is None:
+            return
+        sizes = np.diff(plain.bounds[0])
+        remembered = []
+        for runs, places in _remembered(kept, plain):
+            numbers = [cast(BundledRun, runs[i]).number for i in places]
+            if numbers:
+                remembered.append((int(sizes[numbers].sum()), numbers, [(runs, i) for i in places]))
+        remembered.sort(key=itemgetter(0))
+        ends = np.cumsum([size for size, _, _ in remembered]) // _BUNDLE_BYTES
+        for _, some in groupby(zip(ends.tolist(), remembered, strict=True), itemgetter(0)):
+            together = [each for _, each in some]
+            bundled = plain.some([number for _, numbers, _ in together for number in numbers])
+            self._put(Bundle.compressed(bundled), [place for _, _, places in together for place in places])
+        self._clear(kept.bundle)
+
+    def _put(self, bundle: Bundle, places: Sequence[tuple[Runs, int]]) -> None:
+        """One more bundle. places: where its runs are remembered."""
+        for number, (runs, i) in enumerate(places):
+            runs[i] = _new(BundledRun, (runs[i].offset, bundle, number))
+        kept = _Kept(bundle, [runs for runs, _ in places])
         self._size += bundle.size
-        self._kept.append(_Kept(bundle, owners))
+        if bundle.plain is None:
+            self._compressed.append(kept)
+        else:
+            self._plain_size += bundle.size
+            self._plain.append(kept)
+
+
+def _fresh(runs: Runs) -> range:
+    """Which runs are in no bundle: the last ones."""
+    first = len(runs)
+    while first and not isinstance(runs[first - 1], BundledRun):
+        first -= 1
+    return range(first, len(runs))
+
+
+def _remembered(kept: _Kept, plain: Plain) -> Iterator[tuple[Runs, range]]:
+    """Who remembers runs of a plain bundle, and as which of theirs."""
+    offsets = plain.columns[0, plain.bounds[1, :-1]].tolist()
+    number = 0
+    for _, same in groupby(kept.owners, id):
+        runs, *more = same
+        first = last = bisect_left(runs, offsets[number], key=_offset)
+        while last < len(runs) and getattr(runs[last], "bundle", None) is kept.bundle:
+            last += 1
+        number += 1 + len(more)
+        yield runs, range(first, last)
+
+
+def _block(run: Chunk | Span) -> int:
+    """Of which block's segments a run is made, by their id; 0 where it has lists of its own."""
+    return id(run.segments) if isinstance(run, Span) else 0
+
+
+def _columns(runs: Sequence[Chunk | Span]) -> tuple[Ints, Ints]:
+    """[runs]: how many segments; [3, segments]: their stream offsets, packets and times. All runs are of one block."""
+    spans = [run for run in runs if isinstance(run, Span)]
+    if not spans:
+        lists = [(run.starts, run.packet_refs, run.times) for run in runs if isinstance(run, Chunk)]
+        columns = [list(chain(*column)) for column in zip(*lists, strict=True)]
+        return np.array([len(starts) for starts, _, _ in lists]), np.array(columns, np.int64)
+    at, _, packet_refs, times = spans[0].segments
+    offsets, first, last = np.array([(run.offset, run.first, run.last) for run in spans]).T
+    lengths = last - first
+    places = _ranges(first, lengths)
+    starts = at[places] + np.repeat(offsets - at[first], lengths)
+    return lengths, np.stack((starts, packet_refs[places], times[places]))
+
+
+def _bounds(sizes: Sequence[int] | Ints, lengths: Ints) -> Ints:
+    """As Plain.bounds, of runs of so many bytes and segments each."""
+    bounds = np.zeros((2, len(lengths) + 1), np.int64)
+    np.cumsum(sizes, out=bounds[0, 1:])
+    np.cumsum(lengths, out=bounds[1, 1:])
+    return bounds
+
+
+def _ranges(first: Ints, lengths: Ints) -> Ints:
+    """The numbers from each of `first` on, so many, one range after the other."""
+    ends = np.cumsum(lengths)
+    places: Ints = np.arange(ends[-1]) + np.repeat(first - (ends - lengths), lengths)
+    return places

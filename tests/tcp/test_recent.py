@@ -1,4 +1,4 @@
-"""What directions remember of delivered bytes: compressed in bundles, and let go in time."""
+"""What directions remember of delivered bytes: in bundles, compressed after a while, and let go in time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from dissectors.packing import compress, decompress, pack, unpack
 from dissectors.tcp.chunk import Chunk, Segments, Span
-from dissectors.tcp.recent import RECENT_NS, BundledRun, CopiedRun, History, Runs
+from dissectors.tcp.recent import RECENT_NS, BundledRun, History, Runs
 
 SECOND = 1_000_000_000
 AMPLE = 1 << 30
@@ -50,38 +50,28 @@ def seen(history: History, runs: Runs) -> list[tuple[object, ...]]:
     return [(run.offset, run.data, list(run.starts), list(run.packet_refs), list(run.times)) for run in looked]
 
 
-def test_runs_come_back_as_they_were() -> None:
-    history = History(AMPLE)
+@pytest.mark.parametrize("limit", [AMPLE, 100_000])
+def test_runs_come_back_as_they_were_plain_or_compressed(limit: int) -> None:
+    history = History(limit)
     many: list[list[Chunk | Span]] = [
         [chunk(100 * n, b"a" * n, b"bc", time=n * SECOND, packet=n), span(100 * n + 2 + n, b"d", b"ef" * n, time=n)]
         for n in range(1, 200)
     ]
     remembered = [remember(history, [], *runs) for runs in many]
-    for kind in (Chunk | Span, CopiedRun, BundledRun):
-        assert all(isinstance(run, kind) for runs in remembered for run in runs)
-        assert [seen(history, runs) for runs in remembered] == [[plain(run) for run in runs] for runs in many]
-        history.trim(0)
-
-
-def test_runs_of_any_age_are_seen_side_by_side() -> None:
-    history = History(AMPLE)
-    many: list[Chunk | Span] = [chunk(0, b"one", b"two"), span(6, b"three"), chunk(11, b"four")]
-    runs: Runs = []
-    for run in many:
-        history.trim(0)
-        remember(history, runs, run)
-    assert [type(run) for run in runs] == [BundledRun, CopiedRun, Chunk]
-    assert seen(history, runs) == [plain(run) for run in many]
-
-
-def test_what_the_next_block_takes_the_place_of_is_never_compressed() -> None:
-    history = History(AMPLE)
-    runs = remember(history, [], chunk(0, b"old"))
     history.trim(0)
-    history.drop(runs.pop(0))
-    remember(history, runs, chunk(3, b"new"))
+    bundles = {run.bundle for runs in remembered for run in runs if isinstance(run, BundledRun)}
+    assert all(isinstance(run, BundledRun) for runs in remembered for run in runs)
+    assert {bundle.plain is None for bundle in bundles} == {limit != AMPLE}
+    assert [seen(history, runs) for runs in remembered] == [[plain(run) for run in runs] for runs in many]
+
+
+def test_fresh_runs_are_seen_before_they_are_in_a_bundle_and_among_bundled_ones() -> None:
+    history = History(AMPLE)
+    first, second = chunk(0, b"one", b"two"), span(6, b"three")
+    runs = remember(history, [], first)
     history.trim(0)
-    assert not history._kept
+    remember(history, runs, second)
+    assert seen(history, runs) == [plain(first), plain(second)]
 
 
 def test_runs_are_let_go_when_nothing_is_compared_with_them_any_more() -> None:
@@ -110,10 +100,31 @@ def test_beyond_the_limit_the_oldest_are_forgotten_and_counted() -> None:
     assert history.forgotten == known.count(False)
 
 
+def test_of_the_oldest_what_is_still_remembered_is_compressed_and_later_ones_stay_plain() -> None:
+    history = History(100_000)
+    directions: list[Runs] = [[] for _ in range(100)]
+    new: list[Chunk] = []
+    for n in range(8):
+        new = [chunk(100 * n, bytes([n, i]) * 50, time=n) for i in range(100)]
+        for runs, run in zip(directions, new, strict=True):
+            remember(history, runs, run)
+        for runs in directions[::2]:  # the others remember all
+            if len(runs) > 1:
+                history.drop(runs.pop(0))
+        history.trim(n)
+        assert history._size <= 100_000
+    kept = [run.bundle for runs in directions for run in runs if isinstance(run, BundledRun)]
+    compressed = {bundle for bundle in kept if bundle.plain is None}
+    assert compressed
+    assert any(bundle.plain is not None for bundle in kept)
+    assert sum(bundle.runs for bundle in compressed) == sum(bundle.plain is None for bundle in kept)
+    assert [seen(history, runs)[-1] for runs in directions] == [plain(run) for run in new]
+    assert [run[0] for run in seen(history, directions[1])] == [100 * n for n in range(8)][-len(directions[1]) :]
+
+
 def test_a_bundle_goes_when_its_last_run_is_dropped() -> None:
     history = History(AMPLE)
     runs = remember(history, [], chunk(0, bytes(10_000)), chunk(10_000, bytes(10_000)))
-    history.trim(0)
     history.trim(0)
     taken = history._size
     history.drop(runs.pop(0))
