@@ -12,6 +12,7 @@ A connection keeps one framing. The client's first bytes show which: a length of
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from struct import Struct
 
@@ -71,7 +72,7 @@ def measure_columns(framing: str, most: int) -> Measure:
 def _measure_legacy_columns(most: int, client: Bools, octets: Octets, at: Ints, end: Ints) -> Ints:
     first, second = numbers(octets, at, 4), numbers(octets, at + 4, 4)
     request = (first >= 4) & (first < most) & (second <= _MAX_CODE)
-    known = (first <= _MAX_CODE) & among(frozenset(tables.statuses()))[first & _MAX_CODE]
+    known = (first <= _MAX_CODE) & among(tables.statuses)[first & _MAX_CODE]
     answer = (known | (first == 0) | ((first <= _MAX_CODE) & (second == 0))) & (second < most)
     size = np.where(client, np.where(request, 4 + first, INVALID), np.where(answer, PREFIX + second, INVALID))
     return np.where(end - at < PREFIX, MORE, size)
@@ -79,7 +80,7 @@ def _measure_legacy_columns(most: int, client: Bools, octets: Octets, at: Ints, 
 
 def _measure_vsr_columns(most: int, client: Bools, octets: Octets, at: Ints, end: Ints) -> Ints:
     size = numbers(octets, at + 48, 4)
-    known = (size >= HEADER) & (size <= most) & among(frozenset(tables.planes()))[octets[at + COMMAND_AT]]
+    known = (size >= HEADER) & (size <= most) & among(tables.planes)[octets[at + COMMAND_AT]]
     return np.where(end - at < _COMMAND_END, MORE, np.where(known, size, INVALID))
 
 
@@ -98,8 +99,8 @@ def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | N
 
 
 @cache
-def among(numbers: frozenset[int]) -> npt.NDArray[np.bool_]:
-    """bool[65536]: whether a 16-bit number is one of some."""
+def among(table: Callable[[], Iterable[int]]) -> npt.NDArray[np.bool_]:
+    """bool[65536]: whether a 16-bit number is one of a table's."""
     known = np.zeros(1 << 16, bool)
-    known[[number for number in numbers if number <= _MAX_CODE]] = True
+    known[[number for number in table() if number <= _MAX_CODE]] = True
     return known

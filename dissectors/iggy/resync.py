@@ -95,19 +95,18 @@ def _request_places(clues: Clues, octets: Octets, n: int) -> Places:
     code = octets[at + 4] | octets[at + 5].astype(np.uint16) << 8
     length = numbers(octets, at, 4)
     fits = (length >= 4) & ((length < _SMALL) | (code == SEND_MESSAGES))
-    return at[among(frozenset(tables.commands()))[code] & fits]
+    return at[among(tables.commands)[code] & fits]
 
 
 def _answer_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A known status, and a plausible length: of errors, zero or that of a text; but no run of zeros."""
     at = np.flatnonzero(((octets[2 : 2 + n] | octets[3 : 3 + n]) == 0) & (octets[7 : 7 + n] <= _HIGH))
     status = octets[at] | octets[at + 1].astype(np.uint16) << 8
-    empty = at[status == 0]
-    errors = at[among(frozenset(tables.statuses()))[status] & (status != 0)]
+    fits = status == 0
+    errors = np.flatnonzero(among(tables.statuses)[status] & ~fits)
     if len(errors):
-        at = np.sort(np.concatenate((empty, errors[_may_have_text(octets, errors)])))
-    else:
-        at = empty
+        fits[errors] = _may_have_text(octets, at[errors])
+    at = at[fits]
     if not len(at) or 0 < clues.waiting == clues.empties:
         return at
     zeros = PREFIX * (clues.waiting + _SLACK + 1)  # so many empty answers nobody waits for: see _judge_answer
@@ -131,7 +130,7 @@ def _header_places(clues: Clues, octets: Octets, n: int) -> Places:
     first, last = COMMAND_AT + 2, RESERVED_END - 1
     middle = (first + last) // 2
     at = np.flatnonzero((octets[first : first + n] | octets[middle : middle + n] | octets[last : last + n]) == 0)
-    at = at[among(frozenset(tables.planes()))[octets[at + COMMAND_AT]]]
+    at = at[among(tables.planes)[octets[at + COMMAND_AT]]]
     if not len(at):
         return at
     filled = np.concatenate(([0], np.cumsum(octets[: n + last] != 0)))
