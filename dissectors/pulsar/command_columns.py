@@ -1,7 +1,7 @@
 """The commands of many frames at once, and which of them are regular.
 
-A command is regular where its row follows from its fields alone. It is irregular, and left to its conversation, where
-it says an error, where it has a rule of its own, or where it is not plain (columnar.py).
+A command is regular where its row follows from its fields alone, also where these say an error. It is irregular, and
+left to its conversation, where it has a rule of its own, or where it is not plain (columnar.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GREATEST_INT32 = (1 << 31) - 1
 
 _SUBJECTS = frozenset({"", "topic", "producer", "consumer"})  # what a regular command may be about
 _IRREGULAR = frozenset({
-    "ERROR", "SEND_ERROR", "AUTH_CHALLENGE", "AUTH_RESPONSE", "REDELIVER_UNACKNOWLEDGED_MESSAGES",
+    "SEND_ERROR", "AUTH_CHALLENGE", "AUTH_RESPONSE", "REDELIVER_UNACKNOWLEDGED_MESSAGES",
     "WATCH_TOPIC_LIST", "WATCH_TOPIC_LIST_CLOSE", "SCALABLE_TOPIC_SUBSCRIBE",
 })  # fmt: skip
 _IRREGULAR_FIELDS: dict[str, tuple[str, ...]] = {
@@ -131,6 +131,17 @@ def read(octets: Octets, which: Ints, code: Ints, start: Ints, after: Ints) -> l
     ]
 
 
+def errors(command: CommandType, messages: Messages) -> Bools:
+    """Which of some commands say an error."""
+    name = MESSAGES[command.code]
+    out = np.zeros(len(messages.ok), bool)
+    if name in ERROR_FIELDS:
+        out |= messages.has(ERROR_FIELDS[name][0].name)
+    if name in FAILED_RESPONSES:
+        out |= messages.has("response") & (messages.number("response") == FAILED_RESPONSES[name])
+    return out
+
+
 def position(messages: Messages) -> tuple[Ints, Ints]:
     """Ledger and entry of the field message_id, as signed numbers."""
     ledger, entry = np.zeros(len(messages.ok), np.int64), np.zeros(len(messages.ok), np.int64)
@@ -141,15 +152,9 @@ def position(messages: Messages) -> tuple[Ints, Ints]:
 
 
 def _irregular(command: CommandType, messages: Messages) -> Bools:
-    name = MESSAGES[command.code]
-    fields = _IRREGULAR_FIELDS.get(command.name, ())
-    if name in ERROR_FIELDS:
-        fields = (*fields, ERROR_FIELDS[name][0].name)
     out = ~messages.ok
-    for field in fields:
+    for field in _IRREGULAR_FIELDS.get(command.name, ()):
         out |= messages.has(field)
-    if name in FAILED_RESPONSES:
-        out |= messages.has("response") & (messages.number("response") == FAILED_RESPONSES[name])
     rule = _RULES.get(command.name)
     return out if rule is None else out | rule(messages)
 

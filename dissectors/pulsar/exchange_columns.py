@@ -6,7 +6,7 @@ right (entry_columns.py). What such a frame changes in its connection (the names
 consumers have received) happens in the order of the frames; the rest goes by column. All other frames go to their
 conversation one by one, in their place in that order:
 
-    errors, authentication, watchers, scalable topics                    rare, with rules of their own
+    sends that fail, authentication, watchers, scalable topics           rare, with rules of their own
     requests whose answer is not at hand, answers whose request is not   they wait, or are orphans
     chunks, markers, encrypted, compacted or damaged entries             they have a state, or findings
 
@@ -31,12 +31,12 @@ from dissectors.pulsar.effects import changes, consumer_events
 from dissectors.pulsar.emit import signed
 from dissectors.pulsar.frames import PADDING
 from dissectors.pulsar.match import key_of
-from dissectors.pulsar.row_columns import report_batches, report_exchanges
+from dissectors.pulsar.row_columns import report_batches, report_errors, report_exchanges
 
 _SPACES = tuple(dict.fromkeys(space for space, _ in SPACES.values() if space))
 _SPACE_CODES = {space: code for code, space in enumerate(_SPACES)}
 _CONNECT = _SPACE_CODES["connect"]
-_REQUESTS = frozenset(_SPACE_CODES[space] for space in FAILING)
+_REQUESTS = [_SPACE_CODES[space] for space in FAILING]
 _OF_REGULAR = {SPACES[code][0] for code in REGULAR} - {""}
 _KEYED = [code for code in COMMANDS if SPACES[code][0] in _OF_REGULAR or code == commands.ERROR]
 _PAYLOAD = tuple(commands.PAYLOAD)
@@ -67,6 +67,7 @@ class _Exchanges(DecodedFrames):
         self._match()
         self._read_entries()
         self._in_order()
+        report_errors(self)
         report_exchanges(self)
         report_batches(self)
 
@@ -83,6 +84,7 @@ class _Exchanges(DecodedFrames):
             self.read[found.which] = found.messages.ok
             self._set_keys(found)
         self._set_keys_of_others(np.flatnonzero(~self.read & np.isin(self.code, _KEYED)))
+        self._set_keys_of_errors()
         self._read_logins()
         counts = np.bincount(frames.conversation, minlength=len(self.conversations)).tolist()
         each = zip(self.conversations, counts, strict=True)
@@ -111,6 +113,27 @@ class _Exchanges(DecodedFrames):
             self.space[which[keyed & whole]] = _SPACE_CODES[space]
         self.request[which] = keyed & (command.part is CommandRole.REQUEST)
         self.regular[which] = sent & ~irregular & (whole | ~keyed)
+        self.error[which] = command_columns.errors(command, messages)
+
+    def _set_keys_of_errors(self) -> None:
+        """An ERROR has the key of its request, if it can be about no other frame: several may have its id."""
+        if "ERROR" not in self.found:
+            return
+        t, ids, errors = self.frames.conversation, self.ids[0], self.found["ERROR"].which
+        errors = errors[self.read[errors]]
+        concerned = np.zeros(len(self.conversations), bool)
+        concerned[t[errors]] = True
+        others = np.flatnonzero(concerned[t] & np.isin(self.space, _REQUESTS))
+        by_id: dict[tuple[int, int], list[int]] = {}
+        for i, key in zip(others.tolist(), zip(t[others].tolist(), ids[others].tolist(), strict=True), strict=True):
+            by_id.setdefault(key, []).append(i)
+        for i, key in zip(errors.tolist(), zip(t[errors].tolist(), ids[errors].tolist(), strict=True), strict=True):
+            first, *more = by_id.pop(key, [i])
+            refused = first < i and self.request[first] and self.frames.client[first] and self.regular[i] and not more
+            if refused and not self.conversations[key[0]].pending:
+                self.space[i] = self.space[first]
+            else:
+                self.failed.add(key)
 
     def _set_keys_of_others(self, which: Ints) -> None:
         """The keys of commands that only the library can read."""

@@ -1,4 +1,4 @@
-"""Regular frames -> rows of `exchanges` and `batches`, by column. What emit.py and entries.py write, for many."""
+"""Regular frames -> rows of `exchanges`, `errors` and `batches`, by column: what emit.py and entries.py write."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from dissectors import arrow, checksum
 from dissectors.exchange import (
     CALL,
     CONSUME,
+    FAILED,
     OK,
     ONE_WAY,
     PRODUCE,
     PUSH,
     UNKNOWN,
+    ErrorCode,
     columns_from_frames,
     queued,
 )
@@ -33,6 +35,25 @@ _OF_REQUEST = ("request_ns", "request_bytes", "request_packet_ref")
 _OF_RESPONSE = ("response_ns", "response_bytes", "response_packet_ref")
 _OF_BOTH = ("wait_ns", "total_ns", "queued_ns")
 _NAMES = [COMMANDS[code].name if code in COMMANDS else None for code in range(max(COMMANDS) + 1)]
+
+
+def report_errors(decoded: DecodedFrames) -> None:
+    """The rows of errors in regular answers."""
+    sink, answers = decoded.conversations[0].sink, np.flatnonzero(decoded.error & decoded.regular)
+    if "errors" not in sink.tables or not len(answers):
+        return
+    facts, requests = decoded.frames.facts(answers), decoded.partner[answers]
+    shared = _shared(decoded, requests)
+    del shared["dialect"]
+    sink.extend(
+        "errors",
+        len(answers),
+        client_id=decoded.subjects.clients(requests),
+        time=facts.first_ns,
+        packet_ref=facts.packet_ref,
+        **{name: _of_errors(decoded, name, answers) for name in ErrorCode._fields},
+        **shared,
+    )
 
 
 def report_exchanges(decoded: DecodedFrames) -> None:
@@ -56,8 +77,10 @@ def report_exchanges(decoded: DecodedFrames) -> None:
         len(which),
         kind=Coded([CALL, ONE_WAY, PUSH], one_way + 2 * push),
         api_code=decoded.code[which],
-        status=Coded([OK, UNKNOWN], one_way.astype(np.int64)),
-        error_count=0,
+        status=Coded([OK, UNKNOWN, FAILED], one_way + 2 * decoded.error[last]),
+        error_code=_of_errors(decoded, "code", last),
+        error_name=_of_errors(decoded, "name", last),
+        error_count=decoded.error[last].astype(np.int64),
         long_poll=Coded([False, None], push.astype(np.int64)),
         records=_masked(_of_entries(decoded, "records")[which]),
         payload_bytes=_masked(_of_entries(decoded, "payload_bytes")[which]),
@@ -125,6 +148,12 @@ def _dialects(decoded: DecodedFrames, which: Ints) -> Coded:
     t = decoded.frames.conversation[which]
     later = [conversation.state.dialect for conversation in decoded.conversations]
     return Coded([*decoded.dialects, *later], t + len(later) * (which >= decoded.connected[t]))
+
+
+def _of_errors(decoded: DecodedFrames, field: str, answers: Ints) -> Coded:
+    """A field of the errors in some answers."""
+    values, codes = decoded.errors
+    return Coded([None if error is None else getattr(error, field) for error in values], codes[answers])
 
 
 def _of_entries(decoded: DecodedFrames, name: str) -> Ints:

@@ -130,9 +130,13 @@ class Subjects:
             **self._endpoints(which),
         }
 
+    def clients(self, which: Ints) -> Coded:
+        """What the producers and consumers of some frames call themselves."""
+        return self._column(which, lambda s: None if s.endpoint is None else s.endpoint.name)
+
     def _endpoints(self, which: Ints) -> dict[str, Any]:
         return {
-            "client_id": self._column(which, lambda s: None if s.endpoint is None else s.endpoint.name),
+            "client_id": self.clients(which),
             "group": self._column(which, lambda s: None if s.endpoint is None else s.endpoint.subscription),
         }
 

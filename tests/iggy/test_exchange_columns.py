@@ -251,6 +251,35 @@ def test_connections_that_open_and_ask_go_by_column(monkeypatch: pytest.MonkeyPa
     assert rows == feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=False)[0]
 
 
+def refused(pairs: int) -> Script:
+    """A connection on which every other request fails, one of which is a login."""
+    asked = [(wire.request(300, wire.STREAM + wire.name("orders")), wire.answer(status=2010)),
+             (wire.request(1), wire.answer())] * pairs  # fmt: skip
+    failed = [(wire.request(38, wire.str8("bob") + wire.str8("wrong") + bytes(8)), wire.answer(status=42))]
+    return login("0.6") + [part for pair in failed + asked for part in zip((CLIENT, SERVER), pair, strict=True)]
+
+
+def test_exchanges_that_failed_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    monkeypatch.setattr(exchange_columns, "_WORTH", 1)
+    script = refused(5)
+    rows, conversations = feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=True, often=0)
+    assert all(c.by_column == len(script) for c in conversations if isinstance(c, IggyConversation))
+    assert rows == feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=False)[0]
+
+
+def test_behind_a_send_that_failed_frames_go_by_column_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that refuses a send may answer its body, too; the next answer shows that it does not."""
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    monkeypatch.setattr(exchange_columns, "_WORTH", 1)
+    rng = Flawless(7)
+    request, answer = on_the_wire(rng, "0.6", 2, (*send(rng, "0.6")[:2], b"", 2010))
+    script = [*refused(5), (CLIENT, request), (SERVER, answer), *refused(5)]
+    rows, conversations = feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=True, often=0)
+    assert all(len(script) - 6 <= c.by_column < len(script) for c in conversations if isinstance(c, IggyConversation))
+    assert rows == feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=False)[0]
+
+
 @pytest.mark.parametrize("era", ERAS[:-1])
 @pytest.mark.parametrize("pipelined", [False, True])
 def test_frames_of_regular_connections_go_by_column(era: str, pipelined: bool, monkeypatch: pytest.MonkeyPatch) -> None:

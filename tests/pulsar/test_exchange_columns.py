@@ -221,6 +221,30 @@ def test_a_request_whose_answer_comes_with_the_next_packets_goes_by_column(monke
     assert fed.conversation.by_column == fed.conversation.frames == len(script)
 
 
+def test_requests_that_are_refused_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    unknown = wire.simple(wire.LOOKUP_RESPONSE, (4, 11), (3, 2), (6, 5), (7, "no"))
+    script = [
+        *regular(1),
+        (CLIENT, wire.subscribe(9, "c", id_=2)),
+        (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 10))),
+        (SERVER, wire.error(10)),
+        (SERVER, wire.error(9, 4, "busy")),
+        (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 11))),
+        (SERVER, unknown),
+    ]
+    fed = Fed(script, DEFAULT_TABLES)
+    fed.take(len(script))
+    assert fed.conversation.by_column == fed.conversation.frames == len(script)
+
+
+def test_an_error_with_the_id_of_several_requests_is_the_answer_to_the_one_that_is_open() -> None:
+    asked = [(CLIENT, wire.subscribe(5, "c")), (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 5)))]
+    for answers in ([wire.success(5), wire.error(5)], [wire.error(5), wire.error(5)], [wire.error(5), wire.error(6)]):
+        script = [*asked, *((SERVER, answer) for answer in answers)]
+        assert_together_as_alone(PROTOCOL, [script] * 3, DEFAULT_TABLES, 7)
+
+
 def test_a_request_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_columns, "MANY", 1)
     lookups = [(CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, number))) for number in range(3)]
