@@ -49,7 +49,7 @@ def integers(octets: Octets, at: Ints, size: int) -> Ints:
 def distinct(values: Ints) -> Ints:
     """The distinct values, in order; numpy.unique of these alone would load masked arrays first."""
     ordered = np.sort(values)
-    return ordered[np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))]
+    return np.concatenate((ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]]))
 
 
 class _Stream(NamedTuple):

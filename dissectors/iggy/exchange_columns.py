@@ -271,9 +271,8 @@ class Exchanges:
         bodies.read(fs, self.body[which], fs.end[which], self.allowed[fs.conversation[which]], verify=self.looks)
         usable = bodies.usable
         self.regular[which[~usable]] = False
-        kinds, kind = np.unique(bodies.bits, return_inverse=True)
-        ids = np.array([self._event_id((side, code, bits)) if bits else NONE for bits in kinds.tolist()], np.int64)
-        self.event[which] = np.where(usable, ids[kind], NONE)
+        for bits in distinct(bodies.bits[usable]).tolist():
+            self.event[which[usable & (bodies.bits == bits)]] = self._event_id((side, code, bits))
         for number, variant in bodies.variants.items():
             if variant.runs is not None:
                 self.units[which[variant.rows[distinct(variant.runs.units.row)]]] |= 1 << number

@@ -100,19 +100,19 @@ def _request_places(clues: Clues, octets: Octets, n: int) -> Places:
 
 def _answer_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A known status, and a plausible length: of errors, zero or that of a text; but no run of zeros."""
-    at = np.flatnonzero(((octets[2 : 2 + n] | octets[3 : 3 + n]) == 0) & (octets[7 : 7 + n] <= _HIGH))
+    (at,) = (((octets[2 : 2 + n] | octets[3 : 3 + n]) == 0) & (octets[7 : 7 + n] <= _HIGH)).nonzero()
     status = octets[at] | octets[at + 1].astype(np.uint16) << 8
     fits = status == 0
-    errors = np.flatnonzero(among(tables.statuses)[status] & ~fits)
+    (errors,) = (among(tables.statuses)[status] & ~fits).nonzero()
     if len(errors):
         fits[errors] = _may_have_text(octets, at[errors])
     at = at[fits]
     if not len(at) or 0 < clues.waiting == clues.empties:
         return at
     zeros = PREFIX * (clues.waiting + _SLACK + 1)  # so many empty answers nobody waits for: see _judge_answer
-    filled = np.flatnonzero(octets[: n + zeros])
-    next_filled = np.append(filled, len(octets))[np.searchsorted(filled, at)]
-    return at[next_filled - at < zeros]
+    (filled,) = octets[: n + zeros].nonzero()
+    stop = at + zeros
+    return at[(filled.searchsorted(stop) > filled.searchsorted(at)) | (stop > len(octets))]
 
 
 def _may_have_text(octets: Octets, at: Places) -> Bools:
