@@ -6,10 +6,12 @@ in here, in their place; frames that are not regular go to the conversation; all
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dissectors.frame import Frame
 from dissectors.frame_columns import NONE
 from dissectors.iggy import body_columns, layouts, tables
 from dissectors.iggy.calls import group_of
@@ -21,6 +23,8 @@ from dissectors.iggy.state import Asked
 
 if TYPE_CHECKING:
     from dissectors.iggy.exchange_columns import Exchanges
+
+_SOME = 64  # frames
 
 
 class Reserved(NamedTuple):
@@ -52,6 +56,7 @@ class FrameWalk:
         self.waiting = len(self.calls.pairing.queue)  # requests that are decoded one by one
         self.user = self.calls.state.user
         self.dialect = self.era.dialect if self.era.settled else None
+        self.each: Iterator[Frame] = iter(())  # regular frames that go one by one after all
         self.asked: dict[int, Asked] = {}  # requests whose answers teach something
 
     def run(self) -> None:
@@ -170,14 +175,20 @@ class FrameWalk:
         for frame in decoded.frames.each(hidden):
             self.conversation.on_frame_between(frame)
         self.calls.pairing.sort()
+        self.each = self._regular_from(at)
+
+    def _regular_from(self, at: int) -> Iterator[Frame]:
+        """The regular frames from one on. Some at a time: it may be that few are wanted."""
+        for lo in range(at, self.hi, _SOME):
+            which = np.flatnonzero(self.decoded.regular[lo : min(lo + _SOME, self.hi)])
+            yield from self.decoded.frames.each(which + lo)
 
     def _one_by_one(self, i: int, regular: bool, client: bool, *, in_order: bool) -> None:
         decoded = self.decoded
         if in_order and decoded.before[i]:
             self.calls.answered_ns = int(decoded.before[i])
-        if regular:
-            decoded.regular[i] = False
-        self.conversation.on_frame_between(decoded.frames.frame(i) if regular else next(decoded.rest))
+        self.conversation.on_frame_between(next(self.each if regular else decoded.rest))
+        decoded.regular[i] = False
         if not decoded.aside[i]:
             self.waiting += 1 if client else -1
 
