@@ -17,7 +17,6 @@ from dissectors.pulsar import columnar
 from dissectors.pulsar.api import MESSAGES
 from dissectors.pulsar.columnar import Messages
 from dissectors.pulsar.commands import ACK, COMMANDS, CommandRole, CommandType
-from dissectors.pulsar.diagnostics import REDIRECT
 from dissectors.pulsar.errors import ERROR_FIELDS, FAILED_RESPONSES
 from dissectors.pulsar.frames import LEAST, TYPE_TAG, tag
 from dissectors.wire import varint
@@ -163,10 +162,6 @@ def _reads_compacted(messages: Messages) -> Bools:
     return np.asarray(messages.number("read_compacted") != 0)
 
 
-def _redirects(messages: Messages) -> Bools:
-    return np.asarray(messages.has("response") & (messages.number("response") == REDIRECT))
-
-
 def _counts_too_many(messages: Messages) -> Bools:
     return np.asarray(messages.number("partitions") > _GREATEST_INT32)
 
@@ -190,7 +185,6 @@ def _acknowledges_in_part(messages: Messages) -> Bools:
 
 _RULES: dict[str, Callable[[Messages], Bools]] = {
     "SUBSCRIBE": _reads_compacted,
-    "LOOKUP_RESPONSE": _redirects,
     "PARTITIONED_METADATA_RESPONSE": _counts_too_many,
     "PRODUCER_SUCCESS": _announces_another_answer,
     "SEND_RECEIPT": _reports_a_duplicate,

@@ -281,9 +281,13 @@ class PulsarDiagnostics:
                 frame, "proxy", "A proxy speaks for a client", proxy_version=text(body.proxy_version) or None
             )
 
+    def redirect(self) -> None:
+        """A lookup is sent on to another broker."""
+        self._redirects += 1
+
     def _lookup(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
         if body.HasField("response") and body.response == REDIRECT:
-            self._redirects += 1
+            self.redirect()
 
     def _receipt(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
         if body.HasField("message_id") and request.position is None:

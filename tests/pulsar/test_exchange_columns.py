@@ -238,6 +238,18 @@ def test_requests_that_are_refused_go_by_column(monkeypatch: pytest.MonkeyPatch)
     assert fed.conversation.by_column == fed.conversation.frames == len(script)
 
 
+def test_lookups_that_are_sent_on_go_by_column_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    answer = wire.simple(wire.LOOKUP_RESPONSE, (1, "pulsar://elsewhere:6650"), (3, 0), (4, 10))
+    script = [*regular(1), *[(CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 10))), (SERVER, answer)] * 3]
+    fed = Fed(script, DEFAULT_TABLES)
+    fed.take(len(script))
+    assert fed.conversation.by_column == fed.conversation.frames == len(script)
+    fed.conversation.close()
+    redirects = [row.message for row in fed.sink.findings if row.kind == "lookup_redirect"]
+    assert redirects == ["3 lookups were sent on to another broker"]
+
+
 def test_an_error_with_the_id_of_several_requests_is_the_answer_to_the_one_that_is_open() -> None:
     asked = [(CLIENT, wire.subscribe(5, "c")), (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 5)))]
     for answers in ([wire.success(5), wire.error(5)], [wire.error(5), wire.error(5)], [wire.error(5), wire.error(6)]):
@@ -260,6 +272,6 @@ def test_a_request_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_a_command_changes_is_changed_by_column_too() -> None:
     """A command with an effect has it in both ways, or is never regular where it has one."""
-    without_effect_where_regular = {"LOOKUP_RESPONSE", "SEND_RECEIPT", "PARTITIONED_METADATA_RESPONSE"}
+    without_effect_where_regular = {"SEND_RECEIPT", "PARTITIONED_METADATA_RESPONSE"}
     with_effect = {*UPDATES, *INSPECTIONS, *ID_FIELDS} & {command.name for command in REGULAR.values()}
     assert with_effect - without_effect_where_regular == {*EFFECTS, *WATCHED_EFFECTS}
