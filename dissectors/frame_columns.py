@@ -354,9 +354,10 @@ def _resent(conversations: Sequence[Conversation], streams: _Streams, columns: d
     resent = np.zeros(len(columns["stream"]), np.int64)
     for i in streams.repeated:
         inbox = conversations[streams.each[i].conversation].inboxes[streams.each[i].direction]
-        for k in range(*columns["stream"].searchsorted((i, i + 1)).tolist()):
-            start, order = int(columns["offset"][k]), int(columns["order"][k])
-            resent[k] = inbox.was_resent(start, start + int(columns["end"][k] - columns["start"][k]), order)
+        mine = slice(*columns["stream"].searchsorted((i, i + 1)))
+        size = columns["end"][mine] - columns["start"][mine]
+        start = columns["offset"][mine]
+        resent[mine] = inbox.were_resent(start, start + size, columns["order"][mine])
     return resent
 
 

@@ -15,8 +15,11 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from dissectors.frame import Frame
-from dissectors.tcp.chunk import Chunk, Gap, Piece, Resent, Span, whole
+from dissectors.tcp.chunk import Chunk, Gap, Ints, Piece, Resent, Span, whole
 from dissectors.tcp.resends import Resends
 
 MORE = 0  # size of a frame: the length is not there yet
@@ -245,6 +248,10 @@ class Inbox:
     def was_resent(self, start: int, end: int, order: int) -> bool:
         """Whether, by the delivery `order`, a byte of [start, end) of the stream had been sent more than once."""
         return self._resent is not None and self._resent.within(start, end, order)
+
+    def were_resent(self, start: Ints, end: Ints, order: Ints) -> npt.NDArray[np.bool_]:
+        """The same of many stretches."""
+        return np.zeros(len(start), bool) if self._resent is None else self._resent.among(start, end, order)
 
     # --- frame by frame ---
 

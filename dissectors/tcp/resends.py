@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+import numpy as np
+import numpy.typing as npt
+
+from dissectors.tcp.chunk import Ints
+
 
 class Resends:
     """Stretches [start, end) of stream offsets, ascending, each with the smallest order at which it was sent again.
@@ -44,6 +49,14 @@ class Resends:
         """Whether, by the delivery `order`, a byte of [start, end) had been sent more than once."""
         a, b = bisect_right(self._ends, start), bisect_left(self._starts, end)
         return a < b and min(self._orders[a:b]) <= order
+
+    def among(self, start: Ints, end: Ints, order: Ints) -> npt.NDArray[np.bool_]:
+        """The same of many stretches."""
+        first, last = np.searchsorted(self._ends, start, "right"), np.searchsorted(self._starts, end)
+        found = first < last
+        for i in np.flatnonzero(found).tolist():
+            found[i] = min(self._orders[first[i] : last[i]]) <= order[i]
+        return found
 
     def forget(self, before: int) -> None:
         """Nobody will ask for bytes before this offset."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,9 @@ def test_a_byte_was_repeated_when_one_of_the_repetitions_by_then_covers_it(
         resends.add(at, at + length, when)
     want = any(at < start + size and at + length > start and when <= order for at, length, when in repeats)
     assert resends.within(start, start + size, order) == want
+    others = np.arange(-3, 4)
+    each = [resends.within(start + i, start + i + size, order) for i in others.tolist()]
+    assert resends.among(start + others, start + others + size, np.full(7, order)).tolist() == each
 
 
 @given(REPEATS, OFFSETS, OFFSETS)
