@@ -22,8 +22,8 @@ from dissectors.tcp.recent import Runs
 _PROTOCOL = 3  # of pickles: later ones number what they memorise from 0 on, whatever is known already
 _SAMPLES = 64  # connections to learn from
 _LEARNED = (type, str, FunctionType, BuiltinFunctionType)
-_DICTIONARY = 1 << 15  # bytes
-_LEVEL = 1  # of compression
+_DICTIONARY = 1 << 17  # bytes: most of the samples
+_LEVEL = 3  # of compression
 _HEAD = struct.Struct("=qqq?")  # as Packed has it
 _OPEN = -(1 << 63)  # no time of closing
 _NOBODY = (0, 0, 0, 0, 0, 0)
@@ -60,9 +60,10 @@ class Packer:
     def pack(self, flows: Sequence[Flow]) -> Iterator[bytes | None]:
         """Connections as bytes, which are not to be used any more; None for one that holds more than plain values.
 
-        Without their endpoints, which who keeps them knows, and without their recent bytes.
+        Without their endpoints, which who keeps them knows, and without their recent bytes. Those that are most like
+        connections to come stand last.
         """
-        pickles = self._pickles or self._learn(flows[:_SAMPLES])
+        pickles = self._pickles or self._learn(flows[-_SAMPLES:])
         for flow in flows:
             data = pickles.dump(flow)
             if data is None:
