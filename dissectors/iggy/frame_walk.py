@@ -175,13 +175,7 @@ class FrameWalk:
         for frame in decoded.frames.each(hidden):
             self.conversation.on_frame_between(frame)
         self.calls.pairing.sort()
-        self.each = self._regular_from(at)
-
-    def _regular_from(self, at: int) -> Iterator[Frame]:
-        """The regular frames from one on. Some at a time: it may be that few are wanted."""
-        for lo in range(at, self.hi, _SOME):
-            which = np.flatnonzero(self.decoded.regular[lo : min(lo + _SOME, self.hi)])
-            yield from self.decoded.frames.each(which + lo)
+        self.each = _regular_between(decoded, at, self.hi)
 
     def _one_by_one(self, i: int, regular: bool, client: bool, *, in_order: bool) -> None:
         decoded = self.decoded
@@ -219,3 +213,11 @@ class FrameWalk:
                 continue
             if table == "exchanges" or decoded.has_units(frame):
                 decoded.reserved.append(Reserved(table, frame, report.reserve(table)))
+
+
+# no method: with a walk that it refers to, and that refers to it, all frames would stay until garbage is searched
+def _regular_between(decoded: Exchanges, lo: int, hi: int) -> Iterator[Frame]:
+    """The regular frames in [lo, hi). Some at a time: it may be that few are wanted."""
+    for first in range(lo, hi, _SOME):
+        which = np.flatnonzero(decoded.regular[first : min(first + _SOME, hi)])
+        yield from decoded.frames.each(which + first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import struct
 from itertools import pairwise
@@ -251,12 +252,15 @@ def test_connections_that_open_and_ask_go_by_column(monkeypatch: pytest.MonkeyPa
     assert rows == feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=False)[0]
 
 
-def refused(pairs: int) -> Script:
-    """A connection on which every other request fails, one of which is a login."""
+def refused(times: int, *, send_too: bool = False) -> Script:
+    """A connection on which every other request fails, one of which is a login; and perhaps a send among them."""
     asked = [(wire.request(300, wire.STREAM + wire.name("orders")), wire.answer(status=2010)),
-             (wire.request(1), wire.answer())] * pairs  # fmt: skip
+             (wire.request(1), wire.answer())] * times  # fmt: skip
     failed = [(wire.request(38, wire.str8("bob") + wire.str8("wrong") + bytes(8)), wire.answer(status=42))]
-    return login("0.6") + [part for pair in failed + asked for part in zip((CLIENT, SERVER), pair, strict=True)]
+    rng = Flawless(7)
+    sent = [on_the_wire(rng, "0.6", 2, (*send(rng, "0.6")[:2], b"", 2010))] if send_too else []
+    pairs = failed + asked + sent + asked
+    return login("0.6") + [part for pair in pairs for part in zip((CLIENT, SERVER), pair, strict=True)]
 
 
 def test_exchanges_that_failed_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,12 +276,21 @@ def test_behind_a_send_that_failed_frames_go_by_column_again(monkeypatch: pytest
     """A server that refuses a send may answer its body, too; the next answer shows that it does not."""
     monkeypatch.setattr(frame_columns, "MANY", 1)
     monkeypatch.setattr(exchange_columns, "_WORTH", 1)
-    rng = Flawless(7)
-    request, answer = on_the_wire(rng, "0.6", 2, (*send(rng, "0.6")[:2], b"", 2010))
-    script = [*refused(5), (CLIENT, request), (SERVER, answer), *refused(5)]
+    script = refused(5, send_too=True)
     rows, conversations = feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=True, often=0)
     assert all(len(script) - 6 <= c.by_column < len(script) for c in conversations if isinstance(c, IggyConversation))
     assert rows == feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=False)[0]
+
+
+def test_frames_that_were_decoded_are_freed_without_a_search_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    gc.collect()
+    gc.disable()
+    try:
+        feed_many(PROTOCOL, [refused(5, send_too=True)] * 4, DEFAULT_TABLES, 7, at_once=True, often=0)
+        assert not [one for one in gc.get_objects() if isinstance(one, exchange_columns.Exchanges)]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("era", ERAS[:-1])
