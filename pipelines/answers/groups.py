@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.answers.records import Relations, Row, query
+from pipelines.formats import units
 
 TABLES = ("exchanges", "batches")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
@@ -167,7 +168,9 @@ def _sync(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[
     began = round.began or row["time"]
     took = None if ended is None else round_ns(ended - began)
     members = len(request.get("assignments") or ()) or len(group.members)
-    group.events.append(_event(group, row, REBALANCED, "", f"generation {generation}, {members} members", took))
+    group.events.append(
+        _event(group, row, REBALANCED, "", f"generation {generation}, {units.counted(members, 'member')}", took)
+    )
     round.began = None
 
 

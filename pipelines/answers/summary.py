@@ -110,10 +110,10 @@ def _wrong(
         verb = "is" if counts["bad"] == 1 else "are"
         made.append(f"{of} {verb} wrong: `brokerscope forensics` says which bytes broke, and where")
     if errors:
-        total = units.count(sum(row["count"] for row in errors))
+        total = units.counted(sum(row["count"] for row in errors), "error")
         named = ", ".join(f"{row['name']} to {row['api']} ({units.count(row['count'])})" for row in errors[:3])
-        more = f" and {len(errors) - 3} more kinds" if len(errors) > 3 else ""
-        made.append(f"{total} errors in {units.counted(counts['failed'], 'answer')}: {named}{more}")
+        more = f" and {units.counted(len(errors) - 3, 'more kind')}" if len(errors) > 3 else ""
+        made.append(f"{total} in {units.counted(counts['failed'], 'answer')}: {named}{more}")
     if counts["unanswered"]:
         share = units.share(counts["unanswered"] / counts["calls"])
         made.append(f"{units.counted(counts['unanswered'], 'request')} ({share}) got no answer in the capture")

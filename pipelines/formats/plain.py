@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 _LEAD = re.compile(r"\s*\S+\s{2,}|! |findings ")
+_BEFORE_UNIT = re.compile(r"\d (?:[nµm]?s|min|h|%|[KMGT]?i?B)(?!\w)")
 LONGEST = 2000  # characters of one value that are printed: names may have 64 KiB
 
 
@@ -35,10 +36,12 @@ def _cells(character: str) -> int:
 
 
 def wrapped(text: str, room: int) -> list[str]:
-    """A text in lines of at most `room` cells, broken between words where there are any."""
+    """A text in lines of at most `room` cells, broken between words where there are any; a unit follows its number."""
     lines: list[str] = []
     while (at := _fitting(text, room)) < len(text):
         space = text.rfind(" ", 0, at + 1)
+        if space > 0 and _BEFORE_UNIT.match(text, space - 1):
+            space = text.rfind(" ", 0, space)
         at = space if space > at // 2 else at
         lines.append(text[:at].rstrip())
         text = text[at:].lstrip()

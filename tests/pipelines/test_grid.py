@@ -79,6 +79,11 @@ def test_wrapped_lines_fit_and_lose_nothing_but_blanks(text: str, room: int) -> 
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
+def test_a_line_does_not_end_between_a_number_and_its_unit() -> None:
+    assert wrapped("slowest 12 ms, then 5 requests", 11) == ["slowest", "12 ms, then", "5 requests"]
+    assert wrapped("understood to 100 %", 17) == ["understood to", "100 %"]
+
+
 def test_a_name_of_64_kib_is_cut_and_says_so() -> None:
     assert cut("x" * 65536).endswith("… (65,536 characters)")
     assert cut("x" * 100) == "x" * 100
