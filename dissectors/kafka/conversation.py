@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from sys import intern
 from typing import Any
 
 from dissectors.conversation import Conversation, ConversationSummary
@@ -57,7 +58,7 @@ from dissectors.kafka.errors import is_known
 from dissectors.kafka.frames import measure_request, measure_response, plausible_request
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import METADATA_TOPIC_ID
-from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, explain
+from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, RequestSizes, explain
 from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch, joined
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.resync import Resync
@@ -68,7 +69,7 @@ from dissectors.records import Conn
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
-_SIZES = 1000  # how many lengths are remembered
+_HOLES = 1000  # how many holes are remembered
 _CLIENTS = 100  # and how many client ids
 METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
 _OF_SESSIONS = frozenset({FETCH, SHARE_FETCH})
@@ -97,7 +98,7 @@ class KafkaConversation(Conversation):
         self.orphans = KafkaOrphans()
         self.last_id: int | None = None  # correlation id of the newest request
         self._client_ids: dict[bytes, str] = {}
-        self._used: dict[ApiVersion, dict[int, int]] = {}  # what the client speaks, and the lengths of its requests
+        self._used = RequestSizes()
         self._holes: list[int] = []  # lengths of the holes in what the client sent
         self._unknown: tuple[tuple[int, int], ...] = ()  # APIs reported as unknown
         self._resync = Resync(self)
@@ -122,7 +123,7 @@ class KafkaConversation(Conversation):
             self._on_response(frame)
 
     def on_gap(self, direction: int, gap: Gap) -> None:
-        if direction == CLIENT and len(self._holes) < _SIZES:
+        if direction == CLIENT and len(self._holes) < _HOLES:
             self._holes.append(gap.length)
 
     def on_skipped(self, direction: int, start: int, end: int) -> None:
@@ -244,7 +245,7 @@ class KafkaConversation(Conversation):
 
     def meet(self, name: bytes) -> str:
         """Take note of a client id; its text."""
-        text = name.decode("utf-8", "backslashreplace")
+        text = intern(name.decode("utf-8", "backslashreplace"))  # many connections have the same
         if len(self._client_ids) < _CLIENTS:
             self._client_ids[name] = text
         return text
@@ -256,11 +257,7 @@ class KafkaConversation(Conversation):
 
     def note_use(self, api: ApiVersion, size: int, times: int = 1) -> None:
         """Take note of requests that the client made."""
-        sizes = self._used.get(api)
-        if sizes is None:
-            sizes = self._used[api] = {}
-        if len(sizes) < _SIZES:
-            sizes[size] = sizes.get(size, 0) + times
+        self._used.note(api, size, times)
 
     def _request_body(
         self, frame: Frame, call: KafkaRequest, api: ApiVersion, data: bytes, body: int, have: int
@@ -390,7 +387,7 @@ class KafkaConversation(Conversation):
     def _explain(self, frame: Frame, correlation_id: int, early: bool) -> None:
         """An answer to a request that was not captured, now that all that was captured is known."""
         api = explain(frame, self._used, self._holes)
-        if api is None and (self._used or self._holes) and not early:
+        if api is None and (self._used.apis or self._holes) and not early:
             self._report_orphan(frame, correlation_id)
             return
         ids = list(self._client_ids.values())
@@ -400,7 +397,7 @@ class KafkaConversation(Conversation):
             found = self.recovery.found(frame, frame.start + 8)
             self.report_found(SERVER, found, self.lost_request(SERVER, correlation_id), frame.facts)
             return
-        if api not in self._used:
+        if api not in self._used.apis:
             call.version = None  # the API is sure, the version is not
         self._answer(frame, call, api, frame.start + 8, min(frame.end, frame.known))
 
@@ -517,7 +514,7 @@ class KafkaConversation(Conversation):
 
     def lost_request(self, direction: int, correlation_id: int | None = None) -> KafkaRequest:
         """A request that was not captured, and what is known of it because it, or its answer, carries batches."""
-        keys = {PRODUCE} if direction == CLIENT else {api.key for api in self._used if api.key in FETCHES}
+        keys = {PRODUCE} if direction == CLIENT else {api.key for api in self._used.apis if api.key in FETCHES}
         ids = list(self._client_ids.values())
         api = api_version(min(keys), 0) if len(keys) == 1 else None
         call = KafkaRequest(None, api, correlation_id, ids[0] if len(ids) == 1 else None)

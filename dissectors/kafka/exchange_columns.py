@@ -17,6 +17,7 @@ What is regular is decided per frame by its bytes, so both ways give the same ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from sys import intern
 
 import numpy as np
 import pyarrow as pa
@@ -202,7 +203,7 @@ class ExchangeColumns(KafkaFrames):
 
     def _heard(self, i: int, name: Topic | None, version: Topic | None) -> None:
         """A client says what software it is."""
-        texts = (None if name is None else str(name), None if version is None else str(version))
+        texts = None if name is None else intern(str(name)), None if version is None else intern(str(version))
         self.software.append((i, int(self.frames.conversation[i]), texts))
 
     # --- matching ---

@@ -11,7 +11,7 @@ Where neither speaks, nothing is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -27,6 +27,7 @@ from dissectors.packing import pack, unpack
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
 _GROUP = 8  # that are packed together
 _NONE: list[Any] = []  # most connections have none; never added to
+_SIZES = 4000  # lengths that are remembered of a connection
 _HABIT = 3  # requests of one length that make it the usual length
 _LARGEST = 1 << 18
 _AGE = attrgetter("key", "version")
@@ -80,21 +81,45 @@ class KafkaOrphans:
         yield from newest
 
 
-def explain(frame: Frame, sizes: Mapping[ApiVersion, Mapping[int, int]], holes: list[int]) -> ApiVersion | None:
+class RequestSizes:
+    """What a client speaks on a connection, and how often its requests were how long. Each connection has one."""
+
+    __slots__ = ("_times", "apis")
+
+    def __init__(self) -> None:
+        self.apis: tuple[ApiVersion, ...] = ()
+        self._times: dict[int, int] = {}  # by size, API and version in one number
+
+    def note(self, api: ApiVersion, size: int, times: int) -> None:
+        """So many requests were so long."""
+        key = size << 32 | api.key << 16 | api.version
+        known = self._times.get(key, 0)
+        if not known:
+            if api not in self.apis:
+                self.apis += (api,)
+            if len(self._times) >= _SIZES:
+                return
+        self._times[key] = known + times
+
+    def usual(self, api: ApiVersion, size: int) -> bool:
+        """Whether requests of an API usually are so long."""
+        return self._times.get(size << 32 | api.key << 16 | api.version, 0) >= _HABIT
+
+
+def explain(frame: Frame, used: RequestSizes, holes: list[int]) -> ApiVersion | None:
     """What the frame answers.
 
-    sizes: what this client speaks on the connection, and how often its requests were how long; holes: how many bytes in
-    a row of it are missing. A hole that is used as evidence is taken out.
+    holes: how many bytes in a row of what the client sent are missing. A hole that is used as evidence is taken out.
     """
     if not frame.complete:
         return None
     fits = _readings(bytes(frame.data[frame.start + 8 : frame.start + frame.size]))
     if len({api.key for api in fits}) == 1:
-        used_here = [api for api in fits if api in sizes]
+        used_here = [api for api in fits if api in used.apis]
         return used_here[0] if used_here else fits[-1]
-    fits = [api for api in fits if api in sizes]
+    fits = [api for api in fits if api in used.apis]
     if len(fits) == 1:
-        size = next((size for size in holes if sizes[fits[0]].get(size, 0) >= _HABIT), None)
+        size = next((size for size in holes if used.usual(fits[0], size)), None)
         if size is not None:
             holes.remove(size)
             return fits[0]
