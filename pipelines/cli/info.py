@@ -168,12 +168,13 @@ def lines(summary: dict[str, Any]) -> list[str]:
         known = counts["framed_bytes"] + counts["skipped_bytes"] + counts["pending_bytes"]  # of TLS: what was inside
         whole = known + counts["lost_bytes"]
         coverage = units.share(counts["framed_bytes"] / whole) if whole else ""
-        connections = f"{units.count(counts['connections'])} connection{'s' if counts['connections'] != 1 else ''}"
+        connections = units.counted(counts["connections"], "connection")
         if name == "other":
             out.append(f"{name:<8} {connections}, {units.size(counts['captured_bytes'])}")
             continue
         out.append(
-            f"{name:<8} {connections}, {units.size(counts['captured_bytes'])}, {units.count(counts['frames'])} frames"
+            f"{name:<8} {connections}, {units.size(counts['captured_bytes'])}"
+            + f", {units.counted(counts['frames'], 'frame')}"
             + (f", {coverage} understood" if coverage else "")
             + (f", {units.size(counts['lost_bytes'])} lost" if counts["lost_bytes"] else "")
         )
@@ -181,7 +182,11 @@ def lines(summary: dict[str, Any]) -> list[str]:
             out.append(f"{'':<9}{clean(', '.join(counts['seen']))}")
     tcp = summary["tcp"]
     if summary["protocols"]:
-        seen = [f"{units.count(tcp[name])} {name.replace('_', ' ')}" for name in TCP if name != "gap_bytes"]
+        names = {name: name.replace("_", " ") for name in TCP if name != "gap_bytes"}
+        seen = [
+            units.counted(tcp[name], text[:-1]) if text.endswith("s") else f"{units.count(tcp[name])} {text}"
+            for name, text in names.items()
+        ]
         lost = f" ({units.size(tcp['gap_bytes'])})" if tcp["gap_bytes"] else ""
         rtt = f", {units.duration(tcp['rtt_ns'])} round trip (median)" if tcp["rtt_ns"] is not None else ""
         out += ["", f"{'tcp':<8} {', '.join(seen[:4])}{lost}, {seen[4]}{rtt}"]
