@@ -23,7 +23,10 @@ import lz4.frame
 import pytest
 import zstandard
 
+from dissectors.capture.reader import Reader
+from dissectors.engine import Engine
 from dissectors.limits import KIB, MIB, Limits
+from dissectors.options import Options
 from dissectors.records import TABLES
 from tests.benchmarks import captures, hostile
 from tests.pulsar import wire as pulsar
@@ -259,6 +262,19 @@ def test_idle_connections_take_less_room_than_others(tmp_path: Path) -> None:
     small = {"block_packets": 2_000, "decode_bytes": 128 * KIB}
     packed, ready = (measure(path, None, unpacked=most, **small)[1] for most in (1_000, 1_000_000))
     assert ready - packed > 14_000 * 400
+
+
+def test_connections_kept_as_bytes_take_half_a_kilobyte(tmp_path: Path) -> None:
+    path = tmp_path / "many.pcap"
+    hostile.copies(path, sorted(SAMPLES.glob("kafka-*.pcap")), 30)
+    limits = Limits(unpacked=100, block_packets=2_000, linger_ns=10_000_000_000_000)
+    engine = Engine(Options(limits=limits), [str(path)])
+    for block in Reader(str(path), 0, limits).blocks():
+        engine.feed("", block)
+        engine.decode()
+    packed = [flow for flow in engine._trackers[""]._flows.values() if isinstance(flow, bytes)]
+    assert len(packed) > 1_000
+    assert sum(map(len, packed)) / len(packed) < 600
 
 
 def test_eight_times_as_many_connections_need_little_more_memory(tmp_path: Path) -> None:
