@@ -196,7 +196,7 @@ def _heartbeat(group: Group, row: Row, request: Mapping[str, Any], response: Map
     if group.generation is None or answered > group.generation:
         group.generation = round.last = answered
         round.began, round.behind = row["time"], set(group.members)
-        text = f"epoch {answered}, {len(group.members)} members"
+        text = f"epoch {answered}, {units.counted(len(group.members), 'member')}"
         group.events.append(_event(group, row, REBALANCED, "", text, None))
     round.behind &= group.members.keys()
     if answered == round.last and member in round.behind:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from dissectors import records
 from pipelines.database import literal
 from pipelines.formats import units
 
 _OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?(Z|[+-]\d{2}:?\d{2})?")
+_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?)(Z|[+-]\d{2}:?\d{2})?")
 _WILD = re.compile(r"[*?\[]")
 
 # what counts as an error in a table
@@ -70,10 +72,14 @@ def condition(
 
 def _moment(column: str, sign: str, text: str) -> str:
     """A time of day, or a date with or without one; UTC."""
-    if _OF_DAY.fullmatch(text):
-        return f"CAST(CAST({column} AS TIMESTAMP) AS TIME) {sign} TIME {literal(text)}"
-    if _MOMENT.fullmatch(text):
-        return f"{column} {sign} TIMESTAMPTZ {literal(text)}"
+    with contextlib.suppress(ValueError):  # the shape of a time, and yet none: 25:00, or a zone 25 hours away
+        if _OF_DAY.fullmatch(text):
+            datetime.fromisoformat(f"2000-01-01T{text:0>{len(text) + (text[1] == ':')}}")
+            return f"CAST(CAST({column} AS TIMESTAMP) AS TIME) {sign} TIME {literal(text)}"
+        if match := _MOMENT.fullmatch(text):
+            moment, zone = datetime.fromisoformat(match[1]), match[2] or ""
+            datetime.fromisoformat(f"2000-01-01T00:00{zone}")
+            return f"{column} {sign} TIMESTAMPTZ {literal(f'{moment}{zone}')}"
     raise ValueError(f"{text!r} is no time like 01:11:18 or 2026-01-31T01:11:18")
 
 

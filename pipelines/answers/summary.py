@@ -59,7 +59,8 @@ SELECT (SELECT count(*) FROM batches WHERE verdict = 'bad') AS bad,
        (SELECT count(*) FROM batches WHERE verdict IN ('ok', 'bad')) AS verified,
        (SELECT count(*) FROM exchanges WHERE kind = 'unanswered') AS unanswered,
        (SELECT count(*) FROM exchanges WHERE kind IN ('call', 'unanswered')) AS calls,
-       (SELECT count(*) FROM exchanges WHERE status = 'error') AS failed,
+       (SELECT count(DISTINCT (site, exchange_id)) FROM errors
+        WHERE expected IS NOT TRUE AND exchange_id IS NOT NULL) AS failed,
        (SELECT sum(retransmissions) FROM connections) AS resent,
        (SELECT sum(client_packets + server_packets) FROM connections) AS packets,
        (SELECT sum(zero_windows) FROM connections) AS zero_windows
@@ -113,7 +114,8 @@ def _wrong(
         total = units.counted(sum(row["count"] for row in errors), "error")
         named = ", ".join(f"{row['name']} to {row['api']} ({units.count(row['count'])})" for row in errors[:3])
         more = f" and {units.counted(len(errors) - 3, 'more kind')}" if len(errors) > 3 else ""
-        made.append(f"{total} in {units.counted(counts['failed'], 'answer')}: {named}{more}")
+        answers = f" in {units.counted(counts['failed'], 'answer')}" if counts["failed"] else ""
+        made.append(f"{total}{answers}: {named}{more}")
     if counts["unanswered"]:
         share = units.share(counts["unanswered"] / counts["calls"])
         made.append(f"{units.counted(counts['unanswered'], 'request')} ({share}) got no answer in the capture")

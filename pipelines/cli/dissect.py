@@ -118,9 +118,12 @@ def dissect(
                 name, where=where, since=since, until=until, topic=topic, client=client, api=api, group=group,
                 errors=errors, slower_than=slower_than,
             )  # fmt: skip
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        try:
             wanted[name] = _wanted(name, condition, full=full, payloads=payloads)
         except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="which rows") from None
+            raise typer.BadParameter(str(error), param_hint="--where") from None
     if len(tables) > 1:
         for option, value in (("--columns", columns), ("--sort", sort), ("--head", head)):
             if value is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ MEANINGS = {
     INTERRUPTED: "interrupted",
     TERMINATED: "terminated",
 }
+_AS_THEY_ARE = ("utf-8", "surrogateescape")  # a stdout that takes any text
 DEBUG = "BROKERSCOPE_DEBUG"  # set: an error in brokerscope itself shows its traceback
 
 
@@ -43,6 +45,8 @@ class CommandGroup(TyperGroup):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run a command and end the process."""
         kwargs["standalone_mode"] = False
+        if isinstance(sys.stdout, io.TextIOWrapper) and (sys.stdout.encoding, sys.stdout.errors) != _AS_THEY_ARE:
+            sys.stdout.reconfigure(errors="backslashreplace")  # a locale without µ, or a file name of no encoding
         code = DONE
         try:
             code = super().main(*args, **kwargs) or DONE

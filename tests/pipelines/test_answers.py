@@ -203,6 +203,14 @@ def test_summary_counts_what_the_records_count() -> None:
     assert sum(row["count"] for row in summary.summary(MADE, rows=1000).errors) == unexpected > 0
 
 
+def test_answers_that_failed_as_expected_are_not_among_those_that_errors_came_in() -> None:
+    rows = [{**row, "exchange_id": f"e{i}", "expected": i > 0} for i, row in enumerate(MADE["errors"].to_pylist())]
+    errors = pa.Table.from_pylist(rows, MADE["errors"].schema)
+    assert errors.num_rows > 1
+    wrong = summary.summary({**MADE, "errors": errors}).wrong
+    assert any(sentence.startswith("1 error in 1 answer: ") for sentence in wrong)
+
+
 def test_summary_of_nothing_is_no_error() -> None:
     empty = {name: table.slice(0, 0) for name, table in MADE.items()}
     made = summary.summary(empty)

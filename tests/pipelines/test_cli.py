@@ -37,6 +37,35 @@ def test_dissect_gives_what_the_library_gives(capture: str, tmp_path: Path) -> N
     assert "request" not in rows[0]
 
 
+@pytest.mark.parametrize(
+    "locale", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "latin-1"}]
+)
+def test_a_locale_without_our_characters_gets_them_escaped(capture: str, locale: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "brokerscope", "follow", ":48388", capture],
+        capture_output=True,
+        check=False,
+        env={**os.environ, **locale},
+    )
+    assert done.returncode == 0, done.stderr
+    assert rb"\u2192" in done.stdout
+
+
+@pytest.mark.parametrize("moment", ["25:00", "2026-13-01", "2026-11-21T01:00+25:00"])
+def test_a_moment_that_no_clock_shows_is_wrong_usage(capture: str, moment: str) -> None:
+    done = run("dissect", capture, "--since", moment)
+    assert done.returncode == 2
+    assert moment in done.stderr
+
+
+def test_a_day_in_another_zone_begins_where_it_does_there(capture: str) -> None:
+    rows = [json.loads(line) for line in run("dissect", capture, "-f", "json").stdout.splitlines()]
+    day = rows[0]["time"][:10]
+    for zone, kept in (("+00:00", len(rows)), ("-14:00", sum(row["time"] >= f"{day}T14" for row in rows))):
+        since = run("dissect", capture, "-f", "json", "--since", f"{day}{zone}").stdout.splitlines()
+        assert len(since) == kept
+
+
 def test_full_adds_the_bodies_as_objects(capture: str) -> None:
     rows = [json.loads(line) for line in run("dissect", capture, "--full", "--format", "json").stdout.splitlines()]
     assert {type(r["request"]) for r in rows if r["kind"] == "call"} == {dict}
