@@ -83,6 +83,24 @@ def test_layers_import_downward_only(module: str, path: Path) -> None:
             assert here == there, f"{module} imports another protocol: {imported}"
 
 
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    """Imports for types and inside functions count too; what a package gives its own modules does not."""
+    every = dict(modules())
+    left = {
+        module: {
+            found
+            for name in imports(module, path)
+            for found in (name, name.rpartition(".")[0])
+            if found in every and every[found].name != "__init__.py"
+        }
+        for module, path in every.items()
+    }
+    while free := {module for module, needed in left.items() if not needed & left.keys()}:
+        for module in free:
+            del left[module]
+    assert {module: needed & left.keys() for module, needed in left.items()} == {}
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_protocol_has_the_same_modules(protocol: str) -> None:
     folder = ROOT.joinpath(*protocol.split("."))

@@ -19,25 +19,25 @@ Both ways give the same rows; a property test compares them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from dissectors import checksum
-from dissectors.frame import Frame
 from dissectors.frame_columns import NONE, Bools, Frames, Ints, Octets, decode_together, distinct
 from dissectors.iggy import body_columns, command_facts, frames, layouts, tables
 from dissectors.iggy.body_columns import Bodies
 from dissectors.iggy.columnar import numbers
 from dissectors.iggy.conversation import IggyConversation
 from dissectors.iggy.decode import NON_REPLICATED
+from dissectors.iggy.decoded_frames import IggyFrames
 from dissectors.iggy.errors import TRANSIENT
-from dissectors.iggy.frame_walk import Description, FrameWalk, Reserved
+from dissectors.iggy.frame_walk import FrameWalk
 from dissectors.iggy.frames import HEADER, LEGACY, REPLY, REQUEST, SEND_MESSAGES, VSR
 from dissectors.iggy.pending import DISCONNECTED, INVALID_COMMAND, IggyRequest
+from dissectors.iggy.row_columns import report
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 _WORTH = 4  # fewer bodies of one command are as quick one by one
@@ -71,55 +71,17 @@ def _requests(octets: Octets, start: Ints) -> Bools:
 
 
 def _decode(framing: str, frames: Frames[IggyConversation]) -> None:
-    from dissectors.iggy.row_columns import report
-
     decoded = (VsrExchanges if framing == VSR else LegacyExchanges)(frames)
     decoded.decode()
     report(decoded)
 
 
-class Exchanges:
-    """The frames of one call of `advance`, on their way to rows. Every column has a value for each frame."""
-
-    framing: str
+class Exchanges(IggyFrames):
+    """How the frames of a step become rows."""
 
     def __init__(self, frames: Frames[IggyConversation]) -> None:
-        self.frames = frames
-        self.conversations = frames.conversations
-        self.sink = self.conversations[0].sink
-        self.limits = self.conversations[0].options.limits
-        n = len(frames)
-        self.looks = bool({"batches", "messages", "findings"} & self.sink.tables)
-        self.code = np.zeros(n, np.int64)  # of the command; of an answer: that of its request
-        self.status = np.zeros(n, np.int64)
-        self.failed = np.zeros(n, bool)  # answers that are errors and may be regular
-        self.error_releases = np.zeros(n, np.int64)  # those that may have sent an error
-        self.body = frames.start.copy()  # where the body begins
-        self.correlation_id = np.zeros(n, np.int64)
-        self.done = np.zeros(n, bool)  # decoded before anything was known
-        self.aside = np.zeros(n, bool)  # done, or part of no exchange
-        self.expected = np.zeros(n, bool)  # a payload of this answer
-        self.partner = np.full(n, NONE)  # the answer of a request, the request of an answer
-        self.regular = np.zeros(n, bool)
-        self.event = np.full(n, NONE)  # what its body shows: index in `events`
-        self.layout = np.full(n, NONE)  # the one that reads it
-        self.shows = np.zeros(n, bool)  # its body is evidence of the release, by what is believed now
-        self.units = np.zeros(n, np.int64)  # bits: the layouts as which its body has rows of `batches`
-        self.bodies: dict[tuple[str, int], Bodies] = {}
-        self.events: list[tuple[str, int, int]] = []  # side, code, bits
-        self.lesson = np.zeros(n, bool)  # its body is read one by one, for what it teaches
-        self.described: dict[int, Description] = {}  # requests that are described by more than identifiers
-        self.partition = np.full(n, NONE)  # that a request sends to, while the release is in question
-        self.users: list[str | None] = []
-        self.user = np.zeros(n, np.int64)  # index in users
-        self.dialects: list[str] = []
-        self.dialect = np.full(n, NONE)  # index in dialects
-        self.reserved: list[Reserved] = []
-        self.plan: list[list[Any]] = []  # columns for those who go frame by frame
-        self.rest: Iterator[Frame] = iter(())  # the frames that are not regular
+        super().__init__(frames)
         self._event_ids: dict[tuple[str, int, int], int] = {}
-        t = frames.conversation
-        self.bounds = np.append(np.flatnonzero(np.diff(t, prepend=NONE)), n)
         self.odd = np.array([not c.calls.in_order for c in self.conversations], bool)  # by conversation: all one by one
         self.several = np.zeros(len(self.conversations), bool)  # several requests were in flight …
         self.pipelined = np.zeros(len(self.conversations), bool)  # … and match.py takes note of it
@@ -259,10 +221,6 @@ class Exchanges:
             self._read(layouts.RESPONSE, code, which)
         self._agree()
 
-    def is_read(self, code: int) -> bool:
-        """Whether the answer to a command is read although the release is known."""
-        return layouts.delivers(code) or (code == SEND_MESSAGES and self.looks)
-
     def _read(self, side: str, code: int, which: Ints) -> None:
         if not len(which):
             return
@@ -285,11 +243,6 @@ class Exchanges:
             self._event_ids[event] = len(self.events)
             self.events.append(event)
         return self._event_ids[event]
-
-    def has_units(self, frame: int) -> bool:
-        """Whether a regular frame, as its layout reads it, has rows of `batches`."""
-        layout = self.layout[frame]
-        return bool(layout >= 0 and self.units[frame] >> layout & 1)
 
     # --- order ---
 
@@ -350,17 +303,6 @@ class Exchanges:
             elif conversation.era.settled:
                 conversation.calls.emit.report.flush()
         self._note()
-
-    def set_user(self, user: str | None, lo: int, hi: int) -> None:
-        """Who is logged in, in some frames."""
-        self.users.append(user)
-        self.user[lo:hi] = len(self.users) - 1
-
-    def set_dialect(self, conversation: IggyConversation, lo: int, hi: int) -> None:
-        """What is spoken, from a frame on."""
-        if conversation.era.settled:
-            self.dialects.append(conversation.era.dialect)
-            self.dialect[lo:hi] = len(self.dialects) - 1
 
     def _note(self) -> None:
         """What the frames leave with their connections."""

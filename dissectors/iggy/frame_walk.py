@@ -7,7 +7,7 @@ in here, in their place; frames that are not regular go to the conversation; all
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,34 +18,16 @@ from dissectors.iggy.calls import group_of
 from dissectors.iggy.command_facts import DESCRIBED
 from dissectors.iggy.conversation import IggyConversation
 from dissectors.iggy.decode import body, error_text, exact
-from dissectors.iggy.emit import ReservedRow
+from dissectors.iggy.decoded_frames import Description, IggyFrames, Reserved
 from dissectors.iggy.state import Asked
 
-if TYPE_CHECKING:
-    from dissectors.iggy.exchange_columns import Exchanges
-
 _SOME = 64  # frames
-
-
-class Reserved(NamedTuple):
-    """A row of an answer's exchange that waits for the dialect."""
-
-    table: str
-    frame: int  # the request's, or the answer's for what it delivers
-    row: ReservedRow
-
-
-class Description(NamedTuple):
-    """What a request is about."""
-
-    topic: str | None
-    group: str | None
 
 
 class FrameWalk:
     """One conversation, frame by frame: what regular bodies show of the era, and the frames that are not regular."""
 
-    def __init__(self, decoded: Exchanges, conversation: IggyConversation, lo: int, hi: int) -> None:
+    def __init__(self, decoded: IggyFrames, conversation: IggyConversation, lo: int, hi: int) -> None:
         self.decoded = decoded
         self.conversation = conversation
         self.era = conversation.era
@@ -216,7 +198,7 @@ class FrameWalk:
 
 
 # no method: with a walk that it refers to, and that refers to it, all frames would stay until garbage is searched
-def _regular_between(decoded: Exchanges, lo: int, hi: int) -> Iterator[Frame]:
+def _regular_between(decoded: IggyFrames, lo: int, hi: int) -> Iterator[Frame]:
     """The regular frames in [lo, hi). Some at a time: it may be that few are wanted."""
     for first in range(lo, hi, _SOME):
         which = np.flatnonzero(decoded.regular[first : min(first + _SOME, hi)])

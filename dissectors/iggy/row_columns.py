@@ -26,9 +26,9 @@ from dissectors.iggy.batches import FORMATS
 from dissectors.iggy.body_columns import Variant
 from dissectors.iggy.coded import IdentifierCodes
 from dissectors.iggy.columnar import BodyColumns, Place, numbers
+from dissectors.iggy.decoded_frames import IggyFrames
 from dissectors.iggy.emit import ReservedRow
 from dissectors.iggy.errors import error
-from dissectors.iggy.exchange_columns import Exchanges
 from dissectors.iggy.field_types import CONSUMERS
 from dissectors.iggy.frames import SEND_MESSAGES, VSR
 from dissectors.iggy.tables import commands
@@ -60,7 +60,7 @@ class _Units(NamedTuple):
     max_timestamp: Ints
 
 
-def report(decoded: Exchanges) -> None:
+def report(decoded: IggyFrames) -> None:
     """The rows of regular exchanges."""
     if np.count_nonzero(decoded.regular):
         _Rows(decoded).report()
@@ -69,7 +69,7 @@ def report(decoded: Exchanges) -> None:
 class _Rows:
     """What regular frames say. Every column has a value for each frame."""
 
-    def __init__(self, decoded: Exchanges) -> None:
+    def __init__(self, decoded: IggyFrames) -> None:
         self.decoded = decoded
         self.frames = decoded.frames
         n = len(self.frames)

@@ -29,7 +29,7 @@ class DecodedEntries(NamedTuple):
     columns: EntryColumns
 
 
-class DecodedFrames:
+class PulsarFrames:
     """The frames of one call of `advance`. Every column has a value for each frame."""
 
     def __init__(self, frames: Frames[PulsarConversation]) -> None:

@@ -18,7 +18,7 @@ from dissectors.pulsar.api import text
 from dissectors.pulsar.columnar import Messages
 from dissectors.pulsar.command_columns import position
 from dissectors.pulsar.conversation import PulsarConversation
-from dissectors.pulsar.decoded_frames import DecodedFrames
+from dissectors.pulsar.decoded_frames import PulsarFrames
 from dissectors.pulsar.diagnostics import REDIRECT, At, Position, PulsarDiagnostics
 from dissectors.pulsar.names import short
 from dissectors.pulsar.orphans import ID_FIELDS
@@ -34,7 +34,7 @@ Changes = Iterator[tuple[int, Change]]
 class _Regular(NamedTuple):
     """The regular frames of one command."""
 
-    frames: DecodedFrames
+    frames: PulsarFrames
     name: str
     which: Ints  # indices of the frames
     rows: Ints  # indices in messages
@@ -54,7 +54,7 @@ class _Regular(NamedTuple):
         return list(map(_new, repeat(At), zip(*(column.tolist() for column in columns), strict=True)))
 
 
-def changes(frames: DecodedFrames) -> Changes:
+def changes(frames: PulsarFrames) -> Changes:
     """The frames that change what is known, and what each does to its conversation."""
     for name, effect in EFFECTS.items():
         if name in frames.found:
@@ -159,7 +159,7 @@ class ConsumerEvent(NamedTuple):
     values: tuple[Any, ...]
 
 
-def consumer_events(frames: DecodedFrames) -> tuple[Ints, list[ConsumerEvent]]:
+def consumer_events(frames: PulsarFrames) -> tuple[Ints, list[ConsumerEvent]]:
     """The regular frames that show how consumers keep up, and the event that each makes, in their order."""
     which: list[Ints] = []
     events: list[ConsumerEvent] = []

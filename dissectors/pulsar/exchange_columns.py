@@ -26,7 +26,7 @@ from dissectors.pulsar.command_columns import REGULAR, Commands
 from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, FAILING, SPACES, CommandRole, part_of
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.decode import decode
-from dissectors.pulsar.decoded_frames import DecodedEntries, DecodedFrames
+from dissectors.pulsar.decoded_frames import DecodedEntries, PulsarFrames
 from dissectors.pulsar.effects import changes, consumer_events
 from dissectors.pulsar.emit import signed
 from dissectors.pulsar.frames import PADDING
@@ -58,7 +58,7 @@ def advance(conversations: Sequence[PulsarConversation]) -> None:
     )
 
 
-class _Exchanges(DecodedFrames):
+class _Exchanges(PulsarFrames):
     """Decodes the frames of one call of `advance`."""
 
     def decode(self) -> None:

@@ -26,7 +26,7 @@ from dissectors.pulsar.api import text
 from dissectors.pulsar.batches import CODEC_NAMES
 from dissectors.pulsar.command_columns import position
 from dissectors.pulsar.commands import COMMANDS, SEND
-from dissectors.pulsar.decoded_frames import DecodedFrames
+from dissectors.pulsar.decoded_frames import PulsarFrames
 from dissectors.pulsar.entries import FORMAT, MS
 from dissectors.pulsar.entry_columns import NO_CHECKSUM
 from dissectors.sink import Coded, Masked, hex_column, text_column
@@ -37,7 +37,7 @@ _OF_BOTH = ("wait_ns", "total_ns", "queued_ns")
 _NAMES = [COMMANDS[code].name if code in COMMANDS else None for code in range(max(COMMANDS) + 1)]
 
 
-def report_errors(decoded: DecodedFrames) -> None:
+def report_errors(decoded: PulsarFrames) -> None:
     """The rows of errors in regular answers."""
     sink, answers = decoded.conversations[0].sink, np.flatnonzero(decoded.error & decoded.regular)
     if "errors" not in sink.tables or not len(answers):
@@ -56,7 +56,7 @@ def report_errors(decoded: DecodedFrames) -> None:
     )
 
 
-def report_exchanges(decoded: DecodedFrames) -> None:
+def report_exchanges(decoded: PulsarFrames) -> None:
     """The rows of regular exchanges."""
     sink, which = decoded.conversations[0].sink, decoded.beginnings
     if "exchanges" not in sink.tables or not len(which):
@@ -88,7 +88,7 @@ def report_exchanges(decoded: DecodedFrames) -> None:
     )
 
 
-def report_batches(decoded: DecodedFrames) -> None:
+def report_batches(decoded: PulsarFrames) -> None:
     """The rows of regular entries."""
     sink = decoded.conversations[0].sink
     if "batches" not in sink.tables:
@@ -132,7 +132,7 @@ def report_batches(decoded: DecodedFrames) -> None:
     )
 
 
-def _shared(decoded: DecodedFrames, which: Ints) -> dict[str, Any]:
+def _shared(decoded: PulsarFrames, which: Ints) -> dict[str, Any]:
     """What a row of any table says of its exchange, which begins with these frames."""
     return {
         "conn": decoded.conns(which),
@@ -143,27 +143,27 @@ def _shared(decoded: DecodedFrames, which: Ints) -> dict[str, Any]:
     }
 
 
-def _dialects(decoded: DecodedFrames, which: Ints) -> Coded:
+def _dialects(decoded: PulsarFrames, which: Ints) -> Coded:
     """What the connections speak at these frames: a connection learns it from the one frame that accepts its login."""
     t = decoded.frames.conversation[which]
     later = [conversation.state.dialect for conversation in decoded.conversations]
     return Coded([*decoded.dialects, *later], t + len(later) * (which >= decoded.connected[t]))
 
 
-def _of_errors(decoded: DecodedFrames, field: str, answers: Ints) -> Coded:
+def _of_errors(decoded: PulsarFrames, field: str, answers: Ints) -> Coded:
     """A field of the errors in some answers."""
     values, codes = decoded.errors
     return Coded([None if error is None else getattr(error, field) for error in values], codes[answers])
 
 
-def _of_entries(decoded: DecodedFrames, name: str) -> Ints:
+def _of_entries(decoded: PulsarFrames, name: str) -> Ints:
     """A count of the entries: a column over all frames, NONE where there is none."""
     column = np.full(len(decoded.code), NONE)
     column[decoded.entries.which] = getattr(decoded.entries.columns, name)
     return column
 
 
-def _partitions(decoded: DecodedFrames, subject: Coded, answers: Ints) -> Masked:
+def _partitions(decoded: PulsarFrames, subject: Coded, answers: Ints) -> Masked:
     """Partitions of exchanges: what the answer to PARTITIONED_METADATA says, else those of the topic in the request."""
     own = np.array([NONE if value is None else value for value in subject.values], np.int64)[subject.codes]
     stated = np.full(len(decoded.code), NONE)
@@ -174,7 +174,7 @@ def _partitions(decoded: DecodedFrames, subject: Coded, answers: Ints) -> Masked
     return _masked(np.where(stated[answers] == NONE, own, stated[answers]))
 
 
-def _positions(decoded: DecodedFrames, which: Ints) -> pa.Array:
+def _positions(decoded: PulsarFrames, which: Ints) -> pa.Array:
     """`ledger:entry` of entries: a MESSAGE holds it, that of a SEND comes with its receipt."""
     there = np.zeros(len(decoded.code), bool)
     ids = np.zeros((2, len(decoded.code)), np.int64)

@@ -134,7 +134,7 @@ def _tiles(builder: Builder) -> Html:
         ),
         (
             "health", "Lost", units.size(lost),
-            f"{units.count(resent)} retransmissions in {units.count(packets)} packets", "warn" if lost else "",
+            f"{units.counted(resent, 'retransmission')} in {units.counted(packets, 'packet')}", "warn" if lost else "",
         ),
         ("findings", "Findings", units.count(worst), "of severity error", "bad" if worst else "good"),
     )  # fmt: skip
