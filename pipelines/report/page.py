@@ -115,7 +115,7 @@ def _tiles(builder: Builder) -> Html:
     refused += f"; {units.count(expected)} expected" if expected else ""
     tiles = (
         ("health", "Connections", units.count(connections), _protocols(analysis), ""),
-        ("time", "Requests", units.count(calls), f"{units.count(unanswered)} unanswered", ""),
+        ("time", "Requests", units.count(calls + unanswered), f"{units.count(unanswered)} unanswered", ""),
         (
             "errors", "Errors", units.count(failed), refused, "warn" if failed > expected else "",
         ),
