@@ -76,7 +76,7 @@ app = typer.Typer(
     cls=_Group,
     help="What the brokers in packet captures did: Apache Pulsar, Apache Kafka and Apache Iggy.",
     epilog="Exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in exits.MEANINGS.items()) + ".",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -93,11 +93,14 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    pass
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help(), err=True)
+        raise typer.Exit(exits.WRONG_USAGE)
 
 
 def main() -> NoReturn:

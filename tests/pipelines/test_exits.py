@@ -87,6 +87,14 @@ TABLE: tuple[tuple[str, int, str], ...] = (
 )
 
 
+def test_without_a_command_the_help_is_shown_line_by_line() -> None:
+    bare, asked = run(), run("--help")
+    assert bare.exit_code == exits.WRONG_USAGE
+    assert bare.stderr == asked.stdout
+    assert not bare.stdout
+    assert len(bare.stderr.splitlines()) > len(COMMANDS)
+
+
 @pytest.mark.parametrize(("line", "code", "word"), TABLE, ids=[row[0].replace("\t", " ") for row in TABLE])
 def test_an_error_is_one_line_and_its_exit_code_says_whose(
     line: str, code: int, word: str, capture: str, tmp_path: Path
