@@ -178,7 +178,8 @@ def _applied(data: bytes, flips: Sequence[Flip]) -> bytes | None:
 def _single(case: DamagePattern) -> Iterator[Diagnosis]:
     for _, distance in case.crc.distances(np.array([case.syndrome], np.uint32), case.bits):
         flips = case.flips([distance])
-        note = f"One bit flipped: byte {flips[0].at}, bit {flips[0].bit}; no other single bit fits"
+        place = f"byte {flips[0].at} of those that the checksum covers, bit {flips[0].bit}"
+        note = f"One bit flipped: {place}; no other single bit fits"
         yield Diagnosis(SINGLE_BIT, flips, True, 1, note, case.bits / 2.0**32)
 
 
