@@ -94,7 +94,7 @@ def analyze(
     """Records, tables and a report from captures: on Spark, or in this process where captures are small.
 
     Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, OUT/forensics.jsonl (an object a bad checksum) and
-    OUT/report.html; prints the tables.
+    OUT/report.html; prints the tables, unless --quiet.
     """
     options = reading.options()
     if "-" in captures:
