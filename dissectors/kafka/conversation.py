@@ -63,7 +63,7 @@ from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.resync import Resync
 from dissectors.kafka.secrets import CLUSTER_METADATA
-from dissectors.kafka.sessions import FetchSession, FetchSessions
+from dissectors.kafka.sessions import FetchSessions
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.sink import Sink
@@ -237,7 +237,7 @@ class KafkaConversation(Conversation):
             )
         return call
 
-    def _note(self, call: KafkaRequest, api: ApiVersion, frame: Frame | FrameFacts) -> None:
+    def _note(self, call: KafkaRequest, api: ApiVersion, frame: Frame) -> None:
         """Take note of a request."""
         self.note_use(api, frame.size)
         if self.watch is not None:
@@ -293,18 +293,13 @@ class KafkaConversation(Conversation):
         if summary.names:
             self.emit.names.learn(summary.names, frame.first_ns)
         if api.key in _OF_SESSIONS:
-            self._of_session(call, self.sessions.request(summary))
+            call.session = session = self.sessions.request(summary)
+            if session is not None:
+                call.topic_keys, call.partitions = session.topics, session.partitions
         elif summary.sets:
             self._carried(frame, call, summary)
         elif api.key == API_VERSIONS and summary.values:
             self.software = (summary.values["clientSoftwareName"], summary.values["clientSoftwareVersion"])
-
-    @staticmethod
-    def _of_session(call: KafkaRequest, session: FetchSession | None) -> None:
-        """A fetch of a session: that says what is fetched."""
-        call.session = session
-        if session is not None:
-            call.topic_keys, call.partitions = session.topics, session.partitions
 
     def _carried(self, frame: Frame, call: KafkaRequest, summary: BodySummary) -> None:
         """Count the records of a Produce, and look at its batches while its bytes are there."""

@@ -113,7 +113,7 @@ class KafkaDiagnostics:
 
     # --- what is seen ---
 
-    def request(self, frame: Frame | FrameFacts, call: KafkaRequest) -> None:
+    def request(self, frame: Frame, call: KafkaRequest) -> None:
         """A request of any API."""
         api = call.api_version
         assert api is not None

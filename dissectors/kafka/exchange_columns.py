@@ -321,11 +321,9 @@ class ExchangeColumns(KafkaFrames):
         frames = self.frames
         pending: dict[int, KafkaRequest] = {}
         fetches = FetchesInOrder(self, carried)
-        cold = ~self.regular
-        cold[fetches.waiting] = False
         alone = self.alone[frames.conversation]
-        self._answers_alone(np.flatnonzero(cold & alone))
-        cold &= ~alone
+        self._answers_alone(np.flatnonzero(fetches.cold & alone))
+        cold = fetches.cold & ~alone
         each = frames.each(np.flatnonzero(cold))
         cold[list(carried.in_order)] = True
         which = np.flatnonzero(cold)

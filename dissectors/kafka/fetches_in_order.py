@@ -49,8 +49,10 @@ class FetchesInOrder:
         self._at = which.tolist()
         self._taken = 0  # of them
         self._steps = self._prepare(which, opens)
+        self.cold = ~decoded.regular  # neither regular nor a fetch that waits
+        self.cold[self.waiting] = False
         self._pending = self._waiting()
-        self._ends = self._last_together(decoded).tolist()
+        self._ends = self._last_together().tolist()
         self._passed = self._begin = 0  # of those that wait; the first of them that its conversation does not know
         self._sessions: dict[int, FetchSession | None] = {}  # by request
         self._wanted: list[tuple[int, Sequence[Topic], int]] = []  # request; topics and partitions of its session
@@ -104,13 +106,10 @@ class FetchesInOrder:
             [None] * len(which),
         )
 
-    def _last_together(self, decoded: KafkaFrames) -> Bools:
+    def _last_together(self) -> Bools:
         """The fetches that wait behind which another frame of their conversation comes that may wait, or none."""
-        frames, which = decoded.frames, self.waiting
-        cold = ~decoded.regular
-        cold[which] = False
-        before = np.cumsum(cold)[which]
-        last: Bools = (np.diff(frames.conversation[which], append=-1) != 0) | (np.diff(before, append=-1) != 0)
+        conversation, before = self._decoded.frames.conversation[self.waiting], np.cumsum(self.cold)[self.waiting]
+        last: Bools = (np.diff(conversation, append=-1) != 0) | (np.diff(before, append=-1) != 0)
         return last
 
     def until(self, frame: int) -> None:
