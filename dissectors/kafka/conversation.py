@@ -10,7 +10,6 @@ from typing import Any
 from dissectors.conversation import Conversation, ConversationSummary
 from dissectors.exchange import (
     CALL,
-    CONSUME,
     OK,
     ONE_WAY,
     ORPHAN,
@@ -60,6 +59,7 @@ from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import METADATA_TOPIC_ID
 from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, RequestSizes, explain
 from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch, joined
+from dissectors.kafka.precedents import Precedents, fetching
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.resync import Resync
 from dissectors.kafka.secrets import CLUSTER_METADATA
@@ -102,7 +102,7 @@ class KafkaConversation(Conversation):
         self._holes: list[int] = []  # lengths of the holes in what the client sent
         self._unknown: tuple[tuple[int, int], ...] = ()  # APIs reported as unknown
         self._resync = Resync(self)
-        self.replica = False  # whether it is a broker or controller that fetches
+        self.precedents = Precedents()
         self.recovery = BatchRecovery(self)
 
     # --- what the base class asks ---
@@ -220,7 +220,8 @@ class KafkaConversation(Conversation):
             raw = data[start + 14 : body]
             client_id = self._client_ids.get(raw)
             if client_id is None:
-                client_id = self.meet(raw) if body <= have else raw.decode("utf-8", "backslashreplace")
+                whole = body <= have
+                client_id = self.meet(raw, frame.offset) if whole else raw.decode("utf-8", "backslashreplace")
         self.last_id = correlation_id
         call = KafkaRequest(frame.facts, api, correlation_id, client_id)
         if api.known:
@@ -243,9 +244,10 @@ class KafkaConversation(Conversation):
         if self.watch is not None:
             self.watch.request(frame, call)
 
-    def meet(self, name: bytes) -> str:
-        """Take note of a client id; its text."""
+    def meet(self, name: bytes, offset: int) -> str:
+        """Take note of the client id of a request; its text."""
         text = intern(name.decode("utf-8", "backslashreplace"))  # many connections have the same
+        self.precedents.request(offset, text)
         if len(self._client_ids) < _CLIENTS:
             self._client_ids[name] = text
         return text
@@ -390,7 +392,8 @@ class KafkaConversation(Conversation):
         if api is None:
             self.emit.exchange(ORPHAN, call, frame)
             found = self.recovery.found(frame, frame.start + 8)
-            self.report_found(SERVER, found, self.lost_request(SERVER, correlation_id), frame.facts)
+            lost = self.precedents.lost_request(SERVER, frame.offset, correlation_id)
+            self.report_found(SERVER, found, lost, frame.facts)
             return
         if api not in self._used.apis:
             call.version = None  # the API is sure, the version is not
@@ -400,7 +403,7 @@ class KafkaConversation(Conversation):
         message = str(correlation_id).join(LOST_REQUEST)
         self.finding_at(frame, ORPHAN, message, correlation_id=correlation_id)
         found = self.recovery.found(frame, frame.start + 8)
-        self.report_found(SERVER, found, self.lost_request(SERVER, correlation_id))
+        self.report_found(SERVER, found, self.precedents.lost_request(SERVER, frame.offset, correlation_id))
 
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
         kind = ORPHAN if call.frame is None else CALL
@@ -473,10 +476,11 @@ class KafkaConversation(Conversation):
         self, frame: Frame, call: KafkaRequest, api: ApiVersion, summary: BodySummary, body: int
     ) -> tuple[int, int]:
         """(records that the application gets, bytes of record sets) of an answer to a fetch; reports its batches."""
-        replica = call.values.get("replicaId")
-        if api.key != SHARE_FETCH and call.frame is not None:
-            self.replica = api.key == FETCH_SNAPSHOT or (replica is not None and replica >= 0)
-        role = REPLICATE if api.key == FETCH_SNAPSHOT or (replica is not None and replica >= 0) else CONSUME
+        if call.frame is None:
+            role = self.precedents.before(SERVER, frame.offset).role
+        else:
+            role = fetching(api.key, call.values.get("replicaId"))
+            self.precedents.fetched(frame.offset, api.key, call.client_id, role)
         total = 0
         known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
         old = batches.old_format(False, api.version) if api.key == FETCH else None
@@ -502,20 +506,6 @@ class KafkaConversation(Conversation):
                 total += delivered(frame.data, read, offset, ended, limit)
         return total, sum(records.size for records in summary.sets)
 
-    @property
-    def fetching(self) -> str:
-        """The role of batches in answers whose requests were not captured."""
-        return REPLICATE if self.replica else CONSUME
-
-    def lost_request(self, direction: int, correlation_id: int | None = None) -> KafkaRequest:
-        """A request that was not captured, and what is known of it because it, or its answer, carries batches."""
-        keys = {PRODUCE} if direction == CLIENT else {api.key for api in self._used.apis if api.key in FETCHES}
-        ids = list(self._client_ids.values())
-        api = api_version(min(keys), 0) if len(keys) == 1 else None
-        call = KafkaRequest(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
-        call.version = None  # the API is sure, the version is not
-        return call
-
     def report_found(
         self,
         direction: int,
@@ -526,9 +516,13 @@ class KafkaConversation(Conversation):
         """Batches behind a hole. call: what carried them; exchange: the frame of it that has a row."""
         if not seen:
             return
-        role = PRODUCED if direction == CLIENT else self.fetching
+        offset = seen[0].stream_offset
+        if direction == SERVER and call is not None and call.frame is not None:
+            role = fetching(call.api_code, call.values.get("replicaId"))
+        else:
+            role = self.precedents.before(direction, offset).role
         outcome = UNKNOWN if direction == CLIENT else OK
-        call = call or self.lost_request(direction)
+        call = call or self.precedents.lost_request(direction, offset)
         topic, partition = call.session.only() if call.session is not None else (None, None)
         self.emit.batches(role, call, exchange, topic, partition, seen, outcome, None)
 

@@ -377,9 +377,10 @@ class ExchangeColumns(KafkaFrames):
         named = np.flatnonzero(frames.client & ~self.odd[frames.conversation] & (self.name_size >= 0))
         codes = self.client_id[named] = self.texts.at(frames.start[named] + HEAD, self.name_size[named])
         _, first = np.unique(frames.conversation[named] << 32 | codes, return_index=True)
-        for at in np.sort(named[first]).tolist():
-            start = int(frames.start[at]) + HEAD
-            self.conversations[frames.conversation[at]].meet(frames.buf[start : int(self.body[at])])
+        which = np.sort(named[first])
+        columns = (frames.conversation[which], frames.start[which] + HEAD, self.body[which], frames.facts(which).offset)
+        for t, start, end, offset in zip(*(column.tolist() for column in columns), strict=True):
+            self.conversations[t].meet(frames.buf[start:end], offset)
 
     def _note(self, requests: Ints) -> None:
         """What is remembered of regular requests: versions used, their lengths, the newest id."""

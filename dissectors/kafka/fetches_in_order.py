@@ -21,6 +21,7 @@ from dissectors.frame_columns import Bools, Ints
 from dissectors.kafka.body_summary import Topic
 from dissectors.kafka.coded import GrowingColumns
 from dissectors.kafka.conversation import KafkaConversation
+from dissectors.kafka.decode import FETCH
 from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.pending import PendingFetches
 from dissectors.kafka.record_set_columns import ROLES, RecordSetColumns
@@ -65,9 +66,15 @@ class FetchesInOrder:
         replicas = self._fetches.of_replicas(self._regular)
         decoded.role[answers] = np.where(replicas, ROLES.index(REPLICATE), ROLES.index(CONSUME))
         conversation = decoded.frames.conversation[answers]
-        newest = np.flatnonzero(np.diff(conversation, append=-1))
-        for t, replica in zip(conversation[newest].tolist(), replicas[newest].tolist(), strict=True):
-            decoded.conversations[t].replica = replica
+        first = np.flatnonzero(np.diff(conversation, prepend=-1))
+        columns = (
+            conversation[first],
+            decoded.frames.facts(answers[first]).offset,
+            decoded.client_id[self._regular[first]],
+            decoded.role[answers[first]],
+        )
+        for t, offset, client, role in zip(*(column.tolist() for column in columns), strict=True):
+            decoded.conversations[t].precedents.fetched(offset, FETCH, decoded.texts.texts[client], ROLES[role])
 
     def _prepare(self, which: Ints, opens: Bools) -> Iterator[tuple[Any, ...]]:
         """All that a step needs of its frame."""

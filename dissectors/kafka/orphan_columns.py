@@ -130,9 +130,10 @@ def _report_batches(decoded: KafkaFrames, answer: Ints, start: Ints) -> None:
     odd = odd_numbers(batches) | (uncompressed < 0)
     for i, at, end in zip(*(column[odd].tolist() for column in (answer, start, batches.end)), strict=True):
         conversation = decoded.conversations[frames.conversation[i]]
-        shift = int(frames.start[i])
-        seen = conversation.recovery.look(frames.frame(i), at - shift, end - shift)
-        conversation.report_found(SERVER, seen, conversation.lost_request(SERVER, int(decoded.correlation_id[i])))
+        frame, shift = frames.frame(i), int(frames.start[i])
+        seen = conversation.recovery.look(frame, at - shift, end - shift)
+        lost = conversation.precedents.lost_request(SERVER, frame.offset, int(decoded.correlation_id[i]))
+        conversation.report_found(SERVER, seen, lost)
     if decoded.report.wants_batches:
         _write(decoded, answer[~odd], batches.at(~odd), uncompressed[~odd])
 
@@ -140,8 +141,13 @@ def _report_batches(decoded: KafkaFrames, answer: Ints, start: Ints) -> None:
 def _write(decoded: KafkaFrames, answer: Ints, batches: BatchColumns, uncompressed: Ints) -> None:
     frames = decoded.frames
     conversation = frames.conversation[answer]
-    lost = {t: decoded.conversations[t].lost_request(SERVER) for t in distinct(conversation).tolist()}
-    code = np.searchsorted(list(lost), conversation)
+    numbers, earliest, code = np.unique(conversation, return_index=True, return_inverse=True)
+    stream_offset = frames.offset_of(answer, batches.start)
+    lost = [
+        (precedents.lost_request(SERVER, offset), precedents.before(SERVER, offset).role)
+        for t, offset in zip(numbers.tolist(), stream_offset[earliest].tolist(), strict=True)
+        for precedents in (decoded.conversations[t].precedents,)
+    ]
     first = batches.field("base_offset")
     known = Masked(first, np.zeros(len(first), bool))
     time, packet_ref = frames.locate(batches.start)
@@ -150,15 +156,15 @@ def _write(decoded: KafkaFrames, answer: Ints, batches: BatchColumns, uncompress
         len(answer),
         **header_columns(batches, uncompressed),
         conn=decoded.conns(answer),
-        api=Coded([request.api for request in lost.values()], code),
-        client_id=Coded([request.client_id for request in lost.values()], code),
+        api=Coded([request.api for request, _ in lost], code),
+        client_id=Coded([request.client_id for request, _ in lost], code),
         correlation_id=decoded.correlation_id[answer],
-        role=Coded([decoded.conversations[t].fetching for t in lost], code),
+        role=Coded([role for _, role in lost], code),
         base_offset=known,
         last_offset=first + batches.field("last_offset_delta"),
         position=known,
         outcome=OK,
         time=time,
         packet_ref=packet_ref,
-        stream_offset=frames.offset_of(answer, batches.start),
+        stream_offset=stream_offset,
     )

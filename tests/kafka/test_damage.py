@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dissectors.kafka import PROTOCOL
@@ -56,13 +57,11 @@ def test_damaged_bytes_give_the_same_records_however_they_are_cut(data: st.DataO
     same_however_cut([(direction, bytes(content)) for direction, content in script])
 
 
-@QUICK
-@given(st.data())
-def test_lost_bytes_give_the_same_records_however_the_rest_is_cut(data: st.DataObject) -> None:
+def lossy(fates: Sequence[tuple[str, int]]) -> list[tuple[int, bytes | int]]:
+    """The good bytes, of which some parts are lost: what becomes of each write, and where it is cut."""
     script: list[tuple[int, bytes | int]] = []
-    for direction, content in GOOD:
-        fate = data.draw(st.sampled_from(["whole", "whole", "whole", "lost", "front", "back", "middle"]))
-        cut = data.draw(st.integers(1, len(content) - 1))
+    for (direction, content), (fate, at) in zip(GOOD, fates, strict=True):
+        cut = 1 + at % (len(content) - 1)
         if fate == "whole":
             script.append((direction, content))
         elif fate == "lost":
@@ -74,8 +73,28 @@ def test_lost_bytes_give_the_same_records_however_the_rest_is_cut(data: st.DataO
         else:
             script += [(direction, content[: cut // 2])] if cut > 1 else []
             script += [(direction, cut - cut // 2), (direction, content[cut:])]
-    midstream = data.draw(st.booleans())
-    same_however_cut(script, midstream)
+    return script
+
+
+WHOLE = ("whole", 0)
+FATE = st.tuples(st.sampled_from(["whole", "whole", "whole", "lost", "front", "back", "middle"]), st.integers(0, 1000))
+# A whole batch of a lost request, before the first frame that names the client.
+UNNAMED = [("lost", 0), WHOLE, ("front", 38), WHOLE, ("middle", 14), WHOLE, ("back", 16), WHOLE, WHOLE, WHOLE]
+
+
+@QUICK
+@given(st.lists(FATE, min_size=len(GOOD), max_size=len(GOOD)), st.booleans())
+@example(UNNAMED, False)
+def test_lost_bytes_give_the_same_records_however_the_rest_is_cut(
+    fates: list[tuple[str, int]], midstream: bool
+) -> None:
+    same_however_cut(lossy(fates), midstream)
+
+
+def test_a_batch_of_a_lost_request_is_of_the_client_that_spoke_before_it_and_of_none_that_spoke_later() -> None:
+    for fates, client in ((UNNAMED, None), ([WHOLE, *UNNAMED[1:]], "tester")):
+        sink, _ = feed(PROTOCOL, lossy(fates))
+        assert {batch.client_id for batch in sink.batches if batch.topic is None} == {client}
 
 
 def test_a_packet_may_be_cut_anywhere() -> None:
