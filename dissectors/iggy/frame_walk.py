@@ -19,6 +19,8 @@ from dissectors.iggy.command_facts import DESCRIBED
 from dissectors.iggy.conversation import IggyConversation
 from dissectors.iggy.decode import body, error_text, exact
 from dissectors.iggy.decoded_frames import Description, IggyFrames, Reserved
+from dissectors.iggy.frames import LEGACY
+from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.iggy.state import Asked
 
 _SOME = 64  # frames
@@ -54,6 +56,9 @@ class FrameWalk:
                 if looks and not self._take_in(i, event[i], client[i], lesson[i]):
                     in_order = False
                     self._leave(i, int(decoded.before[i]))
+            elif in_order and not client[i] and era.allowed != allowed and not self._still_fits(i):
+                in_order = False
+                self._leave(i, int(decoded.before[i]))
             if not in_order or not regular[i]:
                 self._one_by_one(i, regular[i], client[i], in_order=in_order)
                 if not in_order:
@@ -144,6 +149,17 @@ class FrameWalk:
         asked = self.asked.pop(request, None)
         if asked is not None and asked.user and not user:
             decoded.set_user(asked.user, i, i + 1)
+
+    def _still_fits(self, i: int) -> bool:
+        """Whether an answer can be that of the oldest request in the queue, by what is believed by now."""
+        decoded, pairing = self.decoded, self.calls.pairing
+        oldest = pairing.queue[0] if pairing.queue else None
+        if decoded.aside[i] or decoded.framing != LEGACY or not isinstance(oldest, IggyRequest):
+            return True
+        frames = decoded.frames
+        length = int(frames.end[i]) - int(decoded.body[i])
+        answer = Answer(int(frames.order[i]), int(frames.first_ns[i]), int(decoded.status[i]), length)
+        return pairing.fits(oldest, answer)
 
     def _leave(self, at: int, answered_ns: int = 0) -> None:
         """From a frame on they go one by one, as if all in flight had: answered_ns, where it is not known there."""
