@@ -24,19 +24,14 @@ _ORDER = itemgetter(Frame._fields.index("order"))
 
 
 class _Search:
-    """Whether, and how far, a direction looks for the start of a frame."""
+    """How far a direction looks for the start of a frame."""
 
-    __slots__ = ("active", "looked", "needs", "skipped")
+    __slots__ = ("looked", "needs", "skipped")
 
-    def __init__(self, active: bool) -> None:
-        self.active = active
+    def __init__(self) -> None:
         self.looked = 0  # stream offset up to which it has looked
         self.needs = 0  # bytes from the position on without which it comes no further
         self.skipped = 0  # bytes
-
-    def begin(self) -> None:
-        self.active = True
-        self.looked = self.needs = self.skipped = 0
 
 
 class Framing(ConnectionReporter):
@@ -60,9 +55,10 @@ class Framing(ConnectionReporter):
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> None:
         super().__init__(conn, sink, options)
         self.inboxes = (Inbox(CLIENT), Inbox(SERVER))
-        self._searches = (_Search(midstream), _Search(midstream))
-        for inbox in self.inboxes:
-            inbox.gather(midstream)
+        self._searches: list[_Search | None] = [None, None]  # those that are under way
+        if midstream:
+            for direction in (CLIENT, SERVER):
+                self._begin_search(direction)
         self._budgets: tuple[SearchBudget, SearchBudget] | None = None  # of searches, once there is one
         self._gave_up = False  # that a search passed places over is a finding already
         self.frames = 0
@@ -115,7 +111,7 @@ class Framing(ConnectionReporter):
     def plain(self) -> bool:
         """Whether nothing is missing in what is at hand, so that all its whole frames may be cut at once."""
         (a, b), (first, second) = self.inboxes, self._searches
-        return a.intact and b.intact and not (first.active and a) and not (second.active and b)
+        return a.intact and b.intact and not (first and a) and not (second and b)
 
     @property
     def held(self) -> int:
@@ -124,7 +120,8 @@ class Framing(ConnectionReporter):
 
     def searched(self, direction: int) -> int:
         """Bytes that were skipped in the search that is under way."""
-        return self._searches[direction].skipped
+        search = self._searches[direction]
+        return search.skipped if search else 0
 
     def find_first(self) -> bool:
         """Where the bytes at hand are of one direction alone, and it looks for its first frame: look up to there.
@@ -132,15 +129,16 @@ class Framing(ConnectionReporter):
         Whether it is plain after that.
         """
         for direction in (CLIENT, SERVER):
-            inbox, search = self.inboxes[direction], self._searches[direction]
-            if search.active and inbox and inbox.intact and not self.inboxes[SERVER - direction]:
-                while search.active and self._next_order(direction, False) != _NEVER:
+            inbox = self.inboxes[direction]
+            if self._searches[direction] and inbox and inbox.intact and not self.inboxes[SERVER - direction]:
+                while self._searches[direction] and self._next_order(direction, False) != _NEVER:
                     self._take(direction, False)
         return self.plain
 
     def search_again(self, direction: int) -> None:
         """Something new is known: a search that waits for more bytes looks at those at hand once more."""
-        self._searches[direction].needs = 0
+        if search := self._searches[direction]:
+            search.needs = 0
 
     def holes(self, frame: Frame) -> list[tuple[int, int]]:
         """The bytes [start, end) that are missing in a frame that is being handed over, as indices of its data."""
@@ -172,9 +170,9 @@ class Framing(ConnectionReporter):
         _, pos, end = inbox.window
         if pos == end:
             return
-        if search.active or not inbox.inside_frame:
+        if search or not inbox.inside_frame:
             captured = end - pos - inbox.missing(inbox.offset, inbox.offset + end - pos)
-            if search.active:
+            if search:
                 self.skipped_bytes += captured
                 search.skipped += end - pos
             else:
@@ -195,7 +193,7 @@ class Framing(ConnectionReporter):
         if not left:
             return
         time, packet_ref = inbox.origin(inbox.offset)
-        size, searching = inbox.size, self._searches[direction].active
+        size, searching = inbox.size, self._searches[direction]
         self.finding(
             "limit",
             f"A frame of {size} bytes was given up after {left}: too much memory was held"
@@ -234,14 +232,14 @@ class Framing(ConnectionReporter):
     def _cut_one_by_one(self, final: bool) -> None:
         """One event at a time, whichever direction has the earlier one."""
         client, server = self.inboxes
-        search = self._searches[CLIENT]
         while True:
             first, second = self._next_order(CLIENT, final), self._next_order(SERVER, final)
-            if first <= second or (search.active and first != _NEVER):
+            searching = self._searches[CLIENT]
+            if first <= second or (searching and first != _NEVER):
                 if first == _NEVER:
                     return
                 self._take(CLIENT, final)
-            elif search.active and not final and server.queued < self.options.limits.held_bytes and client:
+            elif searching and not final and server.queued < self.options.limits.held_bytes and client:
                 return  # what the server answered makes sense only once the client's frames are found again
             else:
                 self._take(SERVER, final)
@@ -250,7 +248,7 @@ class Framing(ConnectionReporter):
         """Order of the next event of a direction (a frame, bytes that are none, a gap), or _NEVER."""
         inbox, search = self.inboxes[direction], self._searches[direction]
         while True:
-            if search.active:
+            if search:
                 if self._unsearched(inbox, search, final):
                     return inbox.segment(max(search.looked, inbox.offset))[0]
             else:
@@ -271,9 +269,9 @@ class Framing(ConnectionReporter):
     def _take(self, direction: int, final: bool) -> None:
         """Deal with what _next_order announced."""
         inbox, search = self.inboxes[direction], self._searches[direction]
-        if search.active:
+        if search:
             if self._unsearched(inbox, search, final):
-                self._look(direction, final)
+                self._look(direction, search, final)
                 return
         elif inbox:
             buf, pos, end = inbox.window
@@ -290,14 +288,14 @@ class Framing(ConnectionReporter):
         gap = inbox.gap_ahead
         if gap is None:
             return
-        if not search.active and 0 < gap.length <= inbox.size - inbox.have:
+        if not search and 0 < gap.length <= inbox.size - inbox.have:
             self._report_gap(direction, gap)
             inbox.cross()
             return
         self.cut_rest(direction)
         self._report_gap(direction, gap)
         inbox.jump()
-        self._begin_search(inbox, search)
+        self._begin_search(direction)
 
     def _hand_over(self, inbox: Inbox, end: int) -> None:
         """Cut the frame of which the bytes up to an index are at hand."""
@@ -319,7 +317,7 @@ class Framing(ConnectionReporter):
 
     def _reject(self, direction: int) -> None:
         """The bytes at the position are no frame: look for one from the next byte on."""
-        inbox, search = self.inboxes[direction], self._searches[direction]
+        inbox = self.inboxes[direction]
         time, packet_ref = inbox.origin(inbox.offset)
         self.finding(
             "malformed_frame",
@@ -330,23 +328,22 @@ class Framing(ConnectionReporter):
             offset=inbox.offset,
         )
         self._skip(inbox, direction, inbox.window[1] + 1)
-        self._begin_search(inbox, search)
-        search.skipped = 1
+        self._begin_search(direction).skipped = 1
         self.skipped_bytes += 1
 
-    @staticmethod
-    def _begin_search(inbox: Inbox, search: _Search) -> None:
-        search.begin()
-        inbox.gather(True)
+    def _begin_search(self, direction: int) -> _Search:
+        search = self._searches[direction] = _Search()
+        self.inboxes[direction].gather(True)
+        return search
 
     @staticmethod
     def _unsearched(inbox: Inbox, search: _Search, final: bool) -> bool:
         """Whether a search has bytes to look at: new ones, or, once no more will come, the rest again."""
         return inbox.have > 0 and search.looked < inbox.offset + inbox.have + (final and inbox.drained)
 
-    def _look(self, direction: int, final: bool) -> None:
+    def _look(self, direction: int, search: _Search, final: bool) -> None:
         """Look for a frame in one more segment: what may start there depends on the frames before it."""
-        inbox, search = self.inboxes[direction], self._searches[direction]
+        inbox = self.inboxes[direction]
         start = inbox.offset
         looked = max(search.looked, start)
         stop = inbox.segment(looked)[1]
@@ -370,7 +367,7 @@ class Framing(ConnectionReporter):
         if not found:
             return
         inbox.gather(False)
-        search.active = False
+        self._searches[direction] = None
         if offset > 0 and (search.skipped or offset != search.skipped):
             time, packet_ref = inbox.origin(offset)
             self.finding(

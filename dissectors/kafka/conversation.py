@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from sys import intern
 from typing import Any
 
@@ -59,7 +60,7 @@ from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import METADATA_TOPIC_ID
 from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, RequestSizes, explain
 from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch, joined
-from dissectors.kafka.precedents import Precedents, fetching
+from dissectors.kafka.precedents import Precedent, fetching
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.resync import Resync
 from dissectors.kafka.secrets import CLUSTER_METADATA
@@ -89,21 +90,52 @@ class KafkaConversation(Conversation):
         self.answered = False  # whether an answer has been matched
         self.answered_ns: int | None = None  # when the last byte of the newest answer came
         self.waiting = KafkaPendingRequests(options.limits.pending)
-        self.sessions = FetchSessions()
         self.emit = KafkaEmitter(self)
         self.raw_sasl = False  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
-        self.tokens: list[KafkaRequest] = []  # tokens of the client that wait for the server's
+        self.tokens: Sequence[KafkaRequest] = ()  # tokens of the client that wait for the server's
         self.watch = KafkaDiagnostics() if "findings" in sink.tables else None
         self.software: tuple[str | None, str | None] = (None, None)
-        self.orphans = KafkaOrphans()
         self.last_id: int | None = None  # correlation id of the newest request
         self._client_ids: dict[bytes, str] = {}
         self._used = RequestSizes()
-        self._holes: list[int] = []  # lengths of the holes in what the client sent
         self._unknown: tuple[tuple[int, int], ...] = ()  # APIs reported as unknown
-        self._resync = Resync(self)
-        self.precedents = Precedents()
-        self.recovery = BatchRecovery(self)
+        self._precedents: tuple[tuple[int, str] | None, Precedent | None] = (None, None)
+
+    # --- what most connections never need ---
+
+    @cached_property
+    def _resync(self) -> Resync:
+        return Resync(self)
+
+    @cached_property
+    def recovery(self) -> BatchRecovery:
+        """The batches behind holes."""
+        return BatchRecovery(self)
+
+    @cached_property
+    def orphans(self) -> KafkaOrphans:
+        """The answers that nothing explains yet."""
+        return KafkaOrphans()
+
+    @cached_property
+    def sessions(self) -> FetchSessions:
+        """The fetch sessions."""
+        return FetchSessions()
+
+    @cached_property
+    def _holes(self) -> list[int]:
+        """Lengths of the holes in what the client sent."""
+        return []
+
+    def _made(self, part: str) -> Any:
+        """Such a part, or None where nothing needed it so far."""
+        return vars(self).get(part)
+
+    @property
+    def held_behind_holes(self) -> int:
+        """Bytes kept by a search for batches."""
+        recovery: BatchRecovery | None = self._made("recovery")
+        return recovery.held if recovery else 0
 
     # --- what the base class asks ---
 
@@ -115,7 +147,7 @@ class KafkaConversation(Conversation):
         return self._resync.find(direction, buf, pos, end, final)
 
     def on_frame(self, frame: Frame) -> None:
-        if self.recovery.held:
+        if self.held_behind_holes:
             self.recovery.finish(frame.direction)
         if frame.direction == CLIENT:
             self._on_request(frame)
@@ -130,28 +162,32 @@ class KafkaConversation(Conversation):
         self.recovery.skipped(direction, start, end)
 
     def on_close(self) -> None:
-        self.recovery.finish(CLIENT, SERVER)
-        for orphan in self.orphans.release():
-            self._explain(*orphan)
+        if self.held_behind_holes:
+            self.recovery.finish(CLIENT, SERVER)
+        if self._made("orphans"):
+            for orphan in self.orphans.release():
+                self._explain(*orphan)
         calls, fetches = self.waiting.rest()
         for call in (*self.tokens, *calls):
             self._unanswered(call, complete=None)
         if fetches:
             self.emit.unanswered(joined(fetches))
-        self.tokens.clear()
+        self.tokens = ()
         self._advise()
 
     def shed(self) -> None:
         super().shed()
-        self.recovery.finish(CLIENT, SERVER)
+        if self.held_behind_holes:
+            self.recovery.finish(CLIENT, SERVER)
 
     def confirm(self) -> None:
         super().confirm()
-        self.recovery.confirm()
+        if self._made("recovery"):
+            self.recovery.confirm()
 
     @property
     def held(self) -> int:
-        return super().held + self.recovery.held
+        return super().held + self.held_behind_holes
 
     def summary(self) -> ConversationSummary:
         name, version = self.software
@@ -169,7 +205,7 @@ class KafkaConversation(Conversation):
         have = min(frame.end, frame.known)
         if self.raw_sasl:
             if not plausible_request(data, start, have):
-                self.tokens.append(KafkaRequest(frame.facts, None, None, None))
+                self.tokens = (*self.tokens, KafkaRequest(frame.facts, None, None, None))
                 return
             self.raw_sasl = False
         if have - start < 12:
@@ -187,7 +223,7 @@ class KafkaConversation(Conversation):
 
     def wait_for(self, fetches: PendingFetches) -> None:
         """As on_frame, for fetches that were decoded by column: their answers come later."""
-        if self.recovery.held:
+        if self.held_behind_holes:
             self.recovery.finish(CLIENT)
         self.last_id = fetches.correlation_id[-1]
         self.by_column += len(fetches.correlation_id)
@@ -247,7 +283,9 @@ class KafkaConversation(Conversation):
     def meet(self, name: bytes, offset: int) -> str:
         """Take note of the client id of a request; its text."""
         text = intern(name.decode("utf-8", "backslashreplace"))  # many connections have the same
-        self.precedents.request(offset, text)
+        first, fetch = self._precedents
+        if first is None or offset < first[0]:
+            self._precedents = (offset, text), fetch
         if len(self._client_ids) < _CLIENTS:
             self._client_ids[name] = text
         return text
@@ -349,7 +387,8 @@ class KafkaConversation(Conversation):
         before_ns = self.answered_ns
         self.answered_ns = frame.first_ns if frame.last_ns is None else frame.last_ns
         if self.tokens:
-            self.emit.exchange(CALL, self.tokens.pop(0), frame)
+            token, *self.tokens = self.tokens
+            self.emit.exchange(CALL, token, frame)
             return
         have = min(frame.end, frame.known)
         if have - start < 8:
@@ -392,7 +431,7 @@ class KafkaConversation(Conversation):
         if api is None:
             self.emit.exchange(ORPHAN, call, frame)
             found = self.recovery.found(frame, frame.start + 8)
-            lost = self.precedents.lost_request(SERVER, frame.offset, correlation_id)
+            lost = self.precedent(SERVER, frame.offset).lost_request(correlation_id)
             self.report_found(SERVER, found, lost, frame.facts)
             return
         if api not in self._used.apis:
@@ -403,7 +442,7 @@ class KafkaConversation(Conversation):
         message = str(correlation_id).join(LOST_REQUEST)
         self.finding_at(frame, ORPHAN, message, correlation_id=correlation_id)
         found = self.recovery.found(frame, frame.start + 8)
-        self.report_found(SERVER, found, self.precedents.lost_request(SERVER, frame.offset, correlation_id))
+        self.report_found(SERVER, found, self.precedent(SERVER, frame.offset).lost_request(correlation_id))
 
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
         kind = ORPHAN if call.frame is None else CALL
@@ -477,10 +516,10 @@ class KafkaConversation(Conversation):
     ) -> tuple[int, int]:
         """(records that the application gets, bytes of record sets) of an answer to a fetch; reports its batches."""
         if call.frame is None:
-            role = self.precedents.before(SERVER, frame.offset).role
+            role = self.precedent(SERVER, frame.offset).role
         else:
             role = fetching(api.key, call.values.get("replicaId"))
-            self.precedents.fetched(frame.offset, api.key, call.client_id, role)
+            self.fetched(Precedent(frame.offset, api.key, call.client_id, role))
         total = 0
         known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
         old = batches.old_format(False, api.version) if api.key == FETCH else None
@@ -506,6 +545,18 @@ class KafkaConversation(Conversation):
                 total += delivered(frame.data, read, offset, ended, limit)
         return total, sum(records.size for records in summary.sets)
 
+    def fetched(self, answer: Precedent) -> None:
+        """Take note of the answer to a fetch that was captured."""
+        request, first = self._precedents
+        if first is None or answer.offset < first.offset:
+            self._precedents = request, answer
+
+    def precedent(self, direction: int, offset: int) -> Precedent:
+        """What is known of batches at an offset whose requests were not captured."""
+        request, answer = self._precedents
+        first = answer if direction == SERVER else Precedent.request(*request) if request else None
+        return first if first and first.offset <= offset else Precedent.nothing(direction)
+
     def report_found(
         self,
         direction: int,
@@ -520,9 +571,9 @@ class KafkaConversation(Conversation):
         if direction == SERVER and call is not None and call.frame is not None:
             role = fetching(call.api_code, call.values.get("replicaId"))
         else:
-            role = self.precedents.before(direction, offset).role
+            role = self.precedent(direction, offset).role
         outcome = UNKNOWN if direction == CLIENT else OK
-        call = call or self.precedents.lost_request(direction, offset)
+        call = call or self.precedent(direction, offset).lost_request()
         topic, partition = call.session.only() if call.session is not None else (None, None)
         self.emit.batches(role, call, exchange, topic, partition, seen, outcome, None)
 

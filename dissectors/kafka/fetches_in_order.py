@@ -24,6 +24,7 @@ from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import FETCH
 from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.pending import PendingFetches
+from dissectors.kafka.precedents import Precedent
 from dissectors.kafka.record_set_columns import ROLES, RecordSetColumns
 from dissectors.kafka.sessions import NEW, FetchSession
 
@@ -74,7 +75,7 @@ class FetchesInOrder:
             decoded.role[answers[first]],
         )
         for t, offset, client, role in zip(*(column.tolist() for column in columns), strict=True):
-            decoded.conversations[t].precedents.fetched(offset, FETCH, decoded.texts.texts[client], ROLES[role])
+            decoded.conversations[t].fetched(Precedent(offset, FETCH, decoded.texts.texts[client], ROLES[role]))
 
     def _prepare(self, which: Ints, opens: Bools) -> Iterator[tuple[Any, ...]]:
         """All that a step needs of its frame."""

@@ -30,7 +30,7 @@ def only_answers(decoded: KafkaFrames) -> Bools:
     conversations, frames = decoded.conversations, decoded.frames
     if decoded.report.wants_messages or decoded.sink.suspects is not None:
         return np.zeros(len(conversations), bool)
-    alone = np.array([not (len(each.waiting) or each.tokens or each.recovery.held) for each in conversations])
+    alone = np.array([not (len(each.waiting) or each.tokens or each.held_behind_holes) for each in conversations])
     alone[frames.conversation[frames.client | (decoded.size < RESPONSE_HEAD.size)]] = False
     return alone
 
@@ -132,7 +132,7 @@ def _report_batches(decoded: KafkaFrames, answer: Ints, start: Ints) -> None:
         conversation = decoded.conversations[frames.conversation[i]]
         frame, shift = frames.frame(i), int(frames.start[i])
         seen = conversation.recovery.look(frame, at - shift, end - shift)
-        lost = conversation.precedents.lost_request(SERVER, frame.offset, int(decoded.correlation_id[i]))
+        lost = conversation.precedent(SERVER, frame.offset).lost_request(int(decoded.correlation_id[i]))
         conversation.report_found(SERVER, seen, lost)
     if decoded.report.wants_batches:
         _write(decoded, answer[~odd], batches.at(~odd), uncompressed[~odd])
@@ -144,9 +144,8 @@ def _write(decoded: KafkaFrames, answer: Ints, batches: BatchColumns, uncompress
     numbers, earliest, code = np.unique(conversation, return_index=True, return_inverse=True)
     stream_offset = frames.offset_of(answer, batches.start)
     lost = [
-        (precedents.lost_request(SERVER, offset), precedents.before(SERVER, offset).role)
+        decoded.conversations[t].precedent(SERVER, offset)
         for t, offset in zip(numbers.tolist(), stream_offset[earliest].tolist(), strict=True)
-        for precedents in (decoded.conversations[t].precedents,)
     ]
     first = batches.field("base_offset")
     known = Masked(first, np.zeros(len(first), bool))
@@ -156,10 +155,10 @@ def _write(decoded: KafkaFrames, answer: Ints, batches: BatchColumns, uncompress
         len(answer),
         **header_columns(batches, uncompressed),
         conn=decoded.conns(answer),
-        api=Coded([request.api for request, _ in lost], code),
-        client_id=Coded([request.client_id for request, _ in lost], code),
+        api=Coded([precedent.lost_request().api for precedent in lost], code),
+        client_id=Coded([precedent.client_id for precedent in lost], code),
         correlation_id=decoded.correlation_id[answer],
-        role=Coded([role for _, role in lost], code),
+        role=Coded([precedent.role for precedent in lost], code),
         base_offset=known,
         last_offset=first + batches.field("last_offset_delta"),
         position=known,

@@ -17,49 +17,31 @@ from dissectors.tcp.chunk import CLIENT
 
 
 class Precedent(NamedTuple):
-    """A frame that says who speaks."""
+    """What a frame says of the batches that follow it in its stream."""
 
-    offset: int  # in its stream
+    offset: int  # of the frame, in the stream
     api: int | None
     client_id: str | None
-    role: str  # of the batches in such frames
+    role: str
 
+    @classmethod
+    def nothing(cls, direction: int) -> Precedent:
+        """What is known before any frame was seen."""
+        return cls(-1, PRODUCE, None, PRODUCED) if direction == CLIENT else cls(-1, None, None, CONSUME)
 
-_NOTHING = Precedent(-1, PRODUCE, None, PRODUCED), Precedent(-1, None, None, CONSUME)
+    @classmethod
+    def request(cls, offset: int, client_id: str) -> Precedent:
+        """Of a request at an offset."""
+        return cls(offset, PRODUCE, client_id, PRODUCED)
+
+    def lost_request(self, correlation_id: int | None = None) -> KafkaRequest:
+        """A request that was not captured, and what is known of it because it, or its answer, carries batches."""
+        api = None if self.api is None else api_version(self.api, 0)
+        call = KafkaRequest(None, api, correlation_id, self.client_id)
+        call.version = None  # the API is sure, the version is not
+        return call
 
 
 def fetching(api: int | None, replica: int | None) -> str:
     """The role of batches that a fetch asks for. replica: the id of the broker that asks."""
     return REPLICATE if api == FETCH_SNAPSHOT or (replica is not None and replica >= 0) else CONSUME
-
-
-class Precedents:
-    """The first frame of each direction that says who speaks."""
-
-    __slots__ = ("_client", "_server")
-
-    def __init__(self) -> None:
-        self._client: Precedent | None = None
-        self._server: Precedent | None = None
-
-    def request(self, offset: int, client_id: str) -> None:
-        """A request is at an offset."""
-        if self._client is None or offset < self._client.offset:
-            self._client = Precedent(offset, PRODUCE, client_id, PRODUCED)
-
-    def fetched(self, offset: int, api: int | None, client_id: str | None, role: str) -> None:
-        """The answer to a captured fetch is at an offset."""
-        if self._server is None or offset < self._server.offset:
-            self._server = Precedent(offset, api, client_id, role)
-
-    def before(self, direction: int, offset: int) -> Precedent:
-        """What is known of batches at an offset."""
-        first = self._client if direction == CLIENT else self._server
-        return _NOTHING[direction] if first is None or first.offset > offset else first
-
-    def lost_request(self, direction: int, offset: int, correlation_id: int | None = None) -> KafkaRequest:
-        """A request that was not captured, and what is known of it because it, or its answer, carries batches."""
-        _, api, client_id, _ = self.before(direction, offset)
-        call = KafkaRequest(None, None if api is None else api_version(api, 0), correlation_id, client_id)
-        call.version = None  # the API is sure, the version is not
-        return call
