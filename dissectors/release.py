@@ -1,8 +1,9 @@
 """When rows go out, in which order, and with which names.
 
-What is decoded between two points of a capture is released together, in time order. A row in which a name is missing
-(see `late_names`) is held back until the name is known or `Limits.name_wait_ns` of capture time have passed: beyond
-`Limits.spill_bytes` in a temporary file. All other rows go out at once.
+What is decoded between two points of a capture is released together, in time order; where many connections end with
+the capture, their rows come in several parts. A row in which a name is missing (see `late_names`) is held back until
+the name is known or `Limits.name_wait_ns` of capture time have passed: beyond `Limits.spill_bytes` in a temporary file.
+All other rows go out at once.
 """
 
 from __future__ import annotations

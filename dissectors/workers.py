@@ -22,7 +22,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import recv_handle, send_handle
@@ -46,7 +46,7 @@ from dissectors.wire.codec_sums import counting
 AHEAD = 4  # commands that a worker may lag behind
 _WORD = 8  # bytes of a value in a column
 _HIGH = np.uint64(32)  # bits: the upper half of a connection's hash says whose it is
-_ROWS, _POINT, _OUTCOME, _DONE, _ERROR = "rows", "point", "outcome", "done", "error"  # what a worker answers
+_ROWS, _OUTCOME, _DONE, _ERROR = "rows", "outcome", "done", "error"  # what a worker answers
 
 
 class Outcome(NamedTuple):
@@ -98,12 +98,23 @@ class LocalDecoder:
         """Let go of everything, finished or not."""
 
 
-class _Worker(NamedTuple):
+class _Part(NamedTuple):
+    """What a worker decoded, up to a point of the capture or of the connections that end there."""
+
+    clock: int  # as in DecodedRows
+    decoded: Decoded
+    last: bool  # up to that point
+
+
+@dataclass
+class _Worker:
     """Another process, and what is known of it."""
 
     process: BaseProcess
     pipe: Connection
-    points: deque[list[Decoded]]  # what it decoded up to each point that not all have passed; the last one is open
+    parts: deque[_Part] = field(default_factory=deque)  # that wait for those of the others
+    passed: bool = False  # the point that not all have passed
+    behind: int = 0  # commands that it has not carried out
 
 
 class Workers:
@@ -113,8 +124,6 @@ class Workers:
         self, jobs: int, options: Options, files: list[str], keylog: KeyLog, suspects: list[Suspect] | None
     ) -> None:
         self._limits = options.limits
-        self._clocks: deque[int] = deque()  # of the points that not all have passed
-        self._behind = [0] * jobs  # commands that each has not carried out
         self._outcomes: list[Outcome] = []
         self._workers: list[_Worker] = []
         arguments: tuple[Any, ...] = (_share(options, jobs), files, keylog, None if suspects is None else [])
@@ -138,7 +147,7 @@ class Workers:
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
         theirs.close()
-        return _Worker(process, ours, deque([[]]))
+        return _Worker(process, ours)
 
     def feed(self, site: str, block: PacketBlock, clock: int) -> Iterator[DecodedRows]:
         """Take packets. clock: as in SitePackets."""
@@ -159,7 +168,6 @@ class Workers:
 
     def decode(self, clock: int) -> Iterator[DecodedRows]:
         """Decode all that was fed."""
-        self._clocks.append(clock)
         yield from self._command("decode", clock)
 
     def finish(self) -> Iterator[DecodedRows]:
@@ -187,47 +195,55 @@ class Workers:
     def _command(self, name: str, *arguments: Any, fd: int | None = None) -> Iterator[DecodedRows]:
         """Give all the same command, and take what has come from them."""
         yield from self._catch_up(AHEAD - 1)
-        for index, worker in enumerate(self._workers):
+        for worker in self._workers:
             try:
                 worker.pipe.send((name, arguments))
                 if fd is not None:
                     send_handle(worker.pipe, fd, worker.process.pid)
             except OSError:
                 raise self._lost(worker) from None
-            self._behind[index] += 1
+            worker.behind += 1
         yield from self._receive(0)
 
     def _catch_up(self, most: int) -> Iterator[DecodedRows]:
         """Wait until nobody lags behind by more than so many commands."""
-        while max(self._behind) > most:
+        while max(worker.behind for worker in self._workers) > most:
             yield from self._receive(None)
 
     def _receive(self, timeout: float | None) -> Iterator[DecodedRows]:
         """Take what workers have sent; at least one message, unless the time is over."""
         while ready := wait([worker.pipe for worker in self._workers], timeout):
             timeout = 0
-            for index, worker in enumerate(self._workers):
+            for worker in self._workers:
                 if worker.pipe in ready:
-                    self._take(index, worker)
-        while self._clocks and all(len(worker.points) > 1 for worker in self._workers):
-            decoded = [each for worker in self._workers for each in worker.points.popleft()]
-            yield DecodedRows(self._clocks.popleft(), decoded)
+                    self._take(worker)
+        yield from self._released()
 
-    def _take(self, index: int, worker: _Worker) -> None:
+    def _released(self) -> Iterator[DecodedRows]:
+        """What all have decoded: part by part of those that have not passed the point yet."""
+        while all(worker.passed or worker.parts for worker in self._workers):
+            on_the_way = [worker for worker in self._workers if not worker.passed]
+            parts = [worker.parts.popleft() for worker in on_the_way]
+            yield DecodedRows(parts[0].clock, [part.decoded for part in parts])
+            for worker, part in zip(on_the_way, parts, strict=True):
+                worker.passed = part.last
+            if all(worker.passed for worker in self._workers):
+                for worker in self._workers:
+                    worker.passed = False
+
+    def _take(self, worker: _Worker) -> None:
         try:
             kind, content = worker.pipe.recv()
-            rows = recv_handle(worker.pipe) if kind in (_ROWS, _POINT) else None
+            rows = recv_handle(worker.pipe) if kind == _ROWS else None
         except (EOFError, OSError):
             raise self._lost(worker) from None
         if kind == _ERROR:
             raise content
         if rows is not None:
-            places, names = content
-            worker.points[-1].append(Decoded(_received_rows(rows, places), names))
-            if kind == _POINT:
-                worker.points.append([])
+            clock, places, names, last = content
+            worker.parts.append(_Part(clock, Decoded(_received_rows(rows, places), names), last))
         elif kind == _DONE:
-            self._behind[index] -= 1
+            worker.behind -= 1
         elif kind == _OUTCOME:
             self._outcomes.append(content)
 
@@ -338,7 +354,7 @@ def _send_rows(pipe: Connection, release: DecodedRows) -> None:
     for decoded in release.decoded:
         fd, places = _share_rows(decoded.batches)
         try:
-            pipe.send((_POINT if release.whole else _ROWS, (places, decoded.names)))
+            pipe.send((_ROWS, (release.clock, places, decoded.names, release.whole)))
             send_handle(pipe, fd, os.getppid())
         finally:
             os.close(fd)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
 Relations = Mapping[str, "pa.Table | Dataset"]  # what queries read
-IN_MEMORY = 128 << 20
+IN_MEMORY = 64 << 20
 """Bytes of records of captures that queries read from memory; more go to temporary files."""
 
 
@@ -56,18 +56,19 @@ def queryable(
         for table, batch in batches:
             if table not in kept:
                 continue
+            if files:
+                files[table].write([batch])
+                continue
             kept[table].append(batch)
             size += batch.nbytes
             if size > IN_MEMORY:
-                if not files:
-                    room = stack.enter_context(scratch.folder())
-                    files = {name: _File(room / f"{name}.parquet", schema) for name, schema in schemas.items()}
+                room = stack.enter_context(scratch.folder())
+                files = {name: _File(room / f"{name}.parquet", schema) for name, schema in schemas.items()}
                 for name, some in kept.items():
                     files[name].write(some)
                     some.clear()
-                size = 0
         if files:
-            yield {name: file.closed(kept[name]) for name, file in files.items()}
+            yield {name: file.closed() for name, file in files.items()}
         else:
             yield {name: pa.Table.from_batches(some, schemas[name]) for name, some in kept.items()}
 
@@ -84,9 +85,8 @@ class _File:
         for batch in batches:
             self._writer.write(batch)
 
-    def closed(self, rest: Iterable[pa.RecordBatch]) -> Dataset:
-        """All of them, once the rest is written too."""
-        self.write(rest)
+    def closed(self) -> Dataset:
+        """All of them."""
         self._writer.close()
         self._stream.close()
         return _dataset(self._path, self._schema)
