@@ -74,9 +74,11 @@ class FrameWalk:
             elif partition[i] != NONE:
                 self.calls.state.sent_to(partition[i])
             dialect = era.dialect if era.settled else None
-            if dialect != self.dialect or self.calls.state.user != self.user:
-                self.dialect, self.user = dialect, self.calls.state.user
+            if self.calls.state.user != self.user:
+                self.user = self.calls.state.user
                 decoded.set_user(self.user, i, hi)
+            if dialect != self.dialect:
+                self.dialect = dialect
                 decoded.set_dialect(self.conversation, i, hi)
             calm = in_order and dialect is not None and era.allowed == allowed and not report.holds
 
