@@ -114,26 +114,26 @@ def crc_of(kind: str) -> Crc:
     return Crc(POLYNOMIALS[kind])
 
 
-class Lanes:
+class BitTable:
     """What each bit of each byte contributes, for data of `size` bytes.
 
-    Lane b, index k: bit b of the byte that k bytes follow.
+    Bit b, index k: bit b of the byte that k bytes follow.
     """
 
     def __init__(self, crc: Crc, size: int) -> None:
         self.size = size
         highest = crc.orbit(crc.polynomial, size, 8)
-        self._lanes = [highest]
+        self._bits = [highest]
         for _ in range(7):
-            self._lanes.append(crc.advance(self._lanes[-1], 1))
-        self._lanes.reverse()
+            self._bits.append(crc.advance(self._bits[-1], 1))
+        self._bits.reverse()
 
     def place(self, values: Bytes, start: int) -> Words:
         """What each of these bytes contributes where values[0] is byte `start` of the data."""
         stop = self.size - start  # distance in bytes, plus one
         out = np.zeros(len(values), np.uint32)
-        for bit, lane in enumerate(self._lanes):
-            out ^= lane[stop - len(values) : stop][::-1] * (values >> bit & 1)
+        for bit, contributed in enumerate(self._bits):
+            out ^= contributed[stop - len(values) : stop][::-1] * (values >> bit & 1)
         return out
 
 
@@ -149,10 +149,10 @@ def _squares(columns: list[int]) -> list[list[Words]]:
 def _tables(columns: list[int]) -> list[Words]:
     """A matrix as four tables, one a byte of the operand."""
     tables = []
-    for lane in range(4):
+    for byte in range(4):
         table = np.zeros(256, np.uint32)
         for bit in range(8):
-            table[1 << bit : 2 << bit] = table[: 1 << bit] ^ np.uint32(columns[8 * lane + bit])
+            table[1 << bit : 2 << bit] = table[: 1 << bit] ^ np.uint32(columns[8 * byte + bit])
         tables.append(table)
     return tables
 

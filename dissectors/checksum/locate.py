@@ -8,8 +8,8 @@ chance is, if below SURE; else what can be seen; else again the least chance, if
 LIKELY, as one of several candidates; else nothing is claimed, but the likeliest bursts are listed.
 
 Two things beside the checksum separate explanations. Corrections that make the data likelier (plausible.py) are met
-by chance so much the less. And where the caller can say whether data are `sound` (lengths add up, what is compressed
-decompresses), corrections that leave them unsound are out, and those that mend them gain MENDED bits.
+by chance so much the less. And where the caller can say whether data are valid (lengths add up, what is compressed
+decompresses), corrections that leave them invalid are out, and those that mend them gain MENDED bits.
 
 What can be found, for n covered bytes (N = 8 n bits):
 
@@ -52,8 +52,8 @@ CERTAIN = 1e-9  # matches by chance below which nothing else is tried
 SURE = 0.002  # below which the likeliest of all that fit stands
 DOUBTFUL = 0.05  # and above which it is none; between the two it is one of several
 LIKELY = 0.2  # below which a burst is named at least, as the likeliest of several
-MENDED = 8.0  # bits, at most: how seldom a wrong correction makes unsound data sound
-CHECKED = 512  # corrections of one kind whose soundness is looked at, the best
+MENDED = 8.0  # bits, at most: how seldom a wrong correction makes invalid data valid
+CHECKED = 512  # corrections of one kind whose validity is looked at, the best
 CHECKED_BYTES = 32 << 20  # and bytes looked at for it
 ALL_PAIRS = 1 << 17  # bits: every pair is compared up to here
 PAIR_WORK = 1 << 27  # comparisons spent on pairs in longer data
@@ -64,7 +64,7 @@ TRIED_BYTES = 32 << 30  # and bytes hashed for it
 UNITS = (1, 2, 4, 8)  # bytes: neighbours of this size are swapped for it
 
 Hash = Callable[[bytes | memoryview], int]
-Sound = Callable[[bytes], bool]
+Validity = Callable[[bytes], bool]
 
 
 def locate(
@@ -75,13 +75,13 @@ def locate(
     *,
     hash: Hash | None = None,
     body: int = 0,
-    sound: Sound | None = None,
+    is_valid: Validity | None = None,
     tries: int = TRIES,
 ) -> Diagnosis:
     """The likeliest explanation for `stored` not being the checksum of `data`.
 
     `hash` replaces the checksum of that kind where data is not hashed as it stands (it is given the bytes, as `data`).
-    `body` is where the bytes begin in which a run of zeros is suspicious: headers are full of them. `sound` says
+    `body` is where the bytes begin in which a run of zeros is suspicious: headers are full of them. `is_valid` says
     whether data may be what they claim to be.
     """
     data = bytes(data)
@@ -92,44 +92,44 @@ def locate(
         return Diagnosis(UNKNOWN, note="The checksum is right")
     width = 32 if kind in POLYNOMIALS and not stored >> 32 else 64  # a CRC32 may be kept in eight bytes
     if hash is None and width == 32 and len(data) * 8 < PERIOD:
-        return _linear(DamagePattern(kind, data, stored, computed, body), Judge(data, sound))
+        return _linear(DamagePattern(kind, data, stored, computed, body), Judge(data, is_valid))
     return _neighbours(data, stored, computed, function, width, tries, body)
 
 
 class Judge:
-    """Asks whether data are sound, within a budget."""
+    """Asks whether data are valid, within a budget."""
 
-    def __init__(self, data: bytes, sound: Sound | None) -> None:
-        self._sound = sound
+    def __init__(self, data: bytes, is_valid: Validity | None) -> None:
+        self._is_valid = is_valid
         self._left = CHECKED_BYTES
-        self.received = sound is None or sound(data)
+        self.received = is_valid is None or is_valid(data)
 
     def bits(self, data: bytes | None) -> float:
         """What is to be added to the score of a correction: MENDED, 0, or minus infinity where it cannot be."""
-        if self._sound is None or data is None or self._left < len(data):
+        if self._is_valid is None or data is None or self._left < len(data):
             return 0.0
         self._left -= len(data)
-        if not self._sound(data):
+        if not self._is_valid(data):
             return -math.inf
         return 0.0 if self.received else MENDED
 
     def weigh(self, case: DamagePattern, found: Diagnosis) -> Diagnosis | None:
-        """The diagnosis with what soundness says of its chance; None where it cannot be."""
+        """The diagnosis with what validity says of its chance; None where it cannot be."""
         if found.pattern in (SINGLE_BIT, STORED):
             return found
         bits = self.bits(found.right or _applied(case.data, found.flips))
         return replace(found, chance=found.chance * 2.0**-bits) if math.isfinite(bits) else None
 
     def best(self, found: Bursts, data: bytes) -> Bursts:
-        """The bursts that leave the data sound, in their new order; those that were not looked at come last."""
-        if self._sound is None or not len(found.score):
+        """The bursts that leave the data valid, in their new order; those that were not looked at come last."""
+        if self._is_valid is None or not len(found.score):
             return found
         count = min(len(found.score), CHECKED, max(1, self._left // max(1, len(data))))
         extra = np.array([self.bits(found.corrected(data, row)) for row in range(count)])
         passed = np.count_nonzero(np.isfinite(extra))
         if not self.received and passed:  # nearly all that were looked at are wrong: they show how seldom it is
             extra = np.minimum(extra, math.log2(count / passed))
-        if self.received:  # what was not looked at may be as sound as what was
+        if self.received:  # what was not looked at may be as valid as what was
             extra = np.concatenate((extra, np.zeros(len(found.score) - count)))
         kept = np.flatnonzero(np.isfinite(extra))
         chosen = found.take(kept)._replace(score=found.score[kept] + extra[kept])

@@ -26,7 +26,7 @@ from dissectors.checksum.diagnosis import (
     Diagnosis,
     Flip,
 )
-from dissectors.checksum.linear import ONES, Bytes, Crc, Lanes, Words, crc_of
+from dissectors.checksum.linear import ONES, BitTable, Bytes, Crc, Words, crc_of
 from dissectors.checksum.plausible import Model
 from dissectors.checksum.verify import CRC32C, compute
 
@@ -66,13 +66,13 @@ class DamagePattern:
         return np.frombuffer(self.data, np.uint8)
 
     @cached_property
-    def lanes(self) -> Lanes:
-        return Lanes(self.crc, len(self.data))
+    def bit_table(self) -> BitTable:
+        return BitTable(self.crc, len(self.data))
 
     @cached_property
     def placed(self) -> Words:
         """What each byte contributes."""
-        return self.lanes.place(self.array, 0)
+        return self.bit_table.place(self.array, 0)
 
     @cached_property
     def model(self) -> Model:
@@ -144,7 +144,7 @@ def _swapped(case: DamagePattern, pairs: Sequence[tuple[int, int]]) -> Iterator[
     data, tried = case.array, 0
     for lag, group in groupby(pairs, key=lambda pair: pair[0]):
         differ = data[:-lag] ^ data[lag:]
-        sums = _prefixes(case.lanes.place(differ, 0) ^ case.lanes.place(differ, lag))
+        sums = _prefixes(case.bit_table.place(differ, 0) ^ case.bit_table.place(differ, lag))
         for _, unit in group:
             effect = sums[unit:] ^ sums[:-unit]  # of swapping the units at i and i + lag
             tried += len(effect)
@@ -171,7 +171,7 @@ def reversed_words(case: DamagePattern) -> Iterator[Diagnosis]:
         turned = np.zeros(count, np.uint32)
         for step in range(unit):
             differ = data[step : step + count] ^ data[unit - 1 - step : unit - 1 - step + count]
-            turned ^= case.lanes.place(differ, step)
+            turned ^= case.bit_table.place(differ, step)
         tried += count
         hits = np.nonzero(turned == np.uint32(case.syndrome))[0].tolist()
         if hits:
@@ -247,7 +247,7 @@ def shifted(case: DamagePattern) -> Iterator[Diagnosis]:
         chance = 2 * size * 2.0 ** (8 * count) / 2.0**32
         bound = 1 << 8 * count
         # lost: data[:i] + lost + data[i : -count]
-        moved = _suffixes(case.lanes.place(data[:-count], count))
+        moved = _suffixes(case.bit_table.place(data[:-count], count))
         rest = here[: size - count + 1] ^ moved ^ np.uint32(case.syndrome)
         ends = -8 * (size - np.arange(size - count + 1, dtype=np.int64))
         words = case.crc.advance_each(rest, ends)
@@ -260,7 +260,7 @@ def shifted(case: DamagePattern) -> Iterator[Diagnosis]:
             flips = case.bytes_changed(at, moved_back)
             yield Diagnosis(SHIFTED, flips, True, len(hits), note, chance, right=case.with_bytes(at, moved_back))
         # put in: data[:i] + data[i + count:] + what was pushed out
-        moved = _suffixes(case.lanes.place(data[count:], 0))
+        moved = _suffixes(case.bit_table.place(data[count:], 0))
         rest = here[: size - count + 1] ^ moved ^ np.uint32(case.syndrome)
         words = case.crc.advance(rest, -8 * count)
         hits = np.nonzero(words < bound)[0].tolist()

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dissectors.checksum.bursts import LISTED, WINDOW, Bursts, bursts
 from dissectors.checksum.diagnosis import SINGLE_BIT, STORED, Diagnosis
 from dissectors.checksum.linear import POLYNOMIALS
-from dissectors.checksum.locate import DOUBTFUL, Judge, Sound, as_burst
+from dissectors.checksum.locate import DOUBTFUL, Judge, Validity, as_burst
 from dissectors.checksum.patterns import DamagePattern
 from dissectors.forensics.packet_checksums import WRONG, fold, summed
 from dissectors.forensics.packets import Segment
@@ -27,7 +27,7 @@ _ONES = 65_535  # the ones' complement sum is arithmetic modulo this
 Ints = npt.NDArray[np.int64]
 
 
-def narrow(diagnosis: Diagnosis, suspect: Suspect, segments: Sequence[Segment], sound: Sound | None) -> Diagnosis:
+def narrow(diagnosis: Diagnosis, suspect: Suspect, segments: Sequence[Segment], is_valid: Validity | None) -> Diagnosis:
     """A better diagnosis than one that is open or that the TCP sums contradict, if one of these packets gives one."""
     wrong = [s for s in segments if s.sums.tcp == WRONG and s.payload_at is not None]
     apart = len(suspect.covered) != 1 or suspect.kind not in POLYNOMIALS or suspect.stored >> 32
@@ -36,7 +36,7 @@ def narrow(diagnosis: Diagnosis, suspect: Suspect, segments: Sequence[Segment], 
     first, last = suspect.covered[0]
     case = DamagePattern(suspect.kind, suspect.unit[first:last], suspect.stored, suspect.computed)
     found = bursts(case)
-    judge = Judge(case.data, sound)
+    judge = Judge(case.data, is_valid)
     for segment in wrong:
         fitting = judge.best(found.take(_fitting(found, case, segment, first)), case.data)
         if not len(fitting.score):

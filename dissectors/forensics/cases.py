@@ -153,16 +153,16 @@ def _diagnose(
     if right is not None and suspect.kind not in POLYNOMIALS:  # nothing to be computed from the checksum
         return (*reference_bytes.compared(suspect, right, carriers, source), right)
     data = b"".join(suspect.unit[a:b] for a, b in suspect.covered)
-    sound = units.validity(suspect)
+    is_valid = units.validity(suspect)
     diagnosis = locate(
-        suspect.kind, data, suspect.stored, suspect.computed, body=units.data_start(suspect), sound=sound
+        suspect.kind, data, suspect.stored, suspect.computed, body=units.data_start(suspect), is_valid=is_valid
     )
     certain = diagnosis.pattern in (SINGLE_BIT, STORED) or diagnosis.chance <= CERTAIN
     if right is not None and not (diagnosis.verified and diagnosis.candidates == 1 and diagnosis.flips and certain):
         return (*reference_bytes.compared(suspect, right, carriers, source), right)
     corrected = _corrected(suspect, diagnosis)
     if corrected is None or not _agrees(diagnosis, delivered_by, suspect, corrected):
-        diagnosis = narrow(diagnosis, suspect, delivered_by, sound)
+        diagnosis = narrow(diagnosis, suspect, delivered_by, is_valid)
         corrected = _corrected(suspect, diagnosis)
     if diagnosis.pattern == UNKNOWN:
         diagnosis = foreign_bytes.recognise(diagnosis, suspect, carriers, delivered_by)

@@ -131,6 +131,13 @@ def read(tables: Relations, table: str, columns: Sequence[str]) -> Iterator[pa.R
     yield from found.to_batches(columns=list(columns))
 
 
+def batches(tables: Relations) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """All rows of record tables, each batch with the name of its table."""
+    for name in tables:
+        for batch in read(tables, name, records.schema(name).names):
+            yield name, batch
+
+
 def query(tables: Relations, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
     """The rows of a query over these tables. Raises InputError where a table cannot be read, else duckdb.Error."""
     import duckdb

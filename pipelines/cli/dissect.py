@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,8 +16,8 @@ from pipelines import outputs
 from pipelines.cli import exits
 from pipelines.cli.output import output
 from pipelines.cli.pandas_guard import without_pandas
-from pipelines.cli.reading import Captures, Reading, reads_captures
-from pipelines.formats import BINARY_FORMATS, FORMATS, writing
+from pipelines.cli.reading import Captures, Reading, Since, Until, reads_captures
+from pipelines.formats import BINARY_FORMATS, FORMATS, Format, named, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,6 @@ class RecordTable(StrEnum):
     MESSAGES = "messages"
 
 
-Format = Literal["text", "json", "csv", "parquet"]
 _SUFFIXES = {"text": "txt", "json": "jsonl", "csv": "csv", "parquet": "parquet"}
 _FILES = frozenset(f"{table}.{suffix}" for table in TABLES for suffix in _SUFFIXES.values())
 
@@ -53,15 +52,19 @@ def dissect(
         ),
     ] = None,
     format: Annotated[
-        Format, typer.Option("--format", "-f", metavar="|".join(FORMATS), help="How to write them.")
-    ] = "text",
+        Format | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="|".join(FORMATS),
+            help="How to write them; by default as FILE is named, else text.",
+        ),
+    ] = None,
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Only rows for which this SQL condition holds.")
     ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="From this time on: 01:11:18, 2026-01-31T01:11; UTC.")
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")] = None,
+    since: Since = None,
+    until: Until = None,
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="NAME,…", help="Of these topics; * and ? stand for any text.")
     ] = None,
@@ -70,7 +73,9 @@ def dissect(
     group: Annotated[
         str | None, typer.Option("--group", metavar="NAME,…", help="Of these consumer groups or subscriptions.")
     ] = None,
-    errors: Annotated[bool, typer.Option("--errors", help="Only what failed.")] = False,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Only what failed, in exchanges also what normal work expects to fail.")
+    ] = False,
     slower_than: Annotated[
         str | None, typer.Option("--slower-than", metavar="50ms", help="Only what took longer than this.")
     ] = None,
@@ -101,10 +106,11 @@ def dissect(
       brokerscope dissect capture.pcap --slower-than 50ms --sort=-total_ns --head 20
       brokerscope dissect capture.pcap -t errors --topic 'orders*'
       brokerscope dissect captures/ -f json --full --where "api = 'Produce' AND time > '01:11:18'"
-      brokerscope dissect captures/ -t batches -f parquet -o batches.parquet
+      brokerscope dissect captures/ -t batches -o batches.parquet
       brokerscope dissect captures/ -t exchanges -t errors -f csv -o folder
     """
     without_pandas()
+    format = format or named(out)
     tables: tuple[str, ...] = tuple(dict.fromkeys(t.value for t in table or [RecordTable.EXCHANGES]))
     for option, given, adds_to in (("--full", full, "exchanges"), ("--payloads", payloads, "messages")):
         if given and adds_to not in tables:
@@ -164,6 +170,8 @@ def dissect(
             reading.say_blind_spots(seen, run)
         elif one == "exchanges" and not written and rows.keep is None and head is None and not reading.quiet:
             exits.say("brokerscope: no rows: `brokerscope info` says what these captures hold")
+        if rows.keep is not None and not written and head != 0 and not reading.quiet:
+            exits.say(f"brokerscope: no row of {one} meets these conditions")
 
 
 @dataclass(frozen=True)

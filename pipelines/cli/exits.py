@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import os
@@ -27,6 +28,8 @@ MEANINGS = {
     INTERRUPTED: "interrupted",
     TERMINATED: "terminated",
 }
+_SPELLED = "brokerscope.spelled"
+_IN_ASCII = str.maketrans({"→": ">", "←": "<", "×": "x", "µ": "u", "…": "..."})
 _AS_THEY_ARE = ("utf-8", "surrogateescape")  # a stdout that takes any text
 DEBUG = "BROKERSCOPE_DEBUG"  # set: an error in brokerscope itself shows its traceback
 
@@ -46,7 +49,8 @@ class CommandGroup(TyperGroup):
         """Run a command and end the process."""
         kwargs["standalone_mode"] = False
         if isinstance(sys.stdout, io.TextIOWrapper) and (sys.stdout.encoding, sys.stdout.errors) != _AS_THEY_ARE:
-            sys.stdout.reconfigure(errors="backslashreplace")  # a locale without µ, or a file name of no encoding
+            codecs.register_error(_SPELLED, _spelled)
+            sys.stdout.reconfigure(errors=_SPELLED)  # a locale without µ, or a file name of no encoding
         code = DONE
         try:
             code = super().main(*args, **kwargs) or DONE
@@ -88,6 +92,14 @@ def _meaning(error: Exception) -> tuple[int, str]:
     if os.environ.get(DEBUG):
         raise error
     return DEFECT, f"an error of its own: {type(error).__name__}: {error} ({DEBUG}=1 shows where)"
+
+
+def _spelled(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Our own signs in ASCII, anything else as an escape, where an encoding lacks them."""
+    if isinstance(error, UnicodeEncodeError):
+        plain = error.object[error.start : error.end].translate(_IN_ASCII)
+        return plain.encode("ascii", "backslashreplace").decode("ascii"), error.end
+    return codecs.backslashreplace_errors(error)
 
 
 def _drop_output() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dissectors.run import Run
     from pipelines.answers.records import Relations
     from pipelines.blind_spots import Seen
+    from pipelines.report.selection import Selection
 
 _SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -31,6 +32,11 @@ Captures = Annotated[
         metavar="CAPTURE…", help="Files, folders or globs; local paths or any URL that fsspec opens; - is stdin."
     ),
 ]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="From this time on: 01:11:18, 2026-01-31T01:11, …T01:11+02:00; UTC."),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,17 +118,24 @@ class Reading:
         self.say_problems(running)
 
     @contextmanager
-    def records(self, captures: Sequence[str], tables: tuple[str, ...], *, full: bool = False) -> Iterator[Relations]:
-        """The record tables of captures, or of one folder that `analyze` wrote."""
+    def records(
+        self, captures: Sequence[str], tables: tuple[str, ...], *, full: bool = False, part: Selection | None = None
+    ) -> Iterator[Relations]:
+        """The record tables of captures, or of one folder that `analyze` wrote; or the selected rows."""
         from pipelines.answers import records
 
         without_pandas()
         if len(captures) == 1 and records.is_analysis(captures[0]):
-            yield records.read_analysis(captures[0], tables)
+            every = records.read_analysis(captures[0], tables)
+            if not part:
+                yield every
+                return
+            with records.queryable(part.of(records.batches(every)), tables) as found:
+                yield found
             return
         with (
             self.run(captures, self.options(tables, full=full)) as run,
-            records.queryable(run.records(), tables, full=full) as found,
+            records.queryable(part.of(run.records()) if part else run.records(), tables, full=full) as found,
         ):
             yield found
 
@@ -156,6 +169,16 @@ def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {p.name: p.annotation for p in (*parameters, *keywords)}
     run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
     return run
+
+
+def selected(since: str | None, until: str | None) -> Selection:
+    """What --since and --until ask for. Raises typer.BadParameter where one means nothing."""
+    from pipelines.report.selection import Selection
+
+    try:
+        return Selection(since, until)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--since, --until") from None
 
 
 def exists(path: str) -> bool:

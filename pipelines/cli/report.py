@@ -9,14 +9,13 @@ import typer
 from dissectors.redaction import public_path
 from pipelines import storage
 from pipelines.cli.pandas_guard import without_pandas
+from pipelines.cli.reading import Since, Until
 
 
 def report(
     out: Annotated[str, typer.Argument(metavar="OUT", help="The folder that `analyze` wrote; a path or a URL.")],
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="From this time on: 01:11:18, 2026-01-31T01:11; UTC.")
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")] = None,
+    since: Since = None,
+    until: Until = None,
     site: Annotated[
         str | None,
         typer.Option("--site", metavar="NAME,…", help="At these capture points; * and ? are wild."),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dissectors.errors import InputError
 from pipelines.cli.output import output
 from pipelines.cli.reading import Reading, exists, reads_captures
-from pipelines.formats import BINARY_FORMATS, FORMATS, writing
+from pipelines.formats import BINARY_FORMATS, FORMATS, Format, named, writing
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,9 +26,14 @@ def sql(
     ],
     reading: Reading,
     format: Annotated[
-        Literal["text", "json", "csv", "parquet"],
-        typer.Option("--format", "-f", metavar="|".join(FORMATS), help="How to write the rows."),
-    ] = "text",
+        Format | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="|".join(FORMATS),
+            help="How to write them; by default as FILE is named, else text.",
+        ),
+    ] = None,
     out: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
     ] = None,
@@ -58,7 +63,7 @@ def sql(
                 connection.register(f"t_{name}", table)
         for text in _prompted() if query is None else [query]:
             try:
-                _answer(connection, text, format, out, reading.inputs(captures))
+                _answer(connection, text, format or named(out), out, reading.inputs(captures))
             except ValueError as error:
                 if query is not None:
                     raise typer.BadParameter(str(error), param_hint="QUERY") from None

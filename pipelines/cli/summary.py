@@ -9,7 +9,7 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Captures, Reading, reads_captures
+from pipelines.cli.reading import Captures, Reading, Since, Until, reads_captures, selected
 from pipelines.formats import units
 
 if TYPE_CHECKING:
@@ -42,26 +42,32 @@ ERRORS = (
 def summary(
     captures: Captures,
     reading: Reading,
+    since: Since = None,
+    until: Until = None,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",
 ) -> None:
     """The verdict on captures: what they hold, what is wrong, what cannot be seen, and the worst rows.
 
-    CAPTURE may be a folder that `analyze` wrote.
+    CAPTURE may be a folder that `analyze` wrote. Of a part of the time, connections that were open then count.
 
     \b
     Examples:
       brokerscope summary capture.pcap
+      brokerscope summary captures/ --since 01:11 --until 01:13
       brokerscope summary captures/ -f json
     """
     from pipelines.answers import summary as answers
 
-    with reading.records(captures, answers.TABLES) as tables:
+    part = selected(since, until)
+    with reading.records(captures, answers.TABLES, part=part) as tables:
         made = answers.summary(tables)
         if format == "json":
             printing.show_json([asdict(made)])
         else:
+            if part:
+                printing.show_text(f"Only {part}: what happened then, and the connections that were open.")
             show(made)
 
 

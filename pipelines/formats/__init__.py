@@ -12,7 +12,8 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from pathlib import PurePath
+from typing import BinaryIO, Literal
 
 import pyarrow as pa
 
@@ -52,6 +53,11 @@ def _parquet(table: str, schema: pa.Schema, stream: BinaryIO) -> Writer:
     return ParquetWriter(schema, stream)
 
 
+Format = Literal["text", "json", "csv", "parquet"]
+_NAMED: dict[str, Format] = {
+    ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet", ".pq": "parquet"
+}  # fmt: skip
+
 # name -> (table name, schema, stream) -> writer; each module is imported when it is asked for
 FORMATS: dict[str, Callable[[str, pa.Schema, BinaryIO], Writer]] = {
     "text": _text,
@@ -60,6 +66,11 @@ FORMATS: dict[str, Callable[[str, pa.Schema, BinaryIO], Writer]] = {
     "parquet": _parquet,
 }
 BINARY_FORMATS = frozenset({"parquet"})  # not for a terminal
+
+
+def named(output: str | None) -> Format:
+    """The format that the name of an output ends with; text where it says none."""
+    return _NAMED.get(PurePath(output or "").suffix.lower(), "text")
 
 
 @contextmanager

@@ -8,11 +8,15 @@ findings about these connections.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pipelines.answers.select import condition
 from pipelines.record_files import NOWHERE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _CONNECTION = ("site", "connection", "incarnation")
 _NAMING = ("exchanges", "batches", "errors")  # tables that name topics
@@ -30,7 +34,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         for table in (*_NAMING, "connections", "findings"):
-            self._conditions(table)
+            self.condition(table)
 
     def __bool__(self) -> bool:
         return any((self.since, self.until, self.site, self.topic))
@@ -41,7 +45,7 @@ class Selection:
 
     def relations(self, known: dict[str, str]) -> dict[str, str]:
         """Relations, by the names of record tables, with only the rows that are selected."""
-        out = {name: f"(select * from {rows}{_where(self._conditions(name))})" for name, rows in known.items()}
+        out = {name: f"(select * from {rows} where {self.condition(name) or 'true'})" for name, rows in known.items()}
         if self.topic is not None:
             columns = ", ".join(_CONNECTION)
             naming = " union all ".join(f"select {columns} from {out[name]}" for name in _NAMING)
@@ -49,6 +53,18 @@ class Selection:
                 same = " and ".join(f"r.{column} = n.{column}" for column in _CONNECTION)
                 out[name] = f"(select * from {out[name]} r where exists (select 1 from ({naming}) n where {same}))"
         return out
+
+    def of(self, batches: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Of record batches and the names of their tables, the selected rows. A topic selects no connections here."""
+        from pipelines.where import Filter
+
+        filters: dict[str, Filter | None] = {}
+        for table, batch in batches:
+            if table not in filters:
+                condition = self.condition(table)
+                filters[table] = Filter(condition, batch.schema) if condition else None
+            keep = filters[table]
+            yield table, batch if keep is None else keep(batch)
 
     def days(self, table: str, folders: Iterable[str]) -> list[str]:
         """Of the folders of a table (site=…/date=…), those that may hold rows. One of another name may."""
@@ -63,7 +79,8 @@ class Selection:
         offset = any(time and re.search(r"[+-]\d{2}:?\d{2}$", time[10:]) for time in (self.since, self.until))
         return [folder for folder in folders if offset or wanted(folder)]
 
-    def _conditions(self, table: str) -> list[str]:
+    def condition(self, table: str) -> str | None:
+        """SQL that the selected rows of a record table meet, None for all rows."""
         open_until = table == "connections"
         parts = [
             condition(
@@ -76,8 +93,4 @@ class Selection:
         ]
         if open_until and self.since is not None:
             parts.append(condition(table, since=self.since, clock="end_time"))
-        return [part for part in parts if part is not None]
-
-
-def _where(conditions: list[str]) -> str:
-    return f" where {' and '.join(conditions)}" if conditions else ""
+        return " and ".join(filter(None, parts)) or None

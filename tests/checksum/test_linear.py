@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.checksum import CRC32, CRC32C, compute
-from dissectors.checksum.linear import PERIOD, Lanes, crc_of
+from dissectors.checksum.linear import PERIOD, BitTable, crc_of
 
 KINDS = st.sampled_from([CRC32, CRC32C])
 
@@ -71,8 +71,8 @@ def test_placed_bytes_contribute_what_changing_them_changes(kind: str, data: byt
     other = bytearray(data)
     for at, byte in enumerate(change):
         other[start + at] ^= byte
-    lanes = Lanes(crc_of(kind), len(data))
-    total = int(np.bitwise_xor.reduce(lanes.place(np.frombuffer(change, np.uint8), start)))
+    bit_table = BitTable(crc_of(kind), len(data))
+    total = int(np.bitwise_xor.reduce(bit_table.place(np.frombuffer(change, np.uint8), start)))
     assert total == compute(kind, data) ^ compute(kind, bytes(other))
 
 

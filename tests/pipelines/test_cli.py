@@ -40,7 +40,7 @@ def test_dissect_gives_what_the_library_gives(capture: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "locale", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "latin-1"}]
 )
-def test_a_locale_without_our_characters_gets_them_escaped(capture: str, locale: dict[str, str]) -> None:
+def test_a_locale_without_our_characters_gets_others(capture: str, locale: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "brokerscope", "follow", ":48388", capture],
         capture_output=True,
@@ -48,7 +48,8 @@ def test_a_locale_without_our_characters_gets_them_escaped(capture: str, locale:
         env={**os.environ, **locale},
     )
     assert done.returncode == 0, done.stderr
-    assert rb"\u2192" in done.stdout
+    assert re.search(rb"  >  +ApiVersions v4", done.stdout)
+    assert b"\\u2192" not in done.stdout
 
 
 @pytest.mark.parametrize("moment", ["25:00", "2026-13-01", "2026-11-21T01:00+25:00"])
@@ -64,6 +65,34 @@ def test_a_day_in_another_zone_begins_where_it_does_there(capture: str) -> None:
     for zone, kept in (("+00:00", len(rows)), ("-14:00", sum(row["time"] >= f"{day}T14" for row in rows))):
         since = run("dissect", capture, "-f", "json", "--since", f"{day}{zone}").stdout.splitlines()
         assert len(since) == kept
+
+
+def test_conditions_that_no_row_meets_are_said_to_be_so(capture: str) -> None:
+    done = run("dissect", capture, "--topic", "nobody")
+    assert (done.returncode, done.stderr) == (0, "brokerscope: no row of exchanges meets these conditions\n")
+    assert run("dissect", capture, "--topic", "nobody", "--quiet").stderr == ""
+
+
+@pytest.mark.parametrize("command", ["dissect", "sql"])
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("rows.csv", b'"api"'),
+        ("rows.JSONL", b'{"api"'),
+        ("rows.parquet", b"PAR1"),
+        ("rows.txt", b"api"),
+        ("csv", b"api"),
+    ],
+)
+def test_an_output_has_the_format_that_its_name_says(
+    capture: str, tmp_path: Path, command: str, name: str, begins: bytes
+) -> None:
+    out = tmp_path / name
+    asked = ["--columns", "api"] if command == "dissect" else ["select api from exchanges"]
+    assert run(command, capture, *asked, "-o", str(out)).returncode == 0
+    assert out.read_bytes().startswith(begins)
+    assert run(command, capture, *asked, "-f", "json", "-o", str(out)).returncode == 0
+    assert out.read_bytes().startswith(b'{"api"')
 
 
 def test_full_adds_the_bodies_as_objects(capture: str) -> None:

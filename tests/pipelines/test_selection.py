@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,13 @@ def counted(out: Path, selection: Selection) -> dict[str, int]:
             "connections": sum(row["connections"] for row in analysis["traffic"]),
             "cases": len(analysis.cases),
         }
+
+
+def invoked(*arguments: object) -> list[Row]:
+    """What a command prints as JSON lines."""
+    done = CliRunner().invoke(app, [*map(str, arguments), "-f", "json"])
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +136,25 @@ def test_the_command_writes_a_page_of_the_part_beside_the_whole(out: Path, tmp_p
     assert CliRunner().invoke(app, ["report", str(out), "--site", "*"]).stdout.strip() == str(out / "selection.html")
     assert (out / "report.html").read_bytes() == whole
     assert CliRunner().invoke(app, ["report", str(out), "--since", "soon"]).exit_code == 2
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+def test_summary_and_top_of_a_part_count_that_part(out: Path, middle: datetime, analysed: bool) -> None:
+    where = [out] if analysed else [SAMPLES / "iggy-messages.pcap", SAMPLES / "pulsar-corrupted.pcap", "--site", "file"]
+    moment = middle.isoformat()
+    rows = records(out, "exchanges")
+    for option, mine in (
+        ("--since", [row for row in rows if row["time"] >= middle]),
+        ("--until", [row for row in rows if row["time"] < middle]),
+    ):
+        (verdict,) = invoked("summary", *where, option, moment)
+        assert sum(row["exchanges"] or 0 for row in verdict["protocols"]) == len(mine)
+        open_then = [
+            row
+            for row in records(out, "connections")
+            if (row["end_time"] >= middle if option == "--since" else row["start_time"] < middle)
+        ]
+        assert verdict["span"]["connections"] == len(open_then)
+        top = invoked("top", *where, option, moment)
+        assert sum(row["count"] for row in top) == len(mine)
+    assert CliRunner().invoke(app, ["summary", str(out), "--until", "soon"]).exit_code == 2
