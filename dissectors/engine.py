@@ -6,7 +6,7 @@ The local path (`run`), each of its processes (`workers`) and every Spark partit
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -193,6 +193,21 @@ class Engine:
             self._shed()
         for tracker in self._trackers.values():
             tracker.pack(held)
+
+    def pack(self) -> None:
+        """Keep all connections as bytes that can be, as the state of an engine is written and read soonest."""
+        for tracker in self._trackers.values():
+            tracker.pack_all(self._held)
+
+    def packed(self, site: str) -> Mapping[bytes, bytes]:
+        """The connections of a site that are kept as bytes, by their keys: the same object until a packet comes."""
+        tracker = self._trackers.get(site)
+        return {} if tracker is None else tracker.packed
+
+    def leave_out(self, site: str, keys: Iterable[bytes]) -> None:
+        """Let go of packed connections of a site, which get no end."""
+        if site in self._trackers:
+            self._trackers[site].leave_out(keys)
 
     def _shed(self) -> None:
         """Connections hold too much: those that hold most give up what is not whole, until a quarter is free."""

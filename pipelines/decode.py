@@ -30,6 +30,7 @@ from dissectors.sink import to_batch
 from pipelines import names, storage
 from pipelines.blocks import Arrival, Row, Sharing, Work, cut, from_arrow, survey, to_arrow
 from pipelines.record_files import RecordWriter, Written
+from pipelines.tails import Tail, Untouched, copied
 from pipelines.tasks import Batches, Task, each, given, made
 
 RECORDS, OPEN, NAMES = "records", "open", "names"  # folders of a run's staging folder
@@ -191,6 +192,12 @@ class Output:
                 batch = batch.filter(pc.invert(unknown))
             self._finished.write(table, batch)
         self._names.update(running.sink.take_names())
+
+    def copy(self, tail: Tail, untouched: Untouched) -> None:
+        """Write rows of an earlier tail again."""
+        for files, writer in ((tail.records, self._finished), (tail.open, self._waiting)):
+            for table, batch in copied(files, untouched):
+                writer.write(table, batch)
 
     def report(self, problems: Sequence[tuple[str, str]]) -> None:
         """Write findings about files."""

@@ -4,8 +4,9 @@
                                      │ pickled: the new state      └─► tail: what the end of the captures makes of it
 
 An engine is kept for each site and part, as it was before its captures ended; what their end made of open connections
-(unanswered requests, their rows in `connections`) is the tail, which the next run replaces. So a run costs what is new
-and what is open. A file with packets from before the end of its site (it came late, or grew) cannot be added at the
+(unanswered requests, their rows in `connections`) is the tail, which the next run replaces: it ends those that got
+packets, and copies the rows of the others, which stay the bytes that they are in the state. So a run costs what is new.
+A file with packets from before the end of its site (it came late, or grew) cannot be added at the
 end: its site is decoded anew from all of its files, which must still be there; so is a site whose state holds TLS
 secrets, for these are never written. Nor are passwords in URLs: a lake knows a capture by its public name, and opens it
 by the one that the user gives.
@@ -54,6 +55,7 @@ from pipelines.record_files import Written, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
 from pipelines.standing import product_version
+from pipelines.tails import Tail, TailFile, Untouched
 from pipelines.tasks import collect, each, in_groups, spread
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class UpdateJob(Job):
 
     numbered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # site -> its files, by their numbers
     states: Mapping[tuple[str, int], str] = field(default_factory=dict)  # site and part -> URL of its state
+    tails: Mapping[tuple[str, int], Tail] = field(default_factory=dict)  # and what it left of its open connections
 
 
 @dataclass
@@ -99,21 +102,26 @@ def continue_part(rows: Iterable[Row], job: Job) -> PartReport:
     """Go on with the engines of a part's sites."""
     assert isinstance(job, UpdateJob)
     secrets = list(job.secrets)
-    engines: dict[str, tuple[int, Engine]] = {}
+    engines: dict[str, tuple[int, Engine, Mapping[bytes, bytes]]] = {}
 
     def carried(site: str, part: int) -> list[Packet]:
         running, fragments = _load(job, site, part)
-        engines[site] = part, running
+        engines[site] = part, running, running.packed(site)
         return fragments
 
     def ended(site: str, blocks: Iterable[tuple[str, PacketBlock]]) -> SitePart:
-        part, running = engines.pop(site)
+        part, running, before = engines.pop(site)
         for secret in secrets:
             running.keylog.add(secret)
         stay, tail = Output(job.staging), Output(job.staging)
         stay.take(running, decode_all(running, blocks))
+        running.pack()
         state = _save(job, running, arrival.pending.get(site, []))
+        untouched = Untouched.since(before, running, site)
+        running.leave_out(site, untouched.keys)
         tail.take(running, end_all(running))
+        if (site, part) in job.tails:
+            tail.copy(job.tails[site, part], untouched)
         return SitePart(site, part, state, stay.close(), tail.close())
 
     arrival = Arrival(rows, job.sharing, secrets.append, carried)
@@ -327,10 +335,21 @@ def _decode(
         for number, part in after.sites[name].parts.items()
         if part.state
     }
+    tails = {
+        (name, int(number)): _tail(lake, part.tail)
+        for name in chosen
+        for number, part in after.sites[name].parts.items()
+    }
     numbered = {name: tuple(file.path for file in after.sites[name].files) for name in chosen}
     works, _, _ = share_out(spark, [file for files in chosen.values() for file in files], options)
-    job = UpdateJob(staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, states)
+    job = UpdateJob(staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, states, tails)
     return decoded(spark, job, works, continue_part)
+
+
+def _tail(lake: str, rows: Rows) -> Tail:
+    records = [TailFile(file.table, storage.join(lake, RECORD_FOLDER, file.path)) for file in rows.records]
+    waiting = [TailFile(file.table, storage.join(lake, lakes.FOLDER, OPEN, file.path)) for file in rows.open]
+    return Tail(records, waiting)
 
 
 def _add(after: Manifest, chosen: Chosen, made: Sequence[PartReport], given: Given) -> list[str]:

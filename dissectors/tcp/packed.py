@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
@@ -45,17 +46,25 @@ class Packed(NamedTuple):
         return cls(incarnation, None if closed_at == _OPEN else closed_at, last_time, has_session)
 
 
+class Learned(NamedTuple):
+    """What connections are likely to hold."""
+
+    known: list[object]  # referred to by number
+    samples: bytes  # connections as bytes: the dictionary of what is compressed
+
+
 class Packer:
     """Packs connections, all of which refer to the same `shared` objects."""
 
-    def __init__(self, shared: Sequence[object] = ()) -> None:
+    def __init__(self, shared: Sequence[object] = (), learned: Learned | None = None) -> None:
         self._shared = list(shared)
-        self._pickles: _Pickles | None = None  # once there are connections to learn from
-        self._compressor = zstandard.ZstdCompressor()
-        self._decompressor = zstandard.ZstdDecompressor()
+        self._learned: Learned | None = None  # once there are connections to learn from
+        if learned is not None:
+            self._remember([_same(each) for each in learned.known], learned.samples)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Packer, (self._shared,)
+        """What is packed can be unpacked by the copy of a pickle, too."""
+        return Packer, (self._shared, self._learned)
 
     def pack(self, flows: Sequence[Flow]) -> Iterator[bytes | None]:
         """Connections as bytes, which are not to be used any more; None for one that holds more than plain values.
@@ -63,9 +72,10 @@ class Packer:
         Without their endpoints, which who keeps them knows, and without their recent bytes. Those that are most like
         connections to come stand last.
         """
-        pickles = self._pickles or self._learn(flows[-_SAMPLES:])
+        if self._learned is None and flows:
+            self._learn(flows[-_SAMPLES:])
         for flow in flows:
-            data = pickles.dump(flow)
+            data = self._pickles.dump(flow)
             if data is None:
                 yield None
                 continue
@@ -75,25 +85,34 @@ class Packer:
 
     def unpack(self, packed: bytes, ends: Ends, recent: tuple[Runs, Runs] | None) -> Flow:
         """The connection, with its endpoints and recent bytes."""
-        assert self._pickles is not None
         flow = self._pickles.load(self._decompressor.decompress(memoryview(packed)[_HEAD.size :]))
         flow.ends = ends
         if recent is not None:
             flow.halves[0].recent, flow.halves[1].recent = recent
         return flow
 
-    def _learn(self, flows: Sequence[Flow]) -> _Pickles:
+    def _learn(self, flows: Sequence[Flow]) -> None:
         """Note what other connections are likely to hold, too."""
         plain, common = _Pickles(self._shared), {id(each): each for each in self._shared}
         for flow in flows:
-            common.update((id(each), each) for each in plain.met(flow) if isinstance(each, _LEARNED))
-        self._pickles = pickles = _Pickles(list(common.values()))
-        samples = b"".join(pickles.dump(flow) or b"" for flow in flows)
-        dictionary = zstandard.ZstdCompressionDict(samples[-_DICTIONARY:], zstandard.DICT_TYPE_RAWCONTENT)
+            met = (_same(each) for each in plain.met(flow) if isinstance(each, _LEARNED))
+            common.update((id(each), each) for each in met)
+        known = list(common.values())
+        pickles = _Pickles(known)
+        self._remember(known, b"".join(pickles.dump(flow) or b"" for flow in flows)[-_DICTIONARY:])
+
+    def _remember(self, known: list[object], samples: bytes) -> None:
+        self._learned = Learned(known, samples)
+        self._pickles = _Pickles(known)
+        dictionary = zstandard.ZstdCompressionDict(samples, zstandard.DICT_TYPE_RAWCONTENT)
         dictionary.precompute_compress(_LEVEL)
         self._compressor = zstandard.ZstdCompressor(dict_data=dictionary, write_dict_id=False)
         self._decompressor = zstandard.ZstdDecompressor(dictionary)
-        return pickles
+
+
+def _same(each: object) -> object:
+    """Of equal texts the one object that attributes are named by, in every connection and in every process."""
+    return sys.intern(each) if type(each) is str else each
 
 
 class _Pickles:

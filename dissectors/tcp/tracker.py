@@ -59,11 +59,6 @@ class Tracker:
         self._history = History(limits.recent_bytes)
         self._packer = Packer([limits, self._history, *shared])
 
-    def __getstate__(self) -> dict[str, Any]:
-        for key in self._flows:
-            self._unpack(key)
-        return vars(self)
-
     @property
     def forgotten(self) -> int:
         """Pieces of streams let go before a retransmission could be compared with them."""
@@ -105,8 +100,27 @@ class Tracker:
         worth_while = self._most_unpacked // 10
         if len(idle) <= worth_while:
             return  # few would have to be looked for again and again, and show little of what others are like
-        idle = sorted(idle, key=_worth)[: excess + worth_while]
-        for flow, packed in zip(idle, self._packer.pack(idle), strict=True):
+        self._pack(sorted(idle, key=_worth)[: excess + worth_while])
+
+    def pack_all(self, busy: Container[Any]) -> None:
+        """As `pack`, however many there are and whether they are idle or not."""
+        self._forget()
+        flows = (flow for flow in self._flows.values() if isinstance(flow, Flow) and flow.packable)
+        self._pack([flow for flow in flows if flow.session is None or flow.session not in busy])
+
+    @property
+    def packed(self) -> dict[bytes, bytes]:
+        """What is packed, by its key: the same object until something comes for it."""
+        return {key: flow for key, flow in self._flows.items() if isinstance(flow, bytes)}
+
+    def leave_out(self, keys: Iterable[bytes]) -> None:
+        """Let go of connections as if they had never been."""
+        for key in keys:
+            del self._flows[key]
+            self._recent.pop(key, None)
+
+    def _pack(self, flows: Sequence[Flow]) -> None:
+        for flow, packed in zip(flows, self._packer.pack(flows), strict=True):
             if packed is None:
                 flow.packable = False
                 continue
