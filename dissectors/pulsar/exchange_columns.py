@@ -186,6 +186,9 @@ class _Exchanges(PulsarFrames):
             pair = np.flatnonzero(second & ~irregular[group])
             requests, answers = keyed[pair - 1], keyed[pair]
             self.partner[requests], self.partner[answers] = answers, requests
+            left_out = np.cumsum(~self.regular[keyed])
+            before = np.append(0, left_out)[first]  # in the groups before
+            self.regular[keyed] &= left_out == before[group]  # an answer that is irregular may leave its request open
         self.regular &= (self.partner >= 0) | (self.space == NONE)
         self._agree()
 
