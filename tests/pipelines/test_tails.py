@@ -63,9 +63,12 @@ def test_connections_without_news_are_neither_made_ready_nor_ended_again(
 
     ready: list[bytes] = []
     unpack = Packer.unpack
-    monkeypatch.setattr(
-        Packer, "unpack", lambda self, packed, *rest: (ready.append(packed), unpack(self, packed, *rest))[1]
-    )
+
+    def counting(self: Packer, packed: bytes, *rest: Any) -> Any:
+        ready.append(packed)
+        return unpack(self, packed, *rest)
+
+    monkeypatch.setattr(Packer, "unpack", counting)
     engine = pickle.loads(state)
     packed = engine.packed("")
     engine.feed("", after)
