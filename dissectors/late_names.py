@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -112,6 +113,17 @@ class Names:
             runs[at + 1] = runs[at + 1]._replace(first=time)
         else:
             runs.insert(at + 1, _Run(time, time, name))
+
+    def news(self, before: Names) -> dict[str, int]:
+        """Keys that are called otherwise than before, and the earliest time (ns) of a row in which they are."""
+        found = {}
+        for key, runs in self._runs.items():
+            now, then = ([(run.first, run.name) for run in some] for some in (runs, before._runs.get(key, ())))
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(now, then, strict=False)))
+            other = min(now[same:][:1] + then[same:][:1], default=None)
+            if other is not None:
+                found[key] = other[0] - (0 if same else self.wait_ns)
+        return found
 
     def get(self, key: str, time: int) -> str | None:
         """What `key` is called for certain in a row of that time (ns)."""

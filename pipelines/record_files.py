@@ -26,6 +26,7 @@ from pipelines import storage
 from pipelines.formats.parquet import open_writer
 
 NOWHERE = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a null
+_DATE, _DATED = "date=", len("2026-01-31")
 _DAY_US = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ESCAPED = re.compile(r'[\x00-\x1f\x7f"#%\'*/:=?\\{}\[\]^]')  # what Hive escapes
@@ -44,8 +45,16 @@ class Written(NamedTuple):
 
 def folder(table: str, site: str | None, day: int | None) -> str:
     """Where rows of a site and a day (since the epoch) lie, below the root."""
-    date = NOWHERE if day is None else (_EPOCH + timedelta(days=day)).date().isoformat()
-    return f"{table}/site={_quoted(site)}/date={date}"
+    return f"{table}/site={_quoted(site)}/{_DATE}{_dated(day)}"
+
+
+def may_hold(path: str, since: int) -> bool:
+    """Whether a file of records may hold a row of this time (ns) or later."""
+    return path.rpartition(_DATE)[2][:_DATED] >= _dated(since // 1000 // _DAY_US)
+
+
+def _dated(day: int | None) -> str:
+    return NOWHERE if day is None else (_EPOCH + timedelta(days=day)).date().isoformat()
 
 
 def _quoted(site: str | None) -> str:

@@ -21,9 +21,10 @@ import secrets as random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.files import site_of
@@ -51,7 +52,7 @@ from pipelines.decode import (
     resolver,
 )
 from pipelines.lake import File, Manifest, OpenFile, PartState, Rows, Site
-from pipelines.record_files import Written, schemas, write_empty
+from pipelines.record_files import Written, may_hold, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
 from pipelines.standing import product_version
@@ -162,25 +163,17 @@ class MergedNames:
     """The names of a lake with those of a run."""
 
     path: str | None  # below staging/names; None where nothing is new
-    changed: frozenset[str]  # keys
+    news: Mapping[str, int]  # keys that rows are called otherwise by -> the earliest time (ns) of such a row
 
 
-def _merge_names(staging: str, old: Sequence[str], new: Sequence[str]) -> MergedNames:
-    before, after = names.load(old), names.load([*old, *new])
-    had, has = (_by_key(some) for some in (before, after))
-    changed = frozenset(key for key, reports in has.items() if had.get(key) != reports)
-    if not changed:
-        return MergedNames(None, changed)
+def _merge_names(staging: str, wait_ns: int, paths: tuple[Sequence[str], Sequence[str]]) -> MergedNames:
+    old, new = paths
+    before, after = names.load(old, wait_ns=wait_ns), names.load([*old, *new], wait_ns=wait_ns)
+    if set(before) == set(after):
+        return MergedNames(None, {})
     name = f"names-{random.token_hex(8)}.parquet"
     names.save(after, storage.join(staging, NAMES, name))
-    return MergedNames(name, changed)
-
-
-def _by_key(some: Iterable[Any]) -> dict[str, list[Any]]:
-    out: dict[str, list[Any]] = {}
-    for name in some:
-        out.setdefault(name.key, []).append(name)
-    return out
+    return MergedNames(name, after.news(before))
 
 
 # --- the driver ------------------------------------------------------------------------------------------------------
@@ -223,8 +216,9 @@ class Update:
             try:
                 check_workers(spark, staging)
                 made = _decode(spark, lake, staging, after, self.chosen, options, self.keylog)
+                clock = max(site.clock for site in after.sites.values())
                 new_names = _add(after, self.chosen, made, self.given)
-                _resolve(spark, lake, staging, after, new_names, options)
+                _resolve(spark, lake, staging, after, new_names, clock, options)
                 _report(staging, after, options)
                 _merge(spark, lake, staging, after, self.had)
                 lakes.commit(lake, name, self.had, after)
@@ -378,22 +372,34 @@ def _extend(rows: Rows, made: DecodingPart) -> None:
 
 
 def _resolve(
-    spark: SparkSession, lake: str, staging: str, after: Manifest, new_names: Sequence[str], options: Options
+    spark: SparkSession,
+    lake: str,
+    staging: str,
+    after: Manifest,
+    new_names: Sequence[str],
+    clock: int,
+    options: Options,
 ) -> None:
-    """Put names into rows: into new ones, and into old ones of which a name has become known."""
+    """Put names into rows: into new ones, and into old ones of which a name has become known.
+
+    clock: the time (ns) of the last packet that the lake had before.
+    """
     old = [storage.join(lake, lakes.FOLDER, NAMES, path) for path in after.names]
-    merged = MergedNames(None, frozenset())
+    merged = MergedNames(None, {})
     if new_names:
         new = [storage.join(staging, NAMES, path) for path in new_names]
-        (merged,) = collect(spread(spark, [(old, new)], each(lambda both: _merge_names(staging, *both))))
+        merge = partial(_merge_names, staging, options.limits.name_wait_ns)
+        (merged,) = collect(spread(spark, [(old, new)], each(merge)))
     if merged.path is not None:
         after.names, old = [merged.path], [storage.join(staging, NAMES, merged.path)]
     files = [file for rows in after.rows() for file in rows.open]
     fresh = [file for file in files if not file.records]
-    stale = [file for file in files if file.records] if merged.changed else []
+    changed = {key: time for key, time in merged.news.items() if time // 1000 <= clock // 1000}  # rows have whole µs
+    since = min(changed.values(), default=0)
+    stale = [file for file in files if file.records and may_hold(file.path, since)] if changed else []
     for some, folder, only in (
         (fresh, storage.join(staging, OPEN), None),
-        (stale, storage.join(lake, lakes.FOLDER, OPEN), merged.changed),
+        (stale, storage.join(lake, lakes.FOLDER, OPEN), frozenset(changed)),
     ):
         waiting = [Waiting(file.table, storage.join(folder, file.path)) for file in some]
         made = in_groups(spark, waiting, RESOLVED_AT_ONCE, resolver(staging, old, options, only))

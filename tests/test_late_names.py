@@ -63,6 +63,30 @@ def test_runs_say_what_all_reports_say(reports: list[tuple[int, str]]) -> None:
         assert again.get("id", time * S) == want
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from("kl"), st.integers(0, 9), st.sampled_from("ab")), max_size=12),
+    st.lists(st.tuples(st.sampled_from("klm"), st.integers(0, 14), st.sampled_from("abc")), max_size=6),
+)
+def test_news_say_which_rows_are_called_otherwise_than_before(
+    known: list[tuple[str, int, str]], more: list[tuple[str, int, str]]
+) -> None:
+    reports = [Name(*each) for each in known]
+    before = Names(reports, wait_ns=2)
+    after = Names([*before, *(Name(*each) for each in more)], wait_ns=2)
+    news = after.news(before)
+    for key in "klm":
+        for time in range(-3, news.get(key, 20)):
+            assert after.get(key, time) == before.get(key, time)
+
+
+def test_a_name_that_is_only_reported_again_is_no_news() -> None:
+    before = Names([Name("k", 1, "a"), Name("k", 5, "b")])
+    again = Names([*before, Name("k", 3, "a"), Name("k", 9, "b")])
+    assert again.news(before) == {}
+    assert Names([*before, Name("k", 9, "c")]).news(before) == {"k": 9}
+    assert Names([*before, Name("l", 9, "c")], wait_ns=4).news(before) == {"l": 5}
+
+
 def test_tokens_become_names_in_columns_and_in_lists() -> None:
     rows = batch((1, unresolved("id", "fallback")), (2, "plain"), (3, unresolved("nobody", "fallback")))
     assert open_rows(rows).to_pylist() == [True, False, True]
