@@ -219,7 +219,9 @@ class Framing(ConnectionReporter):
         if requests is None:
             return
         answers = server.split(self.measure)
-        if answers is None:
+        if answers and not requests:
+            requests = client.split(self.measure)  # what the server sent may say how the client's frames are measured
+        if answers is None or requests is None:
             return
         self.framed_bytes += client.taken(requests) + server.taken(answers)
         frames = requests + answers
@@ -234,6 +236,8 @@ class Framing(ConnectionReporter):
         client, server = self.inboxes
         while True:
             first, second = self._next_order(CLIENT, final), self._next_order(SERVER, final)
+            if first == _NEVER != second and client:
+                first = self._next_order(CLIENT, final)  # as in _cut_many
             searching = self._searches[CLIENT]
             if first <= second or (searching and first != _NEVER):
                 if first == _NEVER:

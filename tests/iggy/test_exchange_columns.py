@@ -228,6 +228,7 @@ def conversation(rng: random.Random) -> Script:
 @example(seed=196229, many=5)  # a login of the legacy framing on a VSR connection
 @example(seed=43470315, many=3)  # an answer with a payload, after its request's release became known to send none
 @example(seed=1479568686, many=6)  # a refused login that shows the release
+@example(seed=2203656768, many=5)  # a client that begins with bytes that are no frame: only an answer shows that
 def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...], seed: int, many: int) -> None:
     rng = random.Random(seed)
     scripts = [conversation(rng) for _ in range(many)]
