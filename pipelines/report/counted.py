@@ -21,7 +21,7 @@ from pipelines.report.records import Records
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.table import CLIENT, SERVER
 
-BINS = 10  # of a histogram, in a decade of the duration
+BINS = 30  # of a histogram, in a decade of the duration
 SHORTEST_NS = 1_000  # shorter durations, which captures of microseconds cannot show, are in the lowest bin
 
 EXPECTED = "(select exchange_id from errors where exchange_id is not null group by 1 having bool_and(expected))"

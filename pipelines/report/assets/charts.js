@@ -103,11 +103,16 @@ const durations = (axis, columns, lines, label) => {
 };
 
 // One spread of durations. marks: [name, ns]
+const BARS = 10; // in a decade
 const spread = (sum, marks, paintWith, width) => {
   const height = 118, foot = 18, head = 16, inner = height - foot - head, edge = 4;
-  const bins = [...sum.histogram].sort(([a], [b]) => a - b);
-  const low = Math.floor(bins[0][0] / BINS), high = Math.max(low + 1, Math.ceil((bins[bins.length - 1][0] + 1) / BINS - 1e-9));
-  const most = Math.max(...bins.map(([, count]) => count));
+  const bars = new Map();
+  for (const [bin, count] of sum.histogram) {
+    const bar = Math.floor(bin * BARS / BINS);
+    bars.set(bar, (bars.get(bar) || 0) + count);
+  }
+  const places = [...bars.keys()], most = Math.max(...bars.values());
+  const low = Math.floor(Math.min(...places) / BARS), high = Math.max(low + 1, Math.ceil((Math.max(...places) + 1) / BARS - 1e-9));
   const x = (log) => edge + (log - low) / (high - low) * (width - 2 * edge), parts = [];
   const every = Math.ceil((high - low) * 52 / width); // decades a label
   for (let decade = low; decade <= high; decade++) {
@@ -116,10 +121,10 @@ const spread = (sum, marks, paintWith, width) => {
     if ((decade - low) % every) continue;
     parts.push(svg("text", { x: at, y: height - 4, "text-anchor": decade === low ? "start" : decade === high ? "end" : "middle" }, units.duration(10 ** decade).replace(/\.0+(?= )/, "")));
   }
-  for (const [bin, count] of bins) {
-    const left = x(bin / BINS), right = x((bin + 1) / BINS), tall = Math.max(1, count / most * inner);
+  for (const [bar, count] of bars) {
+    const left = x(bar / BARS), right = x((bar + 1) / BARS), tall = Math.max(1, count / most * inner);
     parts.push(svg("rect", { x: round(left + 0.5), width: round(Math.max(1, right - left - 1)), y: round(height - foot - tall), height: round(tall), fill: paintWith, class: "bar" },
-      title(`${units.duration(10 ** (bin / BINS))} to ${units.duration(10 ** ((bin + 1) / BINS))}: ${whole(count)}`)));
+      title(`${units.duration(10 ** (bar / BARS))} to ${units.duration(10 ** ((bar + 1) / BARS))}: ${whole(count)}`)));
   }
   let taken = -Infinity;
   for (const [name, ns] of marks) {

@@ -3,7 +3,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const string = (place) => data.strings[place];
 const facts = data.facts || {};
 const names = data.names || {};
-const BINS = 10; // of a histogram, in a decade
+const BINS = 30; // of a histogram, in a decade
 const colour = (protocol) => /^[a-z]+$/.test(protocol) ? `var(--${protocol}, var(--idle))` : "var(--idle)";
 const protocolName = (place) => place === null ? "other" : string(names.protocol[place]);
 

@@ -1,6 +1,6 @@
 // Tables whose rows are sums over facts: what costs most, brokers, topics.
 const column = (name, head, unit, doc = "", mark = undefined) => ({ name, head, unit, doc, mark });
-const FROM_HISTOGRAM = "from a histogram with 10 bins a decade; blank where too few requests stand behind it";
+const FROM_HISTOGRAM = `from a histogram with ${BINS} bins a decade; blank where too few requests stand behind it`;
 const pivot = (columns, rows) => ({ columns, rows, total: rows.length, carried: rows.length, more: "records" });
 const mean = (sum) => sum.n ? sum.service_ns / sum.n : null;
 const least = (number) => number || null;
