@@ -258,6 +258,18 @@ def test_an_error_with_the_id_of_several_requests_is_the_answer_to_the_one_that_
         assert_together_as_alone(PROTOCOL, [script] * 3, DEFAULT_TABLES, 7)
 
 
+def test_a_producer_that_is_not_ready_is_answered_before_another_with_its_id() -> None:
+    script = [
+        (CLIENT, wire.connect()),
+        (SERVER, wire.connected((3, 5_000_000))),
+        (CLIENT, wire.producer(2)),
+        (SERVER, wire.producing(2, "p-1", (6, False))),
+        (CLIENT, wire.producer(2)),
+        (SERVER, wire.producing(2)),
+    ]
+    assert_together_as_alone(PROTOCOL, [script] * 3, DEFAULT_TABLES, 7, often=0)
+
+
 def test_a_request_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_columns, "MANY", 1)
     lookups = [(CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, number))) for number in range(3)]
