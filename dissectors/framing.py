@@ -100,6 +100,11 @@ class Framing(ConnectionReporter):
         budget.base = self.inboxes[direction].base
         return budget
 
+    @property
+    def measurable(self) -> bool:
+        """Whether it is known how frames are measured."""
+        return True
+
     # --- what others may ask ---
 
     @property
@@ -233,20 +238,34 @@ class Framing(ConnectionReporter):
 
     def _cut_one_by_one(self, final: bool) -> None:
         """One event at a time, whichever direction has the earlier one."""
+        while (direction := self._next_direction(final)) is not None:
+            self._take(direction, final)
+
+    def _next_direction(self, final: bool) -> int | None:
+        """The direction that has the earlier event; None where there is none, or more bytes must come first."""
         client, server = self.inboxes
-        while True:
-            first, second = self._next_order(CLIENT, final), self._next_order(SERVER, final)
-            if first == _NEVER != second and client:
-                first = self._next_order(CLIENT, final)  # as in _cut_many
-            searching = self._searches[CLIENT]
-            if first <= second or (searching and first != _NEVER):
-                if first == _NEVER:
-                    return
-                self._take(CLIENT, final)
-            elif searching and not final and server.queued < self.options.limits.held_bytes and client:
-                return  # what the server answered makes sense only once the client's frames are found again
-            else:
-                self._take(SERVER, final)
+        first, second = self._next_order(CLIENT, final), self._next_order(SERVER, final)
+        if first == _NEVER != second and client:
+            first = self._next_order(CLIENT, final)  # as in _cut_many
+        if first == second == _NEVER:
+            return None
+        if not self._searches[CLIENT]:
+            return CLIENT if first <= second else SERVER
+        if self._waits_for_server(final):
+            return None
+        if client.have and second < client.segment(client.offset)[0]:
+            return SERVER  # it came before anything that the client's search may find
+        if first != _NEVER:
+            return CLIENT
+        if not final and server.queued < self.options.limits.held_bytes and client:
+            return None  # what the server answered makes sense only once the client's frames are found again
+        return SERVER
+
+    def _waits_for_server(self, final: bool) -> bool:
+        """Whether the server's first frame is at hand, and how long it is shows in what follows: it comes first."""
+        client, server = self.inboxes
+        undetermined = not self.measurable and server.have > 0 and not self._searches[SERVER]
+        return undetermined and not final and client.queued < self.options.limits.held_bytes
 
     def _next_order(self, direction: int, final: bool) -> int:
         """Order of the next event of a direction (a frame, bytes that are none, a gap), or _NEVER."""

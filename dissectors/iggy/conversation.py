@@ -51,6 +51,10 @@ class IggyConversation(Conversation):
             vars(part).clear()
         super().release()
 
+    @property
+    def measurable(self) -> bool:
+        return self.framing is not None
+
     def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
         most = self.options.limits.frame_bytes
         if self.framing is None:
