@@ -74,13 +74,15 @@ def search(
 ) -> tuple[int, bool, str | None]:
     """The next frame start: (index, certain, framing); see Conversation.resync."""
     at, found, kind, needs = end, False, framing, 0
-    for name in (LEGACY, VSR) if framing is None else (framing,):
+    for name in (VSR, LEGACY) if framing is None else (framing,):  # few places look like a header: it costs little
         test, judge, width = _SEARCH[name, direction]
         starts = places(partial(test, clues), width, buf, pos, end)
         verdict = partial(_judged, judge, buf, end, final, clues, budget)
         first, sure = first_start(starts, verdict, budget, pos, end, width, final)
         if first < at or (sure and not found and first == at):
             at, found, kind, needs = first, sure, name, budget.needs
+        if found and at == pos:
+            break
     budget.needs = needs
     return at, found, kind if found else framing
 
