@@ -14,10 +14,10 @@ import typer
 from dissectors.records import TABLES
 from pipelines import outputs
 from pipelines.cli import exits
-from pipelines.cli.output import output
+from pipelines.cli.output import RowFormat, output
 from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import Captures, Reading, Since, Until, reads_captures
-from pipelines.formats import BINARY_FORMATS, FORMATS, Format, named, writing
+from pipelines.formats import BINARY_FORMATS, named, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,15 +51,7 @@ def dissect(
             "--table", "-t", metavar="|".join(TABLES), help="Which records; exchanges by default. May be repeated."
         ),
     ] = None,
-    format: Annotated[
-        Format | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="|".join(FORMATS),
-            help="How to write them; by default as FILE is named, else text.",
-        ),
-    ] = None,
+    format: RowFormat = None,
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Only rows for which this SQL condition holds.")
     ] = None,

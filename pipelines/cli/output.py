@@ -6,11 +6,19 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
 from pipelines import outputs
+from pipelines.formats import FORMATS, Format
+
+RowFormat = Annotated[
+    Format | None,
+    typer.Option(
+        "--format", "-f", metavar="|".join(FORMATS), help="How to write them; by default as FILE is named, else text."
+    ),
+]
 
 
 @contextlib.contextmanager

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dissectors.errors import InputError
-from pipelines.cli.output import output
+from pipelines.cli.output import RowFormat, output
 from pipelines.cli.reading import Reading, exists, reads_captures
-from pipelines.formats import BINARY_FORMATS, FORMATS, Format, named, writing
+from pipelines.formats import BINARY_FORMATS, named, writing
 
 if TYPE_CHECKING:
     import duckdb
@@ -25,15 +25,7 @@ def sql(
         list[str], typer.Argument(metavar="CAPTURE… [QUERY]", help="Captures, or a folder that `analyze` wrote.")
     ],
     reading: Reading,
-    format: Annotated[
-        Format | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="|".join(FORMATS),
-            help="How to write them; by default as FILE is named, else text.",
-        ),
-    ] = None,
+    format: RowFormat = None,
     out: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
     ] = None,
