@@ -20,6 +20,7 @@ except ImportError:  # they lie elsewhere in another version; there they are for
     from pyarrow.compute import CastOptions, MatchSubstringOptions, SortOptions, call_function
 
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 
 
 def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: Bools | None = None) -> pa.Array:
@@ -50,7 +51,7 @@ def decimals(values: pa.Array) -> pa.Array:
     return call_function("cast", [values], CastOptions.safe(pa.string()))
 
 
-def as_numbers(values: pa.Array, missing: int) -> npt.NDArray[np.int64]:
+def as_numbers(values: pa.Array, missing: int) -> Ints:
     """Times or numbers as int64, with `missing` where there is none."""
     numbers = call_function("cast", [values], CastOptions.safe(pa.int64()))
     filled: npt.NDArray[np.int64] = _filled(numbers, missing).to_numpy(zero_copy_only=False)
@@ -65,6 +66,20 @@ def take(values: Any, index: npt.NDArray[np.int64] | pa.Array) -> Any:
 def keep(values: Any, which: Bools) -> Any:
     """The rows of a column or of a record batch that are wanted."""
     return take(values, np.flatnonzero(which))
+
+
+def slices(buffer: bytes | memoryview, begin: Ints, length: Ints, index: Ints) -> memoryview:
+    """The bytes of ranges of a buffer one after the other, as `index` lists the ranges. No two may overlap."""
+    if not len(index):
+        return memoryview(b"")
+    place = np.arange(0, 2 * len(begin), 2)
+    if (begin[1:] < begin[:-1]).any():
+        ascending = np.argsort(begin, kind="stable")
+        begin, length = begin[ascending], length[ascending]
+        place[ascending] = place.copy()
+    edges = np.stack((begin, begin + length), axis=1).ravel()  # between two ranges lies one that nobody wants
+    ranges = pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(buffer)])
+    return memoryview(take(ranges, place[index]).buffers()[2])
 
 
 def joined(*columns: pa.Array) -> pa.Array:
@@ -89,7 +104,7 @@ def flat(lists: pa.Array) -> pa.Array:
     return call_function("list_flatten", [lists])
 
 
-def parents(lists: pa.Array) -> npt.NDArray[np.int64]:
+def parents(lists: pa.Array) -> Ints:
     """The row of each value in a column of lists."""
     rows: npt.NDArray[np.int64] = call_function("list_parent_indices", [lists]).to_numpy()
     return rows
