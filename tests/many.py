@@ -16,6 +16,7 @@ from dissectors.options import Options
 from dissectors.records import TABLES, Conn
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import Chunk, Segments, Span
+from dissectors.wire.codec_sums import counting
 
 Script = list[tuple[int, bytes]]  # direction, bytes
 
@@ -32,6 +33,7 @@ def feed_many(
 ) -> tuple[dict[str, list[str]], list[Conversation]]:
     """Play a script through each of many conversations, some bytes at a time: (rows by table, the conversations).
 
+    Among the tables are what forensics learns: the batches with bad checksums, the checksums of compressed data.
     at_once: decode them together, now and then, from bytes that lie as in a block; else each after every piece.
     often: how likely each turn decodes. midstream: the connections began before the capture.
     """
@@ -39,6 +41,7 @@ def feed_many(
     options = Options(tables=tuple(tables))
     sink = Sink(tables)
     sink.files = ["x.pcap"]
+    sink.suspects = []
     conversations = [
         protocol.conversation(
             Conn("s", "10.0.0.2", 4000 + i, "10.0.0.1", protocol.ports[0], 0, protocol.name),
@@ -50,43 +53,49 @@ def feed_many(
     ]
     left, offsets, order = [list(script) for script in scripts], [[0, 0] for _ in scripts], itertools.count(1)
     turns = random.Random(seed + 1)
-    while any(left):
-        sent: dict[tuple[int, int], list[Chunk]] = {}
-        for i, script in enumerate(left):
-            for _ in range(rng.randrange(6)):
-                if not script:
-                    break
-                direction, data = script[0]
-                cut = len(data) if rng.random() < 0.8 else rng.randrange(1, len(data) + 1)
-                n = next(order)
-                offset = offsets[i][direction]
-                time = 1_700_000_000_000_000_000 + n * 5_000_000
-                chunk = Chunk(offset, data[:cut], [offset], [n], [n], [time])
-                sent.setdefault((i, direction), []).append(chunk)
-                offsets[i][direction] += cut
-                script[0] = (direction, data[cut:])
-                if not script[0][1]:
-                    script.pop(0)
+    with counting() as embedded:
+        while any(left):
+            sent: dict[tuple[int, int], list[Chunk]] = {}
+            for i, script in enumerate(left):
+                for _ in range(rng.randrange(6)):
+                    if not script:
+                        break
+                    direction, data = script[0]
+                    cut = len(data) if rng.random() < 0.8 else rng.randrange(1, len(data) + 1)
+                    n = next(order)
+                    offset = offsets[i][direction]
+                    time = 1_700_000_000_000_000_000 + n * 5_000_000
+                    chunk = Chunk(offset, data[:cut], [offset], [n], [n], [time])
+                    sent.setdefault((i, direction), []).append(chunk)
+                    offsets[i][direction] += cut
+                    script[0] = (direction, data[cut:])
+                    if not script[0][1]:
+                        script.pop(0)
+            if at_once:
+                for (i, direction), event in _as_in_a_block(sent, turns):
+                    conversations[i].receive(direction, event)
+                if turns.random() < often:
+                    protocol.advance(conversations)
+            else:
+                for (i, direction), chunks in sent.items():
+                    for chunk in chunks:
+                        conversations[i].receive(direction, chunk)
+                for conversation in conversations:
+                    conversation.advance()
         if at_once:
-            for (i, direction), event in _as_in_a_block(sent, turns):
-                conversations[i].receive(direction, event)
-            if turns.random() < often:
-                protocol.advance(conversations)
-        else:
-            for (i, direction), chunks in sent.items():
-                for chunk in chunks:
-                    conversations[i].receive(direction, chunk)
-            for conversation in conversations:
-                conversation.advance()
-    if at_once:
-        protocol.advance(conversations)
-    for conversation in conversations:
-        conversation.close()
+            protocol.advance(conversations)
+        for conversation in conversations:
+            conversation.close()
     rows = {table: [repr(row) for row in batch.to_pylist()] for table, batch in sink.drain()}
     sums = sorted(
         repr((c.frames, c.framed_bytes, c.skipped_bytes, c.pending_bytes, c.summary())) for c in conversations
     )
-    return {**{table: sorted(rows.get(table, [])) for table in TABLES}, "counts": sums}, conversations
+    learned = {
+        "counts": sums,
+        "suspects": sorted(repr(suspect._replace(conn=suspect.conn.connection)) for suspect in sink.suspects),  # type: ignore[arg-type]
+        "embedded": sorted(map(repr, embedded.items())) if "batches" in tables else [],
+    }
+    return {**{table: sorted(rows.get(table, [])) for table in TABLES}, **learned}, conversations
 
 
 def assert_together_as_alone(

@@ -6,6 +6,7 @@ Batches of magic 2 only, and only those that are whole and right: a set in which
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from dissectors.checksum import CRC32C, function
 from dissectors.frame_columns import Bools, Ints, Octets, integers
 from dissectors.kafka.batches import CODEC_BITS, CODECS, CONTROL_BIT, HEADER, KEEPS_LENGTH, SMALLEST
+from dissectors.wire import codecs
 from dissectors.wire.codecs import CodecError, decompressed_size
 
 _FEW = 8  # so many sets are searched one by one
@@ -118,14 +120,26 @@ def broken(buf: bytes, batches: BatchColumns) -> Bools:
 
 def uncompressed(buf: bytes, batches: BatchColumns, limit: int) -> Ints:
     """Bytes of the records of each batch once decompressed; -1 where they do not decompress."""
-    view = memoryview(buf)
-    body, end, codec = batches.start + HEADER.itemsize, batches.end, batches.codec
-    sizes = end - body
-    packed = np.flatnonzero(codec)
-    columns = (packed, codec[packed], body[packed], end[packed])
-    for i, number, start, stop in zip(*(column.tolist() for column in columns), strict=True):
-        try:
-            sizes[i] = decompressed_size(CODECS[number], view[start:stop], limit=limit)
-        except CodecError:
-            sizes[i] = -1
+    sizes = batches.end - batches.start - HEADER.itemsize
+    with codecs.unheard():
+        for i, codec, data in _compressed(buf, batches):
+            try:
+                sizes[i] = decompressed_size(codec, data, limit=limit)
+            except CodecError:
+                sizes[i] = -1
     return sizes
+
+
+def tell(buf: bytes, batches: BatchColumns, limit: int) -> None:
+    """Batches that were decompressed become rows: let those hear of it who count them."""
+    if codecs.listeners:
+        for _, codec, data in _compressed(buf, batches):
+            codecs.tell(codec, data, limit)
+
+
+def _compressed(buf: bytes, batches: BatchColumns) -> Iterator[tuple[int, str, memoryview]]:
+    """(number of the batch, codec, records) of those that are compressed."""
+    view, packed = memoryview(buf), np.flatnonzero(batches.codec)
+    columns = (packed, batches.codec[packed], batches.start[packed] + HEADER.itemsize, batches.end[packed])
+    for i, number, start, end in zip(*(column.tolist() for column in columns), strict=True):
+        yield i, CODECS[number], view[start:end]

@@ -28,7 +28,7 @@ from dissectors.tcp.chunk import SERVER, SIDES
 def only_answers(decoded: KafkaFrames) -> Bools:
     """By conversation: whether none of its frames at hand can be a request, or the answer to one."""
     conversations, frames = decoded.conversations, decoded.frames
-    if decoded.report.wants_messages or decoded.sink.suspects is not None:
+    if decoded.report.wants_messages:
         return np.zeros(len(conversations), bool)
     alone = np.array([not (len(each.waiting) or each.tokens or each.held_behind_holes) for each in conversations])
     alone[frames.conversation[frames.client | (decoded.size < RESPONSE_HEAD.size)]] = False
@@ -140,6 +140,7 @@ def _report_batches(decoded: KafkaFrames, answer: Ints, start: Ints) -> None:
 
 def _write(decoded: KafkaFrames, answer: Ints, batches: BatchColumns, uncompressed: Ints) -> None:
     frames = decoded.frames
+    batch_columns.tell(frames.buf, batches, decoded.limit)
     conversation = frames.conversation[answer]
     numbers, earliest, code = np.unique(conversation, return_index=True, return_inverse=True)
     stream_offset = frames.offset_of(answer, batches.start)

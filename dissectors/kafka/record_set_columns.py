@@ -48,15 +48,10 @@ class RecordSetColumns:
     def _verify(self) -> None:
         """Frames with anything that must be looked into leave, with all that they carry."""
         self._leave(~self._batches.plain | (self._base > _FARTHEST))
-        self._leave_with(self._odd(self._batches))  # those that are left
+        self._leave_with(odd_numbers(self._batches))  # those that are left
         self._leave_with(batch_columns.broken(self._frames.buf, self._batches))
         self._uncompressed = batch_columns.uncompressed(self._frames.buf, self._batches, self._decoded.limit)
         self._leave_with(self._uncompressed < 0)
-
-    def _odd(self, found: BatchColumns) -> Bools:
-        """Numbers that no column holds; and under forensics, which counts what it decompresses, all compressed ones."""
-        odd = odd_numbers(found)
-        return odd | (found.codec > 0) if self._decoded.sink.suspects is not None else odd
 
     def _leave(self, sets: Bools) -> None:
         if sets.any():
@@ -210,6 +205,7 @@ class RecordSetColumns:
         decoded, found = self._decoded, self._batches
         if not decoded.report.wants_batches or not len(found.set):
             return
+        batch_columns.tell(self._frames.buf, found, decoded.limit)
         sets = found.set
         frame = self._frame[sets]
         first, last, unknown = self._offsets()

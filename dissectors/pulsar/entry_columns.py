@@ -7,6 +7,7 @@ plain (columnar.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ from dissectors.pulsar import columnar
 from dissectors.pulsar.batches import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, CODECS
 from dissectors.pulsar.columnar import Messages
 from dissectors.pulsar.command_columns import unsigned_32
-from dissectors.wire.codecs import CodecError, decompress
+from dissectors.wire import codecs
+from dissectors.wire.codecs import CodecError
 
 NO_CHECKSUM = -1
 _IRREGULAR = ("encryption_keys", "num_chunks_from_msg", "marker_type", "compacted_batch_indexes")
@@ -82,17 +84,31 @@ def read(octets: Octets, after: Ints, end: Ints, limits: Limits) -> EntryColumns
 
 def verify(buf: bytes, entries: EntryColumns, limits: Limits) -> None:
     """Leave out the entries whose checksum is wrong or whose payload does not decompress as announced."""
-    view, meta = memoryview(buf), entries.meta
+    view = memoryview(buf)
     summed = np.flatnonzero(entries.ok & (entries.stored != NO_CHECKSUM))
     compute = checksum.function(checksum.CRC32C)
     spans = zip(entries.covered[summed].tolist(), entries.end[summed].tolist(), strict=True)
     computed = np.array([compute(view[start:end]) for start, end in spans], np.int64)
     entries.ok[summed[computed != entries.stored[summed]]] = False
-    codecs = meta.number("compression")
-    packed = np.flatnonzero(entries.ok & (codecs != 0))
-    columns = (packed, codecs[packed], entries.payload[packed], entries.end[packed], entries.uncompressed_bytes[packed])
-    for i, codec, start, end, size in zip(*(column.tolist() for column in columns), strict=True):
-        try:
-            decompress(CODECS[codec], view[start:end], limit=limits.decompressed_bytes, size=size)
-        except CodecError:
-            entries.ok[i] = False
+    with codecs.unheard():
+        for i, codec, payload, size in _compressed(buf, entries, entries.ok):
+            try:
+                codecs.decompress(codec, payload, limit=limits.decompressed_bytes, size=size)
+            except CodecError:
+                entries.ok[i] = False
+
+
+def tell(buf: bytes, entries: EntryColumns, which: Bools) -> None:
+    """Entries that were decompressed become rows: let those hear of it who count them."""
+    if codecs.listeners:
+        for _, codec, payload, size in _compressed(buf, entries, which):
+            codecs.tell(codec, payload, size)
+
+
+def _compressed(buf: bytes, entries: EntryColumns, which: Bools) -> Iterator[tuple[int, str, memoryview, int]]:
+    """(number of the entry, codec, payload, its bytes once decompressed) of those that are compressed."""
+    view, codec = memoryview(buf), entries.meta.number("compression")
+    packed = np.flatnonzero(which & (codec != 0))
+    columns = (packed, codec[packed], entries.payload[packed], entries.end[packed], entries.uncompressed_bytes[packed])
+    for i, number, start, end, size in zip(*(column.tolist() for column in columns), strict=True):
+        yield i, CODECS[number], view[start:end], size

@@ -22,6 +22,7 @@ from dissectors.exchange import (
     queued,
 )
 from dissectors.frame_columns import NONE, Bools, Ints
+from dissectors.pulsar import entry_columns
 from dissectors.pulsar.api import text
 from dissectors.pulsar.batches import CODEC_NAMES
 from dissectors.pulsar.command_columns import position
@@ -93,9 +94,11 @@ def report_batches(decoded: PulsarFrames) -> None:
     sink = decoded.conversations[0].sink
     if "batches" not in sink.tables:
         return
-    rows = np.flatnonzero(decoded.regular[decoded.entries.which])
+    regular = decoded.regular[decoded.entries.which]
+    rows = np.flatnonzero(regular)
     if not len(rows):
         return
+    entry_columns.tell(decoded.frames.buf, decoded.entries.columns, regular)
     which, entries = decoded.entries.which[rows], decoded.entries.columns
     at, stored, meta = entries.at[rows], entries.stored[rows], entries.meta
     times, packet_refs = decoded.frames.locate(at)

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,8 @@ def entry(rng: random.Random, number: int) -> bytes:
         more += [(31, 1), (11, 3)]
     elif kind == 12:
         more += [(2, 7), (60, 1)]
+    elif kind == 14:
+        more, payload = [*more, (8, 3), (9, 8)], zstandard.compress(bytes(8))
     published = 1 << 62 if kind == 13 else 1_700_000_000_000
     meta = wire.metadata(number, *more, published=published)
     return wire.entry(meta, payload, crc=crc, magic=magic, broker=broker)

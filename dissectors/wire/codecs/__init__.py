@@ -17,7 +17,8 @@ first used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from dissectors.wire.codecs.common import CodecError, Data, TooLargeError, too_large
 from dissectors.wire.codecs.deflate import gzip_members, zlib_stream
@@ -25,10 +26,28 @@ from dissectors.wire.codecs.lz4 import lz4_block, lz4_frames
 from dissectors.wire.codecs.snappy import snappy
 from dissectors.wire.codecs.zstd import zstd_frames
 
-__all__ = ["CodecError", "TooLargeError", "decompress", "decompressed_size", "listeners"]
+__all__ = ["CodecError", "TooLargeError", "decompress", "decompressed_size", "listeners", "tell", "unheard"]
 
 listeners: list[Callable[[str, Data, int, bool], None]] = []
 """Who hears of everything decompressed: (codec, data, limit, whether it could be)."""
+
+
+def tell(codec: str, data: Data, limit: int, whole: bool = True) -> None:
+    """Let the listeners hear of something decompressed."""
+    for listener in listeners:
+        listener(codec, data, limit, whole)
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Nobody hears of what is decompressed meanwhile: it may come again, and is told of where it becomes a row."""
+    heard = listeners[:]
+    listeners.clear()
+    try:
+        yield
+    finally:
+        listeners[:] = heard
+
 
 _DECODERS: dict[str, Callable[[Data, int], bytes]] = {
     "gzip": gzip_members,
@@ -60,11 +79,9 @@ def decompress(codec: str, data: Data, *, limit: int, size: int | None = None) -
     try:
         out = decoder(data, limit if size is None else size)
     except CodecError:
-        for listener in listeners:
-            listener(codec, data, limit, False)
+        tell(codec, data, limit, whole=False)
         raise
-    for listener in listeners:
-        listener(codec, data, limit, True)
+    tell(codec, data, limit)
     if size is not None and len(out) != size:
         raise CodecError(f"{codec}: {len(out)} bytes came out where {size} were announced")
     return out
