@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,8 @@ from pipelines.formats import BINARY_FORMATS, named, writing
 
 if TYPE_CHECKING:
     import duckdb
+
+    from pipelines.answers.records import Relations
 
 PROMPT = "sql> "
 
@@ -33,7 +36,8 @@ def sql(
     """Ask the records in SQL (DuckDB). Without a query: a prompt.
 
     The tables are exchanges, batches, errors, connections, findings and messages; of a folder that `analyze` wrote also
-    its tables, as t_latency and so on. A query reads nothing else: no file, no network, no extension.
+    its tables, as t_latency and so on. A query reads nothing else: no file, no network, no extension. Of captures only
+    those tables are decoded that it names.
 
     \b
     Examples:
@@ -42,17 +46,17 @@ def sql(
       brokerscope sql capture.pcap
     """
     from dissectors.records import TABLES
-    from pipelines import database
     from pipelines.answers import records
 
     captures, query = _split(arguments)
-    with reading.records(captures, tuple(TABLES)) as tables:
-        connection = database.connect()
-        for name, table in tables.items():
-            connection.register(name, table)
-        if len(captures) == 1 and records.is_analysis(captures[0]):
-            for name, table in records.read_aggregates(captures[0]).items():
-                connection.register(f"t_{name}", table)
+    analysed = len(captures) == 1 and records.is_analysis(captures[0])
+    wanted = tuple(TABLES)
+    if query is not None and not analysed:
+        _check(query)
+        wanted = _named(query) or wanted
+    with reading.records(captures, wanted) as tables:
+        aggregates = records.read_aggregates(captures[0]) if analysed else {}
+        connection = _connection({**tables, **{f"t_{name}": table for name, table in aggregates.items()}})
         for text in _prompted() if query is None else [query]:
             try:
                 _answer(connection, text, format or named(out), out, reading.inputs(captures))
@@ -60,6 +64,36 @@ def sql(
                 if query is not None:
                     raise typer.BadParameter(str(error), param_hint="QUERY") from None
                 print(f"  {error}")
+
+
+def _connection(tables: Relations) -> duckdb.DuckDBPyConnection:
+    """A database that holds nothing but these tables."""
+    from pipelines import database
+
+    connection = database.connect()
+    for name, table in tables.items():
+        connection.register(name, table)
+    return connection
+
+
+def _check(query: str) -> None:
+    """Raise typer.BadParameter for a query that means nothing: before captures are read, which may take long."""
+    import duckdb
+
+    from dissectors.records import TABLES, schema
+    from pipelines import database
+
+    try:
+        _connection({name: schema(name).empty_table() for name in TABLES}).sql(query)
+    except duckdb.Error as error:
+        raise typer.BadParameter(database.sentence(error), param_hint="QUERY") from None
+
+
+def _named(query: str) -> tuple[str, ...]:
+    """The record tables that a query names."""
+    from dissectors.records import TABLES
+
+    return tuple(name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE))
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str | None]:

@@ -25,6 +25,7 @@ from dissectors.records import TABLES
 from pipelines.answers import connection, diff, groups, records, select, summary, top
 from pipelines.answers.records import query
 from pipelines.cli import app
+from pipelines.cli.reading import Reading
 from pipelines.formats.plain import width
 from tests.pipelines import synthetic
 
@@ -281,6 +282,28 @@ def test_sql_sees_every_table_and_nothing_else(refused: str) -> None:
         (row,) = objects("sql", refused, f"select count(*) as n from {table}")
         assert row["n"] == dissectors.dissect(refused, tables=table)[table].num_rows
     assert [row["name"] for row in objects("sql", refused, "show tables")] == sorted(TABLES)
+
+
+def test_only_tables_that_a_query_names_are_decoded(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[tuple[str, ...]] = []
+    read = Reading.records
+
+    def noted(self: Reading, captures: list[str], tables: tuple[str, ...]) -> Any:
+        decoded.append(tables)
+        return read(self, captures, tables)
+
+    monkeypatch.setattr(Reading, "records", noted)
+    run("sql", refused, 'select count(*) from "Errors" join connections using (connection)')
+    run("sql", refused, "show tables")
+    assert decoded == [("errors", "connections"), tuple(TABLES)]
+
+
+def test_a_query_that_means_nothing_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reading, "records", None)
+    done = CliRunner().invoke(app, ["sql", "no-such-capture.pcap", "select latency from exchanges"])
+    assert done.exit_code == 2
+    assert "latency" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_sql_without_a_query_reads_them_from_stdin(refused: str) -> None:
