@@ -101,7 +101,13 @@ class Engine:
     def __init__(self, options: Options, files: list[str], keylog: KeyLog | None = None) -> None:
         """files: the list that the packets' file index refers to; it may grow."""
         self.options = options
-        self.sink = Sink(options.tables, full=options.full, payloads=options.payloads, limits=options.limits)
+        self.sink = Sink(
+            options.tables,
+            full=options.full,
+            bodies_of=options.bodies_of,
+            payloads=options.payloads,
+            limits=options.limits,
+        )
         self.sink.files = files
         self.keylog = read_keylog(options) if keylog is None else keylog
         self.overflow = Overflow()

@@ -239,6 +239,9 @@ class Report:
         first = errors[0] if errors else None
         begins = request.frame or response
         assert begins is not None
+        bodies = request.body, body
+        if not self.sink.wants_body(request.api):
+            bodies = None, None
         row: dict[str, Any] = {
             "kind": kind,
             "api": request.api,
@@ -256,8 +259,8 @@ class Report:
             "partitions": request.partitions if partitions is None else partitions,
             "records": request.records if records is None else records,
             "payload_bytes": request.payload_bytes if payload_bytes is None else payload_bytes,
-            "request": request.body,
-            "response": body,
+            "request": bodies[0],
+            "response": bodies[1],
         }
         row |= columns_from_frames(request.frame, response)
         row |= columns

@@ -274,11 +274,11 @@ def decode_together(
     """As Conversation.advance of each: whole frames of plain conversations by `decode`, all else one by one.
 
     measure, announced, requests: as for `cut`, the first two by the limit of a frame's bytes. Few conversations are as
-    quick one by one, and bodies for `--full` are made one by one only.
+    quick one by one. Bodies for `--full` are made one by one only: `decode` leaves exchanges out that have them.
     """
     careful = list(conversations)
     many = len(careful) >= MANY or sum(conversation.held for conversation in careful) >= MUCH
-    if careful and many and not careful[0].sink.full:
+    if careful and many and not careful[0].sink.wants_all_bodies:
         plain: list[ConversationT] = []
         careful = []
         for conversation in conversations:

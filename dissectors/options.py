@@ -21,6 +21,9 @@ class Options:
     full: bool = False
     """Add the decoded bodies to `exchanges`."""
 
+    bodies_of: tuple[str, ...] = ()
+    """The APIs whose bodies `full` adds; of all where none is named. Each costs several times what its row does."""
+
     payloads: bool = False
     """Add key, value and headers to `messages`."""
 

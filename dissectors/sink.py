@@ -98,10 +98,17 @@ class Sink:
     """Row lists of the wanted tables. `tables` is what decoders ask before they do work for a table."""
 
     def __init__(
-        self, tables: Iterable[str], *, full: bool = False, payloads: bool = False, limits: Limits | None = None
+        self,
+        tables: Iterable[str],
+        *,
+        full: bool = False,
+        bodies_of: Iterable[str] = (),
+        payloads: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         self.tables = frozenset(tables)
         self.full = full
+        self.bodies_of = frozenset(bodies_of)
         self.payloads = payloads
         self.exchanges: list[records.Exchange] = []
         self.batches: list[records.Batch] = []
@@ -136,6 +143,17 @@ class Sink:
             self.names.append(latest)  # so long it was called otherwise
         self._latest[key] = report
         self.names.append(report)
+
+    # --- which bodies are wanted ---
+
+    @property
+    def wants_all_bodies(self) -> bool:
+        """Whether every exchange is reported with its bodies."""
+        return self.full and not self.bodies_of
+
+    def wants_body(self, api: str | None) -> bool:
+        """Whether exchanges of an API are reported with their bodies."""
+        return self.full and (not self.bodies_of or api in self.bodies_of)
 
     # --- how much may be unfolded ---
 

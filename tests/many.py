@@ -30,16 +30,18 @@ def feed_many(
     at_once: bool,
     often: float = 0.7,
     midstream: bool = False,
+    bodies_of: Sequence[str] = (),
 ) -> tuple[dict[str, list[str]], list[Conversation]]:
     """Play a script through each of many conversations, some bytes at a time: (rows by table, the conversations).
 
     Among the tables are what forensics learns: the batches with bad checksums, the checksums of compressed data.
     at_once: decode them together, now and then, from bytes that lie as in a block; else each after every piece.
-    often: how likely each turn decodes. midstream: the connections began before the capture.
+    often: how likely each turn decodes. midstream: the connections began before the capture. bodies_of: the APIs whose
+    exchanges have their bodies.
     """
     rng = random.Random(seed)
     options = Options(tables=tuple(tables))
-    sink = Sink(tables)
+    sink = Sink(tables, full=bool(bodies_of), bodies_of=bodies_of)
     sink.files = ["x.pcap"]
     sink.suspects = []
     conversations = [
@@ -106,6 +108,7 @@ def assert_together_as_alone(
     *,
     often: float = 0.7,
     midstream: bool = False,
+    bodies_of: Sequence[str] = (),
     worth: tuple[object, int] | None = None,
 ) -> list[Conversation]:
     """Conversations that are decoded together give the rows of each decoded alone; those that were together.
@@ -116,8 +119,10 @@ def assert_together_as_alone(
         patch.setattr(frame_columns, "MANY", 1)
         if worth is not None:
             patch.setattr(worth[0], "_WORTH", worth[1])
-        got, together = feed_many(protocol, scripts, tables, seed, at_once=True, often=often, midstream=midstream)
-    want, _ = feed_many(protocol, scripts, tables, seed, at_once=False, midstream=midstream)
+        got, together = feed_many(
+            protocol, scripts, tables, seed, at_once=True, often=often, midstream=midstream, bodies_of=bodies_of
+        )
+    want, _ = feed_many(protocol, scripts, tables, seed, at_once=False, midstream=midstream, bodies_of=bodies_of)
     for table, rows in want.items():
         assert got[table] == rows, table
     return together

@@ -74,6 +74,21 @@ def test_forensics_learns_the_same_together_and_one_by_one(path: Path, monkeypat
     assert want[1] or "codecs" not in path.name
 
 
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+def test_bodies_of_named_apis_are_those_that_full_gives(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+
+    def rows(options: Options) -> list[dict[str, Any]]:
+        return [row for _, batch in Run([str(path)], options).records() for row in batch.to_pylist()]
+
+    whole = rows(Options(("exchanges",), full=True))
+    some = sorted({row["api"] or "" for row in whole})[::2]
+    for row in whole:
+        if row["api"] not in some:
+            row["request"] = row["response"] = None
+    assert rows(Options(("exchanges",), full=True, bodies_of=tuple(some))) == whole
+
+
 @pytest.mark.parametrize(("stem", "kind"), REGULAR, ids=lambda value: value if isinstance(value, str) else "")
 def test_nine_tenths_of_the_frames_of_a_regular_capture_go_by_column(
     stem: str, kind: type[Conversation], monkeypatch: pytest.MonkeyPatch

@@ -73,8 +73,8 @@ class Investigation:
         self.troubles += rows.slice(0, TROUBLES - len(self.troubles)).to_pylist()
 
     def oddities(self) -> Iterator[str]:
-        """What does not fit although the checksums are right, a sentence each."""
-        for finding in self.troubles:
+        """What does not fit although the checksums are right, a sentence each, in order of time."""
+        for finding in in_order(self.troubles):
             packet_ref = "" if finding["file"] is None else f" ({finding['file']} packet {finding['packet']})"
             yield f"{finding['kind']}: {finding['message']}{self._sealed(finding)}{packet_ref}"
         if self._sightings:
@@ -115,8 +115,12 @@ class Investigation:
 
 
 def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of `batches` in the order in which cases are reported."""
-    return sorted(rows, key=lambda r: (r["time"] is None, str(r["time"]), r["file"], r["packet"], r["stream_offset"]))
+    """Rows of `batches` or `findings` in the order in which they are shown."""
+
+    def place(row: dict[str, Any]) -> tuple[bool, str, str, int, int]:
+        return row["time"] is None, str(row["time"]), row["file"] or "", row["packet"] or 0, row["stream_offset"] or 0
+
+    return sorted(rows, key=place)
 
 
 def paired(bad: Sequence[dict[str, Any]], suspects: Sequence[Suspect]) -> list[tuple[dict[str, Any], Suspect | None]]:

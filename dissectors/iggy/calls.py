@@ -39,7 +39,6 @@ class Calls:
         self.orphans = IggyOrphans(self)
         self.pairing = Pairing(self._fits, self._suits, conversation.options.limits.pending, midstream=midstream)
         self.answered_ns: int | None = None  # when the last byte of the newest answer came
-        self._full = conversation.sink.full
         self._gave_up = False  # that an answer's request was not looked for is a finding already
 
     @property
@@ -93,7 +92,7 @@ class Calls:
             call.batches = self.emit.batches(run, frame, PRODUCE, topic, partition, call)
         elif "messages_count" in read.values:
             call.records = read.values["messages_count"]
-        if self._full:
+        if self._shows(call):
             call.body = self.emit.text(read, frame)
         if call.silent:
             self.emit.exchange(ONE_WAY, call)
@@ -154,13 +153,17 @@ class Calls:
             payload_bytes=payload,
             partitions=partitions,
             long_poll=waited if call.waits else None,
-            body=self._shown(read, frame, status, errors) if self._full else None,
+            body=self._shown(read, frame, status, errors) if self._shows(call) else None,
         )
+
+    def _shows(self, call: IggyRequest) -> bool:
+        """Whether its row has bodies."""
+        return self.conversation.sink.wants_body(call.api)
 
     def _matters(self, call: IggyRequest) -> bool:
         """Whether an answer's payload is worth reading."""
         return (
-            self._full
+            self._shows(call)
             or self.state.matters(call.api)
             or layouts.delivers(call.api_code or -1)
             or (call.api == "SEND_MESSAGES" and bool(call.batches))

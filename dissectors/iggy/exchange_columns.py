@@ -165,6 +165,7 @@ class Exchanges(IggyFrames):
         regular = (
             command_facts.table(self.framing, "regular")[self.code] & (self.partner >= 0) & ~self.odd[fs.conversation]
         )
+        regular &= ~self._shown()
         if "messages" in self.sink.tables:
             regular &= ~command_facts.table(self.framing, "carries")[self.code]
         answers = ~fs.client & ~self.aside
@@ -182,6 +183,11 @@ class Exchanges(IggyFrames):
         self.regular = regular & ~doubtful
         self._agree()
         self.odd[fs.conversation[doubtful & self.several[fs.conversation]]] = True
+
+    def _shown(self) -> Bools:
+        """The commands whose exchanges are reported with their bodies, whatever release they are of."""
+        every = tables.commands().items()
+        return np.isin(self.code, [code for code, some in every if any(self.sink.wants_body(c.name) for c in some)])
 
     def _expect(self, which: Ints) -> None:
         """Payloads of answers that only some releases send: expected where one of these may speak."""

@@ -45,7 +45,7 @@ def rows(frame: Frame, command: int, emit: IggyEmitter) -> None:
         correlation_id=op,
         records=run.total if run else None,
         payload_bytes=sum(m.payload_length for m in run.messages) if run else None,
-        body=_shown(frame, plane.name, op) if emit.report.sink.full else None,
+        body=_shown(frame, plane.name, op) if emit.report.sink.wants_body(plane.name) else None,
     )
     if run:
         partition = run.batches[0].partition if run.batches else None

@@ -308,7 +308,7 @@ class KafkaConversation(Conversation):
             if api.request_tags:
                 body = after_tags(data, body)
             summary, have = self.recovery.summary(api.summarise_request, frame, body)
-            if self.sink.full:
+            if self.sink.wants_body(api.name):
                 whole = api.full_request(data, body, frame.start + frame.size)
                 if api.key == ENVELOPE:
                     call.inner = envelope.open_request(whole.body)
@@ -320,7 +320,7 @@ class KafkaConversation(Conversation):
             if api.key == PRODUCE:
                 call.found = self.recovery.found(frame, have)
             return
-        if not summary.whole and not self.sink.full:
+        if not summary.whole and not self.sink.wants_body(api.name):
             self._malformed(frame, api, "request", ENDS_EARLY)
         self._requested(frame, call, api, summary)
         if api.key == PRODUCE:
@@ -454,7 +454,7 @@ class KafkaConversation(Conversation):
             if api.response_tags:
                 body = after_tags(data, body)
             summary, have = self.recovery.summary(api.summarise_response, frame, body)
-            if self.sink.full:
+            if self.sink.wants_body(api.name):
                 whole = api.full_response(data, body, frame.start + frame.size)
                 if api.key == ENVELOPE:
                     envelope.open_response(whole.body, call.inner or {})
@@ -468,7 +468,7 @@ class KafkaConversation(Conversation):
             if api.key in FETCHES:
                 self.report_found(SERVER, self.recovery.found(frame, have), call, frame.facts)
             return
-        if not summary.whole and not self.sink.full:
+        if not summary.whole and not self.sink.wants_body(api.name):
             self._malformed(frame, api, "response", ENDS_EARLY)
         faults = summary.faults
         for fault in faults:

@@ -108,7 +108,7 @@ class ExchangeColumns(KafkaFrames):
             api, which = api_version(value >> 16, value & 0xFFFF), requests[code == value]
             if not api.known or not api.has_client_id or api.key in _RARE:
                 continue
-            if self.diagnosing and api.key == decode.JOIN_GROUP:
+            if (self.diagnosing and api.key == decode.JOIN_GROUP) or self.sink.wants_body(api.name):
                 continue
             which, at = self._untagged(which, self.body[which], api.request_tags)
             self.regular[which] = True

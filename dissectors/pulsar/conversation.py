@@ -67,7 +67,6 @@ class PulsarConversation(Conversation):
         self.lost_requests = LostRequests()
         self.client_end = 0  # stream offset at which the client's last frame ended
         self.by_column = 0  # frames decoded by column
-        self._full = sink.full and report.wants_exchanges
         self._new_types: set[int] = set()  # types of commands that no table knows
 
     def release(self) -> None:
@@ -290,7 +289,7 @@ class PulsarConversation(Conversation):
         body = decoded.body
         if command.code == SEND_RECEIPT and body is not None and body.HasField("message_id"):
             request.position = position_of(body.message_id)
-        if self._full and command.code not in PAYLOAD:
+        if self._shows(command) and command.code not in PAYLOAD:
             request.body = self._text(body, None)
         return request
 
@@ -299,8 +298,12 @@ class PulsarConversation(Conversation):
         self.state.set_subject(request, command, decoded.body)
         if command.code in PAYLOAD:
             entry = self.entries.read(frame, decoded, request)
-            if self._full:
+            if self._shows(command):
                 request.body = self._text(decoded.body, entry)
+
+    def _shows(self, command: CommandType) -> bool:
+        """Whether a command may be in a row that has bodies. Of an answer its request is not known yet."""
+        return self.sink.full and (command.part is not REQUEST or self.sink.wants_body(command.name))
 
     def _text(self, body: Any, entry: PulsarEntry | None) -> str | None:
         """A command as JSON: its fields, and the metadata that came with it."""

@@ -72,7 +72,7 @@ class _Exchanges(PulsarFrames):
     def _read_commands(self) -> None:
         frames = self.frames
         fits = self.after - frames.start - 8 <= self.limits.command_bytes
-        which = np.flatnonzero(command_columns.IS_REGULAR[self.code] & fits)
+        which = np.flatnonzero(command_columns.IS_REGULAR[self.code] & fits & ~self._shown())
         for found in command_columns.read(
             frames.octets, which, self.code[which], frames.start[which], self.after[which]
         ):
@@ -86,6 +86,11 @@ class _Exchanges(PulsarFrames):
         each = zip(self.conversations, counts, strict=True)
         irregular = np.array([not conversation.pending.pairs_by_key(count) for conversation, count in each])
         self.regular &= ~irregular[frames.conversation]
+
+    def _shown(self) -> Bools:
+        """The commands whose exchanges are reported with their bodies."""
+        sink = self.conversations[0].sink
+        return np.isin(self.code, [code for code, command in COMMANDS.items() if sink.wants_body(command.name)])
 
     def _set_keys(self, found: Commands) -> None:
         """What ties these commands to their requests or answers; which of them may be regular."""

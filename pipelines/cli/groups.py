@@ -57,7 +57,7 @@ def groups(
     from pipelines.answers import groups as answers
     from pipelines.answers.records import queryable
 
-    options = reading.options(answers.TABLES, full=True)
+    options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
     with reading.run(captures, options) as run:
         wanted = answers.only_groups(run.records())
         with queryable(wanted, answers.TABLES, full=True) as tables:

@@ -82,12 +82,18 @@ class Reading:
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")] = False
 
     def options(
-        self, tables: tuple[str, ...] = DEFAULT_TABLES, *, full: bool = False, payloads: bool = False
+        self,
+        tables: tuple[str, ...] = DEFAULT_TABLES,
+        *,
+        full: bool = False,
+        bodies_of: tuple[str, ...] = (),
+        payloads: bool = False,
     ) -> Options:
         """What they ask of the engine. Raises typer.BadParameter where one means nothing."""
         return Options(
             tables=tables,
             full=full,
+            bodies_of=bodies_of,
             payloads=payloads,
             site=_site(self.site),
             decode_as=_ports(self.decode_as),

@@ -236,6 +236,17 @@ def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...]
     assert_together_as_alone(PROTOCOL, scripts, tables, seed, often=often, worth=worth)
 
 
+@settings(max_examples=20)
+@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 4))
+def test_bodies_of_some_apis_do_not_change_the_rows_of_others(seed: int, many: int) -> None:
+    rng = random.Random(seed)
+    scripts = [conversation(rng) for _ in range(many)]
+    some = rng.sample(
+        ("SEND_MESSAGES", "POLL_MESSAGES", "LOGIN_USER", "STORE_CONSUMER_OFFSET", "CREATE_TOPIC", "PING"), 2
+    )
+    assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, seed, bodies_of=some, worth=(exchange_columns, 1))
+
+
 def test_connections_that_open_and_ask_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_columns, "MANY", 1)
     monkeypatch.setattr(exchange_columns, "_WORTH", 1)

@@ -162,6 +162,15 @@ def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...]
     assert_together_as_alone(PROTOCOL, scripts, tables, seed)
 
 
+@settings(max_examples=30)
+@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 4))
+def test_bodies_of_some_apis_do_not_change_the_rows_of_others(seed: int, many: int) -> None:
+    rng = random.Random(seed)
+    scripts = [conversation(rng) for _ in range(many)]
+    some = rng.sample(("SEND", "SUBSCRIBE", "LOOKUP", "ACK", "CLOSE_CONSUMER", "MESSAGE", "PARTITIONED_METADATA"), 2)
+    assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, seed, bodies_of=some)
+
+
 def regular(messages: int) -> Script:
     """A connection on which all goes well."""
     script = [
