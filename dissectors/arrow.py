@@ -69,15 +69,19 @@ def keep(values: Any, which: Bools) -> Any:
 
 
 def slices(buffer: bytes | memoryview, begin: Ints, length: Ints, index: Ints) -> memoryview:
-    """The bytes of ranges of a buffer one after the other, as `index` lists the ranges. No two may overlap."""
+    """The bytes of ranges of a buffer one after the other, as `index` lists the ranges.
+
+    No two ranges may overlap; one without bytes may lie anywhere.
+    """
+    index = index[length[index] > 0]
     if not len(index):
         return memoryview(b"")
-    place = np.arange(0, 2 * len(begin), 2)
-    if (begin[1:] < begin[:-1]).any():
-        ascending = np.argsort(begin, kind="stable")
-        begin, length = begin[ascending], length[ascending]
-        place[ascending] = place.copy()
-    edges = np.stack((begin, begin + length), axis=1).ravel()  # between two ranges lies one that nobody wants
+    filled = np.flatnonzero(length)
+    if (np.diff(begin[filled]) < 0).any():
+        filled = filled[np.argsort(begin[filled], kind="stable")]
+    edges = np.stack((begin[filled], begin[filled] + length[filled]), axis=1).ravel()
+    place = np.zeros(len(begin), np.int64)
+    place[filled] = np.arange(0, len(edges), 2)  # between two ranges lies one that nobody wants
     ranges = pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(buffer)])
     return memoryview(take(ranges, place[index]).buffers()[2])
 

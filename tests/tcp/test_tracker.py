@@ -253,6 +253,16 @@ def test_a_packet_cut_by_the_snaplen_leaves_a_gap_of_its_rest(tmp_path: Path) ->
     assert (data, gaps) == (b"abghi", [(2, 4)])
 
 
+def test_a_packet_cut_within_its_tcp_options_is_a_gap_also_where_the_capture_ends_there(tmp_path: Path) -> None:
+    conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, bytes(12) + b"defgh")
+    last = conversation.packets[-1]
+    head = bytearray(last.data[:58])
+    head[46] = 0x80  # of eight words, of which six were captured
+    conversation.packets[-1] = last._replace(data=bytes(head))
+    data, gaps, _ = the_stream(tmp_path, conversation.packets)
+    assert (data, gaps) == (b"abc", [(3, 5)])
+
+
 def test_a_capture_that_begins_in_mid_stream_starts_at_the_first_byte_seen(tmp_path: Path) -> None:
     conversation = ConversationT(handshake=False).send(CLIENT, b"abc").send(SERVER, b"1").send(CLIENT, b"def")
     data, gaps, flow = the_stream(tmp_path, conversation.packets)
