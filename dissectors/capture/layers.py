@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dissectors.capture.block import VIA
+from dissectors.wire.structs import structs
 
 Ints = npt.NDArray[np.int64]
 
@@ -81,6 +82,20 @@ _GTPU_PORT = 2152
 _AH = 51  # its length counts 4-byte units, the other options' 8-byte units
 _FRAGMENT_HEADER = 44
 
+# The headers that nearly every packet has. `first`: version and more; `words`: data offset and more.
+_IPV4 = np.dtype([
+    ("first", "u1"), ("service", "u1"), ("total", ">u2"), ("id", ">u2"), ("fragment", ">u2"), ("ttl", "u1"),
+    ("proto", "u1"), ("check", ">u2"), ("src", ">u4"), ("dst", ">u4"),
+])  # fmt: skip
+_IPV6 = np.dtype([
+    ("first", "u1"), ("flow", "V3"), ("length", ">u2"), ("proto", "u1"), ("hops", "u1"), ("src_hi", ">u8"),
+    ("src_lo", ">u8"), ("dst_hi", ">u8"), ("dst_lo", ">u8"),
+])  # fmt: skip
+_TCP = np.dtype([
+    ("sport", ">u2"), ("dport", ">u2"), ("seq", ">u4"), ("ack", ">u4"), ("words", "u1"), ("flags", "u1"),
+    ("window", ">u2"), ("check", ">u2"), ("urgent", ">u2"),
+])  # fmt: skip
+
 _BIT = {name: 1 << i for i, name in enumerate(VIA)}
 _PASSES = 24  # headers a packet may have; a bomb of nested tunnels ends here
 
@@ -142,7 +157,6 @@ class Layers:
         # overlapping views: element i is the big-endian integer at byte i
         self.be16: npt.NDArray[Any] = np.ndarray((max(0, size - 1),), ">u2", buffer, 0, (1,))
         self.be32: npt.NDArray[Any] = np.ndarray((max(0, size - 3),), ">u4", buffer, 0, (1,))
-        self.be64: npt.NDArray[Any] = np.ndarray((max(0, size - 7),), ">u8", buffer, 0, (1,))
 
     def fragments(self) -> Ints:
         """Packets that stand before a piece of a datagram."""
@@ -254,32 +268,30 @@ def _ppp(x: Layers, here: Ints) -> None:
 
 def _ipv4(x: Layers, here: Ints) -> None:
     p = x.pos[here]
-    first = x.u8[p].astype(np.int64)
+    ip = structs(x.u8, _IPV4, p)
+    first = ip["first"].astype(np.int64)
     header = (first & 15) * 4
-    total = x.be16[p + 2].astype(np.int64)
+    total = ip["total"].astype(np.int64)
     total = np.where(total == 0, x.full[here] - p, total)  # 0: segmentation offload, the card filled it in later
     good = (first >> 4 == 4) & (header >= 20) & (total >= header) & (p + header <= x.end[here])
-    fragment = x.be16[p + 6] & 0x3FFF != 0
-    proto = x.u8[p + 9]
+    fragment = ip["fragment"] & 0x3FFF != 0
     x.src_hi[here] = 0
     x.dst_hi[here] = 0
-    x.src_lo[here] = x.be32[p + 12].astype(np.uint64) | np.uint64(0xFFFF << 32)
-    x.dst_lo[here] = x.be32[p + 16].astype(np.uint64) | np.uint64(0xFFFF << 32)
-    x.ip_id[here] = x.be16[p + 4]
-    _after_ip(x, here, p, p + header, p + total, good, fragment, proto)
+    x.src_lo[here] = ip["src"].astype(np.uint64) | np.uint64(0xFFFF << 32)
+    x.dst_lo[here] = ip["dst"].astype(np.uint64) | np.uint64(0xFFFF << 32)
+    x.ip_id[here] = ip["id"]
+    _after_ip(x, here, p, p + header, p + total, good, fragment, ip["proto"])
 
 
 def _ipv6(x: Layers, here: Ints) -> None:
     p = x.pos[here]
-    length = x.be16[p + 4].astype(np.int64)
+    ip = structs(x.u8, _IPV6, p)
+    length, proto = ip["length"].astype(np.int64), ip["proto"]
     stop = np.where(length == 0, x.full[here], p + 40 + length)
-    proto = x.u8[p + 6]
-    x.src_hi[here] = x.be64[p + 8]
-    x.src_lo[here] = x.be64[p + 16]
-    x.dst_hi[here] = x.be64[p + 24]
-    x.dst_lo[here] = x.be64[p + 32]
+    x.src_hi[here], x.src_lo[here] = ip["src_hi"], ip["src_lo"]
+    x.dst_hi[here], x.dst_lo[here] = ip["dst_hi"], ip["dst_lo"]
     x.ip_id[here] = 0
-    _after_ip(x, here, p, p + 40, stop, x.u8[p] >> 4 == 6, proto == _FRAGMENT_HEADER, proto)
+    _after_ip(x, here, p, p + 40, stop, ip["first"] >> 4 == 6, proto == _FRAGMENT_HEADER, proto)
 
 
 def _after_ip(x: Layers, here: Ints, start: Ints, pos: Ints, stop: Ints, good: Any, fragment: Any, proto: Any) -> None:
@@ -387,15 +399,12 @@ def _erspan3(x: Layers, here: Ints) -> None:
 
 def _tcp(x: Layers, here: Ints) -> None:
     p = x.pos[here]
-    header = (x.u8[p + 12] >> 4).astype(np.int64) * 4
+    tcp = structs(x.u8, _TCP, p)
+    header = (tcp["words"] >> 4).astype(np.int64) * 4
     good = (header >= 20) & (p + header <= x.full[here])
-    x.sport[here] = x.be16[p]
-    x.dport[here] = x.be16[p + 2]
-    x.seq[here] = x.be32[p + 4]
-    x.ack[here] = x.be32[p + 8]
-    x.flags[here] = x.u8[p + 13]
-    x.window[here] = x.be16[p + 14]
-    x.check[here] = x.be16[p + 16]
+    x.sport[here], x.dport[here] = tcp["sport"], tcp["dport"]
+    x.seq[here], x.ack[here] = tcp["seq"], tcp["ack"]
+    x.flags[here], x.window[here], x.check[here] = tcp["flags"], tcp["window"], tcp["check"]
     x.pos[here] = p + header
     x.kind[here] = np.where(good, TCP, OTHER)
 

@@ -25,8 +25,11 @@ from dissectors.capture.raw import RawBlock
 from dissectors.capture.source import block_sizes, read_fully, step_back
 from dissectors.errors import TruncatedError
 from dissectors.limits import Limits
+from dissectors.wire.structs import structs
 
 FILE_HEADER = 24
+_FIELDS = ("seconds", "fraction", "captured", "original")
+_PACKET = {order: np.dtype([(name, f"{order}u4") for name in _FIELDS]) for order in "<>"}
 
 
 class PcapFormat(NamedTuple):
@@ -120,9 +123,8 @@ def blocks(
 def _raw(buffer: bytes, heads: list[int], format: PcapFormat, link: int, number: int) -> RawBlock:
     """Columns of the packet headers at `heads`."""
     at = np.array(heads, np.int64)
-    words = np.ndarray((len(buffer) - 3,), format.order + "u4", buffer, 0, (1,))
-    seconds, fraction = words[at].astype(np.int64), words[at + 4].astype(np.int64)
-    captured, original = words[at + 8].astype(np.int64), words[at + 12].astype(np.int64)
+    header = structs(buffer, _PACKET[format.order], at)
+    seconds, fraction, captured, original = (header[name].astype(np.int64) for name in _FIELDS)
     return RawBlock(
         buffer,
         at + format.header,

@@ -7,16 +7,16 @@ Batches of magic 2 only, and only those that are whole and right: a set in which
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dissectors.checksum import CRC32C, function
 from dissectors.frame_columns import Bools, Ints, Octets, integers
 from dissectors.kafka.batches import CODEC_BITS, CODECS, CONTROL_BIT, HEADER, KEEPS_LENGTH, SMALLEST
 from dissectors.wire import codecs
 from dissectors.wire.codecs import CodecError, decompressed_size
+from dissectors.wire.structs import Structs, structs
 
 _FEW = 8  # so many sets are searched one by one
 _HEAD = 17  # bytes up to the magic, and it
@@ -28,7 +28,7 @@ class BatchColumns(NamedTuple):
 
     set: Ints  # index of the record set
     start: Ints  # index in the octets
-    header: npt.NDArray[Any]  # batches.HEADER
+    header: Structs  # batches.HEADER
     plain: Bools  # by record set
 
     def field(self, name: str) -> Ints:
@@ -81,18 +81,12 @@ def find(octets: Octets, start: Ints, size: Ints, lenient: Bools) -> BatchColumn
     found.append((np.array([i for i, _ in alone], np.int64), np.array([at for _, at in alone], np.int64)))
     sets, starts = (np.concatenate(column) for column in zip(*found, strict=True))
     order = np.lexsort((starts, sets))
-    return BatchColumns(sets[order], starts[order], headers(octets, starts[order]), plain)
+    return BatchColumns(sets[order], starts[order], structs(octets, HEADER, starts[order]), plain)
 
 
 def single(octets: Octets, start: Ints) -> BatchColumns:
     """The batches that begin at some indices, each a set of its own."""
-    return BatchColumns(np.arange(len(start)), start, headers(octets, start), np.ones(len(start), bool))
-
-
-def headers(octets: Octets, start: Ints) -> npt.NDArray[Any]:
-    """The headers that begin at some indices."""
-    every: npt.NDArray[Any] = np.ndarray((len(octets) - HEADER.itemsize + 1,), HEADER, octets, 0, (1,))
-    return every[start]
+    return BatchColumns(np.arange(len(start)), start, structs(octets, HEADER, start), np.ones(len(start), bool))
 
 
 def _alone(octets: Octets, i: int, at: int, stop: int, lenient: bool, plain: Bools) -> list[tuple[int, int]]:

@@ -22,11 +22,11 @@ import numpy as np
 from dissectors.checksum import CRC32C, compute
 from dissectors.frame import Frame
 from dissectors.kafka import batches
-from dissectors.kafka.batch_columns import headers
 from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError, RecordBatch
 from dissectors.kafka.body_summary import BodySummary, RecordSet
 from dissectors.search import Judgement, Octets, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import Chunk, Piece
+from dissectors.wire.structs import structs
 
 HEAD = HEADER.itemsize  # 61
 _GATHERED = 1 << 16  # bytes that are searched at once
@@ -228,7 +228,7 @@ def begins(octets: Octets, n: int) -> Places:
     at = np.flatnonzero(octets[_MAGIC_AT : _MAGIC_AT + n] == _MAGIC)
     if not len(at):
         return at
-    head = headers(octets, at)
+    head = structs(octets, HEADER, at)
     attributes, delta, count = head["attributes"], head["last_offset_delta"].astype(np.int64), head["count"]
     fits = (attributes >= 0) & (attributes < _ATTRIBUTES) & (attributes & batches.CODEC_BITS < _CODECS)
     return at[fits & (head["length"] >= SMALLEST[_MAGIC]) & (delta >= 0) & (count >= 0) & (count <= delta + 1)]

@@ -1,0 +1,23 @@
+"""Headers of a fixed layout, at many places of a buffer at once.
+
+Each header is copied whole, in one gather, and its fields are read from the copies: a gather for each field would go to
+memory as often as there are fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Structs = npt.NDArray[np.void]
+"""Structured array, void[n]: its fields are columns."""
+
+
+def structs(buffer: Any, layout: np.dtype[np.void], at: npt.NDArray[np.int64]) -> Structs:
+    """The headers that begin at some indices of a buffer, which they must lie in. They may overlap."""
+    size = layout.itemsize
+    every = np.ndarray((max(0, len(buffer) - size + 1),), f"V{size}", buffer, 0, (1,))
+    found: Structs = every[at].view(layout)
+    return found
