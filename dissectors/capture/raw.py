@@ -87,17 +87,19 @@ def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> P
 
         buffer = fragments.join(layers, fragmented, raw.buffer, packet)
         census.overlaps += fragments.overlaps - before
-    index = np.flatnonzero(layers.kind == TCP)
-    if not len(index):
+    tcp = layers.kind == TCP
+    count = int(tcp.sum())
+    if not count:
         return None
+    index = slice(None) if count == len(raw) else np.flatnonzero(tcp)  # all of them as they stand, or some
     at = layers.pos[index]
     size = np.maximum(layers.full[index] - at, 0)
     have = np.clip(layers.end[index] - at, 0, size)
-    census.tcp += len(index)
+    census.tcp += count
     census.tcp_payload += int(size.sum())
     return PacketBlock(
         buffer,
-        np.full(len(index), file, np.int64),
+        np.full(count, file, np.int64),
         numbers[index],
         raw.time[index],
         clock[index],
