@@ -68,7 +68,7 @@ def _from_pcap(source: IO[bytes], head: bytes, comments: Comments, stream: Binar
         data, _ = read_fully(source, limits.block_bytes)
         buffer = left + data
         heads, stop, damage = pcap.walk(buffer, format, 0, limits)
-        for at in heads:
+        for at in heads.tolist():
             number += 1
             seconds, fraction, captured, original = record(buffer, at)
             time = seconds * per_second + fraction

@@ -15,11 +15,13 @@ Source: tcpdump.org, pcap-savefile(5); libpcap's list of magics.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dissectors.capture.raw import RawBlock
 from dissectors.capture.source import block_sizes, read_fully, step_back
@@ -27,7 +29,10 @@ from dissectors.errors import TruncatedError
 from dissectors.limits import Limits
 from dissectors.wire.structs import structs
 
+Ints = npt.NDArray[np.int64]
+
 FILE_HEADER = 24
+_LENGTH = 8  # where the captured length lies in a packet's header
 _FIELDS = ("seconds", "fraction", "captured", "original")
 _PACKET = {order: np.dtype([(name, f"{order}u4") for name in _FIELDS]) for order in "<>"}
 
@@ -57,24 +62,26 @@ def link_type(header: bytes, format: PcapFormat) -> int:
     return word & 0xFFFF
 
 
-def walk(buffer: bytes, format: PcapFormat, start: int, limits: Limits) -> tuple[list[int], int, str | None]:
-    """(index of each whole packet header in buffer, index after the last whole packet, what is wrong there)."""
-    length = struct.Struct(format.order + "8xI").unpack_from
-    header, most, end = format.header, limits.packet_bytes, len(buffer)
-    heads: list[int] = []
-    add = heads.append
-    at = start
-    with suppress(struct.error):  # no whole header is left
+def walk(buffer: bytes, format: PcapFormat, start: int, limits: Limits) -> tuple[Ints, int, str | None]:
+    """(index of each whole packet's header in buffer, index after the last whole packet, what is wrong there)."""
+    length = struct.Struct(format.order + "I").unpack_from
+    header, most = format.header, limits.packet_bytes
+    lengths = array("I")
+    add = lengths.append
+    at, captured = start + _LENGTH, 0
+    with suppress(struct.error):  # there is no further one
         while True:
             (captured,) = length(buffer, at)
-            after = at + header + captured
-            if after > end or captured > most:
+            if captured > most:
                 break
-            add(at)
-            at = after
-        if captured > most and at + header <= end:
-            return heads, at, f"a packet announces {captured} bytes"
-    return heads, at, None
+            add(captured)
+            at += header + captured
+    edges = np.cumsum(np.concatenate(([start], np.array(lengths, np.int64) + header)))
+    whole = len(lengths) - int(edges[-1] > len(buffer))
+    stop = int(edges[whole])
+    if captured > most and stop + header <= len(buffer):
+        return edges[:whole], stop, f"a packet announces {captured} bytes"
+    return edges[:whole], stop, None
 
 
 def blocks(
@@ -104,7 +111,7 @@ def blocks(
             some = heads[first : first + limits.block_packets]
             raws.append(_raw(buffer, some, format, link, number))
             number += len(some)
-        left, got, whole = buffer[stop:], len(data), bool(heads)
+        left, got, whole = buffer[stop:], len(data), len(heads) > 0
         del buffer, data, heads  # nothing here keeps a block
         raws.reverse()
         while raws:
@@ -120,9 +127,8 @@ def blocks(
         raise TruncatedError(f"cut off in packet {number}")
 
 
-def _raw(buffer: bytes, heads: list[int], format: PcapFormat, link: int, number: int) -> RawBlock:
-    """Columns of the packet headers at `heads`."""
-    at = np.array(heads, np.int64)
+def _raw(buffer: bytes, at: Ints, format: PcapFormat, link: int, number: int) -> RawBlock:
+    """Columns of the packet headers at these indices."""
     header = structs(buffer, _PACKET[format.order], at)
     seconds, fraction, captured, original = (header[name].astype(np.int64) for name in _FIELDS)
     return RawBlock(
