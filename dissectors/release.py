@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from dissectors import arrow
@@ -139,7 +140,8 @@ class HeldRows:
 def in_order(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows by time; rows without one come last."""
     keys = [column for column in ORDER[table] if column in batch.schema.names]
-    return arrow.take(batch, arrow.order(batch, keys))
+    turn = arrow.order(batch, keys)
+    return batch if np.array_equal(turn, np.arange(batch.num_rows)) else arrow.take(batch, turn)
 
 
 def _serialized(batch: pa.RecordBatch) -> pa.Buffer:

@@ -445,6 +445,10 @@ class ExchangeColumns(KafkaFrames):
         """The rows of regular exchanges; waited: how long each request queued."""
         if not self.report.wants_exchanges:
             return
+        place = self.frames.packet_ref[requests], self.frames.first_ns[requests]
+        turn = np.lexsort(place)  # as rows go out: none need be moved then
+        topics = arrow.take(self._topic_lists(requests), turn)
+        requests, waited = requests[turn], Masked(waited.values[turn], waited.missing[turn])
         answers = self.partner[requests]
         request, response = self.frames.facts(requests), self.frames.facts(answers)
         times = columns_from_frames(request, response)
@@ -459,7 +463,7 @@ class ExchangeColumns(KafkaFrames):
             queued_ns=waited,
             status=OK,
             error_count=0,
-            topics=self._topic_lists(requests),
+            topics=topics,
             partitions=np.where(partitions, partitions, self.partitions[answers]),
             records=_known(self.records[requests]),
             payload_bytes=_known(self.payload[requests]),

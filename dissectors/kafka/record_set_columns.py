@@ -206,14 +206,17 @@ class RecordSetColumns:
         if not decoded.report.wants_batches or not len(found.set):
             return
         batch_columns.tell(self._frames.buf, found, decoded.limit)
+        time, packet_ref = self._frames.locate(found.start)
+        turn = np.lexsort((found.start, packet_ref, time))  # as rows go out: none need be moved then
+        first, last, unknown = self._offsets()
+        first, last, unknown = first[turn], last[turn], unknown[turn]
+        found, uncompressed, time, packet_ref = found.at(turn), self._uncompressed[turn], time[turn], packet_ref[turn]
         sets = found.set
         frame = self._frame[sets]
-        first, last, unknown = self._offsets()
-        time, packet_ref = self._frames.locate(found.start)
         decoded.sink.extend(
             "batches",
             len(sets),
-            **header_columns(found, self._uncompressed),
+            **header_columns(found, uncompressed),
             **decoded.request_columns(self._request[sets]),
             role=Coded(ROLES, decoded.role[frame]),
             topic=decoded.names_of(frame, self._topic[sets]),
