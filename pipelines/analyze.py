@@ -195,7 +195,7 @@ def _on_spark(
     with decoded.engine() as engine:
         stage("looking into bad checksums")
         known_at = storage.join(store, lake.FOLDER, lake.CASES) if wanted.update else None
-        cases = forensics.cases(spark, engine, decoded.files, decoded.options, decoded.secrets, known_at)
+        cases = forensics.cases(spark, engine, decoded.files, decoded.options, decoded.secrets, known_at, decoded.spans)
         _write_cases(cases, out)
         stage("computing tables")
         engine.add(CASES, case_table(cases))

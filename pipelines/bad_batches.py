@@ -37,6 +37,22 @@ def bad_connections(engine: TableEngine) -> list[Row]:
     return engine.fetch(bound(engine.dialect, query, engine.relations)).to_pylist()  # type: ignore[no-any-return]
 
 
+def lifetimes(engine: TableEngine) -> list[Row]:
+    """When the bad batches' endpoints were connected with each other, first to last: a row for each direction."""
+    ends = ("client_ip", "client_port", "server_ip", "server_port")
+    same = " and ".join(f"c.{key} = k.{key}" for key in ends)
+    turned = " and ".join(f"c.{one} = k.{other}" for one, other in zip(ends, ends[2:] + ends[:2], strict=True))
+    columns = ", ".join(f"c.{key}" for key in ("site", *ends))
+    query = f"""
+        select {columns}, min(c.start_time) as start_time, max(c.end_time) as end_time
+        from all_connections c
+        where exists (select 1 from {_BAD} k where c.site = k.site and {same})
+            or exists (select 1 from {_BAD} k where c.site = k.site and {turned})
+        group by {columns}
+    """
+    return engine.fetch(bound(engine.dialect, query, engine.relations)).to_pylist()  # type: ignore[no-any-return]
+
+
 def surroundings(engine: TableEngine) -> Surroundings:
     """The sightings and answers that may belong to one of the bad batches."""
     same = [" and ".join(f"b.{key} = k.{key}" for key in keys) for _, keys in IDENTITIES]

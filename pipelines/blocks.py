@@ -70,8 +70,12 @@ class FileReport(NamedTuple):
 
     site: str
     path: str
-    clock: int  # latest time in it, ns
     problems: list[tuple[str, str]]  # kind of finding, message
+    clock: int = 0  # latest time in it, ns
+    first: int | None = None  # earliest time in it, ns; None without packets
+    packets: int = 0  # number of the last packet that was read
+    end: int | None = None  # of a plain pcap: where the next packet header lies, or will lie
+    beginning: tuple[int, str] | None = None  # so many first packets, and their digest; None of a part behind them
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +126,17 @@ class Survey:
     weights: dict[int, int]  # hash of a connection -> about how many bytes of payload; the largest
 
 
-def survey(path: str, split_bytes: int, limits: Limits, go_on: Callable[[], None] = lambda: None) -> Survey:
+def survey(
+    path: str,
+    split_bytes: int,
+    limits: Limits,
+    go_on: Callable[[], None] = lambda: None,
+    since: Part | None = None,
+) -> Survey:
     """Where a large file may be split, and which of its connections are large.
 
-    go_on: called now and then; what it raises ends the walk.
+    go_on: called now and then; what it raises ends the walk. since: what of the file has not been read; all where it is
+    None.
     """
     weights: Counter[int] = Counter()
     seen = 0
@@ -142,7 +153,7 @@ def survey(path: str, split_bytes: int, limits: Limits, go_on: Callable[[], None
                 for key, _ in weights.most_common()[_WEIGHED:]:
                     del weights[key]
 
-    found = parts(path, split_bytes, limits, look)
+    found = parts(path, split_bytes, limits, look, since)
     return Survey(found, dict(weights.most_common(_WEIGHED)))
 
 
@@ -156,7 +167,7 @@ def cut(work: Work, sharing: Sharing, limits: Limits, *, reports: bool = False) 
         try:
             reader, blocks = read_split(split, index, limits)
         except InputError as error:
-            yield _note(split, sharing, 0, [(UNREADABLE, str(error))])
+            yield _note(sharing, FileReport(split.site, split.path, [(UNREADABLE, str(error))]))
             continue
         for block in blocks:
             held.add(split.site, block, sharing)
@@ -220,7 +231,10 @@ def _about(reader: Reader, split: Split, sharing: Sharing, reports: bool) -> Ite
     problems = [(TRUNCATED, reader.problem)] if reader.problem and split.last else []
     problems += reader.remarks()
     if problems or reports:
-        yield _note(split, sharing, reader.census.clock, problems)
+        census, digests = reader.census, reader.beginning.digests
+        beginning = (len(digests), digests[-1]) if digests else None
+        read = (census.clock, census.first_ns, reader.packets, reader.end, beginning)
+        yield _note(sharing, FileReport(split.site, split.path, problems, *read))
     for secrets in reader.notes.secrets:
         yield from (Row(part, "", SECRETS, 0, bytes(secrets)) for part in range(sharing.parts))
     pending = reader.fragments.pending()
@@ -229,9 +243,9 @@ def _about(reader: Reader, split: Split, sharing: Sharing, reports: bool) -> Ite
         yield from (Row(part, split.site, FRAGMENTS, pending[0].clock, data) for part in range(sharing.parts))
 
 
-def _note(split: Split, sharing: Sharing, clock: int, problems: list[tuple[str, str]]) -> Row:
-    part = zlib.crc32(split.path.encode("utf-8", "surrogateescape")) % sharing.parts
-    return Row(part, split.site, NOTE, 0, pickle.dumps(FileReport(split.site, split.path, clock, problems)))
+def _note(sharing: Sharing, report: FileReport) -> Row:
+    part = zlib.crc32(report.path.encode("utf-8", "surrogateescape")) % sharing.parts
+    return Row(part, report.site, NOTE, 0, pickle.dumps(report))
 
 
 # --- the receiving side ----------------------------------------------------------------------------------------------

@@ -64,8 +64,8 @@ Decoding = Callable[[Iterable[Row], Job], Any]  # what is made of the packets of
 
 
 def surveyor(options: Options, split_bytes: int) -> Task:
-    """Tasks that find where large files may be split: path -> Survey."""
-    return each(lambda path: survey(path, split_bytes, options.limits))
+    """Tasks that find where large files may be split: Input -> Survey."""
+    return each(lambda file: survey(file.path, split_bytes, options.limits, since=file.since))
 
 
 def cutter(job: Job) -> Task:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from dissectors.options import Options
 from dissectors.redaction import public_path
 from dissectors.sink import Suspect, bounded
 from pipelines import blocks, decode, spark_job, storage
-from pipelines.bad_batches import bad_batches, bad_connections, surroundings
+from pipelines.bad_batches import bad_batches, bad_connections, lifetimes, surroundings
 from pipelines.blocks import key_of
 from pipelines.tables.compute import TableEngine
 from pipelines.tasks import each, in_groups
@@ -42,6 +43,9 @@ _ENDS = ("client_ip", "client_port", "server_ip", "server_port")
 _CONNECTION = ("site", "connection", "incarnation")
 _UNIT = (*_CONNECTION, "stream_offset", "role", "packet", "position")  # what tells bad batches apart
 _ITEMS = 8  # that a task looks into
+Span = tuple[int, int]  # earliest and latest time, ns
+_ALWAYS: Span = (-(1 << 63), 1 << 63)
+_MARGIN_NS = 60_000_000_000  # around the times of a connection
 
 
 def cases(
@@ -51,12 +55,14 @@ def cases(
     options: Options,
     secrets: Sequence[bytes],
     known_at: str | None = None,
+    spans: Mapping[str, Span] | None = None,
 ) -> list[Row]:
     """One JSON object a bad checksum, as `brokerscope forensics --format json` writes them, in order of time.
 
     engine: holds the records. secrets: TLS key logs. known_at: a file that keeps the objects, so that the next run over
-    a growing store reads captures again only for bad batches that are new, or of which more has become known. Of more
-    than LISTED bad batches, the first are looked into.
+    a growing store reads captures again only for bad batches that are new, or of which more has become known. spans: of
+    files, as far as they are known; the others are read again for every bad batch of their capture point. Of more than
+    LISTED bad batches, the first are looked into.
     """
     bad = in_order(bad_batches(engine))
     if not bad:
@@ -70,7 +76,9 @@ def cases(
     ]
     known: dict[str, list[Row]] = json.loads((known_at and storage.read(known_at)) or "{}")
     fresh = [n for n, mark in enumerate(marks) if mark not in known]
-    made = _look(spark, files, options, secrets, [bad[n] for n in fresh], [near[n] for n in fresh])
+    rows = [bad[n] for n in fresh]
+    concerned = _concerned(files, options, rows, lifetimes(engine), spans or {}) if rows else []
+    made = _look(spark, files, concerned, options, secrets, rows, [near[n] for n in fresh])
     known |= dict(zip((marks[n] for n in fresh), made, strict=True))
     found = {mark: known[mark] for mark in marks}
     if known_at is not None:
@@ -83,23 +91,59 @@ def _mark(row: Row, relations: Relations, connection: Row | None, options: Optio
     return hashlib.sha256(repr((row, relations, connection, options)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def _concerned(
+    files: Sequence[str], options: Options, bad: Sequence[Row], alive: Sequence[Row], spans: Mapping[str, Span]
+) -> list[int]:
+    """The files of the bad batches' capture points with packets from when their endpoints were connected.
+
+    alive: as of `lifetimes`. All connections between two endpoints count: each has a number among them.
+    """
+    known: dict[tuple[str, int], list[Span]] = {}
+    for row in alive:
+        span = _ns(row["start_time"]) - _MARGIN_NS, _ns(row["end_time"]) + _MARGIN_NS
+        known.setdefault(_endpoints(row), []).append(span)
+    lives: dict[str, list[Span]] = {}
+    for site, key in set(map(_endpoints, bad)):
+        lives.setdefault(site, []).extend(known.get((site, key), [_ALWAYS]))
+    sites = [site_of(path, options.site) for path in files]
+    times = [spans.get(path, _ALWAYS) for path in files]
+    return [
+        number
+        for number, (site, (first, last)) in enumerate(zip(sites, times, strict=True))
+        if any(first <= end and start <= last for start, end in lives.get(site, ()))
+    ]
+
+
+def _endpoints(row: Row) -> tuple[str, int]:
+    return row["site"], key_of(*(row[name] for name in _ENDS))
+
+
+def _ns(time: datetime) -> int:
+    return int(time.timestamp() * 1_000_000) * 1000
+
+
 def _look(
     spark: SparkSession,
     files: Sequence[str],
+    concerned: Sequence[int],
     options: Options,
     secrets: Sequence[bytes],
     bad: Sequence[Row],
     near: Sequence[Relations],
 ) -> list[list[Row]]:
-    """The cases of each of these bad batches: one where a limit left no bytes, several where several sums are bad."""
+    """The cases of each of these bad batches: one where a limit left no bytes, several where several sums are bad.
+
+    concerned: indices of the files in which they may be.
+    """
     if not bad:
         return []
     place = {_where(row): n for n, row in enumerate(bad)}
     pairs = [
-        (row, s, near[place[_where(row)]]) for row, s in paired(bad, _suspects(spark, files, options, secrets, bad))
+        (row, s, near[place[_where(row)]])
+        for row, s in paired(bad, _suspects(spark, files, concerned, options, secrets, bad))
     ]
     wanted = [Wanted(suspect, relations.witnesses) for _, suspect, relations in pairs if suspect is not None]
-    found = iter(_gather(spark, files, options, wanted))
+    found = iter(_gather(spark, files, concerned, options, wanted))
     work = [
         (row, suspect, next(found), relations) if suspect else (row, None, None, Relations())
         for row, suspect, relations in pairs
@@ -118,14 +162,17 @@ def _where(row: Row) -> tuple[Any, ...]:
 
 
 def _suspects(
-    spark: SparkSession, files: Sequence[str], options: Options, secrets: Sequence[bytes], bad: Sequence[Row]
+    spark: SparkSession,
+    files: Sequence[str],
+    concerned: Sequence[int],
+    options: Options,
+    secrets: Sequence[bytes],
+    bad: Sequence[Row],
 ) -> list[Suspect]:
     """What the bad rows were made from: their connections, decoded once more."""
-    sites = {row["site"] for row in bad}
-    chosen = [i for i, path in enumerate(files) if site_of(path, options.site) in sites]
-    only = np.unique(np.array([key_of(*(row[name] for name in _ENDS)) for row in bad], np.uint64))
+    only = np.unique(np.array([_endpoints(row)[1] for row in bad], np.uint64))
     wanted = replace(options, tables=("batches", "findings"))
-    job, works = spark_job.plan(spark, files, wanted, "", secrets, chosen=chosen, only=only)
+    job, works = spark_job.plan(spark, files, wanted, "", secrets, chosen=concerned, only=only)
     found = [suspect for some in spark_job.decoded(spark, job, works, _decode) for suspect in some]
     return bounded(found, options.limits)
 
@@ -141,12 +188,14 @@ def _decode(rows: Iterable[blocks.Row], job: decode.Job) -> list[Suspect]:
 # --- the packets, and the cases --------------------------------------------------------------------------------------
 
 
-def _gather(spark: SparkSession, files: Sequence[str], options: Options, wanted: Sequence[Wanted]) -> list[Carriers]:
+def _gather(
+    spark: SparkSession, files: Sequence[str], concerned: Sequence[int], options: Options, wanted: Sequence[Wanted]
+) -> list[Carriers]:
     """The packets that carried them; a task a file."""
     plain = replace(options, keylog=None)
-    concerned = {one.suspect.conn.site for one in wanted}
     named = {witness.file for one in wanted for witness in one.witnesses}
-    paths = [(n, p) for n, p in enumerate(files) if public_path(p) in named or site_of(p, options.site) in concerned]
+    chosen = {*concerned, *(n for n, path in enumerate(files) if public_path(path) in named)}
+    paths = [(n, files[n]) for n in sorted(chosen)]
     searched = list(wanted)
 
     def search(path: tuple[int, str]) -> list[Carriers]:

@@ -29,8 +29,8 @@ from pipelines.record_files import Written
 
 FOLDER = ".lake"
 CASES = "cases.json"  # what forensics said of bad checksums, by all that it depends on
-FORMAT = 2
-_READ = (1, FORMAT)  # format 1 has no records of a site as a whole
+FORMAT = 3
+_READ = (1, 2, FORMAT)  # format 1 has no records of a site as a whole; 1 and 2 say little of captures
 _MANIFEST = f"{FOLDER}/manifest.json"
 _COMMIT = f"{FOLDER}/commit.json"
 _LOCK = f"{FOLDER}/lock"
@@ -69,9 +69,15 @@ class PartState:
 class File:
     """A capture file that has been read."""
 
-    path: str
+    path: str  # which its records name
     size: int
     problems: list[tuple[str, str]] = field(default_factory=list)  # kind of finding, message
+    place: str = ""  # where it lies now; "" where another capture was written over it
+    packets: int | None = 0  # so many were read; None where a lake of an older format does not say
+    end: int | None = None  # of a plain pcap: where the next packet header lies, or will lie
+    first: int | None = None  # earliest time of a packet, ns
+    clock: int = 0  # latest time of a packet, ns
+    beginning: tuple[int, str] | None = None  # so many first packets, and their digest
 
 
 @dataclass
@@ -155,7 +161,11 @@ def commit(lake: str, staging: str, had: Set[str], after: Manifest) -> None:
 def fingerprint(lake: str) -> str:
     """The same as long as the lake holds the same records; "" where it holds none."""
     data = storage.read(storage.join(lake, _MANIFEST))
-    return "" if data is None else hashlib.sha256(data).hexdigest()
+    if data is None:
+        return ""
+    manifest = _manifest(json.loads(data))
+    names = sorted(file.path for file in manifest.records())
+    return hashlib.sha256(repr((manifest.made_by, names)).encode()).hexdigest()
 
 
 def new_staging() -> str:
@@ -181,6 +191,13 @@ def _staged(name: str) -> str:
     return name.removeprefix(f"{FOLDER}/")
 
 
+def _file(data: dict[str, Any]) -> File:
+    data = {"place": data["path"], "packets": None} | data
+    data["problems"] = [(kind, message) for kind, message in data["problems"]]
+    data["beginning"] = tuple(data["beginning"]) if data.get("beginning") else None
+    return File(**data)
+
+
 def _manifest(data: dict[str, Any]) -> Manifest:
     if data.get("format") not in _READ:
         raise BrokerscopeError(f"the lake is of format {data.get('format')}, this version writes {FORMAT}")
@@ -192,7 +209,7 @@ def _manifest(data: dict[str, Any]) -> Manifest:
 
     sites = {
         name: Site(
-            [File(f["path"], f["size"], [(kind, message) for kind, message in f["problems"]]) for f in site["files"]],
+            [_file(f) for f in site["files"]],
             site["clock"],
             written(site.get("records", ())),
             {n: PartState(p["state"], rows(p["rows"]), rows(p["tail"])) for n, p in site["parts"].items()},

@@ -10,13 +10,13 @@ import secrets as random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dissectors.capture.source import file_size, open_raw
-from dissectors.capture.split import SPLIT_BYTES, splits
+from dissectors.capture.split import SPLIT_BYTES, Input, splits
 from dissectors.errors import BrokerscopeError
 from dissectors.limits import MIB
 from dissectors.options import Options
@@ -72,6 +72,7 @@ class SparkRecords:
     problems: list[tuple[str, str]]  # kind of finding, message: files that were not read whole
     options: Options  # as tasks get them
     secrets: list[bytes]  # TLS key logs that the user gave
+    spans: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # file -> earliest and latest time, ns; if known
 
     @cached_property
     def records(self) -> Records:
@@ -217,7 +218,7 @@ def plan(
     chosen: indices of the files to read; all where it is None. only: hashes of the connections to decode, sorted.
     """
     chosen = range(len(files)) if chosen is None else chosen
-    works, total, weights = share_out(spark, [(i, files[i]) for i in chosen], options, surveys)
+    works, total, weights = share_out(spark, [Input(i, files[i]) for i in chosen], options, surveys)
     part = _fair(total, cores(spark), DECODE_ROUNDS, BYTES_A_PART)
     giants = [key for key, weight in weights.most_common() if weight > part] if total > part else []
     rest = max(0, total - sum(weights[key] for key in giants))
@@ -243,29 +244,27 @@ def _fair(total: int, cores: int, rounds: int, most: int) -> int:
 
 
 def share_out(
-    spark: SparkSession, files: Sequence[tuple[int, str]], options: Options, surveys: Surveys | None = None
+    spark: SparkSession, files: Sequence[Input], options: Options, surveys: Surveys | None = None
 ) -> tuple[list[Work], int, Counter[int]]:
-    """(the work of tasks that read these files, their bytes, the weights of large connections).
-
-    files: the number that the packets of each carry, and its path.
-    """
-    weighed = sizes([path for _, path in files])
+    """(the work of tasks that read these files, their bytes, the weights of large connections)."""
+    whole = sizes([file.path for file in files])
+    weighed = [file.since.size if file.since else size for file, size in zip(files, whole, strict=True)]
     total = sum(weighed)
     split_bytes = (
         surveys.split_bytes if surveys else _split_bytes(spark.conf.get(SPLIT_SETTING, None), total, cores(spark))
     )
-    large = [path for (_, path), size in zip(files, weighed, strict=True) if size > split_bytes]
-    found: dict[str, Survey | None] = {path: surveys.take(path) if surveys else None for path in large}
-    rest = [path for path, survey in found.items() if survey is None]
+    large = [file for file, size in zip(files, weighed, strict=True) if size > split_bytes]
+    found: dict[Input, Survey | None] = {file: surveys.take(file.path) if surveys else None for file in large}
+    rest = [file for file, survey in found.items() if survey is None]
     walked = collect(spread(spark, rest, decode.surveyor(options, split_bytes))) if rest else []
     found |= dict(zip(rest, walked, strict=True))
     weights: Counter[int] = Counter()
     pieces = []
-    for (number, path), size in zip(files, weighed, strict=True):
-        survey = found.get(path)
+    for file, size in zip(files, weighed, strict=True):
+        survey = found.get(file)
         weights.update(survey.weights if survey else {})
-        for split in splits(path, options.site, survey.parts if survey else []):
-            pieces.append((split.part.size if split.part else size, (number, split)))
+        for split in splits(file.path, options.site, survey.parts if survey else [], file.since):
+            pieces.append((split.part.size if split.part else size, (file.number, split)))
     return _packed(pieces, split_bytes), total, weights
 
 

@@ -27,15 +27,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from dissectors.capture.block import PacketBlock
-from dissectors.capture.files import site_of
 from dissectors.capture.fragments import Packet
 from dissectors.capture.source import file_size
+from dissectors.capture.split import Input
 from dissectors.engine import Engine, decode_all, end_all
-from dissectors.errors import BrokerscopeError, InputError
-from dissectors.limits import Limits
+from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from dissectors.redaction import public_path
-from dissectors.run import peek
 from pipelines import lake as lakes
 from pipelines import names, storage
 from pipelines.blocks import Arrival, FileReport, Row, Sharing, checked
@@ -51,7 +49,8 @@ from pipelines.decode import (
     merger,
     resolver,
 )
-from pipelines.lake import File, Manifest, OpenFile, PartState, Rows, Site
+from pipelines.lake import File, Manifest, OpenFile, PartState, Rows
+from pipelines.news import Given, choose
 from pipelines.record_files import Written, may_hold, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
@@ -179,10 +178,6 @@ def _merge_names(staging: str, wait_ns: int, paths: tuple[Sequence[str], Sequenc
 # --- the driver ------------------------------------------------------------------------------------------------------
 
 
-Chosen = dict[str, list[tuple[int, str]]]  # site -> (number, path to open) of the files to read
-Given = Mapping[str, str]  # a file's public name -> as the user gives it
-
-
 @dataclass
 class Update:
     """What has to be done to bring a lake up to date; known before there is a session."""
@@ -192,14 +187,14 @@ class Update:
     keylog: Sequence[bytes]  # TLS key logs that the user gave
     had: frozenset[str]  # files of the lake
     after: Manifest  # of the lake as it will be
-    chosen: Chosen
+    inputs: Mapping[str, Sequence[Input]]  # what is to be read, by site
     given: Given
     anew: bool  # whether what the lake holds is of other options, or another version
 
     @property
     def has_news(self) -> bool:
         """Whether the records change."""
-        return self.anew or bool(self.chosen)
+        return self.anew or bool(self.inputs)
 
     @property
     def problems(self) -> list[tuple[str, str]]:
@@ -210,14 +205,14 @@ class Update:
     def run(self, spark: SparkSession) -> SparkRecords:
         """Decode what is new."""
         lake, after, options = self.lake, self.after, self.options
-        if self.chosen:
+        if self.inputs:
             name = lakes.new_staging()
             staging = storage.join(lake, name)
             try:
                 check_workers(spark, staging)
-                made = _decode(spark, lake, staging, after, self.chosen, options, self.keylog)
+                made = _decode(spark, lake, staging, after, self.inputs, options, self.keylog)
                 clock = max(site.clock for site in after.sites.values())
-                new_names = _add(after, self.chosen, made, self.given)
+                new_names = _add(after, self.inputs, made, self.given)
                 _resolve(spark, lake, staging, after, new_names, clock, options)
                 _report(staging, after, options)
                 _merge(spark, lake, staging, after, self.had)
@@ -228,10 +223,18 @@ class Update:
         folder = storage.join(lake, RECORD_FOLDER)
         tables = set(options.tables) - {file.table for file in after.records() if file.rows}
         empty = write_empty(folder, schemas(tuple(tables), full=options.full, payloads=options.payloads))
-        problems = self.problems
-        paths = [self.given.get(file.path, file.path) for site in after.sites.values() for file in site.files]
+        known = {
+            self.given.get(file.place, file.place): file
+            for site in after.sites.values()
+            for file in site.files
+            if file.place
+        }
+        paths = list(known)
         there = [path for path, size in zip(paths, storage.each(file_size, paths), strict=True) if size]
-        return SparkRecords(spark, folder, [*after.records(), *empty], there, problems, options, list(self.keylog))
+        spans = {path: (file.first, file.clock) for path, file in known.items() if file.first is not None}
+        return SparkRecords(
+            spark, folder, [*after.records(), *empty], there, self.problems, options, list(self.keylog), spans
+        )
 
 
 @contextmanager
@@ -251,10 +254,12 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         anew = before is None or before.made_by != made_by
         after = Manifest(made_by, PARTS) if anew or before is None else before
         had = frozenset(before.inside()) if before else frozenset[str]()
-        known = [file.path for site in before.sites.values() for file in site.files] if before else []
+        known = {file.place for site in before.sites.values() for file in site.files} - {""} if before else set()
         given = {public_path(path): path for path in files}
-        chosen = _choose(after, [*sorted(set(known) - set(given)), *given], options, given)
-        yield Update(lake, options, keylog, had, after, chosen, given, anew)
+        news = choose(after, [*sorted(known - set(given)), *given], options, given)
+        if news.moved and not news.inputs:
+            lakes.commit(lake, lakes.new_staging(), had, after)
+        yield Update(lake, options, keylog, had, after, news.inputs, given, anew)
 
 
 def update_records(spark: SparkSession, files: Sequence[str], lake: str, options: Options) -> SparkRecords:
@@ -269,73 +274,29 @@ def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
     return f"{product_version()} {options} {secrets}"
 
 
-def _choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> Chosen:
-    """The files that are to be read; sites that are to be decoded anew are emptied.
-
-    paths: public names of those that the user names, behind those that only the manifest knows.
-    """
-    opened = [given.get(path, path) for path in paths]
-    known = {file.path: file.size for site in after.sites.values() for file in site.files}
-    size = dict(zip(paths, storage.each(file_size, opened), strict=True))
-    new = [path for path in paths if known.get(path) != size[path] and (path not in known or size[path])]
-    by_site: dict[str, list[str]] = {}
-    for path in new:
-        by_site.setdefault(site_of(path, options.site), []).append(path)
-    out: Chosen = {}
-    for name, found in by_site.items():
-        site = after.sites.setdefault(name, Site())
-        if site.files and not _continues(site, found, options.limits, given):
-            had = {file.path for file in site.files}
-            gone = [path for path in had if not size[path]]
-            if gone:
-                raise InputError(
-                    f"{gone[0]}: is gone, and needed again: {found[0]} has packets from before the end of what was read"
-                )
-            found = [path for path in paths if path in had or path in found]
-            site = after.sites[name] = Site()
-        out[name] = list(enumerate([given.get(path, path) for path in found], len(site.files)))
-        site.files += [File(path, size[path]) for path in found]
-    return out
-
-
-def _continues(site: Site, new: Sequence[str], limits: Limits, given: Given) -> bool:
-    """Whether new files can be added at the end of a site."""
-    had = {file.path for file in site.files}
-    if not had.isdisjoint(new) or any(part.state is None for part in site.parts.values()):
-        return False
-
-    def first(path: str) -> int:
-        try:
-            return peek(given.get(path, path), limits)[0]
-        except InputError:
-            return site.clock + 1  # nothing comes of it but a finding
-
-    return all(time > site.clock for time in storage.each(first, new))
-
-
 def _decode(
     spark: SparkSession,
     lake: str,
     staging: str,
     after: Manifest,
-    chosen: Chosen,
+    inputs: Mapping[str, Sequence[Input]],
     options: Options,
     keylog: Sequence[bytes],
 ) -> list[PartReport]:
     """Decode what is new."""
     states = {
         (name, int(number)): storage.join(lake, lakes.FOLDER, STATE, part.state)
-        for name in chosen
+        for name in inputs
         for number, part in after.sites[name].parts.items()
         if part.state
     }
     tails = {
         (name, int(number)): _tail(lake, part.tail)
-        for name in chosen
+        for name in inputs
         for number, part in after.sites[name].parts.items()
     }
-    numbered = {name: tuple(file.path for file in after.sites[name].files) for name in chosen}
-    works, _, _ = share_out(spark, [file for files in chosen.values() for file in files], options)
+    numbered = {name: tuple(file.path for file in after.sites[name].files) for name in inputs}
+    works, _, _ = share_out(spark, [file for files in inputs.values() for file in files], options)
     job = UpdateJob(staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, states, tails)
     return decoded(spark, job, works, continue_part)
 
@@ -346,10 +307,10 @@ def _tail(lake: str, rows: Rows) -> Tail:
     return Tail(records, waiting)
 
 
-def _add(after: Manifest, chosen: Chosen, made: Sequence[PartReport], given: Given) -> list[str]:
+def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: Sequence[PartReport], given: Given) -> list[str]:
     """Enter what tasks made into the manifest; returns the files of names, below staging/names."""
     new_names = []
-    entered = {given.get(f.path, f.path): f for name in chosen for f in after.sites[name].files}
+    entered = {given.get(f.place, f.place): f for name in inputs for f in after.sites[name].files}
     for report in made:
         for one in report.sites:
             site = after.sites[one.site]
@@ -359,11 +320,26 @@ def _add(after: Manifest, chosen: Chosen, made: Sequence[PartReport], given: Giv
             part.tail = Rows()
             _extend(part.tail, one.tail)
             new_names += one.rows.names + one.tail.names
-        for file in report.files:
-            site = after.sites[file.site]
-            site.clock = max(site.clock, file.clock)
-            entered[file.path].problems += file.problems
+        for read in report.files:
+            _enter(entered[read.path], read)
+            site = after.sites[read.site]
+            site.clock = max(site.clock, read.clock)
     return new_names
+
+
+def _enter(file: File, read: FileReport) -> None:
+    """Enter what was read of a file, or of a part of it."""
+    file.problems += read.problems
+    file.packets = max(file.packets or 0, read.packets)
+    file.clock = max(file.clock, read.clock)
+    if read.first is not None:
+        file.first = read.first if file.first is None else min(file.first, read.first)
+    if file.end is None or read.end is None:
+        file.end = read.end
+    else:
+        file.end = max(file.end, read.end)
+    if read.beginning is not None:
+        file.beginning = read.beginning
 
 
 def _extend(rows: Rows, made: DecodingPart) -> None:

@@ -31,6 +31,15 @@ class RawBlock:
     def __len__(self) -> int:
         return len(self.at)
 
+    def since(self, number: int) -> RawBlock:
+        """The packets from this number on."""
+        n = number - self.number
+        if n <= 0:
+            return self
+        return RawBlock(
+            self.buffer, self.at[n:], self.have[n:], self.wire[n:], self.time[n:], self.link[n:], self.number + n
+        )
+
 
 @dataclass(slots=True)
 class Census:

@@ -9,6 +9,7 @@ from typing import IO, BinaryIO
 import numpy as np
 
 from dissectors.capture import pcap, pcapng
+from dissectors.capture.beginning import Beginning
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Fragments
 from dissectors.capture.layers import LINK_NAMES
@@ -23,9 +24,9 @@ _HEAD = pcap.FILE_HEADER
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of an uncompressed pcap file: whole packets only."""
+    """A stretch of a capture file: whole packets only."""
 
-    offset: int  # of its first packet header in the file
+    offset: int | None  # of its first packet header in an uncompressed pcap file; elsewhere packets are counted off
     size: int
     number: int  # of its first packet
     clock: int  # latest time before it, ns
@@ -45,6 +46,8 @@ class Reader:
         self.notes = pcapng.Notes()
         self.problem: str | None = None  # why it ended early
         self.links: set[int] = set()
+        self.beginning = Beginning()
+        self.packets = 0  # number of the last packet that was read
         self._part = part
         self._position = 0
         self._stream: IO[bytes]
@@ -60,6 +63,7 @@ class Reader:
             self._raw.close()
             raise InputError(f"{path}: is cut off in the file header{f': {problem}' if problem else ''}")
         self.fragments = fragments or Fragments()
+        self._end = part.offset if part is not None and part.offset is not None else _HEAD
 
     @property
     def paused(self) -> bool:
@@ -82,10 +86,15 @@ class Reader:
         format = pcap.MAGICS.get(self._head[:4])
         return format.header if format is not None and self.compression is None else None
 
+    @property
+    def end(self) -> int | None:
+        """Where, in a plain pcap, the packet header after the last packet that was read lies, or will lie."""
+        return None if self.packet_header is None else self._end
+
     def raw_blocks(self) -> Iterator[RawBlock]:
         """All packets, headers unread. A damaged end is described in `problem`."""
         try:
-            yield from self._containers()
+            yield from filter(None, map(self._wanted, self._containers()))
         except TruncatedError as error:
             self.problem = f"{public_path(self.path)}: {error}"
         finally:
@@ -117,16 +126,25 @@ class Reader:
         """Link types met, by name."""
         return [LINK_NAMES.get(link, str(link)) for link in sorted(self.links)]
 
+    def _wanted(self, raw: RawBlock) -> RawBlock:
+        """What of the packets belongs to the part."""
+        self.packets = raw.number + len(raw) - 1
+        self._end += int(raw.have.sum()) + len(raw) * (self.packet_header or 0)
+        if not self.beginning.is_whole:
+            self.beginning.add(raw)
+        return raw if self._part is None else raw.since(self._part.number)
+
     def _containers(self) -> Iterator[RawBlock]:
+        part = self._part
+        if part is not None:
+            self.census.clock = part.clock
         if self.format == "pcapng":
             yield from pcapng.blocks(self._stream, self._head, self.limits, self.notes)
-            return
-        if self._part is None:
+        elif part is None or part.offset is None:
             yield from pcap.blocks(self._stream, self._head, self.limits)
-            return
-        self._stream.seek(self._part.offset)
-        self.census.clock = self._part.clock
-        yield from pcap.blocks(self._stream, self._head, self.limits, number=self._part.number, size=self._part.size)
+        else:
+            self._stream.seek(part.offset)
+            yield from pcap.blocks(self._stream, self._head, self.limits, number=part.number, size=part.size)
 
 
 def _format(head: bytes) -> str | None:

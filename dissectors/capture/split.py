@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from dissectors.capture import pcap
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.files import site_of
 from dissectors.capture.raw import RawBlock
@@ -22,6 +22,14 @@ from dissectors.errors import InputError
 from dissectors.limits import MIB, Limits
 
 SPLIT_BYTES = 128 * MIB
+
+
+class Input(NamedTuple):
+    """A capture file to read."""
+
+    number: int  # that its packets carry
+    path: str
+    since: Part | None = None  # what of it has not been read; all where it is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +54,11 @@ def plan(
     return out
 
 
-def splits(path: str, site: str, parts: Sequence[Part]) -> list[Split]:
-    """The splits of a file whose parts are known; one where there are none."""
+def splits(path: str, site: str, parts: Sequence[Part], since: Part | None = None) -> list[Split]:
+    """The splits of a file, or of what of it has not been read, whose parts are known; one where there are none."""
     place = site_of(path, site)
     if len(parts) < 2:
-        return [Split(path, place)]
+        return [Split(path, place, since)]
     return [Split(path, place, part, part is parts[-1]) for part in parts]
 
 
@@ -61,14 +69,18 @@ def read_split(split: Split, file: int, limits: Limits) -> tuple[Reader, Iterato
 
 
 def parts(
-    path: str, split_bytes: int, limits: Limits, look: Callable[[RawBlock], None] = lambda raw: None
+    path: str,
+    split_bytes: int,
+    limits: Limits,
+    look: Callable[[RawBlock], None] = lambda raw: None,
+    since: Part | None = None,
 ) -> list[Part]:
     """Parts of about `split_bytes` of an uncompressed pcap file, in order; none for any other file.
 
-    look: is shown all packets on the way.
+    look: is shown all packets on the way. since: what of the file has not been read; all where it is None.
     """
     try:
-        reader = Reader(path, 0, limits)
+        reader = Reader(path, 0, limits, since)
     except InputError:
         return []
     blocks = reader.raw_blocks()
@@ -77,8 +89,9 @@ def parts(
         blocks.close()  # type: ignore[attr-defined]
         return []
     out: list[Part] = []
-    at = start = pcap.FILE_HEADER
-    first, clock, before = 1, 0, 0
+    at = start = reader.end or 0
+    first, clock = (since.number, since.clock) if since else (1, 0)
+    before = clock
     for raw in blocks:
         look(raw)
         ends = at + np.cumsum(raw.have + header)

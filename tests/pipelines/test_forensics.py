@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from pipelines.analyze import EngineName, OnSpark, analyze
 from pipelines.tables.integrity import CASE_COLUMNS, place
 from tests.forensics import scene
 from tests.pipelines.conftest import SAMPLES, Analysed
-from tests.wires import pcap
+from tests.wires import T0, Side, pcap
+
+HOUR_NS = 3_600_000_000_000
 
 
 def local(paths: list[str], options: Options) -> list[dict[str, Any]]:
@@ -103,6 +106,59 @@ def test_an_update_reads_captures_again_only_for_what_is_new(
         assert len(cases_of(tmp_path / name)) == expected
     assert looked_into[0] == 1
     assert len(looked_into) == 2, "the third run has no bad checksum that is new"
+
+
+def test_an_update_reads_only_captures_from_the_time_of_the_bad_connection_again(
+    spark: Any, broken_twice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipelines import forensics
+
+    again: list[list[int]] = []
+    real = forensics._suspects
+
+    def noted(*args: Any) -> Any:
+        again.append(list(args[2]))
+        return real(*args)
+
+    monkeypatch.setattr(forensics, "_suspects", noted)
+    earlier = tmp_path / "0-hours-before.pcap"
+    packets = scene.Scene(client=Side("10.0.0.9", 4000)).packets
+    earlier.write_bytes(pcap([packet._replace(time=packet.time - 2 * HOUR_NS) for packet in packets], nano=True))
+    files = [str(earlier), *broken_twice]
+    for name, some in (("first", files[:1]), ("second", files)):
+        (tmp_path / name).mkdir()
+        analyze(some, tmp_path / name, Options(), "spark", on_spark=OnSpark(store=str(tmp_path / "lake"), update=True))
+    assert cases_of(tmp_path / "second") == local(files, Options()) != []
+    assert again == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("span", "is_read"),
+    [
+        ((T0, T0 + HOUR_NS), True),
+        ((T0 - HOUR_NS, T0 - 1), True),  # not long before
+        ((T0 - 5 * HOUR_NS, T0 - 4 * HOUR_NS), True),  # an earlier connection of the same endpoints counts too
+        ((T0 - 3 * HOUR_NS, T0 - 2 * HOUR_NS), False),
+        ((T0 + 2 * HOUR_NS, T0 + 3 * HOUR_NS), False),
+        (None, True),  # it is not known
+    ],
+)
+def test_a_capture_is_read_again_for_a_bad_batch_if_its_endpoints_may_be_in_it(
+    span: tuple[int, int] | None, is_read: bool
+) -> None:
+    from pipelines.forensics import _concerned
+
+    def life(turned: bool, start_ns: int) -> dict[str, Any]:
+        a, b = (("10.0.0.2", 9092), ("10.0.0.1", 4000)) if turned else (("10.0.0.1", 4000), ("10.0.0.2", 9092))
+        start = datetime.fromtimestamp(start_ns / 1e9, UTC)
+        ends = {"client_ip": a[0], "client_port": a[1], "server_ip": b[0], "server_port": b[1]}
+        return {"site": "day", **ends, "start_time": start, "end_time": start + timedelta(hours=1)}
+
+    lives = [life(False, T0), life(True, T0 - 5 * HOUR_NS)]
+    spans = {} if span is None else {"day/a.pcap": span}
+    files = ["other/b.pcap", "day/a.pcap"]
+    assert _concerned(files, Options(), lives[:1], lives, spans) == ([1] if is_read else [])
+    assert _concerned(files, Options(), lives[:1], [], spans) == [1], "a connection without a row"
 
 
 def test_where_all_is_well_nothing_is_read_again(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
