@@ -78,9 +78,7 @@ def analyze(
     ] = False,
     follow: Annotated[
         str | None,
-        typer.Option(
-            "--follow", metavar="60s", help="As --update, again and again: look so often for files that are new."
-        ),
+        typer.Option("--follow", metavar="60s", help="As --update, again and again: look so often for what is new."),
     ] = None,
     bucket: Annotated[
         str | None,
@@ -122,7 +120,7 @@ def analyze(
         return
     from pipelines.arrivals import arrivals
 
-    for files in arrivals(captures, every_s):
+    for files in arrivals(captures, every_s, options.site):
         try:
             run(files)
         except (BrokerscopeError, typer.Exit) as error:  # the next file may be a better one

@@ -1,8 +1,9 @@
-"""`analyze --follow` takes a file once it has stopped growing, and every file once."""
+"""`analyze --follow` takes a file once it has stopped growing, and every file once; a live capture as it grows."""
 
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def names(files: list[str]) -> list[str]:
 def collected(folder: Path, *steps: dict[Path, bytes] | None) -> list[list[str]]:
     found: list[list[str]] = []
     with contextlib.suppress(KeyboardInterrupt):
-        for files in arrivals([str(folder)], 1, Writer(*steps)):
+        for files in arrivals([str(folder)], 1, wait=Writer(*steps)):
             found.append(names(files))
     return found
 
@@ -51,6 +52,26 @@ def test_a_file_counts_when_it_has_stopped_growing(tmp_path: Path) -> None:
     a.write_bytes(MAGIC)
     steps = ({b: MAGIC}, {b: b" and"}, {b: b" grows"}, None, None, {a: b" after all"}, None, None)
     assert collected(tmp_path, *steps) == [["a.pcap"], ["a.pcap", "b.pcap"], ["a.pcap", "b.pcap"]]
+
+
+def test_a_live_capture_counts_as_it_grows(tmp_path: Path) -> None:
+    a, live = tmp_path / "a.pcap", tmp_path / "live.pcap"
+    a.write_bytes(MAGIC)
+    more = {live: b"more"}
+    both = ["a.pcap", "live.pcap"]
+    assert collected(tmp_path, {live: MAGIC}, more, more, more, more) == [["a.pcap"], both, both]
+
+
+@pytest.mark.parametrize("why", ["it is compressed", "another one grows beside it"])
+def test_a_capture_that_grows_is_left_until_it_is_whole_where(why: str, tmp_path: Path) -> None:
+    live, other = tmp_path / "live.pcap", tmp_path / "other.pcap"
+    compressed = why == "it is compressed"
+    live.write_bytes(b"\x1f\x8b" if compressed else MAGIC)
+    other.write_bytes(MAGIC)
+    more = {live: b"more"} if compressed else {live: b"more", other: b"more"}
+    found = collected(tmp_path, more, more, more, more, more, None)
+    assert found[-1] == ["live.pcap", "other.pcap"]
+    assert found[:-1] == ([["other.pcap"]] if compressed else [])
 
 
 def test_a_store_may_be_empty_at_first(tmp_path: Path) -> None:
@@ -73,7 +94,7 @@ def test_a_lake_that_follows_its_store_is_as_of_one_run(
             raise KeyboardInterrupt
         steps.pop(0)()
 
-    monkeypatch.setattr(module, "arrivals", lambda captures, every: arrivals(captures, every, between_looks))
+    monkeypatch.setattr(module, "arrivals", partial(arrivals, wait=between_looks))
     done = CliRunner().invoke(app, ["analyze", str(store.day), "-o", str(store.lake), "--follow", "2s"])
     assert done.exit_code == 130, done.output
     assert lake_rows(store.lake) == store.expected()
