@@ -20,8 +20,8 @@ from pipelines.formats import units
 
 LOOKED_AT = {
     "connections": (
-        "protocol", "tls", "server_port", "client_bytes", "server_bytes", "gap_bytes", "handshake", "start_time",
-        "file", "packet",
+        "protocol", "tls", "server_port", "handshake", "closed", "client_bytes", "server_bytes", "gap_bytes",
+        "start_time", "file", "packet",
     ),
     "findings": ("kind", "evidence"),
 }  # fmt: skip
@@ -52,6 +52,7 @@ class Alike(NamedTuple):
     tls: bool | None
     server_port: int | None
     handshake: str | None
+    closed: str | None
     client: bool  # whether the client's bytes were captured
     server: bool
     gaps: bool  # whether bytes are missing
@@ -83,11 +84,11 @@ class Seen:
                 kind == "gap" and SNAPLEN in (text or "") for kind, text in zip(kinds, evidence, strict=True)
             )
             return
-        protocol, tls, port, client, server, gaps, handshake = (column.to_pylist() for column in columns[:7])
+        *named, client, server, gaps = (column.to_pylist() for column in columns[:8])
         captured = (map(bool, each) for each in (client, server, gaps))
-        self.connections.update(map(Alike, protocol, tls, port, handshake, *captured))
+        self.connections.update(map(Alike, *named, *captured))
         self.missing_bytes += sum(filter(None, gaps))
-        time, file, packet = columns[7:]
+        time, file, packet = columns[8:]
         for name, mine in _places(file):
             there = arrow.as_numbers(packet, _NONE)[mine], arrow.as_numbers(time, _NONE)[mine]
             self.clocks.setdefault(name, []).append(there)
@@ -95,7 +96,7 @@ class Seen:
     def spots(self, cut_packets: int | None = None) -> list[BlindSpot]:
         """The blind spots. cut_packets: packets kept only in part, where the reader counted them."""
         made = (self._encrypted(), self._cut(cut_packets), self._lost(cut_packets), self._one_way(), self._unknown(),
-                self._headless(), self._clock())  # fmt: skip
+                self._headless(), self._unfinished(), self._clock())  # fmt: skip
         return [spot for spot in made if spot is not None]
 
     def _count(self, some: Iterable[Alike]) -> int:
@@ -166,6 +167,14 @@ class Seen:
             return None
         text = f"{self._of(begun, known)} began before the capture"
         return BlindSpot("mid_stream", text, "names learnt earlier may be missing")
+
+    def _unfinished(self) -> BlindSpot | None:
+        known = [each for each in self.connections if each.known]
+        unfinished = [each for each in known if each.closed == "open"]
+        if not unfinished:
+            return None
+        text = f"{self._of(unfinished, known)} still open at the end"
+        return BlindSpot("open_end", text, "later answers are missing; give captures of all hours at once, or --update")
 
     def _clock(self) -> BlindSpot | None:
         backward = [step for parts in self.clocks.values() for step in _steps_back(parts)]

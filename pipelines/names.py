@@ -42,9 +42,8 @@ def load(
     for path in paths:
         with storage.open_file(path) as stream:
             file = pq.ParquetFile(stream)
-            for group in range(file.num_row_groups) if bucket is None else [bucket]:
-                some = file.read_row_group(group)
-                if keys is not None:
-                    some = some.filter(pc.is_in(some.column(0), keys))
-                reported += map(Name, *(column.to_pylist() for column in some.columns))
+            some = file.read() if bucket is None else file.read_row_group(bucket)
+            if keys is not None:
+                some = some.filter(pc.is_in(some.column(0), keys))
+            reported += map(Name, *(column.to_pylist() for column in some.columns))
     return Names(reported) if wait_ns is None else Names(reported, wait_ns=wait_ns)

@@ -42,6 +42,7 @@ SEALED = {"protocol": None, "tls": True, "server_port": 9093}
         ([{"server_bytes": 0}], "one_way", "1 of 1 connection seen in one direction only", "both directions"),
         ([{"protocol": None, "server_port": 5672}], "unknown", "of no known protocol (port 5672)", "--decode-as"),
         ([{"handshake": "none"}, {}], "mid_stream", "1 of 2 connections began before the capture", "names"),
+        ([{"closed": "open"}, {}, {}], "open_end", "1 of 3 connections still open at the end", "--update"),
         ([{}, {"start_time": NOON - timedelta(hours=1)}], "clock", "went back 1 time, by 1 h 00 min at most", "NTP"),
     ],
 )
