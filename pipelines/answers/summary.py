@@ -23,7 +23,7 @@ _PROTOCOLS = f"""
 WITH carried AS (
     SELECT protocol, count(*) AS connections, count(DISTINCT client_ip) AS clients,
            count(DISTINCT split_part(connection, '>', 2)) AS servers,
-           sum(framed_bytes) / nullif(sum(framed_bytes + skipped_bytes + pending_bytes + gap_bytes), 0) AS understood
+           sum(framed_bytes) / nullif(sum(framed_bytes + skipped_bytes + pending_bytes), 0) AS understood
     FROM connections WHERE protocol IS NOT NULL GROUP BY 1
 ), timed AS (
     SELECT protocol, count(*) AS exchanges, count(*) FILTER (NOT coalesce(long_poll, false)) AS quick,

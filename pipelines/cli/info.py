@@ -166,8 +166,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
         out.append("")
     for name, counts in summary["protocols"].items():
         known = counts["framed_bytes"] + counts["skipped_bytes"] + counts["pending_bytes"]  # of TLS: what was inside
-        whole = known + counts["lost_bytes"]
-        coverage = units.share(counts["framed_bytes"] / whole) if whole else ""
+        coverage = units.share(counts["framed_bytes"] / known) if known else ""
         connections = units.counted(counts["connections"], "connection")
         if name == "other":
             out.append(f"{name:<8} {connections}, {units.size(counts['captured_bytes'])}")
