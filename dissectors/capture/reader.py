@@ -98,8 +98,12 @@ class Reader:
         except TruncatedError as error:
             self.problem = f"{public_path(self.path)}: {error}"
         finally:
-            _ = self.position  # as far as it came: kept behind the end
-            self._raw.close()
+            self.close()
+
+    def close(self) -> None:
+        """Read no more."""
+        _ = self.position  # as far as it came: kept behind the end
+        self._raw.close()
 
     def blocks(self) -> Iterator[PacketBlock]:
         """The TCP packets."""

@@ -86,7 +86,7 @@ def parts(
     blocks = reader.raw_blocks()
     header = reader.packet_header
     if header is None:
-        blocks.close()  # type: ignore[attr-defined]
+        reader.close()
         return []
     out: list[Part] = []
     at = start = reader.end or 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from dissectors.capture import plan, read_split
 from dissectors.capture.arrow import to_arrow
 from dissectors.capture.block import concat
+from dissectors.capture.reader import Part, Reader
+from dissectors.capture.split import parts, splits
 from dissectors.limits import Limits
 from tests.wires import CLIENT, SERVER, T0, blocks, pcap, segment
 
@@ -24,6 +27,32 @@ def test_parts_of_a_file_give_every_packet_once_with_its_number_and_clock(tmp_pa
     assert found.number.tolist() == whole.number.tolist()
     assert found.clock.tolist() == whole.clock.tolist()
     assert found.time.tolist() == whole.time.tolist()
+
+
+@pytest.mark.parametrize("split_bytes", [100, 1000, 1 << 20])
+@pytest.mark.parametrize("had", [0, 1, 77, 200])
+@pytest.mark.parametrize("form", ["pcap", "gzip"])
+def test_what_has_not_been_read_of_a_file_is_read_as_it_is_in_the_whole(
+    tmp_path: Path, split_bytes: int, had: int, form: str
+) -> None:
+    path = tmp_path / "t.pcap"
+    (whole,) = blocks(path, pcap(PACKETS))
+    path.write_bytes(pcap(PACKETS[:had]))
+    reader = Reader(str(path), 0, Limits())
+    clock = max((int(block.clock[-1]) for block in reader.blocks()), default=0)
+    assert reader.packets == had
+    assert reader.end == path.stat().st_size, "there the next packet will lie"
+    path.write_bytes(gzip.compress(pcap(PACKETS)) if form == "gzip" else pcap(PACKETS))
+    offset = reader.end if form == "pcap" else None
+    rest = Part(offset, path.stat().st_size - (offset or 0), had + 1, clock)
+    found = [
+        block
+        for split in splits(str(path), "folder", parts(str(path), split_bytes, Limits(), since=rest), rest)
+        for block in read_split(split, 0, Limits())[1]
+    ]
+    for name in ("number", "clock", "time", "size"):
+        values = [value for block in found for value in getattr(block, name).tolist()]
+        assert values == getattr(whole, name).tolist()[had:], name
 
 
 def test_the_last_part_reports_that_the_file_is_cut(tmp_path: Path) -> None:
