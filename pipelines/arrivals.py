@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dissectors.capture import expand
-from dissectors.capture.files import site_of
 from dissectors.capture.source import file_size, is_url, open_capture
 from dissectors.errors import InputError
-from dissectors.redaction import public_path
 from pipelines import storage
 
 LIVE = 3  # looks in a row at which a capture was larger than at the last: it is being written, and will be
 
 
 def arrivals(
-    captures: Sequence[str], every_s: float, site: str = "folder", wait: Callable[[float], None] = time.sleep
+    captures: Sequence[str], every_s: float, wait: Callable[[float], None] = time.sleep
 ) -> Iterator[list[str]]:
     """The files of a store, each time that some are new or larger; never ends.
 
-    captures: as `capture.expand` takes them; what is not there yet may come. every_s: seconds between two looks. site:
-    what names the capture point of a file. A file counts once its size has been the same at two looks: one that is
-    being written is left until it is whole. One that goes on growing for LIVE looks counts as it is, if it is not
-    compressed and alone in that at its capture point: what comes after can then be added at the end.
+    captures: as `capture.expand` takes them; what is not there yet may come. every_s: seconds between two looks. A file
+    counts once its size has been the same at two looks: one that is being written is left until it is whole. One that
+    goes on growing for LIVE looks counts as it is, if it is not compressed.
     """
     before: dict[str, int] = {}
     given: dict[str, int] = {}
@@ -33,7 +29,7 @@ def arrivals(
     while True:
         found = _sizes(captures)
         grown = {path: grown.get(path, 0) + 1 for path, size in found.items() if size > before.get(path, size)}
-        ready = {path: size for path, size in found.items() if before.get(path) == size or _is_live(path, grown, site)}
+        ready = {path: size for path, size in found.items() if before.get(path) == size or _is_live(path, grown)}
         if any(given.get(path) != size for path, size in ready.items()):
             given |= ready
             yield [path for path in found if path in ready]
@@ -41,12 +37,9 @@ def arrivals(
         wait(every_s)
 
 
-def _is_live(path: str, grown: Mapping[str, int], site: str) -> bool:
-    """Whether this is a capture to which somebody writes, and the only one of its capture point."""
-    if grown.get(path, 0) < LIVE:
-        return False
-    sites = Counter(site_of(public_path(other), site) for other in grown)
-    return sites[site_of(public_path(path), site)] == 1 and _is_plain(path)
+def _is_live(path: str, grown: Mapping[str, int]) -> bool:
+    """Whether this is a capture to which somebody writes."""
+    return grown.get(path, 0) >= LIVE and _is_plain(path)
 
 
 def _is_plain(path: str) -> bool:

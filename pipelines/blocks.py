@@ -4,8 +4,8 @@
 
 A task reads the splits of its work and cuts every block by a hash of the connection. A row holds the packets of one
 stretch of the capture that go to one part: columns and bytes of many packets. What concerns every part (TLS secrets,
-fragments whose other half another task may have read) is sent to each; what concerns none (that a file is damaged) to
-any one.
+fragments whose other half another task may have read, the times at which files end) is sent to each; what concerns none
+(that a file is damaged) to any one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dissectors.capture.block import COLUMNS, PacketBlock, address_halves, concat
-from dissectors.capture.fragments import Fragments, Packet
+from dissectors.capture.fragments import TIMEOUT_NS, Fragments, Packet
 from dissectors.capture.packed import pack, unpack
 from dissectors.capture.raw import Census, RawBlock, packets, rejoin
-from dissectors.capture.reader import Part, Reader
+from dissectors.capture.reader import Part, Reached, Reader
 from dissectors.capture.split import Split, parts, read_split
 from dissectors.errors import InputError
 from dissectors.limits import KIB, MIB, Limits
@@ -41,7 +41,7 @@ SCHEMA = pa.schema([
 DDL = "part int, site string, kind int, first bigint, data binary"
 ORDER = ("site", "kind", "first")  # of the rows of a part
 
-SECRETS, FRAGMENTS, NOTE, PACKETS = range(4)  # kinds of rows, in the order in which a part wants them
+SECRETS, ENDS, FRAGMENTS, NOTE, PACKETS = range(5)  # kinds of rows, in the order in which a part wants them
 UNREADABLE, TRUNCATED = "unreadable_file", "truncated_file"
 
 _HELD_BYTES = 64 * MIB  # of capture that a task holds before it sends what it has cut
@@ -76,6 +76,8 @@ class FileReport(NamedTuple):
     packets: int = 0  # number of the last packet that was read
     end: int | None = None  # of a plain pcap: where the next packet header lies, or will lie
     beginning: tuple[int, str] | None = None  # so many first packets, and their digest; None of a part behind them
+    marks: Sequence[Reached] = ()  # places from which the rest can be read
+    last: bool = False  # whether the file ends there
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ def survey(
 def cut(work: Work, sharing: Sharing, limits: Limits, *, reports: bool = False) -> Iterator[Row]:
     """The rows that a task's splits make; with a report of every file, if wanted."""
     held = _Held()
+    ends: dict[str, set[int]] = {}
     for index, split in work.splits:
         try:
             reader, blocks = read_split(split, index, limits)
@@ -174,7 +177,12 @@ def cut(work: Work, sharing: Sharing, limits: Limits, *, reports: bool = False) 
             if held.size >= _HELD_BYTES:
                 yield from held.rows()
         yield from _about(reader, split, sharing, reports)
+        if reports and split.last:
+            ends.setdefault(split.site, set()).add(reader.census.clock)
     yield from held.rows()
+    for site, times in ends.items():
+        data = pickle.dumps(times)
+        yield from (Row(part, site, ENDS, 0, data) for part in range(sharing.parts))
 
 
 def checked(problems: Iterable[tuple[str, str]], files: int) -> list[tuple[str, str]]:
@@ -233,7 +241,7 @@ def _about(reader: Reader, split: Split, sharing: Sharing, reports: bool) -> Ite
     if problems or reports:
         census, digests = reader.census, reader.beginning.digests
         beginning = (len(digests), digests[-1]) if digests else None
-        read = (census.clock, census.first_ns, reader.packets, reader.end, beginning)
+        read = (census.clock, census.first_ns, reader.packets, reader.end, beginning, reader.marks, split.last)
         yield _note(sharing, FileReport(split.site, split.path, problems, *read))
     for secrets in reader.notes.secrets:
         yield from (Row(part, "", SECRETS, 0, bytes(secrets)) for part in range(sharing.parts))
@@ -261,6 +269,8 @@ class Arrival:
     carried: Callable[[str, int], list[Packet]] = lambda site, part: []  # fragments that wait from earlier
     reports: list[FileReport] = field(default_factory=list)
     pending: dict[str, list[Packet]] = field(default_factory=dict)  # site -> fragments that still wait
+    ends: dict[str, set[int]] = field(default_factory=dict)  # site -> latest times of its files, ns, if reported
+    _fragments: dict[str, list[int]] = field(default_factory=dict)  # site -> times of those read apart, ns
 
     @property
     def problems(self) -> list[tuple[str, str]]:
@@ -276,6 +286,9 @@ class Arrival:
         for row in self.rows:
             if row.kind == SECRETS:
                 self.secret(bytes(row.data))
+                continue
+            if row.kind == ENDS:
+                self.ends.setdefault(row.site, set()).update(pickle.loads(row.data))
                 continue
             if row.kind == NOTE:
                 self.reports.append(pickle.loads(row.data))
@@ -294,6 +307,10 @@ class Arrival:
             waiting.add(unpack(row.data))
         yield from self._rest(site, waiting, fragments, part)
 
+    def wait_at(self, site: str, time: int) -> bool:
+        """Whether a packet behind this time (ns) may complete a datagram that began before, in what others read."""
+        return any(time - TIMEOUT_NS < clock <= time for clock in self._fragments.get(site, ()))
+
     def _rest(
         self, site: str | None, waiting: _Waiting, fragments: list[Packet], part: int
     ) -> Iterator[tuple[str, PacketBlock]]:
@@ -305,6 +322,7 @@ class Arrival:
         """The packets of this part that fragments read by several tasks are together."""
         if not fragments:
             return None
+        self._fragments.setdefault(site, []).extend(packet.clock for packet in fragments)
         block, self.pending[site] = rejoin(sorted(fragments, key=lambda p: (p.clock, p.file, p.number)))
         return None if block is None else block.take(self.sharing.of(connection_keys(block)[1]) == part)
 

@@ -2,7 +2,7 @@
 
     LAKE/records/<table>/site=…/date=…/*.parquet   the records, as of one run over everything that has been read
     LAKE/.lake/manifest.json                       which files were read, and which files of the lake belong together
-    LAKE/.lake/state/                              connections that were open at the end, by site and part
+    LAKE/.lake/state/                              connections that were open at each stage, by site and part
     LAKE/.lake/open/, .lake/names/                 rows with names that others may report later, and names
     LAKE/.lake/cases.json                          what forensics said of bad checksums
 
@@ -17,7 +17,7 @@ import hashlib
 import json
 import secrets as random
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Collection, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,68 +26,18 @@ from typing import Any
 from dissectors.errors import BrokerscopeError
 from pipelines import leftovers, outputs, storage
 from pipelines.record_files import Written
+from pipelines.stages import Rows, Site, site_of_json
 
 FOLDER = ".lake"
 CASES = "cases.json"  # what forensics said of bad checksums, by all that it depends on
-FORMAT = 3
-_READ = (1, 2, FORMAT)  # format 1 has no records of a site as a whole; 1 and 2 say little of captures
+FORMAT = 4
+_READ = (1, 2, 3, FORMAT)  # 1 and 2 say little of captures, and all before 4 have one stage of each site
 _MANIFEST = f"{FOLDER}/manifest.json"
 _COMMIT = f"{FOLDER}/commit.json"
 _LOCK = f"{FOLDER}/lock"
 _STAGING = ".staging-"
 _ANSWERS = ".answers-"
 _YOUNG = 1.0  # seconds in which such a folder may not have its lock yet
-
-
-@dataclass
-class OpenFile:
-    """Rows in which names are not known for good, and the record files in which they stand with the names of today."""
-
-    table: str
-    path: str  # below LAKE/.lake/open
-    records: list[Written] = field(default_factory=list)
-
-
-@dataclass
-class Rows:
-    """What rows of one origin lie in."""
-
-    records: list[Written] = field(default_factory=list)
-    open: list[OpenFile] = field(default_factory=list)
-
-
-@dataclass
-class PartState:
-    """Where one part of a site's connections stands."""
-
-    state: str | None  # below LAKE/.lake/state; None where it cannot be carried on
-    rows: Rows = field(default_factory=Rows)
-    tail: Rows = field(default_factory=Rows)  # what the end of the captures made of it: replaced when there is more
-
-
-@dataclass
-class File:
-    """A capture file that has been read."""
-
-    path: str  # which its records name
-    size: int
-    problems: list[tuple[str, str]] = field(default_factory=list)  # kind of finding, message
-    place: str = ""  # where it lies now; "" where another capture was written over it
-    packets: int | None = 0  # so many were read; None where a lake of an older format does not say
-    end: int | None = None  # of a plain pcap: where the next packet header lies, or will lie
-    first: int | None = None  # earliest time of a packet, ns
-    clock: int = 0  # latest time of a packet, ns
-    beginning: tuple[int, str] | None = None  # so many first packets, and their digest
-
-
-@dataclass
-class Site:
-    """What the lake has of a capture point."""
-
-    files: list[File] = field(default_factory=list)  # in the order of the numbers that packets carry
-    clock: int = 0  # latest time of a packet, ns
-    records: list[Written] = field(default_factory=list)  # rows that stay, of several runs and parts
-    parts: dict[str, PartState] = field(default_factory=dict)
 
 
 @dataclass
@@ -104,15 +54,12 @@ class Manifest:
     def rows(self) -> Iterator[Rows]:
         """All that record files belong to, but the notes."""
         for site in self.sites.values():
-            for part in site.parts.values():
-                yield part.rows
-                yield part.tail
+            yield from (stage.rows for stage in site.stages)
+            yield from site.tails.values()
 
     def records(self) -> Iterator[Written]:
         """All record files."""
         yield from self.notes
-        for site in self.sites.values():
-            yield from site.records
         for rows in self.rows():
             yield from rows.records
             for file in rows.open:
@@ -125,7 +72,8 @@ class Manifest:
         for rows in self.rows():
             yield from (f"{FOLDER}/open/{file.path}" for file in rows.open)
         for site in self.sites.values():
-            yield from (f"{FOLDER}/state/{part.state}" for part in site.parts.values() if part.state)
+            for stage in site.stages:
+                yield from (f"{FOLDER}/state/{state}" for state in stage.states.values() if state)
 
 
 def load(lake: str) -> Manifest | None:
@@ -191,32 +139,13 @@ def _staged(name: str) -> str:
     return name.removeprefix(f"{FOLDER}/")
 
 
-def _file(data: dict[str, Any]) -> File:
-    data = {"place": data["path"], "packets": None} | data
-    data["problems"] = [(kind, message) for kind, message in data["problems"]]
-    data["beginning"] = tuple(data["beginning"]) if data.get("beginning") else None
-    return File(**data)
-
-
 def _manifest(data: dict[str, Any]) -> Manifest:
-    if data.get("format") not in _READ:
-        raise BrokerscopeError(f"the lake is of format {data.get('format')}, this version writes {FORMAT}")
-    written: Callable[[Any], list[Written]] = lambda files: [Written(*file) for file in files]  # noqa: E731
-
-    def rows(value: dict[str, Any]) -> Rows:
-        opened = [OpenFile(o["table"], o["path"], written(o["records"])) for o in value["open"]]
-        return Rows(written(value["records"]), opened)
-
-    sites = {
-        name: Site(
-            [_file(f) for f in site["files"]],
-            site["clock"],
-            written(site.get("records", ())),
-            {n: PartState(p["state"], rows(p["rows"]), rows(p["tail"])) for n, p in site["parts"].items()},
-        )
-        for name, site in data["sites"].items()
-    }
-    return Manifest(data["made_by"], data["parts"], FORMAT, sites, data["names"], written(data["notes"]))
+    format = data.get("format")
+    if format not in _READ:
+        raise BrokerscopeError(f"the lake is of format {format}, this version writes {FORMAT}")
+    sites = {name: site_of_json(site, format) for name, site in data["sites"].items()}
+    notes = [Written(*file) for file in data["notes"]]
+    return Manifest(data["made_by"], data["parts"], FORMAT, sites, data["names"], notes)
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from dissectors.errors import InputError
 from dissectors.limits import KIB, Limits
 from dissectors.options import Options
 from pipelines import storage
-from pipelines.lake import File, Manifest, Site
+from pipelines.lake import Manifest
+from pipelines.stages import File, Site
 
 Given = Mapping[str, str]  # a file's public name -> as the user gives it
 
@@ -33,7 +34,7 @@ class News:
 
 
 def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> News:
-    """The files that are to be read, which are entered into the manifest; sites to be decoded anew are emptied.
+    """The files that are to be read, which are entered into the manifest; sites go back to the stage they go on from.
 
     paths: public names of those that the user names, behind those that only the manifest knows. Raises InputError where
     a file that is needed again is gone.
@@ -50,13 +51,8 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
     for name, found in by_site.items():
         site = after.sites.setdefault(name, Site())
         before = [file.place for file in site.files]
-        inputs = _added(site, found, store) if site.files else None
-        if inputs is None:
-            found = _everything(site, found, paths, size)
-            after.sites[name] = Site([File(path, size[path], place=path) for path in found])
-            inputs = [Input(number, given.get(path, path)) for number, path in enumerate(found)]
-        else:
-            news.moved |= [file.place for file in site.files[: len(before)]] != before
+        inputs = _continued(site, found, store) if site.files else _added(site, found, store)
+        news.moved |= [file.place for file in site.files[: len(before)]] != before
         if inputs:
             news.inputs[name] = inputs
     return news
@@ -107,37 +103,89 @@ class _Store(NamedTuple):
         return Reader(self.given.get(path, path), 0, limits, part)
 
 
-def _added(site: Site, found: Sequence[str], store: _Store) -> list[Input] | None:
-    """What has to be read at the end of a site; None where it has to be decoded anew."""
+def _added(site: Site, paths: Sequence[str], store: _Store) -> list[Input]:
+    """Whole files, behind those that a site has."""
+    start = len(site.files)
+    site.files += [File(path, store.size[path], place=path) for path in paths]
+    return [Input(number, store.given.get(path, path)) for number, path in enumerate(paths, start)]
+
+
+def _continued(site: Site, found: Sequence[str], store: _Store) -> list[Input]:
+    """What has to be read of a site, which goes back to the last stage before all packets that are new."""
     looks = dict(zip(found, storage.each(store.look, found), strict=True))
     known, new = _known_again(site, looks, store.size)
-    if any(part.state is None for part in site.parts.values()):
-        return None
-    inputs = []
-    times: list[int | None] = []  # of the first packet of each
-    for path, file in known.items():
-        look, size = looks[path], store.size[path]
-        assert look is not None
-        if file.packets is None or (file.end is not None and look.is_plain and size < file.end):
-            return None
-        if file.packets == 0:
-            rest, time = None, look.first
-        else:
-            offset = file.end if look.is_plain else None
-            rest = Part(offset, size - (offset or 0), file.packets + 1, file.clock)
-            time = None if _is_latest(file, site) else store.next_time(path, rest)
-        times.append(time)
-        inputs.append(Input(site.files.index(file), store.given.get(path, path), rest))
-    for number, path in enumerate(new, len(site.files)):
-        look = looks[path]
-        times.append(None if look is None else look.first)
-        inputs.append(Input(number, store.given.get(path, path)))
-    if any(time is not None and time <= site.clock for time in times):
-        return None
-    for path, file in known.items():
-        file.size, file.problems = store.size[path], []
-    site.files += [File(path, store.size[path], place=path) for path in new]
-    return inputs
+    if not known and not new:
+        return []
+    times = [_next_time(site, file, path, looks[path], store) for path, file in known.items()]
+    times += [look.first for look in map(looks.get, new) if look is not None]
+    stage = _start(site, min((time for time in times if time is not None), default=None), store, found[0])
+    have = site.stages[stage].files
+    again = {file.place for _, file in _behind(site, stage)} | {*known, *new}
+    numbers = [number for number, file in enumerate(site.files[:have]) if file.place in again]
+    begun = {file.place for file in site.files[:have]}
+    site.go_back(stage)
+    site.read_on(numbers)
+    del site.files[have:]
+    unseen = [path for number in numbers if (path := site.files[number].place) not in looks]
+    looks |= zip(unseen, storage.each(store.look, unseen), strict=True)
+    rests = [_rest(site, number, looks[site.files[number].place], store) for number in numbers]
+    whole = [path for path, size in store.size.items() if path in again - begun and (size or path in new)]
+    return rests + _added(site, whole, store)
+
+
+def _next_time(site: Site, file: File, path: str, look: _Look | None, store: _Store) -> int | None:
+    """Time (ns) of the first packet of a file that has not been read; None where it follows all that was."""
+    assert look is not None
+    size = store.size[path]
+    if file.packets is None or (file.end is not None and look.is_plain and size < file.end):
+        return 0  # what was read of it does not hold: from the origin
+    if file.packets == 0:
+        return look.first
+    offset = file.end if look.is_plain else None
+    rest = Part(offset, size - (offset or 0), file.packets + 1, file.clock)
+    return None if _is_latest(file, site) else store.next_time(path, rest)
+
+
+def _start(site: Site, time: int | None, store: _Store, cause: str) -> int:
+    """The stage from which a run goes on: the last before a time (ns) for which all files that it needs are there.
+
+    time: None where all stages are. cause: the file that has packets of that time, for the error.
+    """
+    stages = list(site.stages_before(time))
+    for stage in stages:
+        if not _missing(site, stage, store):
+            return stage
+    file = _missing(site, stages[0], store)[0]
+    what = "is gone" if file.place else "was written over"
+    raise InputError(
+        f"{file.place or file.path}: {what}, and needed again: {cause} has packets from before the end of what was read"
+    )
+
+
+def _behind(site: Site, stage: int) -> list[tuple[int, File]]:
+    """The files, by number, of which packets were read behind a stage."""
+    return [(n, file) for n, file in enumerate(site.files) if site.reached(stage, n).packets != file.packets]
+
+
+def _missing(site: Site, stage: int, store: _Store) -> list[File]:
+    """Files that are needed to go on from a stage, and not there."""
+    there = [file for file in site.files if file.place and store.size[file.place]]
+    gone = [(number, file) for number, file in _behind(site, stage) if file not in there]
+    begun = site.stages[stage].files
+    return [file for number, file in gone if number < begun or not any(_holds(other, file) for other in there)]
+
+
+def _rest(site: Site, number: int, look: _Look | None, store: _Store) -> Input:
+    """What is to be read of a file behind the stage from which its site goes on."""
+    file, reached = site.files[number], site.reached(-1, number)
+    size = store.size[file.place]
+    path = store.given.get(file.place, file.place)
+    file.size, file.problems = size, []
+    if not file.packets:
+        return Input(number, path)
+    packets = reached.packets or 0
+    offset = reached.end if packets and look is not None and look.is_plain else None
+    return Input(number, path, Part(offset, size - (offset or 0), packets + 1, reached.clock, site.clock))
 
 
 def _known_again(
@@ -176,19 +224,6 @@ def _is_latest(file: File, site: Site) -> bool:
     """Whether whatever follows in this file follows everything that was read of its site."""
     others = (other for other in site.files if other is not file)
     return file.clock == site.clock and all(o.packets is not None and o.clock < site.clock for o in others)
-
-
-def _everything(site: Site, found: Sequence[str], paths: Sequence[str], size: Mapping[str, int]) -> list[str]:
-    """All files of a site that is to be decoded anew."""
-    there = {file.place: file for file in site.files if file.place and size[file.place]}
-    for file in site.files:
-        if file.place not in there and not any(_holds(other, file) for other in there.values()):
-            what = "is gone" if file.place else "was written over"
-            raise InputError(
-                f"{file.place or file.path}: {what}, and needed again: {found[0]} has packets from before the end of "
-                "what was read"
-            )
-    return [path for path in paths if path in there or path in found]
 
 
 def _holds(file: File, other: File) -> bool:

@@ -6,10 +6,10 @@
 An engine is kept for each site and part, as it was before its captures ended; what their end made of open connections
 (unanswered requests, their rows in `connections`) is the tail, which the next run replaces: it ends those that got
 packets, and copies the rows of the others, which stay the bytes that they are in the state. So a run costs what is new.
-A file with packets from before the end of its site (it came late, or grew) cannot be added at the
-end: its site is decoded anew from all of its files, which must still be there; so is a site whose state holds TLS
-secrets, for these are never written. Nor are passwords in URLs: a lake knows a capture by its public name, and opens it
-by the one that the user gives.
+Packets from before the end of their site (a file came late, or two grow side by side) cannot be added at the end: the
+site goes back to a stage before them (see `stages`) and is decoded again from there. A site whose state holds TLS
+secrets has no stages, for these are never written. Nor are passwords in URLs: a lake knows a capture by its public
+name, and opens it by the one that the user gives.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
+from itertools import chain, groupby, islice
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Packet
@@ -49,11 +51,12 @@ from pipelines.decode import (
     merger,
     resolver,
 )
-from pipelines.lake import File, Manifest, OpenFile, PartState, Rows
+from pipelines.lake import Manifest
 from pipelines.news import Given, choose
 from pipelines.record_files import Written, may_hold, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
+from pipelines.stages import File, OpenFile, Rows, Site, Stage, times_of_stages
 from pipelines.standing import product_version
 from pipelines.tails import Tail, TailFile, Untouched
 from pipelines.tasks import collect, each, in_groups, spread
@@ -72,8 +75,18 @@ class UpdateJob(Job):
     """What every task of an update is given."""
 
     numbered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # site -> its files, by their numbers
+    clocks: Mapping[str, int] = field(default_factory=dict)  # site -> time of the stage from which it goes on, ns
     states: Mapping[tuple[str, int], str] = field(default_factory=dict)  # site and part -> URL of its state
     tails: Mapping[tuple[str, int], Tail] = field(default_factory=dict)  # and what it left of its open connections
+
+
+@dataclass
+class Step:
+    """What came to one part of a site up to a stage."""
+
+    stage: int  # of those of the run
+    state: str | None  # where the part stood: below staging/state; None where it cannot go on from there
+    rows: DecodingPart
 
 
 @dataclass
@@ -82,8 +95,7 @@ class SitePart:
 
     site: str
     part: int
-    state: str | None  # below staging/state
-    rows: DecodingPart
+    steps: list[Step]
     tail: DecodingPart
 
 
@@ -113,21 +125,52 @@ def continue_part(rows: Iterable[Row], job: Job) -> PartReport:
         part, running, before = engines.pop(site)
         for secret in secrets:
             running.keylog.add(secret)
-        stay, tail = Output(job.staging), Output(job.staging)
-        stay.take(running, decode_all(running, blocks))
-        running.pack()
-        state = _save(job, running, arrival.pending.get(site, []))
+        times = times_of_stages(job.clocks[site], arrival.ends.get(site, ()))
+        steps = []
+        for stage, some in _by_stage(blocks, times):
+            first = list(islice(some, 1))
+            is_last = stage == len(times)
+            waits = not is_last and arrival.wait_at(site, times[stage])
+            if not first and not is_last and not waits:
+                continue  # it stands where it stood
+            stay = Output(job.staging)
+            stay.take(running, decode_all(running, chain(first, some)))
+            running.pack()
+            state = None if waits else _save(job, running, arrival.pending.get(site, []) if is_last else [])
+            steps.append(Step(stage, state, stay.close()))
+        tail = Output(job.staging)
         untouched = Untouched.since(before, running, site)
         running.leave_out(site, untouched.keys)
         tail.take(running, end_all(running))
         if (site, part) in job.tails:
             tail.copy(job.tails[site, part], untouched)
-        return SitePart(site, part, state, stay.close(), tail.close())
+        return SitePart(site, part, steps, tail.close())
 
     arrival = Arrival(rows, job.sharing, secrets.append, carried)
     sites = [ended(site, blocks) for site, blocks in groupby(arrival.blocks(), key=itemgetter(0))]
     sites += [ended(site, ()) for site in list(engines)]  # those of which there are fragments only
     return PartReport(sites, arrival.reports)
+
+
+def _by_stage(
+    blocks: Iterable[tuple[str, PacketBlock]], times: Sequence[int]
+) -> Iterator[tuple[int, Iterator[tuple[str, PacketBlock]]]]:
+    """(stage, what comes up to its time) for each stage of a run; times: of all but the last, ns."""
+    waiting = iter(blocks)
+    rest: list[tuple[str, PacketBlock]] = []
+
+    def until(time: int) -> Iterator[tuple[str, PacketBlock]]:
+        for site, block in chain([rest.pop()] if rest else [], waiting):
+            cut = int(np.searchsorted(block.clock, time, side="right"))
+            if cut:
+                yield site, block.take(slice(0, cut))
+            if cut < len(block):
+                rest.append((site, block.take(slice(cut, None))))
+                return
+
+    for stage, time in enumerate(times):
+        yield stage, until(time)
+    yield len(times), chain(rest, waiting)
 
 
 def _load(job: UpdateJob, site: str, part: int) -> tuple[Engine, list[Packet]]:
@@ -212,7 +255,7 @@ class Update:
                 check_workers(spark, staging)
                 made = _decode(spark, lake, staging, after, self.inputs, options, self.keylog)
                 clock = max(site.clock for site in after.sites.values())
-                new_names = _add(after, self.inputs, made, self.given)
+                new_names = _add(after, self.inputs, made)
                 _resolve(spark, lake, staging, after, new_names, clock, options)
                 _report(staging, after, options)
                 _merge(spark, lake, staging, after, self.had)
@@ -285,19 +328,16 @@ def _decode(
 ) -> list[PartReport]:
     """Decode what is new."""
     states = {
-        (name, int(number)): storage.join(lake, lakes.FOLDER, STATE, part.state)
+        (name, part): storage.join(lake, lakes.FOLDER, STATE, state)
         for name in inputs
-        for number, part in after.sites[name].parts.items()
-        if part.state
+        for part, state in after.sites[name].states().items()
+        if state
     }
-    tails = {
-        (name, int(number)): _tail(lake, part.tail)
-        for name in inputs
-        for number, part in after.sites[name].parts.items()
-    }
+    tails = {(name, part): _tail(lake, rows) for name in inputs for part, rows in after.sites[name].tails.items()}
+    clocks = {name: after.sites[name].clock for name in inputs}
     numbered = {name: tuple(file.path for file in after.sites[name].files) for name in inputs}
     works, _, _ = share_out(spark, [file for files in inputs.values() for file in files], options)
-    job = UpdateJob(staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, states, tails)
+    job = UpdateJob(staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, clocks, states, tails)
     return decoded(spark, job, works, continue_part)
 
 
@@ -307,24 +347,52 @@ def _tail(lake: str, rows: Rows) -> Tail:
     return Tail(records, waiting)
 
 
-def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: Sequence[PartReport], given: Given) -> list[str]:
+def _add(after: Manifest, inputs: Mapping[str, Sequence[Input]], made: Sequence[PartReport]) -> list[str]:
     """Enter what tasks made into the manifest; returns the files of names, below staging/names."""
     new_names = []
-    entered = {given.get(f.place, f.place): f for name in inputs for f in after.sites[name].files}
-    for report in made:
-        for one in report.sites:
-            site = after.sites[one.site]
-            part = site.parts.setdefault(str(one.part), PartState(None))
-            part.state = one.state
-            _extend(part.rows, one.rows)
-            part.tail = Rows()
-            _extend(part.tail, one.tail)
-            new_names += one.rows.names + one.tail.names
-        for read in report.files:
-            _enter(entered[read.path], read)
-            site = after.sites[read.site]
-            site.clock = max(site.clock, read.clock)
+    reports: dict[str, list[FileReport]] = {}
+    for read in (read for report in made for read in report.files):
+        reports.setdefault(read.path, []).append(read)
+    stages = {
+        name: _stages(after.sites[name], {file.number: reports.get(file.path, []) for file in files})
+        for name, files in inputs.items()
+    }
+    for one in (one for report in made for one in report.sites):
+        site = after.sites[one.site]
+        for step in one.steps:
+            stage = stages[one.site][step.stage]
+            stage.states[one.part] = step.state
+            _extend(stage.rows, step.rows)
+            new_names += step.rows.names
+        tail = site.tails[one.part] = Rows()
+        _extend(tail, one.tail)
+        new_names += one.tail.names
+    for name, some in stages.items():
+        after.sites[name].stages += some
+        after.sites[name].thin()
     return new_names
+
+
+def _stages(site: Site, reports: Mapping[int, Sequence[FileReport]]) -> list[Stage]:
+    """Enter what was read of files into their site; returns the stages that this makes, still without rows.
+
+    reports: of the parts of each file, by its number.
+    """
+    marks = {number: [site.reached(-1, number)] for number in reports}
+    for number, parts in reports.items():
+        for read in parts:
+            _enter(site.files[number], read)
+            marks[number] += read.marks
+    ends = {number: max((read.clock for read in parts), default=0) for number, parts in reports.items()}
+    stages = []
+    for time in times_of_stages(site.clock, (read.clock for parts in reports.values() for read in parts if read.last)):
+        begun = [number for number in reports if (first := site.files[number].first) is not None and first <= time]
+        files = max([site.stages[-1].files, *(number + 1 for number in begun)])
+        behind = [number for number in reports if number < files and ends[number] > time]
+        before = {number: [mark for mark in marks[number] if mark.clock <= time] for number in behind}
+        grown = {number: max(some, key=attrgetter("clock")) for number, some in before.items()}
+        stages.append(Stage(time, files, grown))
+    return [*stages, Stage(max([site.clock, *ends.values()]), len(site.files))]
 
 
 def _enter(file: File, read: FileReport) -> None:
@@ -389,12 +457,13 @@ def _merge(spark: SparkSession, lake: str, staging: str, after: Manifest, had: C
     So a row is written again a few times in all, and a folder holds few files however often the lake was updated.
     had: the files that are in the lake already, and not in staging.
     """
-    groups: dict[tuple[str, str, int], list[Written]] = {}
+    groups: dict[tuple[str, int, str, int], list[Written]] = {}
     for name, site in after.sites.items():
-        for file in (*site.records, *(file for part in site.parts.values() for file in part.rows.records)):
-            if (size := file.rows.bit_length() // 4) < _LARGE:
-                groups.setdefault((name, posixpath.dirname(file.path), size), []).append(file)
-    chosen = [(key[0], files) for key, files in groups.items() if len(files) >= MERGED]
+        for number, stage in enumerate(site.stages):
+            for file in stage.rows.records:
+                if (size := file.rows.bit_length() // 4) < _LARGE:
+                    groups.setdefault((name, number, posixpath.dirname(file.path), size), []).append(file)
+    chosen = [(key[:2], files) for key, files in groups.items() if len(files) >= MERGED]
     if not chosen:
         return
 
@@ -403,11 +472,9 @@ def _merge(spark: SparkSession, lake: str, staging: str, after: Manifest, had: C
         return storage.join(lake if inside in had else staging, inside)
 
     work = [Merging(files[0].table, tuple(map(place, files))) for _, files in chosen]
-    for (name, files), merged in zip(chosen, collect(spread(spark, work, merger(staging))), strict=True):
-        site, gone = after.sites[name], set(files)
-        site.records = [file for file in site.records if file not in gone] + merged
-        for part in site.parts.values():
-            part.rows.records = [file for file in part.rows.records if file not in gone]
+    for ((name, number), files), merged in zip(chosen, collect(spread(spark, work, merger(staging))), strict=True):
+        rows, gone = after.sites[name].stages[number].rows, set(files)
+        rows.records = [file for file in rows.records if file not in gone] + merged
 
 
 def _report(staging: str, after: Manifest, options: Options) -> None:

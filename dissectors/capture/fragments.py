@@ -26,7 +26,7 @@ Ints = npt.NDArray[np.int64]
 
 _DATAGRAMS = 4096  # incomplete ones kept; the oldest goes first
 _DATAGRAM_BYTES = 65_536  # what the 13-bit offset can address
-_TIMEOUT_NS = 60_000_000_000  # RFC 1122, 3.3.2
+TIMEOUT_NS = 60_000_000_000  # RFC 1122, 3.3.2
 _VIA = 1 << VIA.index("fragments")
 PENDING_BYTES = 1 << 20  # of packets that `pending` gives
 
@@ -68,6 +68,10 @@ class Fragments:
         first = int(np.searchsorted(size, PENDING_BYTES // 2))
         last = int(np.searchsorted(size, size[-1] - PENDING_BYTES // 2, side="right"))
         return waiting[:first] + waiting[last:]
+
+    def wait_at(self, clock: int) -> bool:
+        """Whether a packet behind this time (ns) may complete a datagram that has begun."""
+        return any(datagram.packets[0].clock > clock - TIMEOUT_NS for datagram in self._open.values())
 
     def join(self, layers: Layers, index: Ints, buffer: bytes, packet: Callable[[int], Packet]) -> bytes:
         """Take the fragments at `index`; returns the buffer, with completed datagrams appended to it.
@@ -118,7 +122,7 @@ class Fragments:
             return None  # cut by the capture, or impossible
         key = (addresses, proto, ident)
         datagram = self._open.get(key)
-        if datagram is None or abs(packet.time - datagram.time) > _TIMEOUT_NS:
+        if datagram is None or abs(packet.time - datagram.time) > TIMEOUT_NS:
             datagram = self._open[key] = _Datagram(packet.time)
             if len(self._open) > _DATAGRAMS:
                 self._open.popitem(last=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,19 @@ class Part:
     size: int
     number: int  # of its first packet
     clock: int  # latest time before it, ns
+    after: int = -1  # packets up to this time, ns, are left out
+
+
+class Reached(NamedTuple):
+    """How far a file has been read."""
+
+    packets: int | None = 0  # so many; None where it is not known
+    end: int | None = None  # of a plain pcap: where the next packet header lies, or will lie
+    clock: int = 0  # latest time, ns
+
+
+NOTHING = Reached()
+_MARKS = 64  # of a reader, at most
 
 
 class Reader:
@@ -48,6 +61,7 @@ class Reader:
         self.links: set[int] = set()
         self.beginning = Beginning()
         self.packets = 0  # number of the last packet that was read
+        self.marks: list[Reached] = []  # places from which the rest can be read: nothing waits there for its fragments
         self._part = part
         self._position = 0
         self._stream: IO[bytes]
@@ -112,7 +126,12 @@ class Reader:
     def _packets(self, raw: RawBlock) -> PacketBlock | None:
         """The TCP packets of a block."""
         self.links.update(np.flatnonzero(np.bincount(raw.link)).tolist())
-        return packets(raw, self.file, self.census, self.fragments)
+        block = packets(raw, self.file, self.census, self.fragments)
+        if not self.fragments.wait_at(self.census.clock):
+            self.marks.append(Reached(self.packets, self.end, self.census.clock))
+            if len(self.marks) > _MARKS:
+                del self.marks[::2]
+        return block if block is None or self._part is None else _behind(block, self._part.after)
 
     def remarks(self) -> list[tuple[str, str]]:
         """(kind of finding, sentence): what else is to be reported of the file, once it has been read."""
@@ -149,6 +168,12 @@ class Reader:
         else:
             self._stream.seek(part.offset)
             yield from pcap.blocks(self._stream, self._head, self.limits, number=part.number, size=part.size)
+
+
+def _behind(block: PacketBlock, time: int) -> PacketBlock | None:
+    """The packets behind a time (ns)."""
+    cut = int(np.searchsorted(block.clock, time, side="right"))
+    return block if cut == 0 else block.take(slice(cut, None)) if cut < len(block) else None
 
 
 def _format(head: bytes) -> str | None:

@@ -90,7 +90,7 @@ def parts(
         return []
     out: list[Part] = []
     at = start = reader.end or 0
-    first, clock = (since.number, since.clock) if since else (1, 0)
+    first, clock, after = (since.number, since.clock, since.after) if since else (1, 0, -1)
     before = clock
     for raw in blocks:
         look(raw)
@@ -99,10 +99,10 @@ def parts(
         while ends[-1] - start >= split_bytes:
             i = int(np.searchsorted(ends, start + split_bytes))
             end = int(ends[i])
-            out.append(Part(start, end - start, first, before))
+            out.append(Part(start, end - start, first, before, after))
             start, first, before = end, raw.number + i + 1, int(clocks[i])
         at, clock = int(ends[-1]), int(clocks[-1])
     rest = file_size(path) - start  # with what may be damaged behind the last whole packet
     if rest > 0:
-        out.append(Part(start, rest, first, before))
+        out.append(Part(start, rest, first, before, after))
     return out

@@ -120,7 +120,7 @@ def analyze(
         return
     from pipelines.arrivals import arrivals
 
-    for files in arrivals(captures, every_s, options.site):
+    for files in arrivals(captures, every_s):
         try:
             run(files)
         except (BrokerscopeError, typer.Exit) as error:  # the next file may be a better one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from dissectors.capture.block import concat
 from dissectors.capture.reader import Part, Reader
 from dissectors.capture.split import parts, splits
 from dissectors.limits import Limits
+from tests.pipelines.cutting import fragmented, read, write
 from tests.wires import CLIENT, SERVER, T0, blocks, pcap, segment
 
 PACKETS = [segment(CLIENT, SERVER, 100 + i, 1, b"x" * (i % 7), time=T0 + (i * 37 % 50) * 1000) for i in range(200)]
@@ -53,6 +55,40 @@ def test_what_has_not_been_read_of_a_file_is_read_as_it_is_in_the_whole(
     for name in ("number", "clock", "time", "size"):
         values = [value for block in found for value in getattr(block, name).tolist()]
         assert values == getattr(whole, name).tolist()[had:], name
+
+
+def test_a_file_is_read_on_from_any_of_its_marks_with_packets_behind_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "t.pcap"
+    limits = Limits(block_bytes=1000)
+    (whole,) = blocks(path, pcap(PACKETS))
+    reader = Reader(str(path), 0, limits)
+    assert sum(map(len, reader.blocks())) == len(whole)
+    assert len(reader.marks) > 3
+    assert reader.marks[-1] == (200, path.stat().st_size, whole.clock[-1])
+    for mark in reader.marks[:-1]:
+        assert mark.packets is not None
+        after = mark.clock + 3000
+        rest = Part(mark.end, path.stat().st_size - (mark.end or 0), mark.packets + 1, mark.clock, after)
+        for split_bytes in (500, 1 << 20):
+            pieces = splits(str(path), "folder", parts(str(path), split_bytes, limits, since=rest), rest)
+            found = [n for split in pieces for block in read_split(split, 0, limits)[1] for n in block.number.tolist()]
+            assert found == whole.number[whole.clock > after].tolist()
+
+
+def test_no_mark_lies_where_a_datagram_waits_for_its_fragments(tmp_path: Path) -> None:
+    path = tmp_path / "t.pcap"
+    path.write_bytes(pcap([segment(CLIENT, SERVER, 100, 1, bytes(900), time=T0 + i * 1000) for i in range(20)]))
+    head, packets = read(path)
+    apart = fragmented(head, packets, 400, random.Random(1))
+    write(path, head, apart)
+    reader = Reader(str(path), 0, Limits(block_bytes=600))
+    assert sum(map(len, reader.blocks())) == 20
+    assert {mark.packets for mark in reader.marks} <= set(range(0, len(apart) + 1, len(apart) // 20))
+    assert len(reader.marks) > 3
+    write(path, head, apart[:-1])
+    reader = Reader(str(path), 0, Limits())
+    assert sum(map(len, reader.blocks())) == 19
+    assert reader.marks == []
 
 
 def test_the_last_part_reports_that_the_file_is_cut(tmp_path: Path) -> None:

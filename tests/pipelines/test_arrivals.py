@@ -62,16 +62,21 @@ def test_a_live_capture_counts_as_it_grows(tmp_path: Path) -> None:
     assert collected(tmp_path, {live: MAGIC}, more, more, more, more) == [["a.pcap"], both, both]
 
 
-@pytest.mark.parametrize("why", ["it is compressed", "another one grows beside it"])
-def test_a_capture_that_grows_is_left_until_it_is_whole_where(why: str, tmp_path: Path) -> None:
+def test_live_captures_side_by_side_count_as_they_grow(tmp_path: Path) -> None:
     live, other = tmp_path / "live.pcap", tmp_path / "other.pcap"
-    compressed = why == "it is compressed"
-    live.write_bytes(b"\x1f\x8b" if compressed else MAGIC)
+    for path in (live, other):
+        path.write_bytes(MAGIC)
+    more = {live: b"more", other: b"more"}
+    assert collected(tmp_path, more, more, more, more) == [["live.pcap", "other.pcap"]] * 2
+
+
+def test_a_compressed_capture_that_grows_is_left_until_it_is_whole(tmp_path: Path) -> None:
+    live, other = tmp_path / "live.pcap", tmp_path / "other.pcap"
+    live.write_bytes(b"\x1f\x8b")
     other.write_bytes(MAGIC)
-    more = {live: b"more"} if compressed else {live: b"more", other: b"more"}
+    more = {live: b"more"}
     found = collected(tmp_path, more, more, more, more, more, None)
-    assert found[-1] == ["live.pcap", "other.pcap"]
-    assert found[:-1] == ([["other.pcap"]] if compressed else [])
+    assert found == [["other.pcap"], ["live.pcap", "other.pcap"]]
 
 
 def test_a_store_may_be_empty_at_first(tmp_path: Path) -> None:

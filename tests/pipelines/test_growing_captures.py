@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dissectors
+from dissectors.capture.split import SPLIT_BYTES
 from dissectors.errors import BrokerscopeError
 from pipelines import lake as lakes
+from pipelines.spark_job import SPLIT_SETTING
+from pipelines.stages import Site
 from pipelines.update import planned, update_records
 from tests.capture.test_files import Pcapng
 from tests.pipelines import cutting
@@ -56,7 +60,7 @@ class Growing:
             inputs = [file for files in update.inputs.values() for file in files]
         return {Path(file.path).name: file.since.number if file.since else None for file in inputs}
 
-    def manifest(self) -> lakes.Site:
+    def manifest(self) -> Site:
         found = lakes.load(str(self.lake))
         assert found is not None
         (site,) = found.sites.values()
@@ -201,14 +205,83 @@ def test_a_capture_that_was_read_beside_its_compressed_copy_may_go(spark: Any, g
     assert lake_rows(growing.lake) == at_once([copy, late])
 
 
-def test_captures_that_grow_side_by_side_are_merged_by_time(spark: Any, growing: Growing) -> None:
-    def every(second: int, stop: float) -> bytes:
-        return growing.head + b"".join(growing.packets[second : round(stop * len(growing.packets)) : 2])
-
-    for stop in (0.4, 0.7, 1.0):
-        paths = [growing.put(f"eth{n}.pcap", every(n, stop)) for n in range(2)]
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+@pytest.mark.parametrize("fragments", [False, True])
+def test_captures_that_grow_side_by_side_give_what_one_run_gives(
+    spark: Any, samples: list[str], tmp_path_factory: pytest.TempPathFactory, fragments: bool, data: Any
+) -> None:
+    """Each capturer writes when it likes, so one of them is behind the other; some begin late."""
+    growing = Growing(tmp_path_factory.mktemp("store"), _sample(samples))
+    rng = random.Random(1)
+    pieces = [cutting.fragmented(growing.head, [one], 400, rng) if fragments else [one] for one in growing.packets]
+    writers = data.draw(st.integers(2, 3))
+    shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted)
+    stops = [data.draw(shares) for _ in range(writers)]
+    captures = [[piece for some in pieces[writer::writers] for piece in some] for writer in range(writers)]
+    spark.conf.set(SPLIT_SETTING, data.draw(st.sampled_from([20_000, SPLIT_BYTES])))
+    for n in range(4):
+        for writer, shares in enumerate(stops):
+            count = round([*shares, 1.0][n] * len(captures[writer]))
+            growing.put(f"eth{writer}.pcap", growing.head + b"".join(captures[writer][:count]))
         growing.update(spark)
-        assert lake_rows(growing.lake) == at_once(paths)
+        assert lake_rows(growing.lake) == at_once(growing.files()), (n, stops)
+    spark.conf.unset(SPLIT_SETTING)
+
+
+def test_of_captures_side_by_side_only_what_is_near_their_ends_is_decoded_again(spark: Any, growing: Growing) -> None:
+    def put(stop: float, behind: float) -> None:
+        for writer in range(2):
+            count = round((stop - behind * writer) * len(growing.packets))
+            growing.put(f"eth{writer}.pcap", growing.head + b"".join(growing.packets[writer:count:2]))
+
+    kept: set[str] = set()
+    for stop in (0.4, 0.7, 1.0):
+        put(stop, 0.05)
+        growing.update(spark)
+        site = growing.manifest()
+        last, before = site.stages[-1], site.stages[-2]
+        behind, ahead = (site.files[n].clock for n in (1, 0))
+        assert (before.clock, last.clock) == (behind, ahead)
+        assert kept <= {file.path for stage in site.stages for file in stage.rows.records}
+        kept = {file.path for stage in site.stages[:-1] for file in stage.rows.records}
+        assert kept
+
+
+def test_what_is_far_behind_may_go_while_two_capturers_begin_new_files(spark: Any, growing: Growing) -> None:
+    hours, size = 5, -(-len(growing.packets) // 5)
+    shift = size // 10  # the second one ends its files earlier
+    everything = growing.day.parent / "everything"
+    everything.mkdir()
+    for hour in range(hours):
+        for writer in range(2):
+            start, stop = (max(0, n * size - shift * writer) for n in (hour, hour + 1))
+            some = growing.packets[start : stop if hour + 1 < hours else None]
+            mine = [packet for n, packet in enumerate(some, start) if n % 2 == writer]
+            path = growing.put(f"{hour}-eth{writer}.pcap", growing.head + b"".join(mine))
+            (everything / path.name).write_bytes(path.read_bytes())
+            (growing.day / f"{hour - 2}-eth{writer}.pcap").unlink(missing_ok=True)
+        growing.update(spark)
+    found = lake_rows(growing.lake)
+    expected = at_once([*everything.iterdir()])
+    assert [repr(found[name]).replace(str(growing.day), "") for name in found] == [
+        repr(expected[name]).replace(str(everything), "") for name in found
+    ]
+
+
+def test_a_late_capture_needs_no_files_that_end_before_it(spark: Any, growing: Growing) -> None:
+    parts = [growing.put(f"{n}.pcap", growing.bytes_of(n / 5, (n + 1) / 5)) for n in range(5)]
+    expected = at_once(parts)
+    late = parts[3].read_bytes()
+    parts[3].unlink()
+    for n in range(3):
+        growing.update(spark)
+        parts[n].unlink()
+    growing.update(spark)
+    parts[3].write_bytes(late)
+    assert growing.reads() == {"3.pcap": None, "4.pcap": None}
+    growing.update(spark)
+    assert lake_rows(growing.lake) == expected
 
 
 def test_a_capture_that_has_no_packets_yet_is_read_once_it_has(spark: Any, growing: Growing) -> None:
@@ -223,14 +296,28 @@ def test_a_capture_that_has_no_packets_yet_is_read_once_it_has(spark: Any, growi
     assert lake_rows(growing.lake) == at_once([growing.day / "a.pcap", path])
 
 
+def of_format_2(site: dict[str, Any]) -> dict[str, Any]:
+    """What a lake of format 2 said of a capture point."""
+    site = json.loads(json.dumps(site))
+    last = site["stages"][-1]
+    empty: dict[str, Any] = {"records": [], "open": []}
+    states: dict[str, str] = {part: state for stage in site["stages"] for part, state in stage["states"].items()}
+    records = [file for stage in site["stages"] for file in stage["rows"]["records"]]
+    waiting = [file for stage in site["stages"] for file in stage["rows"]["open"]]
+    tails = {part: site["tails"].get(part, empty) for part in states}
+    parts = {part: {"state": state, "rows": empty, "tail": tails[part]} for part, state in states.items()}
+    next(iter(parts.values()))["rows"] = {"records": [], "open": waiting}
+    files = [{key: file[key] for key in ("path", "size", "problems")} for file in site["files"]]
+    return {"files": files, "clock": last["clock"], "records": records, "parts": parts}
+
+
 def test_a_lake_of_an_older_format_is_read_and_its_grown_captures_decoded_anew(spark: Any, growing: Growing) -> None:
     growing.put("current.pcap", growing.bytes_of(0, 0.5))
     growing.update(spark)
     path = growing.lake / ".lake" / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["format"] = 2
-    for site in manifest["sites"].values():
-        site["files"] = [{key: file[key] for key in ("path", "size", "problems")} for file in site["files"]]
+    manifest["sites"] = {name: of_format_2(site) for name, site in manifest["sites"].items()}
     path.write_text(json.dumps(manifest))
     assert growing.reads() == {}
     whole = growing.put("current.pcap", growing.bytes_of())
