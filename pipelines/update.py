@@ -81,7 +81,7 @@ class UpdateJob(Job):
 
 
 @dataclass
-class Step:
+class PartStage:
     """What came to one part of a site up to a stage."""
 
     stage: int  # of those of the run
@@ -95,7 +95,7 @@ class SitePart:
 
     site: str
     part: int
-    steps: list[Step]
+    steps: list[PartStage]
     tail: DecodingPart
 
 
@@ -137,7 +137,7 @@ def continue_part(rows: Iterable[Row], job: Job) -> PartReport:
             stay.take(running, decode_all(running, chain(first, some)))
             running.pack()
             state = None if waits else _save(job, running, arrival.pending.get(site, []) if is_last else [])
-            steps.append(Step(stage, state, stay.close()))
+            steps.append(PartStage(stage, state, stay.close()))
         tail = Output(job.staging)
         untouched = Untouched.since(before, running, site)
         running.leave_out(site, untouched.keys)

@@ -84,6 +84,10 @@ class Sorted:
         """Payload bytes on the wire of the packets [start, end)."""
         return int(self._size[start:end].sum())
 
+    def via(self, start: int, end: int) -> int:
+        """What the packets [start, end) came through."""
+        return int(np.bitwise_or.reduce(self._via[start:end])) if self._tunnels else 0
+
     def sides_at(self, i: int) -> tuple[Side, Side]:
         """The run that begins with packet i."""
         row = self.runs[i]
@@ -138,6 +142,7 @@ class Sorted:
         good = expected & known & plain & ~copy & ~(over & (fin | (size > 0)))
         run_end = np.minimum(np.minimum.accumulate(np.where(good, n, at)[::-1])[::-1], stop_of)
         self._via, self._size = block.via[order], size
+        self._tunnels = bool(self._via.any())
         packet_ref = (block.file << PACKET_SHIFT | block.number)[order]
         arrival = arrivals + order
         self.direction = _view(direction)

@@ -344,6 +344,7 @@ def _fitting(flow: Flow, c: Sorted, i: int) -> tuple[Side, Side] | None:
 def _take(flow: Flow, c: Sorted, i: int, sides: tuple[Side, Side]) -> None:
     """Take the packets from i on to the end of their run."""
     end = c.run_end[i]
+    flow.via |= c.via(i, end)
     for direction, side in enumerate(sides):
         packets, first, signed, signed_end, expect, fin, segment, segment_end, begin, stop = side
         if not packets:

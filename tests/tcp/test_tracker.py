@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dissectors.capture.block import ACK, FIN, RST, SYN
+from dissectors.capture.block import ACK, FIN, RST, SYN, VIA
+from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Span
 from dissectors.tcp.flow import ORDER_SHIFT, Flow
 from dissectors.tcp.tracker import Tracker
+from tests.pipelines import cutting
 from tests.wires import CLIENT, SERVER, T0, Packet, Side, blocks, pcap, segment
 
 ISN, SERVER_ISN = 1000, 9000
@@ -492,3 +495,22 @@ def test_whether_a_conflict_is_seen_depends_on_its_connection_only(
     packets = [*conversation.packets[:-1], *other_traffic(others), conversation.packets[-1]]
     conflicts = [half.conflicts for flow in track(tmp_path, packets, block_bytes=block_bytes) for half in flow.halves]
     assert sum(map(len, conflicts)) == (late == 0)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("block_bytes", [700, 1 << 20])
+def test_a_connection_knows_what_its_packets_came_through_wherever_they_are(
+    tmp_path: Path, fast: bool, block_bytes: int
+) -> None:
+    conversation = ConversationT()
+    for n in range(40):
+        conversation.send(CLIENT, bytes(600 if n == 20 else 100)).send(SERVER)
+    path = tmp_path / "whole.pcap"
+    path.write_bytes(pcap(conversation.packets))
+    head, packets = cutting.read(path)
+    path.write_bytes(head + b"".join(cutting.fragmented(head, packets, 400, random.Random(1))))
+    tracker = Tracker(Limits())
+    tracker.fast = fast
+    for block in Reader(str(path), 0, Limits(block_bytes=block_bytes)).blocks():
+        flows = [flow for flow, _ in tracker.feed(block)]
+    assert [VIA[n] for n in range(len(VIA)) if flows[0].via >> n & 1] == ["fragments"]
