@@ -26,8 +26,6 @@ from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.fragments import Packet
 from dissectors.capture.source import file_size
@@ -161,11 +159,11 @@ def _by_stage(
 
     def until(time: int) -> Iterator[tuple[str, PacketBlock]]:
         for site, block in chain([rest.pop()] if rest else [], waiting):
-            cut = int(np.searchsorted(block.clock, time, side="right"))
-            if cut:
-                yield site, block.take(slice(0, cut))
-            if cut < len(block):
-                rest.append((site, block.take(slice(cut, None))))
+            before, behind = block.cut_at(time)
+            if before is not None:
+                yield site, before
+            if behind is not None:
+                rest.append((site, behind))
                 return
 
     for stage, time in enumerate(times):

@@ -54,6 +54,13 @@ class PacketBlock:
         """The rows at `index`, over the same buffer."""
         return PacketBlock(self.buffer, *(getattr(self, f.name)[index] for f in fields(self)[1:]))
 
+    def cut_at(self, time: int) -> tuple[PacketBlock | None, PacketBlock | None]:
+        """The packets up to a time (ns), and those behind it; None for none of them."""
+        cut = int(np.searchsorted(self.clock, time, side="right"))
+        if cut == len(self):
+            return (self if cut else None), None
+        return (self.take(slice(0, cut)) if cut else None), (self.take(slice(cut, None)) if cut else self)
+
 
 COLUMNS = tuple(f.name for f in fields(PacketBlock))[1:]
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-import numpy as np
-
 from dissectors.capture.block import PacketBlock, concat
 
 Opener = Callable[[], Iterator[PacketBlock]]
@@ -31,12 +29,9 @@ class _Source:
         """The packets up to a time (ns); `block` is those behind it, or None where none are at hand."""
         block = self.block
         assert block is not None
-        cut = int(np.searchsorted(block.clock, bound, side="right"))
-        if cut == len(block):
-            self.block = None
-            return block
-        self.block = block.take(slice(cut, len(block)))
-        return block.take(slice(0, cut))
+        before, self.block = block.cut_at(bound)
+        assert before is not None
+        return before
 
     @property
     def first(self) -> int:

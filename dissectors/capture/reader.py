@@ -131,7 +131,7 @@ class Reader:
             self.marks.append(Reached(self.packets, self.end, self.census.clock))
             if len(self.marks) > _MARKS:
                 del self.marks[::2]
-        return block if block is None or self._part is None else _behind(block, self._part.after)
+        return block if block is None or self._part is None else block.cut_at(self._part.after)[1]
 
     def remarks(self) -> list[tuple[str, str]]:
         """(kind of finding, sentence): what else is to be reported of the file, once it has been read."""
@@ -168,12 +168,6 @@ class Reader:
         else:
             self._stream.seek(part.offset)
             yield from pcap.blocks(self._stream, self._head, self.limits, number=part.number, size=part.size)
-
-
-def _behind(block: PacketBlock, time: int) -> PacketBlock | None:
-    """The packets behind a time (ns)."""
-    cut = int(np.searchsorted(block.clock, time, side="right"))
-    return block if cut == 0 else block.take(slice(cut, None)) if cut < len(block) else None
 
 
 def _format(head: bytes) -> str | None:
