@@ -133,7 +133,8 @@ class Run:
             by_site.setdefault(site, []).append((first, read))
         keylog.complete = not formats & {UNKNOWN, PCAPNG}
         return [
-            (site, min(first for first, _ in files), partial(merge, files)) for site, files in sorted(by_site.items())
+            (site, min(first for first, _ in files), partial(merge, files, partial(self._late, fragments[site])))
+            for site, files in sorted(by_site.items())
         ]
 
     def _read(self, index: int, path: str, keylog: KeyLog, fragments: Fragments) -> Iterator[PacketBlock]:
@@ -149,6 +150,11 @@ class Run:
         yield from filter(None, map(partial(self._look_at, reader), blocks))
         if reader.problem:
             self.problems.append((path, reader.problem))
+
+    def _late(self, fragments: Fragments, time: int) -> PacketBlock | None:
+        """What the run decodes of the datagrams that were put off to a time (ns)."""
+        block = fragments.up_to(time)
+        return None if block is None else self.select(block)
 
     def _look_at(self, reader: Reader, block: PacketBlock | None) -> PacketBlock | None:
         """What the run decodes of a block; and the secrets that came with it."""

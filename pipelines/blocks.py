@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dissectors.capture.block import COLUMNS, PacketBlock, address_halves, concat
-from dissectors.capture.fragments import TIMEOUT_NS, Fragments, Packet
+from dissectors.capture.fragments import TIMEOUT_NS, Fragments, Packet, place
 from dissectors.capture.packed import pack, unpack
 from dissectors.capture.raw import Census, RawBlock, packets, rejoin
 from dissectors.capture.reader import Part, Reached, Reader
@@ -323,7 +323,7 @@ class Arrival:
         if not fragments:
             return None
         self._fragments.setdefault(site, []).extend(packet.clock for packet in fragments)
-        block, self.pending[site] = rejoin(sorted(fragments, key=lambda p: (p.clock, p.file, p.number)))
+        block, self.pending[site] = rejoin(sorted(fragments, key=place))
         return None if block is None else block.take(self.sharing.of(connection_keys(block)[1]) == part)
 
 
@@ -341,13 +341,12 @@ class _Waiting:
 
     def before(self, bound: int | None) -> Iterator[PacketBlock]:
         """The packets of before `bound` (ns), all where it is None, as at most one block."""
-        ready, rest = [], []
+        ready: list[PacketBlock] = []
+        rest: list[PacketBlock] = []
         for block in self._blocks:
-            cut = len(block) if bound is None else int(np.searchsorted(block.clock, bound, side="left"))
-            if cut:
-                ready.append(block if cut == len(block) else block.take(slice(0, cut)))
-            if cut < len(block):
-                rest.append(block.take(slice(cut, len(block))))
+            now, later = (block, None) if bound is None else block.cut_at(bound - 1)
+            ready += filter(None, [now])
+            rest += filter(None, [later])
         self._blocks = rest
         self.packets = sum(len(block) for block in rest)
         if ready:

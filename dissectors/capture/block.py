@@ -73,8 +73,13 @@ def concat(blocks: Sequence[PacketBlock]) -> PacketBlock:
     columns = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in COLUMNS}
     columns["at"] = np.concatenate([b.at + s for b, s in zip(blocks, shift, strict=True)])
     whole = PacketBlock(b"".join(bytes(b.buffer) for b in blocks), **columns)
-    order = in_time_order(whole.clock, whole.file, whole.number)
-    return whole if order is None else whole.take(order)
+    return sorted_by_time(whole)
+
+
+def sorted_by_time(block: PacketBlock) -> PacketBlock:
+    """The packets in the order in which they are decoded."""
+    order = in_time_order(block.clock, block.file, block.number)
+    return block if order is None else block.take(order)
 
 
 def in_time_order(clock: Column, file: Column, number: Column) -> npt.NDArray[np.intp] | None:

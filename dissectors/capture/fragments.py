@@ -6,7 +6,9 @@ with a plain list of pieces in place of hole descriptors.
 
 The fragments of a datagram may lie in several files of a site, or on both sides of a border at which a file is split:
 files that are read one after the other share one `Fragments`; of those read apart, `pending` gives the packets that
-may go together with those of others.
+may go together with those of others. A datagram belongs where its latest fragment lies. Of files that overlap in time,
+which are read block by block, that fragment may have been read before others: `put_off` keeps such a datagram until its
+time has come.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dissectors.capture.block import VIA
+from dissectors.capture.block import VIA, PacketBlock, concat
 from dissectors.capture.layers import FRAGMENT, OTHER, Layers, next_kind
 
 Ints = npt.NDArray[np.int64]
@@ -43,6 +45,11 @@ class Packet(NamedTuple):
     data: bytes
 
 
+def place(packet: Packet) -> tuple[int, int, int]:
+    """What packets of a site are ordered by."""
+    return packet.clock, packet.file, packet.number
+
+
 @dataclass(slots=True)
 class _Datagram:
     time: int
@@ -58,10 +65,12 @@ class Fragments:
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[object, ...], _Datagram] = OrderedDict()
         self.overlaps = 0  # fragments that disagree with bytes seen before
+        self.late: dict[int, Packet] = {}  # number of the packet that made a datagram whole -> a later one of it
+        self._put_off: list[PacketBlock] = []
 
     def pending(self) -> list[Packet]:
         """The packets of datagrams that are not whole: the oldest and the newest, at most PENDING_BYTES of them."""
-        waiting = sorted((p for d in self._open.values() for p in d.packets), key=lambda p: (p.clock, p.file, p.number))
+        waiting = sorted((p for d in self._open.values() for p in d.packets), key=place)
         size = np.cumsum([len(p.data) for p in waiting])
         if not waiting or size[-1] <= PENDING_BYTES:
             return waiting
@@ -73,20 +82,35 @@ class Fragments:
         """Whether a packet behind this time (ns) may complete a datagram that has begun."""
         return any(datagram.packets[0].clock > clock - TIMEOUT_NS for datagram in self._open.values())
 
+    def put_off(self, block: PacketBlock) -> None:
+        """Keep datagrams that belong behind what has been read of some file."""
+        self._put_off.append(block)
+
+    def up_to(self, time: int) -> PacketBlock | None:
+        """Those of them that belong before or at a time (ns)."""
+        if not self._put_off:
+            return None
+        before, behind = concat(self._put_off).cut_at(time)
+        self._put_off = [] if behind is None else [behind]
+        return before
+
     def join(self, layers: Layers, index: Ints, buffer: bytes, packet: Callable[[int], Packet]) -> bytes:
         """Take the fragments at `index`; returns the buffer, with completed datagrams appended to it.
 
-        packet: the packet at an index.
+        packet: the packet at an index. `late` says of which datagrams the latest fragment is another packet.
         """
         extra: list[bytes] = []
         size = len(buffer)
-        done: list[int] = []
+        self.late = {}
         for i in index.tolist():
-            whole = self._add(layers, i, buffer, packet(i))
+            current = packet(i)
+            whole = self._add(layers, i, buffer, current)
             if whole is None:
                 layers.kind[i] = OTHER
                 continue
-            proto, data = whole
+            proto, data, latest = whole
+            if latest is not current:
+                self.late[current.number] = latest
             layers.kind[i] = next_kind(proto)
             layers.proto[i] = proto
             layers.pos[i] = size
@@ -94,7 +118,6 @@ class Fragments:
             layers.via[i] |= _VIA
             extra.append(data)
             size += len(data)
-            done.append(i)
         if not extra:
             return buffer
         joined = b"".join([buffer, *extra])
@@ -104,7 +127,7 @@ class Fragments:
         layers.kind[again] = OTHER
         return joined
 
-    def _add(self, x: Layers, i: int, buffer: bytes, packet: Packet) -> tuple[int, bytes] | None:
+    def _add(self, x: Layers, i: int, buffer: bytes, packet: Packet) -> tuple[int, bytes, Packet] | None:
         ip, at, end = int(x.ip_at[i]), int(x.pos[i]), int(x.end[i])
         addresses = (int(x.src_hi[i]), int(x.src_lo[i]), int(x.dst_hi[i]), int(x.dst_lo[i]))
         if x.u8[ip] >> 4 == 4:
@@ -147,7 +170,7 @@ class Fragments:
                 self.overlaps += 1
             whole += piece[len(whole) - start :]
         del self._open[key]
-        return proto, bytes(whole[: datagram.total])
+        return proto, bytes(whole[: datagram.total]), max(datagram.packets, key=place)
 
 
-__all__ = ["FRAGMENT", "Fragments", "Packet"]
+__all__ = ["FRAGMENT", "Fragments", "Packet", "place"]

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from dissectors.capture.block import PacketBlock, concat
 
 Opener = Callable[[], Iterator[PacketBlock]]
+Late = Callable[[int], PacketBlock | None]
+_END = (1 << 63) - 1  # behind every time
 
 
 @dataclass(slots=True)
@@ -80,8 +82,12 @@ def interleave(sites: Sequence[tuple[str, int, Opener]]) -> Iterator[SitePackets
         del block
 
 
-def merge(files: Sequence[tuple[int, Opener]]) -> Iterator[PacketBlock]:
-    """files: (time of the first packet in ns, how to open it). A file is opened only when its time has come."""
+def merge(files: Sequence[tuple[int, Opener]], late: Late = lambda time: None) -> Iterator[PacketBlock]:
+    """The packets of all files, in time order.
+
+    files: (time of the first packet in ns, how to open it). A file is opened only when its time has come.
+    late: gives the packets up to a time (ns) that were put off when they were read (`Fragments.up_to`).
+    """
     if len(files) == 1:
         yield from files[0][1]()
         return
@@ -90,7 +96,7 @@ def merge(files: Sequence[tuple[int, Opener]]) -> Iterator[PacketBlock]:
     while waiting or active:
         active = [source for source in active if source.block is not None or source.advance()]
         if not active and not waiting:
-            return
+            break
         if not active:
             _start(waiting, active)
             continue
@@ -101,7 +107,9 @@ def merge(files: Sequence[tuple[int, Opener]]) -> Iterator[PacketBlock]:
         for source in active:
             if source.first <= bound:
                 ready.append(source.take(bound))
+        ready += filter(None, [late(bound)])
         yield concat([ready.pop(0) for _ in range(len(ready))])  # and keeps none of them
+    yield from filter(None, [late(_END)])
 
 
 def _start(waiting: list[tuple[int, Opener]], active: list[_Source]) -> None:

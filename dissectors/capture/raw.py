@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dissectors.capture.block import PacketBlock
+from dissectors.capture.block import PacketBlock, sorted_by_time
 from dissectors.capture.fragments import Fragments, Packet
 from dissectors.capture.layers import LINK_TYPES, OTHER, TCP, Layers
+from dissectors.capture.packed import pack, unpack
 
 Ints = npt.NDArray[np.int64]
 NO_LINK = -1
@@ -74,7 +75,10 @@ for _link, _kind in LINK_TYPES.items():
 
 
 def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> PacketBlock | None:
-    """The TCP packets of a raw block, fragments put together; None where there are none."""
+    """The TCP packets of a raw block, fragments put together; None where there are none.
+
+    A datagram of which another file has a later fragment is put off (`Fragments.up_to`).
+    """
     census.count(raw)
     if not len(raw):
         return None
@@ -106,7 +110,7 @@ def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> P
     have = np.clip(layers.end[index] - at, 0, size)
     census.tcp += count
     census.tcp_payload += int(size.sum())
-    return PacketBlock(
+    block = PacketBlock(
         buffer,
         np.full(count, file, np.int64),
         numbers[index],
@@ -130,6 +134,25 @@ def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> P
         have,
         layers.via[index],
     )
+    return _put_off(block, fragments) if len(fragmented) and fragments.late else block
+
+
+def _put_off(block: PacketBlock, fragments: Fragments) -> PacketBlock | None:
+    """The block without the datagrams that belong to a later packet of another file."""
+    late = np.isin(block.number, list(fragments.late))
+    if not late.any():
+        return block
+    datagrams = unpack(pack([block.take(np.flatnonzero(late))]))  # without the other bytes of the block
+    _move(datagrams, [fragments.late[number] for number in datagrams.number.tolist()])
+    fragments.put_off(sorted_by_time(datagrams))
+    return None if late.all() else block.take(np.flatnonzero(~late))
+
+
+def _move(block: PacketBlock, packets: Sequence[Packet]) -> None:
+    """Give the packets of a block the places of others."""
+    block.file, block.number, block.time, block.clock, block.length = (
+        np.array([getattr(p, name) for p in packets], np.int64) for name in ("file", "number", "time", "clock", "wire")
+    )
 
 
 def rejoin(pending: Sequence[Packet]) -> tuple[PacketBlock | None, list[Packet]]:
@@ -145,7 +168,5 @@ def rejoin(pending: Sequence[Packet]) -> tuple[PacketBlock | None, list[Packet]]
     fragments = Fragments()
     block = packets(raw, 0, Census(), fragments)
     if block is not None:
-        whole = [pending[i] for i in block.number.tolist()]
-        for name in ("file", "number", "time", "clock"):
-            setattr(block, name, np.array([getattr(p, name) for p in whole], np.int64))
+        _move(block, [pending[i] for i in block.number.tolist()])
     return block, [pending[p.number] for p in fragments.pending()]

@@ -1,14 +1,23 @@
-"""Several sites beside each other."""
+"""Several sites beside each other, and several files of one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 
 from dissectors.capture.block import COLUMNS, PacketBlock
 from dissectors.capture.merge import interleave
+from dissectors.limits import Limits
+from dissectors.options import Options
+from dissectors.run import Run
+from dissectors.tls import KeyLog
+from tests.pipelines import cutting
+from tests.wires import CLIENT, SERVER, T0, blocks, payloads, pcap, segment
 
 
 def block(*times: int) -> PacketBlock:
@@ -50,3 +59,32 @@ def test_the_clock_never_passes_a_packet_that_is_still_to_come() -> None:
 
 def test_a_site_without_packets_ends_at_once() -> None:
     assert [(name, packets) for name, packets, _ in interleave([site([], "a")])] == [("a", None)]  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("block_bytes", [400, 3000, 1 << 20])
+def test_a_datagram_of_which_files_hold_fragments_belongs_where_the_latest_of_them_lies(
+    tmp_path: Path, block_bytes: int
+) -> None:
+    whole = [segment(CLIENT, SERVER, 1 + 500 * i, 1, bytes([i]) * 500, time=T0 + 1000 * i) for i in range(60)]
+    (tmp_path / "whole.pcap").write_bytes(pcap(whole, nano=True))
+    head, packets = cutting.read(tmp_path / "whole.pcap")
+    rng = Random(3)
+    pieces = cutting.timed(head, cutting.fragmented(head, packets, 200, rng), step=1000)
+    all_in_one = blocks(tmp_path / "together.pcap", head + b"".join(pieces))
+    sprayed = [int(rng.random() < 0.3) for _ in pieces]
+    names = [
+        cutting.write(tmp_path / f"{n}.pcap", head, [p for p, to in zip(pieces, sprayed, strict=True) if to == n])
+        for n in (0, 1)
+    ]
+    run = Run(names, Options(site="one", limits=Limits(block_bytes=block_bytes)))
+    (_, _, read), *others = run._sites(KeyLog())
+    merged = list(read())
+    assert not others
+    assert payloads(merged) == payloads(all_in_one) == [bytes([i]) * 500 for i in range(60)]
+    for column in ("time", "clock", "length", "seq"):
+        got, want = (np.concatenate([getattr(b, column) for b in some]).tolist() for some in (merged, all_in_one))
+        assert got == want, column
+    files = np.concatenate([b.file for b in merged]).tolist()
+    numbers = np.concatenate([b.number for b in all_in_one]).tolist()
+    assert files == [sprayed[number - 1] for number in numbers]
+    assert {0, 1} == set(files)

@@ -57,5 +57,18 @@ def fragmented(head: bytes, packets: list[bytes], size: int, rng: random.Random)
     return out
 
 
+def timed(head: bytes, packets: list[bytes], step: int) -> list[bytes]:
+    """The packets, each so many ns after the last one; of a capture that counts in ns or us."""
+    field = struct.Struct(_order(head) + "II")
+    unit = 1 if head[:4] in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d") else 1000
+    first, part = field.unpack_from(packets[0])
+    begin = first * 10**9 + part * unit
+    out = []
+    for number, packet in enumerate(packets):
+        seconds, rest = divmod(begin + number * step, 10**9)
+        out.append(field.pack(seconds, rest // unit) + packet[8:])
+    return out
+
+
 def _order(head: bytes) -> str:
     return "<" if head[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"

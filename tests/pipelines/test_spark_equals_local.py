@@ -104,6 +104,31 @@ def test_fragments_on_both_sides_of_a_border_are_put_together(
     assert got == local(files)
 
 
+def test_fragments_of_a_datagram_in_files_of_the_same_time_are_put_together_in_one_order(
+    spark: Any, samples: list[str], tmp_path: Path
+) -> None:
+    head, packets = max(
+        (cutting.read(Path(p)) for p in samples if p.endswith(".pcap")), key=lambda c: sum(map(len, c[1]))
+    )
+    rng = random.Random(8)
+    pieces = cutting.timed(head, cutting.fragmented(head, packets, 400, rng), step=20_000)
+    assert len(pieces) > len(packets)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    to = [rng.randrange(3) for _ in pieces]
+    files = [
+        cutting.write(folder / f"{n}.pcap", head, [p for p, one in zip(pieces, to, strict=True) if one == n])
+        for n in range(3)
+    ]
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    want = dissectors.dissect([cutting.write(whole / "all.pcap", head, pieces)])["exchanges"]
+    got = dissectors.dissect(files)["exchanges"]
+    want_rows, got_rows = (sorted(map(repr, meaning(t).to_pylist())) for t in (want, got))
+    assert got_rows == want_rows
+    assert on_spark(spark, files, tmp_path / "out", 3, 50_000) == local(files)
+
+
 def meaning(exchanges: pa.Table) -> pa.Table:
     """Without where they lie."""
     return exchanges.select(["connection", "kind", "api", "correlation_id", "time", "total_ns", "status", "records"])
