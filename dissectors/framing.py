@@ -18,6 +18,7 @@ from dissectors.reporter import ConnectionReporter
 from dissectors.search import SearchBudget
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap, Piece
+from dissectors.wording import counted, were
 
 _NEVER = 1 << 62  # later than any order
 _ORDER = itemgetter(Frame._fields.index("order"))
@@ -201,9 +202,9 @@ class Framing(ConnectionReporter):
         size, searching = inbox.size, self._searches[direction]
         self.finding(
             "limit",
-            f"A frame of {size} bytes was given up after {left}: too much memory was held"
+            f"A frame of {counted(size, 'byte')} was given up after {left}: too much memory was held"
             if size > 0
-            else f"{left} bytes were given up: too much memory was held",
+            else f"{were(left, 'byte')} given up: too much memory was held",
             direction=direction,
             time=time,
             packet_ref=packet_ref,
@@ -418,7 +419,7 @@ class Framing(ConnectionReporter):
     def _report_gap(self, direction: int, gap: Gap) -> None:
         self.finding(
             "gap",
-            f"{gap.length} bytes were not captured",
+            f"{were(gap.length, 'byte')} not captured",
             direction=direction,
             time=gap.time,
             packet_ref=gap.packet_ref,

@@ -16,6 +16,7 @@ from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent, Span
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow
 from dissectors.tls import KeyLog, looks_like_tls
+from dissectors.wording import counted, were
 
 if TYPE_CHECKING:
     from dissectors.tls.layer import TlsLayer
@@ -354,7 +355,7 @@ class ConnectionSession:
                     finding(
                         self.conn,
                         "retransmission_conflict",
-                        f"{conflict.differing} bytes were sent again with other values",
+                        f"{were(conflict.differing, 'byte')} sent again with other values",
                         direction=side,
                         time=conflict.time,
                         packet_ref=conflict.packet_ref,
@@ -366,7 +367,8 @@ class ConnectionSession:
                 )
             if half.more_conflicts:
                 self._report(
-                    "limit", f"{half.more_conflicts} more packets of the {side} had other values when sent again"
+                    "limit",
+                    f"{counted(half.more_conflicts, 'more packet')} of the {side} had other values when sent again",
                 )
 
     def _row(self, summary: ConversationSummary) -> Connection:

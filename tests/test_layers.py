@@ -12,7 +12,14 @@ ROOT = Path(__file__).parent.parent
 
 # Layers from the ground up. A module imports from its own layer and from those below.
 LAYERS = (
-    ("dissectors.errors", "dissectors.limits", "dissectors.redaction", "dissectors.arrow", "dissectors.packing"),
+    (
+        "dissectors.errors",
+        "dissectors.limits",
+        "dissectors.redaction",
+        "dissectors.wording",
+        "dissectors.arrow",
+        "dissectors.packing",
+    ),
     ("dissectors.records",),
     ("dissectors.findings", "dissectors.frame"),
     ("dissectors.wire", "dissectors.options"),

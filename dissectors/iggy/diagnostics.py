@@ -12,6 +12,7 @@ from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import TRANSIENT
 from dissectors.iggy.pending import IggyRequest
+from dissectors.wording import counted, were
 
 _REFUSALS = 1024  # requests refused for now that are remembered
 
@@ -59,7 +60,9 @@ class IggyDiagnostics:
                 position=read.at - frame.start,
             )
         elif read.trailing:
-            self._conversation.finding_at(frame, "trailing_bytes", f"{read.trailing} bytes after the body of {api}")
+            self._conversation.finding_at(
+                frame, "trailing_bytes", f"{counted(read.trailing, 'byte')} after the body of {api}"
+            )
 
     def close(self) -> None:
         """The connection ends: report which release was spoken, and what was sent again."""
@@ -81,6 +84,6 @@ class IggyDiagnostics:
         if self._retries:
             self._conversation.finding(
                 "retries",
-                f"{sum(self._retries.values())} requests were refused for now and sent again",
+                f"{were(sum(self._retries.values()), 'request')} refused for now and sent again",
                 by_code=self._retries,
             )

@@ -20,6 +20,7 @@ from dissectors.iggy.emit import IggyEmitter
 from dissectors.iggy.match import ORPHAN, SURPLUS
 from dissectors.iggy.pending import DISCONNECTED
 from dissectors.tcp.chunk import SERVER
+from dissectors.wording import counted
 
 _POLL = 100
 _LEAST = 24  # bytes of a legacy answer that holds messages
@@ -75,7 +76,7 @@ class IggyOrphans:
         time, packet_ref, offset = self._surplus_at
         self._calls.conversation.finding(
             "pairing_lost",
-            f"{self._surplus} answers belong to no request: the server took bytes for frames that were none",
+            f"{counted(self._surplus, 'answer')} to no request: the server took bytes for frames that were none",
             direction=SERVER,
             time=time,
             packet_ref=packet_ref,

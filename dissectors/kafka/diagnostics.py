@@ -23,6 +23,7 @@ from dissectors.exchange import PRODUCE
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka.body_summary import Topic
 from dissectors.kafka.decode import FETCH, OFFSET_COMMIT, ApiVersion, api_version
+from dissectors.wording import counted, were
 
 if TYPE_CHECKING:
     from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch
@@ -231,11 +232,11 @@ class KafkaDiagnostics:
     def findings(self) -> Iterator[Advice]:
         """The advice, at the end of the connection."""
         for (api, version), tally in self._of("removed_in_4_0").items():
-            text = f"{api} version {version} is refused by brokers since Kafka 4.0; used {tally.count} times"
+            text = f"{api} version {version} is refused by brokers since Kafka 4.0; used {counted(tally.count, 'time')}"
             more = {"api": api, "version": version, "count": tally.count}
             yield Advice("removed_in_4_0", text, tally.first, more)
         for (role, magic), tally in self._of("old_message_format").items():
-            text = f"{tally.count} batches ({role}) have message format {magic}, which brokers must convert"
+            text = f"{were(tally.count, 'batch')} in message format {magic} ({role}), which brokers must convert"
             more = {"role": role, "magic": magic, "count": tally.count}
             yield Advice("old_message_format", text, tally.first, more)
         yield from self._of_producers()
@@ -262,17 +263,15 @@ class KafkaDiagnostics:
             self._total, ("not_idempotent", "unbatched", "useless_compression", "duplicate_sequence")
         )
         if plain.count:
-            what = "A batch was" if plain.count == 1 else f"{plain.count} batches were"
-            text = f"{what} produced without idempotence: a retry may write it twice"
+            text = f"{were(plain.count, 'batch')} produced without idempotence: a retry may write it twice"
             yield Advice("not_idempotent", text, plain.first, {"count": plain.count})
         if sent.count >= _MANY and sent.more["single"] >= _MOSTLY * sent.count:
             text = f"{sent.more['single']} of {sent.count} batches hold one message: batching would save work"
             more = {"single": sent.more["single"], "count": sent.count}
             yield Advice("unbatched", text, sent.first, more)
         if packed.count >= _MANY and packed.more["stored"] >= _USELESS * packed.more["uncompressed"]:
-            text = f"Compression saves nothing in {packed.count} batches"
+            text = f"Compression saves nothing in {counted(packed.count, 'batch')}"
             yield Advice("useless_compression", text, packed.first, {"count": packed.count, **packed.more})
         if repeated.count:
-            what = "A batch was" if repeated.count == 1 else f"{repeated.count} batches were"
-            text = f"{what} sent again with the sequence number of the one before"
+            text = f"{were(repeated.count, 'batch')} sent again with the sequence number of the one before"
             yield Advice("duplicate_sequence", text, repeated.first, {"count": repeated.count})

@@ -21,6 +21,7 @@ from dissectors.pulsar.names import Endpoint
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.redaction import without_tokens
 from dissectors.tcp.chunk import CLIENT, SERVER
+from dissectors.wording import counted, were
 
 SLOW_NS = 1_000_000_000
 """A consumer that left the broker without permits for so long in all is worth a warning."""
@@ -99,15 +100,16 @@ class PulsarDiagnostics:
                 self._report_consumption(consumer_id, consumption)
         conversation = self._conversation
         if self._redirects:
-            conversation.finding("lookup_redirect", f"{self._redirects} lookups were sent on to another broker")
+            conversation.finding("lookup_redirect", f"{were(self._redirects, 'lookup')} sent on to another broker")
         if self._duplicates:
-            conversation.finding("deduplicated", f"The broker dropped {self._duplicates} entries that it already had")
+            dropped = counted(self._duplicates, "duplicate")
+            conversation.finding("deduplicated", f"The broker dropped {dropped} of what it already had")
 
     def _report_consumption(self, consumer_id: int, consumption: Consumption) -> None:
         times = sorted(consumption.times)
         unacknowledged = sum(count for _, count in consumption.unacknowledged.values())
         slow = consumption.dry_ns >= SLOW_NS
-        remarks = [f"{consumption.delivered} messages delivered"]
+        remarks = [f"{counted(consumption.delivered, 'message')} delivered"]
         if consumption.redelivered:
             remarks.append(f"{consumption.redelivered} of them again")
         if unacknowledged:
