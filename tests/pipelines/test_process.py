@@ -57,3 +57,8 @@ print("loaded", sorted({{"numpy", "pyarrow"}} & set(sys.modules)))
 def test_every_public_name_is_there() -> None:
     for name in dissectors.__all__:
         assert getattr(dissectors, name).__name__ == name
+
+
+def test_the_package_loads_no_library_before_something_of_it_is_used() -> None:
+    program = "import sys, brokerscope\nprint('numpy' in sys.modules, brokerscope.dissect.__module__)"
+    assert run(program) == "False dissectors.api"
