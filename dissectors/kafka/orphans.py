@@ -54,6 +54,11 @@ class KafkaOrphans:
         self._count = 0
         self._size = 0
 
+    @property
+    def left(self) -> int:
+        """How many more are kept at most."""
+        return _HELD - self._count
+
     def has_room(self, size: int) -> bool:
         """Whether an answer of so many bytes would be kept."""
         return self._count < _HELD and size <= _LARGEST and self._size + size <= _HELD_BYTES
