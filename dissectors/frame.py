@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+_new = tuple.__new__
+
 
 class FrameFacts(NamedTuple):
     """What a frame says of itself, without its bytes.
@@ -46,13 +48,6 @@ class Frame(NamedTuple):
     @property
     def facts(self) -> FrameFacts:
         """What remains of the frame once its bytes are gone."""
-        return FrameFacts(
-            self.direction,
-            self.offset,
-            self.size,
-            self.first_ns,
-            self.last_ns,
-            self.packet_ref,
-            self.resent,
-            self.known == self.start + self.size,
-        )
+        direction, _, start, _, size, known, offset, _, first_ns, last_ns, packet_ref, resent = self
+        facts = (direction, offset, size, first_ns, last_ns, packet_ref, resent, known == start + size)
+        return _new(FrameFacts, facts)

@@ -6,7 +6,6 @@ Batches of magic 2 only, and only those that are whole and right: a set in which
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from dissectors.checksum import CRC32C, function
 from dissectors.frame_columns import Bools, Ints, Octets, integers
 from dissectors.kafka.batches import CODEC_BITS, CODECS, CONTROL_BIT, HEADER, KEEPS_LENGTH, SMALLEST
 from dissectors.wire import codecs
-from dissectors.wire.codecs import CodecError, decompressed_size
+from dissectors.wire.codecs import decompressed_sizes
 from dissectors.wire.structs import Structs, structs
 
 _FEW = 8  # so many sets are searched one by one
@@ -115,25 +114,20 @@ def broken(buf: bytes, batches: BatchColumns) -> Bools:
 def uncompressed(buf: bytes, batches: BatchColumns, limit: int) -> Ints:
     """Bytes of the records of each batch once decompressed; -1 where they do not decompress."""
     sizes = batches.end - batches.start - HEADER.itemsize
-    with codecs.unheard():
-        for i, codec, data in _compressed(buf, batches):
-            try:
-                sizes[i] = decompressed_size(codec, data, limit=limit)
-            except CodecError:
-                sizes[i] = -1
+    packed = np.flatnonzero(batches.codec)
+    sizes[packed] = decompressed_sizes(*_compressed(buf, batches.at(packed)), limit=limit)
     return sizes
 
 
 def tell(buf: bytes, batches: BatchColumns, limit: int) -> None:
     """Batches that were decompressed become rows: let those hear of it who count them."""
     if codecs.listeners:
-        for _, codec, data in _compressed(buf, batches):
+        for codec, data in zip(*_compressed(buf, batches.at(np.flatnonzero(batches.codec))), strict=True):
             codecs.tell(codec, data, limit)
 
 
-def _compressed(buf: bytes, batches: BatchColumns) -> Iterator[tuple[int, str, memoryview]]:
-    """(number of the batch, codec, records) of those that are compressed."""
-    view, packed = memoryview(buf), np.flatnonzero(batches.codec)
-    columns = (packed, batches.codec[packed], batches.start[packed] + HEADER.itemsize, batches.end[packed])
-    for i, number, start, end in zip(*(column.tolist() for column in columns), strict=True):
-        yield i, CODECS[number], view[start:end]
+def _compressed(buf: bytes, batches: BatchColumns) -> tuple[list[str], list[memoryview]]:
+    """Codecs and records of batches that are compressed."""
+    view = memoryview(buf)
+    spans = zip((batches.start + HEADER.itemsize).tolist(), batches.end.tolist(), strict=True)
+    return [CODECS[number] for number in batches.codec.tolist()], [view[start:end] for start, end in spans]

@@ -520,7 +520,7 @@ class KafkaConversation(Conversation):
         else:
             role = fetching(api.key, call.values.get("replicaId"))
             self.fetched(Precedent(frame.offset, api.key, call.client_id, role))
-        total = 0
+        total, facts = 0, frame.facts
         known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
         old = batches.old_format(False, api.version) if api.key == FETCH else None
         aborted: Mapping[tuple[str, int], Aborted] = {}
@@ -536,7 +536,7 @@ class KafkaConversation(Conversation):
                 seen = self.emit.look(frame, records, self.recovery.units(frame, records, lenient=True, old=old))
                 if self.watch is not None:
                     self.watch.batches(frame, role, records.topic, records.partition, seen)
-                self.emit.batches(role, call, frame.facts, records.topic, records.partition, seen, OK, None)
+                self.emit.batches(role, call, facts, records.topic, records.partition, seen, OK, None)
                 total += delivered(frame.data, (batch.unit for batch in seen), offset, ended, limit)
             elif frame.complete:
                 total += delivered_of_set(frame.data, records.start, records.size, known, limit, offset, ended)

@@ -327,6 +327,10 @@ class KafkaEmitter:
             if not self.report.wants_batches:
                 continue
             kind = batches.checksum_kind(unit)
+            stored = shown(kind, unit.crc)
+            computed: str | None = stored
+            if batch.computed != unit.crc:
+                computed = None if batch.computed is None else shown(kind, batch.computed)
             self.report.batch(
                 request,
                 frame,
@@ -349,8 +353,8 @@ class KafkaEmitter:
                 first_timestamp=_ns(unit.first_timestamp),
                 max_timestamp=_ns(unit.max_timestamp),
                 checksum_kind=kind,
-                checksum_stored=shown(kind, unit.crc),
-                checksum_computed=None if batch.computed is None else shown(kind, batch.computed),
+                checksum_stored=stored,
+                checksum_computed=computed,
                 verdict=batch.verdict,
                 outcome=outcome,
                 time=batch.time,

@@ -350,16 +350,21 @@ class ExchangeColumns(KafkaFrames):
 
     def _answers_alone(self, answers: Ints) -> None:
         """Answers of connections without requests: the first are kept until more is known, the others reported."""
-        conversations = [self.conversations[t] for t in self.frames.conversation[answers].tolist()]
-        rest: list[int] = []
-        for i, conversation in zip(answers.tolist(), conversations, strict=True):
-            if conversation.orphans.has_room(self.size[i]):
-                conversation.answered_ns = int(self.before[i]) or conversation.answered_ns
-                conversation.on_frame(self.frames.frame(i))
-            else:
-                rest.append(i)
-        if rest:
-            orphan_columns.report(self, np.array(rest))
+        frames, of = self.frames, self.frames.conversation[answers]
+        conversations = [self.conversations[t] for t in of.tolist()]
+        turn = np.arange(len(answers)) - np.searchsorted(of, of)
+        first = np.flatnonzero(turn < [conversation.orphans.left for conversation in conversations])
+        rest = np.ones(len(answers), bool)
+        columns = (first, self.before[answers[first]])
+        each = frames.each(answers[first])
+        for n, before, frame in zip(*(column.tolist() for column in columns), each, strict=True):
+            conversation = conversations[n]
+            if conversation.orphans.has_room(frame.size):
+                rest[n] = False
+                conversation.answered_ns = before or conversation.answered_ns
+                conversation.on_frame(frame)
+        if np.count_nonzero(rest):
+            orphan_columns.report(self, answers[rest])
 
     def _learn_software(self) -> None:
         """What software the clients are: the last that each of them said."""

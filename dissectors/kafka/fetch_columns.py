@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from dissectors.frame_columns import Bools, Frames, Ints
@@ -12,6 +10,7 @@ from dissectors.kafka.coded import NO_VALUE, CodedTexts, GrowingColumns
 from dissectors.kafka.columnar import ColumnSummary
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.delivery import READ_COMMITTED
+from dissectors.kafka.pending import FETCH_VALUES
 from dissectors.kafka.sessions import FINAL
 
 _ABSENT = {"replicaId": NO_VALUE, "maxWaitMs": 0, "isolationLevel": 0, "sessionId": 0, "sessionEpoch": FINAL}
@@ -63,7 +62,6 @@ class FetchColumns:
         may: Bools = self.values["maxWaitMs"][requests] > 0
         return may
 
-    def all_values(self, requests: Ints) -> Iterator[dict[str, int]]:
-        """The values of some fetches, one by one."""
-        for row in zip(*(column[requests].tolist() for column in self.values.values()), strict=True):
-            yield dict(zip(_ABSENT, row, strict=True))
+    def all_values(self, requests: Ints) -> list[tuple[int, ...]]:
+        """The values of some fetches, in the order of plan.VALUES."""
+        return list(zip(*(self.values[name][requests].tolist() for name in FETCH_VALUES), strict=True))

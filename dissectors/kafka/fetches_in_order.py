@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from dissectors.kafka.precedents import Precedent
 from dissectors.kafka.record_set_columns import ROLES, RecordSetColumns
 from dissectors.kafka.sessions import NEW, FetchSession
 
+T = TypeVar("T")
 NOT_KNOWN = int(np.iinfo(np.int64).min)
 """The offset from which a record set was fetched, where no request says it."""
 
@@ -58,7 +59,7 @@ class FetchesInOrder:
         self._passed = self._begin = 0  # of those that wait; the first of them that its conversation does not know
         self._sessions: dict[int, FetchSession | None] = {}  # by request
         self._wanted: list[tuple[int, Sequence[Topic], int]] = []  # request; topics and partitions of its session
-        self._offset = np.full(len(carried.frame), NOT_KNOWN)  # fetched from, by record set
+        self._offsets: list[int | None] = [None] * len(carried.frame)  # fetched from, by record set
         self._fetched = carried.partitions()
 
     def _learn_roles(self, answers: Ints) -> None:
@@ -74,8 +75,9 @@ class FetchesInOrder:
             decoded.client_id[self._regular[first]],
             decoded.role[answers[first]],
         )
+        texts = decoded.texts.texts
         for t, offset, client, role in zip(*(column.tolist() for column in columns), strict=True):
-            decoded.conversations[t].fetched(Precedent(offset, FETCH, decoded.texts.texts[client], ROLES[role]))
+            decoded.conversations[t].fetched(Precedent(offset, FETCH, texts[client], ROLES[role]))
 
     def _prepare(self, which: Ints, opens: Bools) -> Iterator[tuple[Any, ...]]:
         """All that a step needs of its frame."""
@@ -84,33 +86,33 @@ class FetchesInOrder:
         return zip(
             self._at,
             *(column[which].tolist() for column in columns),
-            self._rows(self._fetches.pairs, which),
-            self._rows(self._fetches.forgotten, which),
+            _by_frame(self._rows(self._fetches.pairs), which),
+            _by_frame(self._rows(self._fetches.forgotten), which),
             np.searchsorted(carried.frame, which).tolist(),
             np.searchsorted(carried.frame, which, "right").tolist(),
             strict=True,
         )
 
-    def _rows(self, table: GrowingColumns, which: Ints) -> list[list[tuple[Any, ...]]]:
-        """The rows of a table that some frames have: (topic, numbers …)."""
+    def _rows(self, table: GrowingColumns) -> tuple[Ints, list[tuple[Any, ...]]]:
+        """The rows of a table: their frames, and (topic, numbers …)."""
         frame, topic, *numbers = table.by_frame()
         topics = map(self._decoded.texts.values.__getitem__, topic.tolist())
-        rows = list(zip(topics, *(column.tolist() for column in numbers), strict=True))
-        begins, ends = np.searchsorted(frame, which), np.searchsorted(frame, which, "right")
-        return [rows[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+        return frame, list(zip(topics, *(column.tolist() for column in numbers), strict=True))
 
     def _waiting(self) -> PendingFetches:
         """What is kept of the fetches that wait, of all conversations."""
         decoded, which = self._decoded, self.waiting
         texts = decoded.texts.texts
+        frame, topic = self._fetches.topics.by_frame()
+        topics: list[Any] = list(map(decoded.texts.values.__getitem__, topic.tolist()))
         return PendingFetches(
             FrameFacts(*(column.tolist() for column in decoded.frames.facts(which))),
             decoded.version[which].tolist(),
             decoded.correlation_id[which].tolist(),
             [texts[code] for code in decoded.client_id[which].tolist()],
-            [[topic for (topic,) in topics] for topics in self._rows(self._fetches.topics, which)],
+            _by_frame((frame, topics), which),
             decoded.partitions[which].tolist(),
-            list(self._fetches.all_values(which)),
+            self._fetches.all_values(which),
             [None] * len(which),
         )
 
@@ -137,10 +139,7 @@ class FetchesInOrder:
             elif (session := sessions[partner]) is not None:
                 if opens:
                     of.open(number, session)
-                for n in range(first, last):
-                    offset = session.fetch_offset(*self._fetched[n])
-                    if offset is not None:
-                        self._offset[n] = offset
+                self._offsets[first:last] = session.fetch_offsets(self._fetched[first:last])
 
     def _wait(self, conversation: KafkaConversation, session: FetchSession | None) -> None:
         """The next fetch waits; those together are handed over together."""
@@ -159,7 +158,8 @@ class FetchesInOrder:
         self.until(len(decoded.frames))
         answers = decoded.partner[self._regular]
         decoded.may_wait[self._regular] = fetches.may_wait(self._regular) & (decoded.throttle[answers] <= 0)
-        self._carried.deliver(self._offset)
+        offsets = [NOT_KNOWN if offset is None else offset for offset in self._offsets]
+        self._carried.deliver(np.array(offsets, np.int64))
         self._name()
 
     def _name(self) -> None:
@@ -181,3 +181,10 @@ class FetchesInOrder:
         frames, named = self._fetches.topics.by_frame()
         others = decoded.regular[frames] & ~known[frames]
         decoded.topics.extend(frames[others], named[others])
+
+
+def _by_frame(rows: tuple[Ints, list[T]], which: Ints) -> list[Sequence[T]]:
+    """The rows, with their frames, that some frames have; most have none."""
+    frame, each = rows
+    begins, ends = np.searchsorted(frame, which), np.searchsorted(frame, which, "right")
+    return [each[a:b] if a < b else () for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -49,10 +50,15 @@ class KafkaOrphans:
     __slots__ = ("_count", "_newest", "_packed", "_size")
 
     def __init__(self) -> None:
-        self._packed: list[bytes | list[Orphan]] = _NONE  # oldest first
-        self._newest: list[Orphan] = _NONE  # those that follow
+        self._packed: list[bytes | list[tuple[Any, ...]]] = _NONE  # oldest first
+        self._newest: list[tuple[Any, ...]] = _NONE  # those that follow; plain tuples are packed at a third of the cost
         self._count = 0
         self._size = 0
+
+    @property
+    def left(self) -> int:
+        """How many more are kept at most."""
+        return _HELD - self._count
 
     def has_room(self, size: int) -> bool:
         """Whether an answer of so many bytes would be kept."""
@@ -66,7 +72,7 @@ class KafkaOrphans:
         self._size += frame.size
         data = bytes(frame.data[frame.start : frame.end])
         own = frame._replace(data=data, start=0, end=len(data), known=min(frame.known - frame.start, len(data)))
-        self._newest = [*self._newest, Orphan(own, correlation_id, early)]
+        self._newest = [*self._newest, (tuple(own), correlation_id, early)]
         if len(self._newest) == _GROUP:
             self._packed = [*self._packed, pack(self._newest)]
             self._newest = _NONE
@@ -76,9 +82,9 @@ class KafkaOrphans:
         """Them all, oldest first; none is kept afterwards."""
         packed, newest = self._packed, self._newest
         self._packed, self._newest, self._count, self._size = _NONE, _NONE, 0, 0
-        for group in packed:
-            yield from unpack(group)
-        yield from newest
+        for group in chain(map(unpack, packed), (newest,)):
+            for frame, correlation_id, early in group:
+                yield Orphan(Frame._make(frame), correlation_id, early)
 
 
 class RequestSizes:

@@ -12,8 +12,10 @@ from dissectors.kafka.batches import RecordBatch
 from dissectors.kafka.body_summary import RecordSet, Topic
 from dissectors.kafka.decode import FETCH, ApiVersion, api_version
 from dissectors.kafka.messages import KafkaRecord
+from dissectors.kafka.plan import VALUES
 from dissectors.kafka.sessions import FetchSession
 
+FETCH_VALUES = VALUES["FetchRequest"]
 SASL_TOKEN = "SaslToken"  # a bare SASL token: it has no header that names an API
 
 
@@ -70,7 +72,7 @@ class PendingFetches(NamedTuple):
     client_id: list[str | None]
     topic_keys: list[Sequence[Topic]]
     partitions: list[int]
-    values: list[Mapping[str, int]]
+    values: list[tuple[int, ...]]  # of FETCH_VALUES
     session: list[FetchSession | None]
 
     def part(self, first: int, last: int) -> PendingFetches:
@@ -85,7 +87,8 @@ class PendingFetches(NamedTuple):
             frames, *self[1:], strict=True
         ):
             call = KafkaRequest(frame, api_version(FETCH, version), correlation_id, client_id)
-            call.topic_keys, call.partitions, call.values, call.session = topics, partitions, values, session
+            call.topic_keys, call.partitions, call.session = topics, partitions, session
+            call.values = dict(zip(FETCH_VALUES, values, strict=True))
             yield call
 
 

@@ -124,7 +124,7 @@ def _lists_versions(data: bytes) -> bool:
     stop = 4 + int.from_bytes(data[:4], "big")
     if not 8 + _VERSIONS_BYTES <= stop <= min(len(data), _LONGEST_LIST):
         return False
-    for version in schema.message("ApiVersionsResponse").versions.each():
+    for version in reversed([*schema.message("ApiVersionsResponse").versions.each()]):  # the newest is the likeliest
         found = full("ApiVersionsResponse", version, data, 8, stop)
         keys = found.body.get("apiKeys") or []
         if found.exact and len(keys) > _FEW and all(0 <= api["minVersion"] <= api["maxVersion"] for api in keys):

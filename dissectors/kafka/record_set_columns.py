@@ -54,8 +54,9 @@ class RecordSetColumns:
         self._leave_with(self._uncompressed < 0)
 
     def _leave(self, sets: Bools) -> None:
-        if sets.any():
-            self._decoded.leave(self._frame[sets])
+        if not sets.any():
+            return
+        self._decoded.leave(self._frame[sets])
         self._select(self._decoded.regular[self._frame[self._batches.set]])
 
     def _leave_with(self, batches: Bools) -> None:
@@ -138,6 +139,7 @@ class RecordSetColumns:
         frame, sequence = self._frame[found.set].tolist(), found.field("base_sequence").tolist()
         for i, key, number in zip(frame, self._keys(found), sequence, strict=True):
             in_order.setdefault(i, []).append((key, number))
+        self._facts = frames.facts_of(np.array(list(in_order), np.int64))
         return in_order
 
     def _keys(self, found: BatchColumns) -> list[ProducerKey]:
@@ -173,9 +175,10 @@ class RecordSetColumns:
         self._diagnose_sequences(found.at(numbered))
 
     def diagnose_request(self, request: int) -> None:
-        """The same for the sequence numbers of one of the requests `in_order`."""
+        """The same for the sequence numbers of the next of the requests `in_order`."""
+        watch, fact = self._decoded.watch(request), next(self._facts)
         for key, number in self.in_order[request]:
-            self._decoded.watch(request).sequences(key, number, number, self._frames.fact(request), ())
+            watch.sequences(key, number, number, fact, ())
 
     def _diagnose_sequences(self, found: BatchColumns) -> None:
         frame, keys, sequence = self._frame[found.set], self._keys(found), found.field("base_sequence")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -56,6 +56,7 @@ class Versions:
 
 
 NO_VERSIONS = Versions(())
+_NO_WORDS: dict[str, str] = {}  # of a field of which no more is said; never added to
 
 
 @cache
@@ -67,8 +68,7 @@ def versions(text: str) -> Versions:
     return Versions(tuple((int(b[0]), int(b[-1])) for b in bounds))
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaField:
+class SchemaField(NamedTuple):
     """One field: a value, a struct, or an array of either."""
 
     name: str  # lowerCamelCase, as Kafka's own request log has it
@@ -89,11 +89,10 @@ class SchemaField:
     @property
     def element(self) -> SchemaField:
         """One element of this array, as a field."""
-        return replace(self, array=False, nullable=NO_VERSIONS)
+        return self._replace(array=False, nullable=NO_VERSIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageSchema:
+class MessageSchema(NamedTuple):
     """One message in all its versions."""
 
     name: str
@@ -193,18 +192,18 @@ def parse(text: str) -> MessageSchema:
     """A message from the text of its table."""
     head, *lines = text.splitlines()
     name, kind, key, known, flexible = head.split()
-    fields, rest = _fields(lines, 2)
+    rest = lines[::-1]
+    fields = _fields(rest, 2)
     assert not rest
     return MessageSchema(name, kind, None if key == "-" else int(key), versions(known), versions(flexible), fields)
 
 
-def _fields(lines: list[str], indent: int) -> tuple[tuple[SchemaField, ...], list[str]]:
-    """The fields at this indent, and the lines that follow them."""
+def _fields(lines: list[str], indent: int) -> tuple[SchemaField, ...]:
+    """The fields at this indent; lines: those that are left, the next one last."""
     fields = []
-    while lines and len(lines[0]) - len(lines[0].lstrip()) == indent:
-        name, type_, known, *more = lines[0].split()
-        words = dict(word.split("=", 1) for word in more)
-        inner, lines = _fields(lines[1:], indent + 2)
+    while lines and len(lines[-1]) - len(lines[-1].lstrip()) == indent:
+        name, type_, known, *more = lines.pop().split()
+        words = dict(word.split("=", 1) for word in more) if more else _NO_WORDS
         fields.append(
             SchemaField(
                 name[0].lower() + name[1:],
@@ -216,7 +215,7 @@ def _fields(lines: list[str], indent: int) -> tuple[tuple[SchemaField, ...], lis
                 tagged=versions(words.get("tagged", "none")),
                 flexible=versions(words["flexible"]) if "flexible" in words else None,
                 entity=words.get("entity", ""),
-                fields=inner,
+                fields=_fields(lines, indent + 2),
             )
         )
-    return tuple(fields), lines
+    return tuple(fields)

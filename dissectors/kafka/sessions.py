@@ -12,6 +12,7 @@ from typing import Any
 from dissectors.kafka.body_summary import BodySummary, Topic
 
 NEW, FINAL = 0, -1
+_NONE: dict[int, int | None] = {}  # never added to
 _MAX_SESSIONS = 1000  # of one connection; a client has one for each broker
 
 
@@ -64,7 +65,11 @@ class FetchSession:
 
     def fetch_offset(self, topic: Topic | None, partition: int) -> int | None:
         """The offset from which a partition is fetched; None where it is not known."""
-        return self._held.get(topic, {}).get(partition)
+        return self._held.get(topic, _NONE).get(partition)
+
+    def fetch_offsets(self, each: Sequence[tuple[Topic | None, int]]) -> list[int | None]:
+        """The same of some partitions."""
+        return [self._held.get(topic, _NONE).get(partition) for topic, partition in each]
 
 
 class FetchSessions:

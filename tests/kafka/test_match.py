@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dissectors.frame import FrameFacts
 from dissectors.kafka.decode import api_version
 from dissectors.kafka.match import KafkaPendingRequests
-from dissectors.kafka.pending import KafkaRequest, PendingFetches
+from dissectors.kafka.pending import FETCH_VALUES, KafkaRequest, PendingFetches
 from dissectors.kafka.sessions import FetchSession
 
 PRODUCE, FETCH = api_version(0, 9), api_version(1, 11)
@@ -24,7 +24,7 @@ def request(number: int, correlation_id: int) -> KafkaRequest:
     frame = FrameFacts(0, number * 100, 100, number * 1_000, number * 1_000 + 5, 7_000_000 + number, False, True)
     fetch = number % 3 == 0
     call = KafkaRequest(frame, FETCH if fetch else PRODUCE, correlation_id, "client")
-    call.values = {"acks": number}
+    call.values = dict.fromkeys(FETCH_VALUES, number)
     call.session = SESSION if fetch else None
     return call
 
@@ -37,7 +37,15 @@ def fetch(number: int, correlation_id: int) -> KafkaRequest:
 
 def by_column(calls: list[KafkaRequest]) -> PendingFetches:
     rows = [
-        (call.version, call.correlation_id, call.client_id, call.topic_keys, call.partitions, call.values, call.session)
+        (
+            call.version,
+            call.correlation_id,
+            call.client_id,
+            call.topic_keys,
+            call.partitions,
+            tuple(call.values.values()),
+            call.session,
+        )
         for call in calls
     ]
     frames = FrameFacts._make(map(list, zip(*(call.frame or () for call in calls), strict=True)))

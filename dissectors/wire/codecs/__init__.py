@@ -17,7 +17,7 @@ first used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from dissectors.wire.codecs.common import CodecError, Data, TooLargeError, too_large
@@ -26,7 +26,16 @@ from dissectors.wire.codecs.lz4 import lz4_block, lz4_frames
 from dissectors.wire.codecs.snappy import snappy
 from dissectors.wire.codecs.zstd import zstd_frames
 
-__all__ = ["CodecError", "TooLargeError", "decompress", "decompressed_size", "listeners", "tell", "unheard"]
+__all__ = [
+    "CodecError",
+    "TooLargeError",
+    "decompress",
+    "decompressed_size",
+    "decompressed_sizes",
+    "listeners",
+    "tell",
+    "unheard",
+]
 
 listeners: list[Callable[[str, Data, int, bool], None]] = []
 """Who hears of everything decompressed: (codec, data, limit, whether it could be)."""
@@ -106,3 +115,20 @@ def decompressed_size(codec: str, data: Data, *, limit: int) -> int:
         _sizes.clear()
     _sizes[key] = size
     return size
+
+
+def decompressed_sizes(codecs: Sequence[str], data: Sequence[Data], *, limit: int) -> list[int]:
+    """The same of many, of which nobody hears; -1 for what does not decompress."""
+    with unheard():
+        known = map(_sizes.get, zip(codecs, map(len, data), map(hash, data), strict=True))
+        return [
+            size if size is not None and size <= limit else _size_if_whole(codec, each, limit)
+            for size, codec, each in zip(known, codecs, data, strict=True)
+        ]
+
+
+def _size_if_whole(codec: str, data: Data, limit: int) -> int:
+    try:
+        return decompressed_size(codec, data, limit=limit)
+    except CodecError:
+        return -1
