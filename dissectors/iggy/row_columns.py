@@ -367,7 +367,7 @@ class _Rows:
         """The rows whose dialect is known, and those that wait for it: which they are, and who takes them."""
         decoded = self.decoded
         dialects, codes = list(decoded.dialects), decoded.dialect[answers]
-        waiting = {one.frame: one.row for one in decoded.reserved if one.table == table}
+        waiting = decoded.reserved[table]
         held: dict[int, ReservedRow] = {}
         for i in np.flatnonzero(codes < 0).tolist():
             row = held[i] = waiting[int(carriers[i])]
