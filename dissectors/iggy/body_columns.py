@@ -16,7 +16,7 @@ from dissectors.frame_columns import Bools, Frames, Ints
 from dissectors.iggy import columnar, layouts, message_columns, tables
 from dissectors.iggy.columnar import BodyColumns
 from dissectors.iggy.conversation import IggyConversation
-from dissectors.iggy.decode import releases_text
+from dissectors.iggy.decode import reads, releases_text
 from dissectors.iggy.layouts import REQUEST, BodyLayout
 from dissectors.iggy.message_columns import RunColumns, UnitValues
 
@@ -66,6 +66,9 @@ class Bodies:
             if not len(rows):
                 continue
             body = columnar.read(layout, octets, at[rows], end[rows])
+            for row in np.flatnonzero(body.unsure).tolist():  # few: its reader tells
+                body.ok[row] = reads(layout, frames.buf, int(at[rows[row]]), int(end[rows[row]]))
+            unsure: Bools = np.zeros(len(rows), bool)
             runs = units = None
             sums: list[str | None] = []
             if layout.run:
@@ -76,9 +79,9 @@ class Bodies:
                 if verify:
                     sums = message_columns.verify(runs, frames.buf, octets)
                 body.ok &= runs.ok
-                body.unsure |= runs.unsure
+                unsure = runs.unsure & body.ok
             self.bits[rows] |= body.ok.astype(np.int64) << number
-            self.unsure[rows] |= body.unsure & body.ok
+            self.unsure[rows] |= unsure
             self.variants[number] = Variant(rows, body, runs, units, sums)
 
 

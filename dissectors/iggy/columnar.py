@@ -32,18 +32,21 @@ def numbers(octets: Octets, at: Ints, size: int) -> Ints:
     every: np.ndarray[tuple[int], np.dtype[np.integer]] = np.ndarray(
         (len(octets) - size + 1,), "<i8" if size == 8 else f"<u{size}", octets, 0, (1,)
     )
-    return every[at].astype(np.int64)
+    return every[at].astype(np.int64, copy=False)
 
 
 class Place(NamedTuple):
-    """Where a field is in each body; a size of 0 where it is absent."""
+    """Where a field is in each body; it ends where it begins where it is absent."""
 
     at: Ints
-    size: Ints
+    end: Ints
 
 
 class BodyColumns:
-    """What is in the bodies, a row each. The columns say nothing of rows that are not `ok`."""
+    """What is in the bodies, a row each. The columns say nothing of rows that are not `ok`.
+
+    No step asks whether its field fits: the cursors only ever move on, so a body that is too short shows at the end.
+    """
 
     def __init__(self, octets: Octets, at: Ints, end: Ints) -> None:
         self.octets = octets
@@ -55,6 +58,7 @@ class BodyColumns:
         self.places: dict[str, Place] = {}
         self.numbers: dict[str, Ints] = {}
         self.present: dict[str, Bools] = {}  # of fields that may be absent
+        self.texts: list[tuple[Ints, Ints]] = []  # where texts begin, and how long they are
 
     def read(self, fields: tuple[BodyField, ...]) -> None:
         for field in fields:
@@ -62,57 +66,69 @@ class BodyColumns:
             if field.maybe:
                 self._maybe(field)
             elif field.repeat:
-                self._skip(np.maximum(self.numbers[field.repeat], 0) * _size(field))
+                self.at = start + np.maximum(self.numbers[field.repeat], 0) * _size(field)
             elif field.fields:
                 self.read(field.fields)
-            elif field.fixed or field.only is not None:
-                self._number(field)
+            elif size := _size(field):
+                self._number(field, size)
             else:
                 _READERS[field.type](self, field)
-            self.places[field.name] = Place(start, self.at - start)
+            self.places[field.name] = Place(start, self.at)
 
     def peek(self, at: Ints, size: int) -> Ints:
         """Numbers at some indices, which may be anywhere in rows that are given up."""
         return numbers(self.octets, np.minimum(at, self.last), size)
 
+    def look_at_texts(self) -> None:
+        """A text that is not plain ASCII, or very long, is left to its reader."""
+        for start, size in self.texts:
+            some = np.flatnonzero(self.ok & (size > 0))
+            long = size[some] > _WIDEST
+            self.unsure[some[long]] = True
+            some = some[~long]
+            of, at = spread(start[some], size[some])
+            odd = (self.octets[at] - 1) > 126  # 0 becomes 255
+            self.unsure[some[of[odd]]] = True
+        self.texts.clear()
+
     # --- steps: each moves the cursors, and gives up the rows in which it does not fit ---
 
-    def _skip(self, size: Ints | int) -> None:
-        fits = self.end - self.at >= size
-        self.ok &= fits
-        self.at = np.where(fits, self.at + size, self.at)
-
-    def _number(self, field: BodyField) -> None:
-        size = _size(field)
+    def _number(self, field: BodyField, size: int) -> None:
         if field.only is not None or field.name in _KEPT or field.name.endswith("_count"):
             self.numbers[field.name] = self.peek(self.at, size)
         if field.only is not None:
             self.ok &= self.numbers[field.name] == field.only
-        self._skip(size)
+        self.at = self.at + size
 
     def _maybe(self, field: BodyField) -> None:
         flag = self.peek(self.at, 1)
         self.ok &= flag <= 1
-        self._skip(1)
-        before = self.at
+        before = self.at + 1
         rest = BodyColumns(self.octets, before, self.end)
         rest.read((field._replace(maybe=False),))
         there = flag == 1
         self.ok &= rest.ok | ~there
         self.unsure |= rest.unsure & there
+        self.texts += ((start, np.where(there, size, 0)) for start, size in rest.texts)
         self.at = np.where(there, rest.at, before)
         self.present[field.name] = there
 
     def _secret(self, field: BodyField) -> None:
-        self._skip(field.size)
+        self.at = self.at + field.size
+
+    def _kind_and_size(self) -> tuple[Ints, Ints]:
+        """Two bytes with which a value begins; the cursors move behind it."""
+        both = self.peek(self.at, 2)
+        size = both >> 8
+        self.at = self.at + 2 + size
+        return both & 0xFF, size
 
     def _identifier(self, field: BodyField) -> None:
-        kind, size = self.peek(self.at, 1), self.peek(self.at + 1, 1)
+        start = self.at + 2
+        kind, size = self._kind_and_size()
         named = (kind == NAME) & (size > 0)
         self.ok &= named | ((kind == NUMBER) & (size == 4))
-        start = self.at + 2
-        self._skip(2 + size)
-        self._text(start, np.where(named, size, 0))
+        self.texts.append((start, np.where(named, size, 0)))
 
     def _consumer(self, field: BodyField) -> None:
         self._kind(field, len(CONSUMERS))
@@ -121,31 +137,31 @@ class BodyColumns:
     def _consumer_id(self, field: BodyField) -> None:
         self._kind(field, len(CONSUMERS))
         self.numbers[field.name] = self.peek(self.at, 4)
-        self._skip(4)
+        self.at = self.at + 4
 
     def _kind(self, field: BodyField, most: int) -> None:
         kind = self.numbers[f"{field.name}.kind"] = self.peek(self.at, 1)
         self.ok &= (kind >= 1) & (kind <= most)
-        self._skip(1)
+        self.at = self.at + 1
 
     def _partitioning(self, field: BodyField) -> None:
-        kind, size = self.peek(self.at, 1), self.peek(self.at + 1, 1)
+        start = self.at + 2
+        kind, size = self._kind_and_size()
         self.ok &= ((kind == 1) & (size == 0)) | ((kind == 2) & (size == 4)) | ((kind == 3) & (size > 0))
-        self.numbers[field.name] = self.peek(self.at + 2, 4)
+        self.numbers[field.name] = self.peek(start, 4)
         self.present[field.name] = kind == 2
-        self._skip(2 + size)
 
     def _strategy(self, field: BodyField) -> None:
         kind = self.peek(self.at, 1)
         self.ok &= (kind >= 1) & (kind <= len(STRATEGIES))
-        self._skip(_STRATEGY_BYTES)
+        self.at = self.at + _STRATEGY_BYTES
 
     def _flagged(self, field: BodyField) -> None:
         flag = self.peek(self.at, 1)
         self.ok &= flag <= 1
         self.numbers[field.name] = self.peek(self.at + 1, 4)
         self.present[field.name] = flag == 1
-        self._skip(_FLAGGED_BYTES)
+        self.at = self.at + _FLAGGED_BYTES
 
     def _short_text(self, field: BodyField) -> None:
         self._sized_text(1)
@@ -155,38 +171,30 @@ class BodyColumns:
 
     def _sized_text(self, width: int) -> None:
         size, start = self.peek(self.at, width), self.at + width
-        self._skip(width + size)
-        self._text(start, size)
+        self.at = start + size
+        self.texts.append((start, size))
 
     def _short_secret(self, field: BodyField) -> None:
-        self._skip(1 + self.peek(self.at, 1))
+        self.at = self.at + 1 + self.peek(self.at, 1)
 
     def _sized(self, field: BodyField) -> None:
         width = 2 if field.type == "opaque16" else 4
-        self._skip(width + self.peek(self.at, width))
+        self.at = self.at + width + self.peek(self.at, width)
 
     def _rest(self, field: BodyField) -> None:
-        self.at = self.end
+        self.at = np.maximum(self.at, self.end)
 
     def _options(self, field: BodyField) -> None:
         if field.type == "options32":
             size = self.peek(self.at, 4)
             self.unsure |= size > 0
-            self._skip(4 + size)
+            self.at = self.at + 4 + size
         else:
             self.unsure |= self.at < self.end
-            self.at = self.end
+            self._rest(field)
 
-    def _text(self, start: Ints, size: Ints) -> None:
-        """A text that is not plain ASCII, or very long, is left to its reader."""
-        rows = np.flatnonzero(self.ok & (size > 0))
-        long = size[rows] > _WIDEST
-        self.unsure[rows[long]] = True
-        rows = rows[~long]
-        if len(rows):
-            row, at = spread(start[rows], size[rows])
-            odd = (self.octets[at] - 1) > 126  # 0 becomes 255
-            self.unsure[rows[row[odd]]] = True
+    def _skip(self, size: int) -> None:
+        self.at = self.at + size
 
 
 def spread(start: Ints, size: Ints) -> tuple[Ints, Ints]:
@@ -202,11 +210,11 @@ def read(layout: BodyLayout, octets: Octets, at: Ints, end: Ints) -> BodyColumns
     """
     found = BodyColumns(octets, at, end)
     found.read(layout.fields)
-    if not layout.run:
-        found.ok &= found.at == end
+    found.ok &= found.at <= end if layout.run else found.at == end
     length = found.numbers.get("metadata_length")
     if length is not None:  # see layouts.metadata_fits
         found.ok &= found.at - at == 4 + length
+    found.look_at_texts()
     found.unsure &= found.ok
     return found
 
@@ -227,6 +235,7 @@ def _walkable(field: BodyField) -> bool:
     return bool(field.fixed or field.only is not None or (field.maybe and _size(field)) or field.type in _READERS)
 
 
+@cache
 def _size(field: BodyField) -> int:
     """Bytes of one value where all have the same; else 0."""
     if field.fields:

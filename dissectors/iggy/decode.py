@@ -88,13 +88,26 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
         return _NOTHING
     if limit < end:
         return _known(found, _partial(found[0], buf, pos, end, limit))
+    if end - pos > _SHORT or any(layout.run for layout in found):
+        read, readers = _tried(found, era.allowed, buf, pos, end)
+    else:
+        read, readers = _tried_again(side, code, era.allowed, buf[pos:end])
+        read = read if read.problem is None else read._replace(at=pos + read.at)
+    empty_answer = side == layouts.RESPONSE and end == pos  # nothing found, in every release
+    if readers and readers & era.allowed != era.allowed and not empty_answer:
+        era.narrow(readers, f"{side} {read.name} read by {releases_text(readers)}")
+    return read
+
+
+def _tried(found: Sequence[layouts.BodyLayout], allowed: int, buf: bytes, pos: int, end: int) -> tuple[Body, int]:
+    """What the layouts make of buf[pos:end], and the releases whose layouts read it to its end."""
     chosen: Body | None = None
     failed: Body | None = None
     readers = 0
     for layout in found:
-        if chosen and (era.settled or not layout.releases & era.allowed):
+        if chosen and (tables.settled(allowed) or not layout.releases & allowed):
             break
-        one = exact(layout, buf, pos, end)
+        one = _exact(layout, buf, pos, end)
         if one.exact:
             readers |= layout.releases
             chosen = chosen or one
@@ -102,11 +115,13 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
             failed = one
     if chosen is None:
         assert failed is not None
-        return _known(found, failed)
-    empty_answer = side == layouts.RESPONSE and end == pos  # nothing found, in every release
-    if readers & era.allowed != era.allowed and not empty_answer:
-        era.narrow(readers, f"{side} {chosen.name} read by {releases_text(readers)}")
-    return chosen
+        return _known(found, failed), 0
+    return chosen, readers
+
+
+@lru_cache(_REMEMBERED)
+def _tried_again(side: str, code: int, allowed: int, body: bytes) -> tuple[Body, int]:
+    return _tried(layouts.candidates(side, code, allowed), allowed, body, 0, len(body))
 
 
 def _known(found: Sequence[layouts.BodyLayout], read: Body) -> Body:
@@ -141,8 +156,17 @@ def _nearer(one: Body, other: Body) -> bool:
 
 def releases_text(releases: int) -> str:
     """A set of releases, as evidence names it."""
-    names = [release.name for i, release in enumerate(tables.releases()) if releases >> i & 1]
+    names = tables.names(releases)
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def reads(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> bool:
+    """Whether a layout reads the fields of buf[pos:end], whatever run of messages follows them."""
+    try:
+        after = layout.read(buf, pos, end, {})
+    except MalformedBodyError:
+        return False
+    return bool(layout.run) or after == end
 
 
 def exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:

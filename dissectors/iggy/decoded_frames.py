@@ -8,20 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dissectors.frame import Frame
-from dissectors.frame_columns import NONE, Frames, Ints
-from dissectors.iggy import layouts
+from dissectors.frame_columns import NONE, Frames, Ints, distinct
+from dissectors.iggy import body_columns, layouts, tables
 from dissectors.iggy.body_columns import Bodies
 from dissectors.iggy.conversation import IggyConversation
 from dissectors.iggy.emit import ReservedRow
 from dissectors.iggy.frames import SEND_MESSAGES
-
-
-class Reserved(NamedTuple):
-    """A row of an answer's exchange that waits for the dialect."""
-
-    table: str
-    frame: int  # the request's, or the answer's for what it delivers
-    row: ReservedRow
 
 
 class Description(NamedTuple):
@@ -68,7 +60,8 @@ class IggyFrames:
         self.user = np.zeros(n, np.int64)  # index in users
         self.dialects: list[str] = []
         self.dialect = np.full(n, NONE)  # index in dialects
-        self.reserved: list[Reserved] = []
+        self.reserved: dict[str, dict[int, ReservedRow]] = {"exchanges": {}, "batches": {}}
+        """The rows that wait for the dialect, by the request's frame, or the answer's for what it delivers."""
         self.plan: list[list[Any]] = []  # columns for those who go frame by frame
         self.rest: Iterator[Frame] = iter(())  # the frames that are not regular
         t = frames.conversation
@@ -82,6 +75,24 @@ class IggyFrames:
         """Whether a regular frame, as its layout reads it, has rows of `batches`."""
         layout = self.layout[frame]
         return bool(layout >= 0 and self.units[frame] >> layout & 1)
+
+    def telling(self, lo: int, hi: int) -> list[bool]:
+        """Which of some frames say more than what their rows hold."""
+        told: list[bool] = (self.lesson[lo:hi] | self.shows[lo:hi] | self.failed[lo:hi]).tolist()
+        return told
+
+    def read_as(self, which: Ints, allowed: int) -> None:
+        """What some bodies show where these releases may speak: the layout that reads each, whether it says more."""
+        event = self.event[which]
+        layout, shows = np.full(len(self.events), NONE), np.zeros(len(self.events), bool)
+        settled = tables.settled(allowed)
+        for number in distinct(event).tolist():
+            side, code, bits = self.events[number]
+            found = body_columns.reading(side, code, bits, allowed)
+            layout[number] = found.layout
+            if side == layouts.REQUEST or not settled or self.is_read(code):
+                shows[number] = not found.fits or found.readers & allowed != allowed
+        self.layout[which], self.shows[which] = layout[event], shows[event]
 
     def set_user(self, user: str | None, lo: int, hi: int) -> None:
         """Who is logged in, in some frames."""

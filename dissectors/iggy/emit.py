@@ -72,8 +72,7 @@ class IggyReport(Report):
                 row.dialect = dialect
                 row = row.row
             if row is not None:
-                at = _DIALECT_AT[table]
-                super()._append(table, tuple.__new__(type(row), (*row[:at], dialect, *row[at + 1 :])))
+                super()._append(table, _spoken(table, row, dialect))
         self._held.clear()
 
     def dialect(self) -> str:
@@ -93,10 +92,19 @@ class IggyReport(Report):
     def _append(self, table: str, row: Any) -> None:
         if table not in _DIALECT_AT:
             super()._append(table, row)
-            return
-        self._held.append((table, row))
-        if self._era.settled or len(self._held) >= ROWS_HELD:
+        elif self._era.settled:
             self.flush()
+            super()._append(table, _spoken(table, row, self._era.dialect))
+        else:
+            self._held.append((table, row))
+            if len(self._held) >= ROWS_HELD:
+                self.flush()
+
+
+def _spoken(table: str, row: Any, dialect: str) -> Any:
+    """The row of a table, with a dialect."""
+    at = _DIALECT_AT[table]
+    return tuple.__new__(type(row), (*row[:at], dialect, *row[at + 1 :]))
 
 
 class IggyEmitter:

@@ -90,7 +90,7 @@ class Era:
 
     def names(self) -> list[str]:
         """The releases that remain, oldest first."""
-        return [release.name for i, release in enumerate(tables.releases()) if self.allowed >> i & 1]
+        return list(tables.names(self.allowed))
 
     def dialects(self) -> list[str]:
         """Their dialects, oldest first."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from dissectors import checksum
 from dissectors.frame_columns import NONE, Bools, Frames, Ints, Octets, decode_together, distinct
-from dissectors.iggy import body_columns, command_facts, frames, layouts, tables
+from dissectors.iggy import command_facts, frames, layouts, tables
 from dissectors.iggy.body_columns import Bodies
 from dissectors.iggy.columnar import numbers
 from dissectors.iggy.conversation import IggyConversation
@@ -260,17 +260,10 @@ class Exchanges(IggyFrames):
         fs = self.frames
         changing = np.zeros(len(self.conversations), bool)
         which = np.flatnonzero(self.regular & (self.event >= 0))
-        allowed, known = np.unique(self.allowed[fs.conversation[which]], return_inverse=True)
-        keys, key = np.unique(known * len(self.events) + self.event[which], return_inverse=True)
-        chosen = np.zeros(len(keys), np.int64)
-        narrows = np.zeros(len(keys), bool)
-        for k, value in enumerate(keys.tolist()):
-            believed = int(allowed[value // len(self.events)])
-            found = body_columns.reading(*self.events[value % len(self.events)], believed)
-            chosen[k] = found.layout
-            narrows[k] = found.readers & believed != believed
-        self.layout[which], self.shows[which] = chosen[key], narrows[key]
-        changing[fs.conversation[which[narrows[key]]]] = True
+        believed = self.allowed[fs.conversation[which]]
+        for allowed in distinct(believed).tolist():
+            self.read_as(which[believed == allowed], allowed)
+        changing[fs.conversation[which[self.shows[which]]]] = True
         return changing
 
     def _answered_before(self) -> Ints:
@@ -286,22 +279,22 @@ class Exchanges(IggyFrames):
     def _in_order(self) -> None:
         """Conversations in which something changes are gone through frame by frame; the others are as they are."""
         fs = self.frames
-        columns = (self.regular, self.done, self.event, fs.client, self.partner, self.partition,
-                   self.lesson, self.lesson | self.shows | self.failed)  # fmt: skip
+        columns = (self.regular, self.event, fs.client, self.partner, self.partition, self.lesson, self.failed)
         self.plan = [column.tolist() for column in columns]
         self.rest = fs.each(np.flatnonzero(~self.regular & ~self.done))
         for lo, hi in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
             of = int(fs.conversation[lo])
             conversation = self.conversations[of]
+            begin = lo + int(np.count_nonzero(self.done[lo:hi]))
             if self.odd[of]:
-                for frame in islice(self.rest, hi - lo - int(np.count_nonzero(self.done[lo:hi]))):
+                for frame in islice(self.rest, hi - begin):
                     conversation.on_frame(frame)
                 continue
             self.set_user(conversation.calls.state.user, lo, hi)
             self.set_dialect(conversation, lo, hi)
             conversation.begin_columns(int(fs.first_ns[lo]))
             if self.mixed[of]:
-                FrameWalk(self, conversation, lo, hi).run()
+                FrameWalk(self, conversation, begin, hi).run()
             elif conversation.era.settled:
                 conversation.calls.emit.report.flush()
         self._note()
@@ -404,7 +397,7 @@ class VsrExchanges(Exchanges):
         later = octets[(start + np.where(fs.client, 208, 220))[:, None] + np.arange(24)].astype(bool)
         later[~fs.client, 12:] = False
         bad = later.any(axis=1) | (self.correlation_id < 0) | (self.correlation_id > _LARGEST_ID)
-        self.plain = ~bad & ~(~fs.client & results[operation] & ~sectioned)
+        self.plain = ~bad & ~(~fs.client & results[operation] & ~sectioned & (self.body < fs.end))
         self.plain &= ~fs.client | self._checked()
 
     def _checked(self) -> Bools:

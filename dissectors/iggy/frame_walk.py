@@ -18,7 +18,7 @@ from dissectors.iggy.calls import group_of
 from dissectors.iggy.command_facts import DESCRIBED
 from dissectors.iggy.conversation import IggyConversation
 from dissectors.iggy.decode import body, error_text, exact
-from dissectors.iggy.decoded_frames import Description, IggyFrames, Reserved
+from dissectors.iggy.decoded_frames import Description, IggyFrames
 from dissectors.iggy.frames import LEGACY
 from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.iggy.state import Asked
@@ -34,7 +34,7 @@ class FrameWalk:
         self.conversation = conversation
         self.era = conversation.era
         self.calls = conversation.calls
-        self.lo = lo
+        self.first = self.lo = lo
         self.hi = hi
         self.revised = self.era.revised
         self.waiting = len(self.calls.pairing.queue)  # requests that are decoded one by one
@@ -42,37 +42,43 @@ class FrameWalk:
         self.dialect = self.era.dialect if self.era.settled else None
         self.each: Iterator[Frame] = iter(())  # regular frames that go one by one after all
         self.asked: dict[int, Asked] = {}  # requests whose answers teach something
+        self.code, self.body = decoded.code[lo:hi].tolist(), decoded.body[lo:hi].tolist()
+        self.end = decoded.frames.end[lo:hi].tolist()
 
     def run(self) -> None:
         decoded, lo, hi, era, report = self.decoded, self.lo, self.hi, self.era, self.calls.emit.report
-        regular, done, event, client, partner, partition, lesson, telling = decoded.plan
-        in_order, allowed = True, era.allowed
+        telling = decoded.telling(lo, hi)
+        frames = zip(range(lo, hi), *[column[lo:hi] for column in decoded.plan], telling, strict=True)
+        in_order, allowed, believed = True, era.allowed, era.allowed
         calm = era.settled and not report.holds  # no row waits, and bodies say what was expected of them
-        for i in range(lo, hi):
-            if done[i] or (calm and regular[i] and not telling[i]):
+        for i, regular, event, client, partner, partition, lesson, failed, tells in frames:
+            if calm and regular and not tells:
                 continue
-            if in_order and regular[i]:
-                looks = telling[i] or (event[i] >= 0 and era.allowed != allowed)
-                if looks and not self._take_in(i, event[i], client[i], lesson[i]):
+            if in_order and regular:
+                if failed:
+                    self._refuse(i, partner)
+                elif (tells or (event >= 0 and era.allowed != believed)) and not (
+                    self._take_in(i, event, partner, client=client, lesson=lesson)
+                ):
                     in_order = False
                     self._leave(i, int(decoded.before[i]))
-            elif in_order and not client[i] and era.allowed != allowed and not self._still_fits(i):
+            elif in_order and not client and era.allowed != allowed and not self._still_fits(i):
                 in_order = False
                 self._leave(i, int(decoded.before[i]))
-            if not in_order or not regular[i]:
-                self._one_by_one(i, regular[i], client[i], in_order=in_order)
+            if not in_order or not regular:
+                self._one_by_one(i, regular, client, in_order=in_order)
                 if not in_order:
                     in_order = self._is_back_in_order(i + 1)
                 elif not self._still_in_order():
                     in_order = False
                     self._leave(i + 1)
-            elif not client[i]:
-                self._reserve(i, partner[i])
-                if lesson[i] and (era.doubted or era.revised != self.revised):
+            elif not client:
+                self._reserve(i, partner)
+                if lesson and (era.doubted or era.revised != self.revised):
                     in_order = False
                     self._leave(i + 1, int(decoded.frames.last_ns[i]))
-            elif partition[i] != NONE:
-                self.calls.state.sent_to(partition[i])
+            elif partition != NONE:
+                self.calls.state.sent_to(partition)
             dialect = era.dialect if era.settled else None
             if self.calls.state.user != self.user:
                 self.user = self.calls.state.user
@@ -80,7 +86,12 @@ class FrameWalk:
             if dialect != self.dialect:
                 self.dialect = dialect
                 decoded.set_dialect(self.conversation, i, hi)
-            calm = in_order and dialect is not None and era.allowed == allowed and not report.holds
+            if in_order and dialect is not None and era.allowed != believed:
+                believed = era.allowed
+                rest = np.flatnonzero(decoded.regular[i + 1 : hi] & (decoded.event[i + 1 : hi] >= 0)) + i + 1
+                decoded.read_as(rest, believed)
+                telling[i + 1 - lo :] = decoded.telling(i + 1, hi)
+            calm = in_order and dialect is not None and not report.holds
 
     def _is_read(self, event: int) -> bool:
         if event < 0:
@@ -98,11 +109,8 @@ class FrameWalk:
             self.era.narrow(found.readers, found.reason)
         return True
 
-    def _take_in(self, i: int, event: int, client: bool, lesson: bool) -> bool:
+    def _take_in(self, i: int, event: int, partner: int, *, client: bool, lesson: bool) -> bool:
         """What a regular frame shows beyond its own exchange; False where it must go one by one after all."""
-        if self.decoded.failed[i]:
-            self._refuse(i, int(self.decoded.partner[i]))
-            return True
         if self._is_read(event) and not self._read(i, event):
             return False
         if not lesson:
@@ -110,14 +118,14 @@ class FrameWalk:
         if client:
             self._ask(i)
             return True
-        return self._learn(i, int(self.decoded.partner[i]))
+        return self._learn(i, partner)
 
     def _ask(self, i: int) -> None:
         """A request whose answer teaches something."""
-        decoded = self.decoded
-        code = int(decoded.code[i])
+        decoded, at = self.decoded, i - self.first
+        code = self.code[at]
         layout = layouts.candidates(layouts.REQUEST, code, 0)[decoded.layout[i]]
-        values = exact(layout, decoded.frames.buf, int(decoded.body[i]), int(decoded.frames.end[i])).values
+        values = exact(layout, decoded.frames.buf, self.body[at], self.end[at]).values
         asked = self.asked[i] = Asked(code, layout.name, values)
         self.calls.state.request(asked, None)
         if code in DESCRIBED:
@@ -126,8 +134,8 @@ class FrameWalk:
 
     def _learn(self, i: int, request: int) -> bool:
         """What an answer teaches; False where it is not one that the request can have, or no layout reads it."""
-        decoded, state = self.decoded, self.calls.state
-        code, start, end = int(decoded.code[i]), int(decoded.body[i]), int(decoded.frames.end[i])
+        decoded, state, at = self.decoded, self.calls.state, i - self.first
+        code, start, end = self.code[at], self.body[at], self.end[at]
         asked = self.asked.pop(request, None) or Asked(code, tables.commands()[code][0].name, {})
         values: dict[str, Any] = {}
         if start < end:
@@ -145,7 +153,7 @@ class FrameWalk:
     def _refuse(self, i: int, request: int) -> None:
         """An answer that is an error."""
         decoded, user = self.decoded, self.calls.state.user
-        end = int(decoded.frames.end[i])
+        end = self.end[i - self.first]
         error_text(self.era, decoded.frames.buf, end, end)
         decoded.error_releases[i] = self.era.allowed
         asked = self.asked.pop(request, None)
@@ -206,13 +214,10 @@ class FrameWalk:
             if report.holds:
                 report.flush()
             return
-        delivered = answer if layouts.delivers(int(decoded.code[answer])) else None
-        rows = (("batches", delivered), ("exchanges", request), ("batches", request))
-        for table, frame in rows:
-            if frame is None or table not in decoded.sink.tables:
-                continue
-            if table == "exchanges" or decoded.has_units(frame):
-                decoded.reserved.append(Reserved(table, frame, report.reserve(table)))
+        wanted = decoded.sink.tables
+        for table, frame in (("batches", answer), ("exchanges", request), ("batches", request)):
+            if table in wanted and (table == "exchanges" or decoded.has_units(frame)):
+                decoded.reserved[table][frame] = report.reserve(table)
 
 
 # no method: with a walk that it refers to, and that refers to it, all frames would stay until garbage is searched

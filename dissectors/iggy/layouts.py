@@ -294,9 +294,15 @@ _REGISTER_CODES = (40, 45)
 
 
 @cache
+def _likeliest(allowed: int) -> int:
+    """Of some releases, or of all: the one that most use."""
+    return max((release.weight, i) for i, release in enumerate(tables.releases()) if not allowed or allowed >> i & 1)[1]
+
+
+@cache
 def candidates(side: str, code: int, allowed: int) -> tuple[BodyLayout, ...]:
     """The versions of a command's body, those that `allowed` releases use first, the likeliest of them before."""
-    best = max((release.weight, i) for i, release in enumerate(tables.releases()) if not allowed or allowed >> i & 1)[1]
+    best = _likeliest(allowed)
     found = [
         layout
         for one in (_REGISTER_CODES if code == REGISTER else (code,))

@@ -142,12 +142,16 @@ class _Apart(NamedTuple):
     def follow(self, buf: bytes, pos: int, end: int, starts: list[int]) -> int:
         """As _Headed.follow."""
         at = self.at
-        while end - pos >= at + 8:
-            headers = pos + at + 4 + _U32(buf, pos + at)[0]
-            if headers + 4 > end:
-                return -1
+        fixed = at + 8
+        last = end - fixed
+        while pos <= last:
+            headers, payload = _PAIR(buf, pos + at)
+            if headers:
+                if headers > last - pos:
+                    return -1
+                (payload,) = _U32(buf, pos + at + 4 + headers)
             starts.append(pos)
-            pos = headers + 4 + _U32(buf, headers)[0]
+            pos += fixed + headers + payload
         return pos
 
     def after(self, octets: Octets, pos: Ints) -> Ints:
@@ -182,7 +186,7 @@ def _followed(
         ok[i] = way.follow(buf, begin, last, found) == last
         counts.append(len(found) - before)
     rows.append(np.repeat(row, counts))
-    starts.append(np.array(found, np.int64))
+    starts.append(np.fromiter(found, np.int64, len(found)))
     every, start = np.concatenate(rows), np.concatenate(starts)
     turn = np.argsort(every, kind="stable")
     turn = turn[ok[every[turn]]]
@@ -274,17 +278,18 @@ def verify(runs: RunColumns, buf: bytes, octets: Octets) -> list[str | None]:
     kind, units, messages = runs.form.kind, runs.units, runs.messages
     if kind == NONE:
         return [None] * len(units.row)
-    compute, view = checksum.function(kind), memoryview(buf)
+    compute = checksum.function(kind)
     if runs.form.header:
         covered, stored_at = messages.start + 8, messages.start
     else:
         covered, stored_at = messages.end - messages.payload_bytes, messages.start + 33
     spans = map(slice, covered.tolist(), messages.end.tolist())
-    computed = list(map(compute, map(view.__getitem__, spans)))
+    whole = map(buf.__getitem__, spans)  # a copy of a short message costs less than a view
+    computed = np.fromiter(map(compute, whole), np.uint64, len(covered))
     wide = kind == XXH3 or runs.form.header == 56
     every = np.ndarray((len(octets) - 7,), "<u8" if wide else "<u4", octets, 0, (1,))[stored_at]
     stored = every.tolist()
-    wrong = np.array(computed, np.uint64) != every.astype(np.uint64)
+    wrong = computed != every.astype(np.uint64)
     runs.unsure[messages.row[wrong]] = True
     if runs.form.walk is not None:
         counts = zip(units.first.tolist(), units.held.tolist(), strict=True)
@@ -292,9 +297,9 @@ def verify(runs: RunColumns, buf: bytes, octets: Octets) -> list[str | None]:
     shown: list[str | None] = []
     sums = every.tobytes()
     for row, at, first, count in zip(*(column.tolist() for column in (*units[:2], *units[3:])), strict=True):
-        whole = buf[at : at + 40] + buf[at + 48 : at + 52] + sums[8 * first : 8 * (first + count)]
+        covered_bytes = buf[at : at + 40] + buf[at + 48 : at + 52] + sums[8 * first : 8 * (first + count)]
         (value,) = _U64(buf, at + 40)
-        if compute(whole) != value:
+        if compute(covered_bytes) != value:
             runs.unsure[row] = True
         shown.append(checksum.shown(kind, value))
     return shown

@@ -93,9 +93,10 @@ def _judged(judge: Judge, buf: bytes, end: int, final: bool, clues: Clues, budge
 
 def _request_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A plausible length and a known code."""
-    at = np.flatnonzero(((octets[6 : 6 + n] | octets[7 : 7 + n]) == 0) & (octets[3 : 3 + n] <= _HIGH))
-    code = octets[at + 4] | octets[at + 5].astype(np.uint16) << 8
-    length = numbers(octets, at, 4)
+    (at,) = (((octets[6 : 6 + n] | octets[7 : 7 + n]) == 0) & (octets[3 : 3 + n] <= _HIGH)).nonzero()
+    if not len(at):
+        return at
+    code, length = numbers(octets, at + 4, 2), numbers(octets, at, 4)
     fits = (length >= 4) & ((length < _SMALL) | (code == SEND_MESSAGES))
     return at[among(tables.commands)[code] & fits]
 
@@ -103,12 +104,13 @@ def _request_places(clues: Clues, octets: Octets, n: int) -> Places:
 def _answer_places(clues: Clues, octets: Octets, n: int) -> Places:
     """A known status, and a plausible length: of errors, zero or that of a text; but no run of zeros."""
     (at,) = (((octets[2 : 2 + n] | octets[3 : 3 + n]) == 0) & (octets[7 : 7 + n] <= _HIGH)).nonzero()
-    status = octets[at] | octets[at + 1].astype(np.uint16) << 8
-    fits = status == 0
-    (errors,) = (among(tables.statuses)[status] & ~fits).nonzero()
+    status = numbers(octets, at, 2)
+    (errors,) = status.nonzero()
     if len(errors):
+        fits = status == 0
+        errors = errors[among(tables.statuses)[status[errors]]]
         fits[errors] = _may_have_text(octets, at[errors])
-    at = at[fits]
+        at = at[fits]
     if not len(at) or 0 < clues.waiting == clues.empties:
         return at
     zeros = PREFIX * (clues.waiting + _SLACK + 1)  # so many empty answers nobody waits for: see _judge_answer

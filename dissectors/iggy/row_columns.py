@@ -122,7 +122,7 @@ class _Rows:
             return
         stream, topic = (_rows(body.places.get(name), rows) for name in ("stream_id", "topic_id"))
         if stream is not None and topic is not None:
-            self.topic[which] = self.texts.pairs(stream.at, topic.at + topic.size - stream.at)
+            self.topic[which] = self.texts.pairs(stream.at, topic.end - stream.at)
         if "consumer" in body.places:
             grouped = np.isin(body.numbers["consumer.kind"][rows], _GROUPS)
             self.group[which[grouped]] = self._identifiers(body, "consumer", rows[grouped], 1)
@@ -151,8 +151,8 @@ class _Rows:
         """The texts of an identifier that begins so many bytes behind the start of a field."""
         if name in body.numbers:
             return self.texts.numbers(body.numbers[name][rows])
-        at, size = body.places[name]
-        return self.texts.identifiers(at[rows] + skip, size[rows] - skip)
+        at, end = body.places[name]
+        return self.texts.identifiers(at[rows] + skip, (end - at)[rows] - skip)
 
     def _keep_answer(self, code: int, which: Ints, variant: Variant, rows: Ints) -> None:
         if variant.runs is not None and layouts.delivers(code):
@@ -367,7 +367,7 @@ class _Rows:
         """The rows whose dialect is known, and those that wait for it: which they are, and who takes them."""
         decoded = self.decoded
         dialects, codes = list(decoded.dialects), decoded.dialect[answers]
-        waiting = {one.frame: one.row for one in decoded.reserved if one.table == table}
+        waiting = decoded.reserved[table]
         held: dict[int, ReservedRow] = {}
         for i in np.flatnonzero(codes < 0).tolist():
             row = held[i] = waiting[int(carriers[i])]
@@ -408,7 +408,7 @@ def _values(column: Any, rows: int) -> list[Any]:
 
 
 def _rows(place: Place | None, rows: Ints) -> Place | None:
-    return None if place is None else Place(place.at[rows], place.size[rows])
+    return None if place is None else Place(place.at[rows], place.end[rows])
 
 
 def _either(column: Ints, first: Ints, second: Ints) -> Ints:

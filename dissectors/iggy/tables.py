@@ -95,6 +95,12 @@ def of_framing(framing: str) -> int:
 
 
 @cache
+def names(allowed: int) -> tuple[str, ...]:
+    """What a set of releases is called, oldest first."""
+    return tuple(release.name for i, release in enumerate(releases()) if allowed >> i & 1)
+
+
+@cache
 def settled(allowed: int) -> bool:
     """Whether a set of releases speaks one dialect."""
     return len({release.dialect for i, release in enumerate(releases()) if allowed >> i & 1}) == 1
