@@ -155,14 +155,11 @@ class _Schema:
                 if tag < _TAGS - 1:
                     self.by_tag[number * _TAGS + tag] = len(self.fields)
                     self.fields.append(field)
-        each = self.fields
-        self.bit = np.array([field.bit for field in each])
-        self.once = np.array([0 if field.repeated else field.bit for field in each])
-        self.column = np.array([field.column for field in each])
-        self.low = np.array([field.low for field in each])
-        self.high = np.array([field.high for field in each])
-        self.sized = np.array([field.sized for field in each])
-        self.message = np.array([bool(field.message) for field in each])
+        rows = [
+            (f.bit, 0 if f.repeated else f.bit, f.column, f.low, f.high, f.sized, bool(f.message), 0)
+            for f in self.fields
+        ]
+        self.rows = np.array(rows, np.int64)  # of each field; of this width they are taken quickly
         self.required = np.array([plan(name).required for name in types])
         self.columns = np.array([plan(name).columns for name in types])
 
@@ -183,48 +180,57 @@ def read(
     cells = schema.columns[type_] * count
     begin = np.cumsum(cells) - cells
     group = np.repeat(np.arange(len(types)), count)
-    row = np.arange(len(start)) - first[group]  # in its group
-    tags, cell, stride = type_[group] * _TAGS, begin[group] + row, count[group]
-    values, seen = np.zeros(cells.sum(), np.int64), np.zeros(len(start), np.int64)
-    at = start.copy()
+    index = np.arange(len(start))
+    cell = np.repeat(begin - first * schema.columns[type_], count) + index * np.repeat(schema.columns[type_], count)
+    values, seen, reached = np.zeros(cells.sum(), np.int64), np.zeros(len(start), np.int64), start.copy()
     inner: list[tuple[Ints, ...]] = []
-    active = np.flatnonzero(at < end)
+    state = np.stack((index, np.repeat(type_ * _TAGS, count), cell, end), axis=1)  # of the messages that are not read
+    going, at, bits = start < end, start, seen
     for _ in range(_STEPS):
-        if not len(active):
+        if not going.all():
+            keep = np.flatnonzero(going)
+            state, at, bits = (column.take(keep, axis=0) for column in (state, at, bits))
+        if not len(at):
             break
-        tag, p, malformed = varint.many(octets, at[active])
-        field = schema.by_tag[tags[active] + np.minimum(tag.view(np.uint64), np.uint64(_TAGS - 1)).view(np.int64)]
+        tag, p, malformed = varint.many(octets, at)
+        field = schema.by_tag.take(state[:, 1] + np.minimum(tag.view(np.uint64), np.uint64(_TAGS - 1)).view(np.int64))
         field[malformed] = _UNKNOWN
         number, p, malformed = varint.many(octets, p)
         field[malformed] = _UNKNOWN
-        sized = schema.sized[field]
-        high = np.where(sized, end[active] - p, schema.high[field])
-        wrong = (number < schema.low[field]) | (number > high) | ((seen[active] & schema.once[field]) != 0)
-        if wrong.any():  # its cursor stays where it is, short of its end
-            good = ~wrong
-            active, field, number, p, sized = (column[good] for column in (active, field, number, p, sized))
-        seen[active] |= schema.bit[field]
-        where = cell[active] + schema.column[field] * stride[active]
-        values[where] = np.where(sized, p, number)
-        with_bytes = np.flatnonzero(sized)
-        if len(with_bytes):
-            some, size = active[with_bytes], number[with_bytes]
-            values[where[with_bytes] + stride[some]] = size
-            nested = np.flatnonzero(schema.message[field[with_bytes]])
+        rows = schema.rows.take(field, axis=0)
+        bit, once, column, low, high, sized, message, _ = rows.T
+        with_bytes = sized != 0
+        good = (number >= low) & (number <= np.where(with_bytes, state[:, 3] - p, high)) & ((bits & once) == 0)
+        if not good.all():  # the cursors of the others stay where they are, short of their ends
+            keep = np.flatnonzero(good)
+            state, bits, field, number, p, rows, with_bytes = (
+                each.take(keep, axis=0) for each in (state, bits, field, number, p, rows, with_bytes)
+            )
+            bit, once, column, low, high, sized, message, _ = rows.T
+        which, _, cell, stop = state.T
+        bits = bits | bit
+        where = cell + column
+        values[where] = np.where(with_bytes, p, number)
+        some = np.flatnonzero(with_bytes)
+        if len(some):
+            values[where.take(some) + 1] = number.take(some)
+            nested = np.flatnonzero(message)
             if len(nested):
-                inner.append((some[nested], field[with_bytes[nested]], p[with_bytes[nested]], size[nested]))
-            p[with_bytes] += size
-        at[active] = p
-        active = active[p < end[active]]
-    required = schema.required[type_][group]
-    ok = (at == end) & ((seen & required) == required)
+                inner.append(tuple(each.take(nested) for each in (which, field, p, number)))
+            p += number * sized
+        going = p < stop
+        done = np.flatnonzero(~going)
+        reached[which[done]], seen[which[done]] = p[done], bits[done]
+        at = p
+    required = np.repeat(schema.required[type_], count)
+    ok = (reached == end) & ((seen & required) == required)
     found = []
     for name, n, i, k in zip(types, counts, first.tolist(), begin.tolist(), strict=True):
         of_type = plan(name)
-        columns = values[k : k + of_type.columns * n].reshape(of_type.columns, n)
+        columns = values[k : k + of_type.columns * n].reshape(n, of_type.columns).T
         found.append(Messages(of_type, ok[i : i + n], seen[i : i + n], columns))
     if inner:
-        _read_nested(found, group, row, inner, octets, depth)
+        _read_nested(found, group, index - first[group], inner, octets, depth)
     return found
 
 
