@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 
+def plural(number: int, noun: str) -> str:
+    """`byte` of one, `bytes` and `batches` of any other number."""
+    return noun if number == 1 else f"{noun}{'es' if noun.endswith('ch') else 's'}"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 byte`, `12 bytes`, `3 batches`."""
-    plural = "" if number == 1 else "es" if noun.endswith("ch") else "s"
-    return f"{number} {noun}{plural}"
+    return f"{number} {plural(number, noun)}"
 
 
 def were(number: int, noun: str) -> str:

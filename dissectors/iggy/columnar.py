@@ -93,12 +93,15 @@ class BodyColumns:
 
     # --- steps: each moves the cursors, and gives up the rows in which it does not fit ---
 
+    def _skip(self, size: Ints | int) -> None:
+        self.at = self.at + size
+
     def _number(self, field: BodyField, size: int) -> None:
         if field.only is not None or field.name in _KEPT or field.name.endswith("_count"):
             self.numbers[field.name] = self.peek(self.at, size)
         if field.only is not None:
             self.ok &= self.numbers[field.name] == field.only
-        self.at = self.at + size
+        self._skip(size)
 
     def _maybe(self, field: BodyField) -> None:
         flag = self.peek(self.at, 1)
@@ -114,13 +117,13 @@ class BodyColumns:
         self.present[field.name] = there
 
     def _secret(self, field: BodyField) -> None:
-        self.at = self.at + field.size
+        self._skip(field.size)
 
     def _kind_and_size(self) -> tuple[Ints, Ints]:
         """Two bytes with which a value begins; the cursors move behind it."""
         both = self.peek(self.at, 2)
         size = both >> 8
-        self.at = self.at + 2 + size
+        self._skip(2 + size)
         return both & 0xFF, size
 
     def _identifier(self, field: BodyField) -> None:
@@ -137,12 +140,12 @@ class BodyColumns:
     def _consumer_id(self, field: BodyField) -> None:
         self._kind(field, len(CONSUMERS))
         self.numbers[field.name] = self.peek(self.at, 4)
-        self.at = self.at + 4
+        self._skip(4)
 
     def _kind(self, field: BodyField, most: int) -> None:
         kind = self.numbers[f"{field.name}.kind"] = self.peek(self.at, 1)
         self.ok &= (kind >= 1) & (kind <= most)
-        self.at = self.at + 1
+        self._skip(1)
 
     def _partitioning(self, field: BodyField) -> None:
         start = self.at + 2
@@ -154,14 +157,14 @@ class BodyColumns:
     def _strategy(self, field: BodyField) -> None:
         kind = self.peek(self.at, 1)
         self.ok &= (kind >= 1) & (kind <= len(STRATEGIES))
-        self.at = self.at + _STRATEGY_BYTES
+        self._skip(_STRATEGY_BYTES)
 
     def _flagged(self, field: BodyField) -> None:
         flag = self.peek(self.at, 1)
         self.ok &= flag <= 1
         self.numbers[field.name] = self.peek(self.at + 1, 4)
         self.present[field.name] = flag == 1
-        self.at = self.at + _FLAGGED_BYTES
+        self._skip(_FLAGGED_BYTES)
 
     def _short_text(self, field: BodyField) -> None:
         self._sized_text(1)
@@ -175,11 +178,11 @@ class BodyColumns:
         self.texts.append((start, size))
 
     def _short_secret(self, field: BodyField) -> None:
-        self.at = self.at + 1 + self.peek(self.at, 1)
+        self._skip(1 + self.peek(self.at, 1))
 
     def _sized(self, field: BodyField) -> None:
         width = 2 if field.type == "opaque16" else 4
-        self.at = self.at + width + self.peek(self.at, width)
+        self._skip(width + self.peek(self.at, width))
 
     def _rest(self, field: BodyField) -> None:
         self.at = np.maximum(self.at, self.end)
@@ -188,13 +191,10 @@ class BodyColumns:
         if field.type == "options32":
             size = self.peek(self.at, 4)
             self.unsure |= size > 0
-            self.at = self.at + 4 + size
+            self._skip(4 + size)
         else:
             self.unsure |= self.at < self.end
             self._rest(field)
-
-    def _skip(self, size: int) -> None:
-        self.at = self.at + size
 
 
 def spread(start: Ints, size: Ints) -> tuple[Ints, Ints]:

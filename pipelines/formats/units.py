@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from dissectors.wording import plural
+
 _DURATIONS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))  # ns
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))  # bytes
 _COUNTS = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
@@ -35,7 +37,7 @@ def count(number: float | None) -> str:
 
 def counted(number: int, noun: str) -> str:
     """`1 connection`, `12 connections`."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+    return f"{count(number)} {plural(number, noun)}"
 
 
 def short_count(number: float | None) -> str:
