@@ -27,6 +27,7 @@ _SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "enable_progress_bar": "false",
+    "parquet_metadata_cache": "true",  # files do not change while they are read, and many queries read the same ones
 }
 
 
