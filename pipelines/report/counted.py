@@ -38,7 +38,8 @@ MEASURES = {
     "longest_ns": "max(total_ns) filter (not poll)",
     "timed": "count(*) filter (answered and not poll and wait_ns > 0)",
 }
-"""Of requests: column -> its value over records. What is summed is added up; what is the largest stays the largest."""
+"""Of requests: column -> its value over records. What is counted or summed is added up; what is the largest stays the
+largest."""
 
 DATA_MEASURES = {
     "batches": "count(*)",
@@ -65,10 +66,14 @@ def count(records: Records, bucket_us: int) -> None:
 
 def added(measures: dict[str, str], times: str = "") -> str:
     """Sums of what cells count, for a SELECT list. times: how often a cell counts, once by default."""
-    return ", ".join(
-        f"max({name}) as {name}" if value.startswith("max(") else f"sum({name}{times and f' * {times}'}) as {name}"
-        for name, value in measures.items()
-    )
+
+    def sum_of(name: str, value: str) -> str:
+        if value.startswith("max("):
+            return f"max({name})"
+        total = f"sum({name}{times and f' * {times}'})"
+        return f"{total}::bigint" if value.startswith("count(") else total  # sums of 128 bits are dear to add up
+
+    return ", ".join(f"{sum_of(name, value)} as {name}" for name, value in measures.items())
 
 
 def _requests(records: Records, bucket_us: int) -> None:
