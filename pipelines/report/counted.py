@@ -7,6 +7,7 @@ time bucket and one bin of durations.
     topic_keys     the same with `topic`: a row for each topic that requests of the key name
     request_cells  key, bucket, bin, counts
     request_bins   key, bin, counts: of all time
+    expected       key, bucket, bin, asked: failures that are part of normal work; asked: whether a cell counts it
     data_keys      key, protocol, role, broker, topic, client, group
     data_cells     key, bucket, counts
 
@@ -24,7 +25,7 @@ from pipelines.tables.table import CLIENT, SERVER
 BINS = 30  # of a histogram, in a decade of the duration
 SHORTEST_NS = 1_000  # shorter durations, which captures of microseconds cannot show, are in the lowest bin
 
-EXPECTED = "(select exchange_id from errors where exchange_id is not null group by 1 having bool_and(expected))"
+_EXPECTED = "(select exchange_id from errors where exchange_id is not null group by 1 having bool_and(expected))"
 """Exchanges whose errors are all part of normal work."""
 
 _SERVICE = "greatest(wait_ns - coalesce(queued_ns, 0), 0)"
@@ -79,18 +80,20 @@ def added(measures: dict[str, str], times: str = "") -> str:
 def _requests(records: Records, bucket_us: int) -> None:
     records.run(f"""
         create temp view calls as
-        select *, {_key(_REQUEST)} as key, epoch_us(time) // {bucket_us} as bucket, kind = 'call' as answered,
-               coalesce(long_poll, false) as poll, status = 'error' as failed,
+        select *, {_key(_REQUEST)} as key, epoch_us(time) // {bucket_us} as bucket, {_ASKED} as asked,
+               kind = 'call' as answered, coalesce(long_poll, false) as poll, status = 'error' as failed,
                floor(log10(greatest(case when not poll then total_ns end, {SHORTEST_NS})) * {BINS})::smallint as bin
-        from exchanges where {_ASKED}""")
-    records.run(
-        f"create temp table request_cells as select key, bucket, bin, {_measured(MEASURES)} from calls group by all"
-    )
+        from exchanges""")
+    records.run(f"""
+        create temp table request_cells as
+        select key, bucket, bin, {_measured(MEASURES)} from calls where asked group by all""")
     # errors are few: they are counted with all others, and those that were expected are taken away again
     records.run(f"""
+        create temp table expected as
+        select key, bucket, bin, asked from calls where failed and exchange_id in {_EXPECTED}""")
+    records.run("""
         insert into request_cells by name
-        select key, bucket, bin, -count(*) as errors from calls
-        where failed and exchange_id in {EXPECTED} group by all""")
+        select key, bucket, bin, -count(*) as errors from expected where asked group by all""")
     records.run(f"create temp table request_bins as select key, bin, {added(MEASURES)} from request_cells group by all")
     records.run(f"""
         create temp table request_keys as

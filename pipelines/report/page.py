@@ -12,7 +12,6 @@ from typing import Any
 from pipelines.formats import units
 from pipelines.report import colours, wrong
 from pipelines.report.checks import UNDERSTOOD
-from pipelines.report.counted import EXPECTED
 from pipelines.report.elements import Html, join, shown, tag
 from pipelines.report.load import Analysis
 from pipelines.report.payload import CARRIED, Payload
@@ -23,7 +22,6 @@ ASSETS = Path(__file__).parent / "assets"
 # in this order: each file uses only what stands before it
 SCRIPTS = ("theme", "units", "dom", "data", "select", "packets", "tables", "axis", "charts", "pivots", "views", "start")
 _MOVED = "select role, coalesce(sum(messages), 0)::bigint as n from throughput group by role"
-_EXPECTED_FAILURES = f"select count(*) as n from exchanges where status = 'error' and exchange_id in {EXPECTED}"
 LISTED = 200  # files named at the foot
 PROBLEMS = 5  # files that could not be read, named at the top
 
@@ -110,7 +108,7 @@ def _tiles(builder: Builder) -> Html:
     moved = dict.fromkeys(("produce", "consume"), 0)
     moved |= {row["role"]: row["n"] for row in builder.tables(_MOVED)}
     worst = sum(row["count"] for row in analysis["findings"] if row["severity"] == "error")
-    expected = sum(row["n"] for row in builder.rows(_EXPECTED_FAILURES))
+    expected = sum(row["n"] for row in builder.counted("select count(*) as n from expected"))
     refused = f"{units.share(failed / calls)} of answers" if calls else ""
     refused += f"; {units.count(expected)} expected" if expected else ""
     tiles = (
