@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -96,9 +96,10 @@ class Payload:
         kept = [_with_dimensions(row) for row in rows[:CARRIED]]
         columns = _one_packet_column(columns)
         carried = [*columns, *_hidden(columns, kept, grey)]
+        cells_of = [self._cells(column) for column in carried]
         self._tables[name] = {
             "columns": [_column(c, (marks or {}).get(c.name), c not in columns) for c in carried],
-            "rows": [[self._cell(row, c) for c in carried] for row in kept],
+            "rows": [[cell(row) for cell in cells_of] for row in kept],
             "total": len(rows) if total is None else total,
             "more": more,
             "match": {
@@ -125,28 +126,41 @@ class Payload:
             made = made.replace(sign, f"\\u{ord(sign):04x}")
         return made
 
-    def _cell(self, row: Row, column: TableColumn) -> Any:
-        value = row.get(column.name)
+    def _cells(self, column: TableColumn) -> Callable[[Row], Any]:
+        """What makes a row's cell of a column."""
         if column.unit == PACKET:
-            return self.packet(row.get("file"), row.get("packet"))
-        if value is None or _rests_on_too_few(row, column.name):
-            return None
-        if column.unit == "time":
-            return value if isinstance(value, int) else (value - _EPOCH) // _MICROSECOND
-        if column.unit in _NUMBERS:
-            return value if math.isfinite(value) else None
+            return lambda row: self.packet(row.get("file"), row.get("packet"))
+        name, least = column.name, _least(column.name)
+        value_of = _time if column.unit == "time" else _number if column.unit in _NUMBERS else self._texts
+
+        def cell(row: Row) -> Any:
+            value = row.get(name)
+            return None if value is None or (least and _rests_on(row, least) < least) else value_of(value)
+
+        return cell
+
+    def _texts(self, value: Any) -> Any:
         if isinstance(value, list | tuple):
             return [[self.text(one) for one in value[:LIST]], max(0, len(value) - LIST)]
         return self.text(value)
 
 
-def _rests_on_too_few(row: Row, column: str) -> bool:
-    """Whether a percentile has too few values behind it."""
-    parts = [part for part in column.split("_") if part in ENOUGH]
-    if not parts:
-        return False
-    count = next((row[name] for name in ("count", "deliveries") if row.get(name) is not None), None)
-    return count is not None and count < ENOUGH[parts[0]]
+def _time(value: Any) -> int:
+    return value if isinstance(value, int) else (value - _EPOCH) // _MICROSECOND
+
+
+def _number(value: Any) -> Any:
+    return value if math.isfinite(value) else None
+
+
+def _least(column: str) -> int:
+    """How many values must stand behind one of a column; 0 where that is no percentile."""
+    return next((ENOUGH[part] for part in column.split("_") if part in ENOUGH), 0)
+
+
+def _rests_on(row: Row, otherwise: int) -> int:
+    """How many values stand behind the percentiles of a row, where it says so."""
+    return next((row[name] for name in ("count", "deliveries") if row.get(name) is not None), otherwise)
 
 
 def _one_packet_column(columns: Sequence[TableColumn]) -> list[TableColumn]:
