@@ -78,11 +78,11 @@ class Seen:
         """Rows of `connections` or `findings`, with at least the columns LOOKED_AT."""
         columns = [batch.column(name) for name in LOOKED_AT[table]]
         if table == "findings":
-            kinds, evidence = (column.to_pylist() for column in columns)
-            self.findings.update(kinds)
-            self.by_snaplen += sum(
-                kind == "gap" and SNAPLEN in (text or "") for kind, text in zip(kinds, evidence, strict=True)
-            )
+            kinds, evidence = columns
+            for kind, rows in _places(kinds):
+                self.findings[kind] += len(rows)
+                if kind == "gap":
+                    self.by_snaplen += int(arrow.containing(arrow.take(evidence, rows), SNAPLEN).sum())
             return
         *named, client, server, gaps = (column.to_pylist() for column in columns[:8])
         captured = (map(bool, each) for each in (client, server, gaps))
