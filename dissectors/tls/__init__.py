@@ -3,10 +3,12 @@
 recognise.py  are these the first bytes of a TLS connection?
 keylog.py     NSS key log files: the secrets, by client random
 suites.py     the AEAD cipher suites, as a table
-keys.py       key schedules of TLS 1.2 and 1.3, and opening one record
+keys.py       from secrets to keys, and opening one record
 record.py     bytes of one direction -> records that know where they came from
 hello.py      what ClientHello, ServerHello and EncryptedExtensions say
-layer.py      the state of a connection: which keys are in force, in either direction
+schedule.py   which keys protect the records, one epoch after another
+side.py       one direction: its records, and the plaintext that came of them
+layer.py      a connection: when the keys of its directions change, and records after a hole
 """
 
 from dissectors.tls.keylog import KeyLog

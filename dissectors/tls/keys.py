@@ -64,10 +64,6 @@ class Keys:
             return None
         return plain
 
-    def explicit(self, record: bytes) -> int | None:
-        """The explicit nonce: most senders count it up with the sequence number."""
-        return int.from_bytes(record[HEADER : HEADER + EXPLICIT_BYTES], "big") if self._explicit else None
-
 
 def _cipher(suite: Suite, key: bytes) -> Any:
     from cryptography.hazmat.primitives.ciphers import aead
