@@ -8,8 +8,6 @@ from dissectors.redaction import public_path
 class BrokerscopeError(Exception):
     """Something a user can act on. Its text holds no password of a URL."""
 
-    user_error = True
-
     def __init__(self, text: str = "") -> None:
         super().__init__(public_path(text))
 

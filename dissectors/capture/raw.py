@@ -14,7 +14,6 @@ from dissectors.capture.layers import LINK_TYPES, OTHER, TCP, Layers
 from dissectors.capture.packed import pack, unpack
 
 Ints = npt.NDArray[np.int64]
-NO_LINK = -1
 
 
 @dataclass(slots=True)
@@ -26,7 +25,7 @@ class RawBlock:
     have: Ints  # captured bytes
     wire: Ints  # original length
     time: Ints  # ns since the epoch
-    link: Ints  # link type, NO_LINK where unknown
+    link: Ints  # link type
     number: int  # of the first packet, from 1
 
     def __len__(self) -> int:

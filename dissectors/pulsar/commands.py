@@ -169,10 +169,8 @@ PAYLOAD = frozenset((6, 9))  # SEND and MESSAGE: message metadata and payload fo
     SEND_ERROR,
     MESSAGE,
     ACK,
-    FLOW,
-) = range(2, 12)
+) = range(2, 11)
 SUCCESS, ERROR, CLOSE_PRODUCER, CLOSE_CONSUMER, PRODUCER_SUCCESS = range(13, 18)
-PARTITIONED_METADATA_RESPONSE, LOOKUP_RESPONSE = 22, 24
 
 FAILING: tuple[str, ...] = tuple(
     sorted(

@@ -62,8 +62,6 @@ class TlsLayer:
         """Application protocol agreed on; with TLS 1.3 only where the handshake can be decrypted."""
         self.client = CLIENT
         """The direction that sent the ClientHello, whatever TCP took for the client."""
-        self.decrypting = False
-        """A record has been opened."""
         self.problem: str | None = None
         """Why there is no plaintext, or not all of it; one sentence."""
 
@@ -77,8 +75,6 @@ class TlsLayer:
     def receive(self, direction: int, event: Chunk | Gap) -> list[Event]:
         """Take bytes or a hole of one direction."""
         side = self._sides[direction]
-        if isinstance(event, Chunk):
-            side.captured += len(event.data)
         if not side.dead:
             side.reader.put(event)
             self._advance()
@@ -113,14 +109,6 @@ class TlsLayer:
     def shed(self) -> None:
         """Give up: too much memory is held."""
         self._give_up("Its records were given up: more waited than the limit `memory_bytes` allows")
-
-    def captured(self, direction: int) -> int:
-        """Ciphertext bytes received."""
-        return self._sides[direction].captured
-
-    def decrypted(self, direction: int) -> int:
-        """Plaintext bytes made of them."""
-        return self._sides[direction].plain
 
     # --- the pump ---
 
@@ -207,7 +195,7 @@ class TlsLayer:
     def _content(self, direction: int, side: TlsSide, record: Record, plain: bytes, pieces: Pieces) -> None:
         """An opened record."""
         side.failures = 0
-        side.opened = self.decrypting = True
+        side.opened = True
         kind = record.type
         if self._schedule.tls13:
             plain = plain.rstrip(b"\0")  # padding

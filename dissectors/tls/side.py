@@ -43,8 +43,6 @@ class TlsSide:
         self.opened = False  # a record has been opened
         self.failures = 0
         self.dead = False  # nothing more will be read from this direction
-        self.captured = 0  # bytes received
-        self.plain = 0  # plaintext bytes made of them
         self.messages: bytearray | None = bytearray()  # handshake bytes not parsed; None once some were lost
         self._offset = 0  # plaintext bytes so far, holes included
         self._history: deque[Opened] = deque(maxlen=HISTORY)
@@ -101,7 +99,6 @@ class TlsSide:
                 packet_refs[-1], times[-1] = packet_ref, time
         self._out.append(Chunk(begin, plain, starts, [order] * len(starts), packet_refs, times))
         self._offset = end
-        self.plain += len(plain)
         self._history.append(Opened(record.offset, record.end, begin, end))
         for resent in self._resent:
             if resent.start < record.end and resent.end > record.offset:
