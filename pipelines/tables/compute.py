@@ -83,7 +83,7 @@ def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...]
     if seen["sites"] > 1:
         known[POINTS] = engine.keep(POINTS, bound(engine.dialect, points(engine.dialect), known))
         for row in engine.fetch(bound(engine.dialect, sharing(engine.dialect), known)).to_pylist():
-            shared[tuple(row["sites"])] = row["stories"]
+            shared[tuple(row["sites"])] = row["connections"]
     if shared:
         for table in SAME:
             known[table] = f"({counted(engine.dialect, table, engine.columns(known[f'all_{table}']))})"

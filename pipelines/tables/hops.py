@@ -14,15 +14,15 @@ def _hops(d: Dialect, ask: Ask) -> str:
     measures = (
         f"total_ns, retransmitted, {d.plus('coalesce(request_bytes, 0)', 'coalesce(response_bytes, 0)')} as bytes"
     )
-    columns = f"story, same, sure, site, protocol, api, {CLIENT} as client, {SERVER} as server, {measures}"
-    seen = numbered(d, "exchanges", "all_exchanges", "s.story, s.rank, s.points")
+    columns = f"shared_id, same, sure, site, protocol, api, {CLIENT} as client, {SERVER} as server, {measures}"
+    seen = numbered(d, "exchanges", "all_exchanges", "s.shared_id, s.rank, s.points")
     percentiles = ", ".join(quantiles(d, f"{name}_spread", f"{name}_") for name in _SPREADS)
     # A request by the server, as Pulsar's PING, takes longer at the server's point: the difference counts without sign.
     # Without ids on the wire, one answer without a request may mean that all of its api are paired one off.
     orphan = "case when kind = 'orphan' and correlation_id is null then 1 else 0 end"
     return f"""
         with seen as (
-            select *, sum({orphan}) over (partition by story, api) = 0 as sure from ({seen})
+            select *, sum({orphan}) over (partition by shared_id, api) = 0 as sure from ({seen})
         ), clients as (
             select {columns} from seen where rank = points and kind in ('call', 'oneway')
         ), servers as (
@@ -30,12 +30,12 @@ def _hops(d: Dialect, ask: Ask) -> str:
         ), sides as (
             select coalesce(c.protocol, s.protocol) as protocol, coalesce(c.api, s.api) as api,
                 coalesce(c.client, s.client) as client, coalesce(s.server, c.server) as server,
-                c.story as c, s.story as s,
+                c.shared_id as c, s.shared_id as s,
                 c.site as client_site, s.site as server_site, c.total_ns as client_ns, s.total_ns as server_ns,
                 c.bytes as client_bytes, s.bytes as server_bytes,
                 coalesce(c.retransmitted, false) as client_resent, coalesce(s.retransmitted, false) as server_resent,
                 case when c.sure then abs(c.total_ns - s.total_ns) end as network_ns
-            from clients c full outer join servers s on c.story = s.story and c.same = s.same
+            from clients c full outer join servers s on c.shared_id = s.shared_id and c.same = s.same
         ), measured as (
             select protocol, api, client, server, max(client_site) as client_site, max(server_site) as server_site,
                 {count_if("c is not null and s is not null")} as count,

@@ -1,16 +1,16 @@
-"""Capture points: the same traffic, captured at several, is one story.
+"""Capture points: a connection that several of them saw is a shared one.
 
 Records stay per site. What several points saw counts once, as the point nearest to the server saw it:
 
-    connections of two sites --pairs--> stories --durations--> points (site, connection, incarnation, story, rank)
+    connections of two sites --pairs--> shared --durations--> points (site, connection, incarnation, shared_id, rank)
     all_exchanges, all_batches, …       what every point saw
     exchanges, batches, …               each counted once
 
 Two rows are the same connection where addresses and ports are the same and the sequence numbers overlap; or, where an
 address was translated on the way, where both directions begin at the same sequence number, 64 bits in all, which no
 other connection of either site shares. The point nearest to the server is the one at which answers took least time:
-durations only, so no two clocks need to agree. Rows of a story are the same thing where they agree in what is given
-below and are the first, second … such row of their point.
+durations only, so no two clocks need to agree. Rows of a shared connection are the same thing where they agree in
+what is given below and are the first, second … such row of their point.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pipelines.tables.dialect import Dialect
 
 POINTS = "points"
 NO_POINTS = """(
-    select '' as site, '' as connection, 0 as incarnation, '' as story, 1 as rank, 1 as points where 1 = 0
+    select '' as site, '' as connection, 0 as incarnation, '' as shared_id, 1 as rank, 1 as points where 1 = 0
 )"""
 SHOWN = 100  # sets of capture points that are listed
 _CIRCLE = 1 << 32  # sequence numbers
 
 
 class Sameness(NamedTuple):
-    """When two rows of one story are the same thing."""
+    """When two rows of one shared connection are the same thing."""
 
     values: tuple[str, ...]
     """Columns in which they agree; not names, which one point may not know."""
@@ -64,9 +64,9 @@ SAME = {
 
 
 def points(d: Dialect) -> str:
-    """The connections that several points saw: (site, connection, incarnation, story, rank, points)."""
+    """The connections that several points saw: (site, connection, incarnation, shared_id, rank, points)."""
     key = "concat_ws(' ', {0}.site, {0}.connection, cast({0}.incarnation as string))"
-    seen = numbered(d, "exchanges", "all_exchanges", "s.story", "stories")
+    seen = numbered(d, "exchanges", "all_exchanges", "s.shared_id", "shared")
     return f"""
         with ends as (
             select site, connection, incarnation, client_seq, server_seq,
@@ -82,21 +82,21 @@ def points(d: Dialect) -> str:
             select a.site, a.connection, a.incarnation, {key.format("a")} as own, {key.format("b")} as other
             from ends a join ends b on a.client_seq = b.client_seq and a.server_seq = b.server_seq
             where a.site <> b.site and a.alike = 1 and b.alike = 1
-        ), stories as (
-            select site, connection, incarnation, least(own, min(other)) as story
+        ), shared as (
+            select site, connection, incarnation, least(own, min(other)) as shared_id
             from pairs group by site, connection, incarnation, own
         ), seen as (
-            select *, count(*) over (partition by story, same) as sightings from ({seen}) where wait_ns is not null
+            select *, count(*) over (partition by shared_id, same) as sightings from ({seen}) where wait_ns is not null
         ), durations as (
             select site, connection, incarnation, avg(wait_ns) as wait
             from seen where sightings > 1 group by site, connection, incarnation
         )
-        select s.site, s.connection, s.incarnation, s.story,
+        select s.site, s.connection, s.incarnation, s.shared_id,
             row_number() over (
-                partition by s.story order by d.wait nulls last, s.site, s.connection, s.incarnation
+                partition by s.shared_id order by d.wait nulls last, s.site, s.connection, s.incarnation
             ) as rank,
-            count(*) over (partition by s.story) as points
-        from stories s left join durations d
+            count(*) over (partition by s.shared_id) as points
+        from shared s left join durations d
             on s.site = d.site and s.connection = d.connection and s.incarnation = d.incarnation
     """
 
@@ -104,9 +104,9 @@ def points(d: Dialect) -> str:
 def sharing(d: Dialect) -> str:
     """Which capture points saw the same connections, the one nearest to the server first, and how many."""
     return f"""
-        select sites, count(*) as stories
-        from (select story, {d.in_order("site", "rank")} as sites from {POINTS} group by story)
-        group by sites order by stories desc, sites limit {SHOWN}
+        select sites, count(*) as connections
+        from (select shared_id, {d.in_order("site", "rank")} as sites from {POINTS} group by shared_id)
+        group by sites order by connections desc, sites limit {SHOWN}
     """
 
 
@@ -120,15 +120,15 @@ def _overlap(side: str) -> str:
     return f"coalesce({reaches('a', 'b')} or {reaches('b', 'a')}, true)"
 
 
-def numbered(d: Dialect, table: str, relation: str, columns: str, stories: str = POINTS) -> str:
-    """Rows of shared connections, with `same`: equal for the same thing at other points of its story."""
+def numbered(d: Dialect, table: str, relation: str, columns: str, shared: str = POINTS) -> str:
+    """Rows of shared connections, with `same`: equal for the same thing at other points of its connection."""
     same = SAME[table]
     where = ["r.site", "r.connection", "r.incarnation", *(f"r.{value}" for value in same.values)]
     order = ", ".join(f"r.{term}" for term in same.order)
     nth = f"row_number() over (partition by {', '.join(where)} order by {order})"
     return f"""
         select r.*, {columns}, {d.identity(*where[3:], nth)} as same
-        from {relation} r join {stories} s
+        from {relation} r join {shared} s
             on r.site = s.site and r.connection = s.connection and r.incarnation = s.incarnation
     """
 
@@ -139,8 +139,8 @@ def counted(d: Dialect, table: str, columns: Sequence[str]) -> str:
     prefer = f"{SAME[table].prefer}, rank" if SAME[table].prefer else "rank"
     return f"""
         select {names} from (
-            select *, row_number() over (partition by story, same order by {prefer}) as sighting
-            from ({numbered(d, table, relation, "s.story, s.rank")})
+            select *, row_number() over (partition by shared_id, same order by {prefer}) as sighting
+            from ({numbered(d, table, relation, "s.shared_id, s.rank")})
         ) where sighting = 1
         union all
         select {names} from {relation} r where not exists (
