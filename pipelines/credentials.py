@@ -115,17 +115,17 @@ def _host(setting: str, name: str) -> str | None:
     return host if host != setting and ".core." in host else None
 
 
-def lend(settings: Mapping[str, str]) -> None:
+def use(settings: Mapping[str, str]) -> None:
     """Let fsspec use what a session of Spark was given, from now on, here and in tasks. fsspec's own settings win."""
-    stores.lend(places(settings))
+    stores.set_options(places(settings))
 
 
 def carried(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same task, on a worker that gets what was lent here."""
-    lent = stores.lent()
-    return partial(_with, lent, task) if lent else task
+    """The same task, on a worker that gets what is used here."""
+    options = stores.all_options()
+    return partial(_with, options, task) if options else task
 
 
-def _with(lent: dict[Place, Options], task: Callable[[Any], Any], batches: Any) -> Any:
-    stores.lend(lent)
+def _with(options: dict[Place, Options], task: Callable[[Any], Any], batches: Any) -> Any:
+    stores.set_options(options)
     return task(batches)

@@ -56,10 +56,10 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     remote = _remote(master)
     if remote is not None:
         session = _changed(_connected(remote), conf)
-        credentials.lend(session.conf.getAll)
+        credentials.use(session.conf.getAll)
         return session
     given = known(master, conf)
-    credentials.lend(given)
+    credentials.use(given)
     running = SparkSession.getActiveSession()
     if running is not None:
         return _changed(running, conf)

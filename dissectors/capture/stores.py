@@ -1,4 +1,4 @@
-"""File systems behind URLs, as fsspec opens them, with options that were lent for some of them.
+"""File systems behind URLs, as fsspec opens them, with options that were set for some of them.
 
 A place is a scheme and a host: ("s3", bucket), ("abfs", account.dfs.core.windows.net); all of them where host is "".
 """
@@ -15,18 +15,18 @@ Place = tuple[str, str]
 
 _ALIASES = {"s3": ("s3", "s3a"), "abfs": ("abfs", "abfss", "az"), "gs": ("gs", "gcs")}
 _SCHEMES = {alias: scheme for scheme, aliases in _ALIASES.items() for alias in aliases}
-_lent: dict[Place, Options] = {}
+_set: dict[Place, Options] = {}
 
 
-def lend(places: Mapping[Place, Options]) -> None:
-    """Use these options for URLs of these places, and none that were lent before."""
-    _lent.clear()
-    _lent.update(places)
+def set_options(places: Mapping[Place, Options]) -> None:
+    """Use these options for URLs of these places, and none that were set before."""
+    _set.clear()
+    _set.update(places)
 
 
-def lent() -> dict[Place, Options]:
-    """What was lent."""
-    return dict(_lent)
+def all_options() -> dict[Place, Options]:
+    """What was set, by place."""
+    return dict(_set)
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -37,13 +37,13 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def options(url: str) -> Options:
-    """What was lent for a URL: for its host, else for all of its scheme. fsspec's own settings win."""
-    if not _lent:
+    """What was set for a URL: for its host, else for all of its scheme. fsspec's own settings win."""
+    if not _set:
         return {}
     from fsspec.config import conf
 
     parts = urlsplit(url)
     scheme = _SCHEMES.get(parts.scheme, parts.scheme)
-    found = _lent.get((scheme, parts.netloc.rpartition("@")[2]), _lent.get((scheme, ""), {}))
+    found = _set.get((scheme, parts.netloc.rpartition("@")[2]), _set.get((scheme, ""), {}))
     theirs = {name for alias in _ALIASES.get(scheme, ()) for name in conf.get(alias, {})}
     return {name: deepcopy(value) for name, value in found.items() if name not in theirs}

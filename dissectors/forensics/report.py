@@ -58,7 +58,7 @@ def as_json(case: Case, *, with_bytes: bool = False) -> dict[str, Any]:
     }
     out["attribution"] = asdict(case.attribution)
     out["packets"] = [asdict(packet) for packet in case.packets]
-    out["inner"] = [_told(one) for one in case.inner.captured]
+    out["inner"] = [_inner_sum(one) for one in case.inner.captured]
     out["related"] = case.related
     plain: dict[str, Any] = _plain(out)
     return plain
@@ -80,7 +80,7 @@ def _locations(case: Case, locations: Sequence[Location], with_bytes: bool) -> l
     return [asdict(location) | hidden for location in locations]
 
 
-def _told(one: Sum) -> dict[str, Any]:
+def _inner_sum(one: Sum) -> dict[str, Any]:
     """A codec's own checksum."""
     stored, computed = (None if value is None else f"0x{value:x}" for value in (one.stored, one.computed))
     return {"checksum": one.name, "stored": stored, "computed": computed, "verdict": one.verdict}

@@ -61,7 +61,7 @@ class IggyState:
         if "sdk_name" in values:
             self.client_software, self.client_version = values["sdk_name"], values.get("sdk_version")
         if (protocol := values.get("protocol_version")) is not None:
-            self._era.narrow(tables.speaks(protocol), f"protocol version {protocol} in login")
+            self._era.narrow(tables.of_protocol(protocol), f"protocol version {protocol} in login")
         if self._era.settled:
             return
         if call.api == _ASKED_BY_NEW_CLIENTS:

@@ -119,7 +119,7 @@ def _bare(name: str) -> str:
 
 
 @cache
-def speaks(protocol: str) -> int:
+def of_protocol(protocol: str) -> int:
     """The releases whose clients log in with this version, `major.minor.patch`; 0 where it decides nothing.
 
     A version above all that are known is of the newest dialect; one between them may read like either neighbour.

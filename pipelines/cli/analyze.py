@@ -112,7 +112,7 @@ def analyze(
     if any(map(is_url, (*captures, out))):
         from pipelines import credentials, session
 
-        credentials.lend(session.known(master, settings))
+        credentials.use(session.known(master, settings))
     from dissectors.capture import expand
 
     if every_s is None:

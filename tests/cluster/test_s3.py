@@ -52,7 +52,7 @@ def test_without_a_connector_of_hadoop_spark_reads_the_records_through_fsspec(
 def test_what_spark_is_given_for_the_store_need_not_be_given_twice(
     store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, of_bucket: bool
 ) -> None:
-    name, out = "kafka-codecs.pcap", f"s3a://{BUCKET}/lent-{engine}-{of_bucket}"
+    name, out = "kafka-codecs.pcap", f"s3a://{BUCKET}/keys-{engine}-{of_bucket}"
     here = Out.made_of([str(SAMPLES / name)], tmp_path / "out", tmp_path, "--engine", "local")
     with monkeypatch.context() as patch:
         for variable in store.env:

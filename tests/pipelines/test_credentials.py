@@ -49,10 +49,10 @@ OAUTH = {"client_id": "app", "client_secret": "planted-azure-secret", "tenant_id
 
 @pytest.fixture(autouse=True)
 def untouched(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is lent after, and fsspec's configuration is what it was."""
+    """No options are set after, and fsspec's configuration is what it was."""
     monkeypatch.setattr(fsspec.config, "conf", {})
     yield
-    credentials.lend({})
+    credentials.use({})
 
 
 def test_settings_of_s3a_are_options_of_s3fs() -> None:
@@ -71,7 +71,7 @@ def test_settings_of_s3a_are_options_of_s3fs() -> None:
 def test_a_bucket_may_have_settings_of_its_own() -> None:
     bucket = "logs.of.ours"
     own = {"access.key": "them", "endpoint": "other", "connection.ssl.enabled": "true", "endpoint.region": "r"}
-    credentials.lend(S3A | {f"spark.hadoop.fs.s3a.bucket.{bucket}.{name}": value for name, value in own.items()})
+    credentials.use(S3A | {f"spark.hadoop.fs.s3a.bucket.{bucket}.{name}": value for name, value in own.items()})
     changed = {
         "key": "them", "endpoint_url": "https://other", "use_ssl": True, "client_kwargs": {"region_name": "r"},
     }  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_bucket_may_have_settings_of_its_own() -> None:
 
 
 def test_settings_of_azure_are_options_of_adlfs_by_account() -> None:
-    credentials.lend(AZURE)
+    credentials.use(AZURE)
     for scheme in ("abfs", "abfss"):
         assert stores.options(f"{scheme}://box@{ACCOUNT}/day/x.pcap") == OAUTH | {"account_key": SECRET}
         assert stores.options(f"{scheme}://box@another.dfs.core.windows.net/x.pcap") == OAUTH
@@ -92,31 +92,31 @@ def test_settings_of_azure_are_options_of_adlfs_by_account() -> None:
 
 @pytest.mark.parametrize("prefix", ["google.cloud.", "fs.gs."])
 def test_settings_of_google_are_options_of_gcsfs(prefix: str) -> None:
-    credentials.lend(
+    credentials.use(
         {
             f"spark.hadoop.{prefix}auth.service.account.json.keyfile": "/etc/key.json",
             "spark.hadoop.fs.gs.project.id": "ours",
         }
     )
     assert stores.options("gs://box/x.pcap") == {"token": "/etc/key.json", "project": "ours"}
-    credentials.lend({"spark.hadoop.fs.gs.auth.type": "UNAUTHENTICATED"})
+    credentials.use({"spark.hadoop.fs.gs.auth.type": "UNAUTHENTICATED"})
     assert stores.options("gs://box/x.pcap") == {"token": "anon"}
-    credentials.lend({"spark.hadoop.fs.gs.auth.type": "USER_CREDENTIALS"})
+    credentials.use({"spark.hadoop.fs.gs.auth.type": "USER_CREDENTIALS"})
     assert stores.options("gs://box/x.pcap") == {}
 
 
 def test_what_fsspec_was_told_itself_goes_first_and_what_was_lent_can_be_lent_anew() -> None:
     fsspec.config.conf["s3"] = {"key": "theirs"}
-    credentials.lend(S3A)
+    credentials.use(S3A)
     assert stores.options("s3a://box/x") == {name: value for name, value in LENT.items() if name != "key"}
-    credentials.lend({"spark.hadoop.fs.s3a.secret.key": "other"})
+    credentials.use({"spark.hadoop.fs.s3a.secret.key": "other"})
     assert stores.options("s3a://box/x") == {"secret": "other"}
     assert fsspec.config.conf == {"s3": {"key": "theirs"}}
 
 
 def test_file_systems_are_opened_with_what_was_lent_for_their_place() -> None:
     pytest.importorskip("s3fs", reason="s3fs is not installed: make test-cluster has it")
-    credentials.lend(S3A | {"spark.hadoop.fs.s3a.bucket.box.secret.key": "another-secret"})
+    credentials.use(S3A | {"spark.hadoop.fs.s3a.bucket.box.secret.key": "another-secret"})
     for bucket, secret in (("box", "another-secret"), ("crate", SECRET)):
         fs, inside = stores.file_system(f"s3a://{bucket}/x.pcap")
         assert (fs.key, fs.secret, inside) == ("us", secret, f"{bucket}/x.pcap")
@@ -131,11 +131,11 @@ def test_names_below_an_account_keep_it() -> None:
     assert _heads("memory://box/day", "/box/day") == ("memory:/", "")
 
 
-def test_tasks_have_what_was_lent(spark: Any) -> None:
+def test_tasks_use_the_same_credentials(spark: Any) -> None:
     def seen(item: object) -> tuple[dict[str, Any], str]:
         return stores.options("s3://box/x"), " ".join(os.environ.values())
 
-    credentials.lend(S3A)
+    credentials.use(S3A)
     ((options, environment),) = tasks.collect(tasks.spread(spark, [1], tasks.each(seen)))
     assert options == LENT
     assert SECRET not in environment
