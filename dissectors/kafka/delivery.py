@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dissectors.kafka import batches
-from dissectors.kafka.batches import BatchError, RecordBatch
+from dissectors.kafka.batches import NO_OFFSET, BatchError, RecordBatch
 from dissectors.kafka.body_summary import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.messages import RecordError, entries
@@ -50,7 +50,7 @@ def _from(data: bytes, unit: RecordBatch, fetch_offset: int | None, limit: int) 
         return 0
     if unit.last_offset - unit.base_offset + 1 == count:
         return unit.last_offset + 1 - fetch_offset
-    if not unit.whole or unit.magic < 2:
+    if not unit.whole:
         return count
     try:
         records = entries(unit, batches.records_of(data, unit, limit))
@@ -63,14 +63,19 @@ def delivered_of_set(
     data: bytes, start: int, size: int, known: int, limit: int, fetch_offset: int | None, aborted: Aborted
 ) -> int:
     """The same for the record set data[start:start+size], of which everything before `known` was captured."""
-    first = int.from_bytes(data[start : min(start + 8, known)], "big", signed=True)
-    if not aborted and (fetch_offset is None or first >= fetch_offset):
+    if not aborted and (fetch_offset is None or _begins_at(data, start, size, known) >= fetch_offset):
         return batches.count(data, start, size, known, limit)
     try:
         found = list(batches.units(data, start, size, known, limit, lenient=True))
     except BatchError:
         return batches.count(data, start, size, known, limit)
     return delivered(data, found, fetch_offset, aborted, limit)
+
+
+def _begins_at(data: bytes, start: int, size: int, known: int) -> int:
+    """The first offset in a record set, as far as its first header says it: a wrapper has that of its last message."""
+    head = data[start : min(start + size, known, start + 17)]
+    return int.from_bytes(head[:8], "big", signed=True) if len(head) == 17 and head[16] == 2 else NO_OFFSET
 
 
 def aborted_transactions(answer: Mapping[str, Any]) -> dict[tuple[str, int], Aborted]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import struct
 
-from dissectors.kafka import batches
+import pytest
+
+from dissectors.kafka import PROTOCOL, batches
 from dissectors.kafka.delivery import aborted_transactions, delivered, delivered_of_set, of_partition
-from tests.kafka.wire import batch, record
+from dissectors.options import Options
+from tests.feeding import CLIENT, SERVER, feed
+from tests.kafka.wire import batch, fetch, fetched, message, record, wrapper
 
 LIMIT = 1 << 20
 TRANSACTIONAL, CONTROL = 0x10, 0x20
@@ -36,6 +40,25 @@ def test_in_a_compacted_batch_the_records_themselves_say_which_lie_before_the_fe
     data, found = units(batch([record(0, None, b"x"), record(5, None, b"y"), record(9, None, b"z")], 10))
     compacted = [unit._replace(last_offset=19) for unit in found]
     assert delivered(data, compacted, 15, (), LIMIT) == 2
+
+
+@pytest.mark.parametrize(("magic", "first"), [(0, 100), (1, 0)])
+def test_a_wrapper_is_read_from_the_fetch_offset_on_though_its_own_offset_is_its_last(magic: int, first: int) -> None:
+    inner = [message(first + i, b"x", magic=magic) for i in (0, 1, 5, 9)]
+    data, found = units(wrapper(109, inner, magic), message(110, b"x", magic=magic))
+    assert delivered(data, found, 105, (), LIMIT) == 3
+    assert delivered_of_set(data, 0, len(data), len(data), LIMIT, 105, ()) == 3
+    assert delivered_of_set(data, 0, len(data), len(data), LIMIT, 100, ()) == 5
+    assert delivered_of_set(data, 0, len(data), len(data), LIMIT, None, ()) == 5
+
+
+@pytest.mark.parametrize("tables", [("exchanges",), ("exchanges", "batches")])
+def test_what_a_fetch_delivers_of_a_wrapper_does_not_depend_on_the_tables(tables: tuple[str, ...]) -> None:
+    inner = [message(i, b"x") for i in range(10)]
+    script = [(CLIENT, fetch(1, [("t", [0])], offset=5)), (SERVER, fetched(1, {("t", 0): wrapper(9, inner)}))]
+    sink, _ = feed(PROTOCOL, script, options=Options(tables=tables))
+    (call,) = sink.exchanges
+    assert call.records == 5
 
 
 def test_control_records_are_not_for_applications() -> None:
