@@ -7,10 +7,10 @@ import struct
 import pytest
 
 from dissectors.kafka import PROTOCOL, batches
-from dissectors.kafka.delivery import aborted_transactions, delivered, delivered_of_set, of_partition
+from dissectors.kafka.delivery import aborted_transactions, acquired, delivered, delivered_of_set, of_partition
 from dissectors.options import Options
 from tests.feeding import CLIENT, SERVER, feed
-from tests.kafka.wire import batch, fetch, fetched, message, record, wrapper
+from tests.kafka.wire import batch, fetch, fetched, message, record, request, response, wrapper
 
 LIMIT = 1 << 20
 TRANSACTIONAL, CONTROL = 0x10, 0x20
@@ -94,3 +94,34 @@ def test_the_answer_lists_aborted_transactions_by_partition() -> None:
     found = aborted_transactions(answer)
     assert of_partition(found, "t", 1) == [(7, 3)]
     assert of_partition(found, "t", 2) == ()
+
+
+def test_a_member_of_a_share_group_gets_what_it_acquired() -> None:
+    data, found = units(batch(THREE, 10), batch(THREE, 13), marker(16, 7, commit=True))
+    assert acquired(data, found, [(10, 10), (12, 14), (16, 16)], LIMIT) == 4
+    assert acquired(data, found, [(0, 99)], LIMIT) == 6
+    assert acquired(data, found, (), LIMIT) == 0
+
+
+def test_of_a_compacted_batch_only_records_that_are_there_are_acquired() -> None:
+    data, found = units(batch([record(0, None, b"x"), record(5, None, b"y"), record(9, None, b"z")], 10))
+    compacted = [unit._replace(last_offset=19) for unit in found]
+    assert acquired(data, compacted, [(10, 14), (16, 19)], LIMIT) == 2
+    assert acquired(data, compacted, [(11, 14)], LIMIT) == 0
+
+
+@pytest.mark.parametrize("tables", [("exchanges",), ("exchanges", "batches")])
+def test_a_share_fetch_counts_what_its_answer_says_is_acquired(tables: tuple[str, ...]) -> None:
+    topic, none = b"T" * 16, b"\0"
+    asked = b"\3sg\2m" + struct.pack(">iiiii", 0, 500, 1, 100, 10) + struct.pack(">i", 10)
+    asked += b"\2" + topic + b"\2" + struct.pack(">i", 0) + b"\1" + none + none + b"\1" + none
+    records = batch(THREE, 10)
+    given = struct.pack(">qqh", 11, 12, 1) + none
+    partition = struct.pack(">ih", 0, 0) + none + struct.pack(">h", 0) + none + struct.pack(">ii", 1, 1) + none
+    partition += bytes([len(records) + 1]) + records + b"\2" + given + none
+    answer = struct.pack(">ih", 0, 0) + none + struct.pack(">i", 1000)
+    answer += b"\2" + topic + b"\2" + partition + none + b"\1" + none
+    script = [(CLIENT, request(78, 1, 1, asked)), (SERVER, response(78, 1, 1, answer))]
+    sink, _ = feed(PROTOCOL, script, options=Options(tables=(*tables, "findings")))
+    assert [call.records for call in sink.exchanges] == [2]
+    assert not sink.findings
