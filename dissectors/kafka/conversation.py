@@ -25,7 +25,7 @@ from dissectors.exchange import PRODUCE as PRODUCED
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches, envelope
 from dissectors.kafka.batches import RecordBatch
-from dissectors.kafka.body_summary import BodySummary
+from dissectors.kafka.body_summary import BodySummary, RecordSet
 from dissectors.kafka.decode import (
     API_VERSIONS,
     ENDS_EARLY,
@@ -54,6 +54,7 @@ from dissectors.kafka.delivery import (
     acquired_ranges,
     delivered,
     delivered_of_set,
+    later_pieces,
     of_partition,
 )
 from dissectors.kafka.diagnostics import KafkaDiagnostics
@@ -463,7 +464,7 @@ class KafkaConversation(Conversation):
                 if api.key == ENVELOPE:
                     envelope.open_response(whole.body, call.inner or {})
                 if summary.sets:
-                    self.emit.describe(frame, summary.sets, whole.body)
+                    self.emit.describe(frame, self._from_batches_on(frame, api, summary, body), whole.body)
                 text = self._full(frame, api, "response", whole)
         except NOT_DECODED:
             self._malformed(frame, api, "response", ENDS_EARLY)
@@ -532,7 +533,7 @@ class KafkaConversation(Conversation):
         if summary.sets and frame.complete and (shared or call.values.get("isolationLevel") == READ_COMMITTED):
             answer = api.full_response(frame.data, body, frame.start + frame.size).body
             listed = acquired_ranges(answer) if shared else aborted_transactions(answer)
-        for records in summary.sets:
+        for records in self._from_batches_on(frame, api, summary, body):
             if records.topic in METADATA_LOG:
                 self.emit.learn_from_log(frame, records)
                 role = REPLICATE  # only brokers and controllers read it
@@ -554,6 +555,16 @@ class KafkaConversation(Conversation):
             else:
                 total += delivered(frame.data, read, offset, ranges, limit)
         return total, sum(records.size for records in summary.sets)
+
+    def _from_batches_on(self, frame: Frame, api: ApiVersion, summary: BodySummary, body: int) -> Sequence[RecordSet]:
+        """The record sets of an answer; a later piece of a snapshot may begin within a batch, which is left out."""
+        if api.key != FETCH_SNAPSHOT or not summary.sets:
+            return summary.sets
+        later = later_pieces(api.full_response(frame.data, body, frame.start + frame.size).body)
+        return [
+            self.recovery.from_a_batch_on(frame, records) if (records.topic, records.partition) in later else records
+            for records in summary.sets
+        ]
 
     def fetched(self, answer: Precedent) -> None:
         """Take note of the answer to a fetch that was captured."""

@@ -134,6 +134,16 @@ def acquired_ranges(answer: Mapping[str, Any]) -> dict[tuple[str, int], Acquired
     }
 
 
+def later_pieces(answer: Mapping[str, Any]) -> set[tuple[str | None, int]]:
+    """Topics and partitions of which a decoded FetchSnapshot response carries a piece that is not the first one."""
+    return {
+        (topic.get("name"), partition["index"])
+        for topic in answer.get("topics", ())
+        for partition in topic.get("partitions", ())
+        if partition.get("position")
+    }
+
+
 def of_partition(listed: Mapping[tuple[str, int], Aborted], topic: Topic, partition: int) -> Aborted:
     """Those of one partition."""
     if not listed:

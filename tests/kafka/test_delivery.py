@@ -9,7 +9,7 @@ import pytest
 from dissectors.kafka import PROTOCOL, batches
 from dissectors.kafka.delivery import aborted_transactions, acquired, delivered, delivered_of_set, of_partition
 from dissectors.options import Options
-from tests.feeding import CLIENT, SERVER, feed
+from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.kafka.wire import batch, fetch, fetched, message, record, request, response, wrapper
 
 LIMIT = 1 << 20
@@ -125,3 +125,24 @@ def test_a_share_fetch_counts_what_its_answer_says_is_acquired(tables: tuple[str
     sink, _ = feed(PROTOCOL, script, options=Options(tables=(*tables, "findings")))
     assert [call.records for call in sink.exchanges] == [2]
     assert not sink.findings
+
+
+@pytest.mark.parametrize("at", [1, 16, 80, 130])
+def test_a_piece_of_a_snapshot_may_begin_within_a_batch(at: int) -> None:
+    """FetchSnapshot: "snapshot data in records format which may not be aligned on an offset boundary"."""
+    name, none = b"\x13__cluster_metadata", b"\0"
+    whole = batch(THREE) + batch(THREE, 3) + batch(THREE, 6)
+    script = []
+    for id_, position, piece in ((1, 0, whole[:at]), (2, at, whole[at:])):
+        snapshot = struct.pack(">qi", 5, 1) + none
+        place = struct.pack(">ii", 0, 1) + snapshot + struct.pack(">q", position) + none
+        asked = struct.pack(">ii", 1, 1000) + b"\2" + name + b"\2" + place + none + none
+        data = bytes([(len(piece) + 1) & 127 | 128, (len(piece) + 1) >> 7]) + piece
+        given = struct.pack(">ih", 0, 0) + snapshot + struct.pack(">qq", len(whole), position) + data + none
+        answer = struct.pack(">ih", 0, 0) + b"\2" + name + b"\2" + given + none + none
+        script += [(CLIENT, request(59, 0, id_, asked)), (SERVER, response(59, 0, id_, answer))]
+    sink = feed_every_way(PROTOCOL, script)
+    assert not sink.findings
+    assert [b.base_offset for b in sink.batches] == ([3, 6] if at < 85 else [0, 6])
+    assert {b.verdict for b in sink.batches} == {"ok"}
+    assert sum(call.records or 0 for call in sink.exchanges) == 6
