@@ -28,7 +28,7 @@ _offset = attrgetter("offset")
 ORDER_SHIFT = 16  # order = arrival << ORDER_SHIFT | delivery within that packet
 _FAR = 1 << 30  # an acknowledgement farther ahead than any window is not believed
 _WINDOW = 1 << 26  # bytes; what lies farther off is not of this connection, where another may have been before it …
-_STRAYS = 16  # … but so many packets in a row are: the capture lacks what was between
+_STRAYS = 16  # … but so many in a row of one direction are: the capture lacks what was between
 _REORDER_NS = 3_000_000  # a late segment within this time was re-ordered, not retransmitted (as Wireshark has it)
 UNACKED_GRACE = 8  # times the grace, for a hole that nobody acknowledges: its other direction may not be captured
 
@@ -75,7 +75,6 @@ class Flow:
         "given_up",
         "_delivered",
         "_fin_time",
-        "_strays",
     )
 
     def __init__(self, ends: Ends, incarnation: int, history: History) -> None:
@@ -101,7 +100,6 @@ class Flow:
         self.given_up = False  # closed early: too many were open at once
         self._delivered = 0
         self._fin_time = 0
-        self._strays = 0  # packets in a row that are not of this connection
 
     @property
     def finished(self) -> bool:
@@ -202,10 +200,10 @@ class Flow:
         if not half.syn or flags & SYN or not (self.incarnation or flags & RST):
             return False
         if abs(half.offset(seq) - max(half.next, half.acked)) <= _WINDOW:
-            self._strays = 0
+            half.strays = 0
             return False
-        self._strays += 1
-        return self._strays <= _STRAYS
+        half.strays += 1
+        return half.strays <= _STRAYS
 
     def open(self, opening: Opening) -> None:
         """Take SYN and its answer, as the first packets."""

@@ -67,6 +67,7 @@ class Half:
         "hole_since",
         "ack_wait_since",
         "control_ns",
+        "strays",
         "signatures",
         "recent",
         "out",
@@ -107,6 +108,7 @@ class Half:
             None  # the same for bytes that the peer acknowledges and nobody saw
         )
         self.control_ns = 0  # when the last SYN or FIN came
+        self.strays = 0  # packets in a row that are not of this connection
         self.signatures = _NO_SIGNATURES  # of the last packets
         self.recent: Runs = _NONE
         self.out: list[Chunk | Span | Gap] = _NONE

@@ -307,8 +307,10 @@ def test_a_connection_goes_on_where_the_capture_lacks_more_of_it_than_a_window(t
     first = ConversationT().send(CLIENT, b"one").send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN)
     second = ConversationT(isn=500_000).send(CLIENT, b"two")
     second.next[CLIENT] += 1 << 27
+    acknowledged = second.next[CLIENT] - (1 << 27)  # and the peer's acknowledgements say nothing of it
     for _ in range(40):
         second.send(CLIENT, b"x" * 100)
+        second.packets.append(segment(SERVER, CLIENT, second.next[SERVER], acknowledged, time=second.packets[-1].time))
     flows = track(tmp_path, first.packets + second.packets)
     data, gaps = stream(flows[1], client_half(flows[1]))
     assert len(gaps) == 1
