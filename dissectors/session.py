@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from dissectors.capture.block import VIA, address
 from dissectors.conversation import Conversation, ConversationSummary, Protocol
+from dissectors.exchange import elapsed
 from dissectors.findings import finding
 from dissectors.options import Options
 from dissectors.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
@@ -379,7 +380,7 @@ class ConnectionSession:
         handshake = "full" if None not in seen else "partial" if any(t is not None for t in seen) else "none"
         rtt = None
         if flow.ack_time is not None and flow.syn_time is not None and handshake == "full":
-            rtt = flow.ack_time - flow.syn_time
+            rtt = elapsed(flow.syn_time, flow.ack_time)
         via = ",".join(name for i, name in enumerate(VIA) if flow.via >> i & 1)
         assert self.conn is not None
         return Connection(

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import dissectors
+from dissectors.capture.block import ACK, SYN
 from dissectors.options import Options
 from dissectors.run import Run
 from tests.benchmarks import captures
+from tests.wires import CLIENT, SERVER, T0, pcap, segment
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 
@@ -23,6 +26,18 @@ def test_the_first_rows_come_before_the_capture_is_read(tmp_path: Path) -> None:
     next(rows)
     assert run.readers[0].position < 2_000_000
     assert sum(batch.num_rows for _, batch in rows) > 10_000
+
+
+def test_a_handshake_during_which_the_clock_was_set_back_has_no_duration(tmp_path: Path) -> None:
+    path = tmp_path / "handshake.pcap"
+    packets = [
+        segment(CLIENT, SERVER, 1000, 0, flags=SYN, time=T0 + 500_000_000),
+        segment(SERVER, CLIENT, 9000, 1001, flags=SYN | ACK, time=T0 + 1_000_000),
+        segment(CLIENT, SERVER, 1001, 9001, flags=ACK, time=T0 + 2_000_000),
+    ]
+    path.write_bytes(pcap(packets, nano=True))
+    (connection,) = dissectors.dissect([str(path)], ["connections"])["connections"].to_pylist()
+    assert (connection["handshake"], connection["rtt_ns"]) == ("full", None)
 
 
 def test_rows_of_a_pipe_come_when_no_more_packets_do(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ class IggyConversation(Conversation):
         self._begun: int | None = None  # when the first frame came
         self._latest = 0  # when the latest came
         self._reported: str | None = None  # the dialect, to other connections
+        self._late = False  # answers are dealt with that were held back
         self.by_column = 0  # frames that were not decoded one by one
 
     # --- what the base class asks ---
@@ -219,6 +220,7 @@ class IggyConversation(Conversation):
     def _resolved(self) -> None:
         """Answers that were held back: now they have their requests, or never will."""
         held = self.calls.pairing.resolved
+        self._late = True
         while held:
             answer, call = held.pop(0)
             assert answer.frame is not None
@@ -226,6 +228,11 @@ class IggyConversation(Conversation):
                 self.calls.answered(call, answer.frame, answer.status, frames.PREFIX)
             else:
                 self.calls.orphans.legacy(UNSURE, answer.frame, answer.status)
+        self._late = False
+
+    def locate(self, frame: Frame, at: int) -> tuple[int, int]:
+        """Time and packet of a byte of a frame; of an answer that was held back they are those of its first byte."""
+        return (frame.first_ns, frame.packet_ref) if self._late else super().locate(frame, at)
 
     # --- framing ---
 

@@ -247,6 +247,7 @@ class IggyEmitter:
         times = [m.timestamp or m.origin for m in messages] if role != PRODUCE else [m.origin for m in messages]
         times = [time for time in times if time]
         wrote = None if batch is None else batch.producer
+        time, packet_ref = self.conversation.locate(frame, start)
         return {
             "role": role,
             "topic": topic,
@@ -268,8 +269,8 @@ class IggyEmitter:
             "checksum_stored": verdict.stored,
             "checksum_computed": verdict.computed,
             "verdict": verdict.verdict,
-            "time": frame.first_ns,
-            "packet_ref": frame.packet_ref,
+            "time": time,
+            "packet_ref": packet_ref,
             "stream_offset": frame.offset + start - frame.start,
         }
 
@@ -287,12 +288,13 @@ class IggyEmitter:
         at, size = verdict.covered
         message = None if verdict.bad is None else messages[verdict.bad]
         what = "batch" if message is None else f"message {verdict.bad}"
+        time, packet_ref = self.conversation.locate(frame, at)
         self.conversation.finding(
             "bad_checksum",
             f"The checksum of {what} does not fit its bytes",
             direction=frame.direction,
-            time=frame.first_ns,
-            packet_ref=frame.packet_ref,
+            time=time,
+            packet_ref=packet_ref,
             offset=frame.offset + at - frame.start,
             length=size,
             api=api,
@@ -342,8 +344,8 @@ class IggyEmitter:
                 header_bytes=m.headers_length,
                 value=frame.data[m.payload : m.payload + m.payload_length] if payloads else None,
                 headers=json.dumps(headers) if payloads and headers else None,
-                time=frame.first_ns,
-                packet_ref=frame.packet_ref,
+                time=row["time"],
+                packet_ref=row["packet_ref"],
                 stream_offset=row["stream_offset"],
             )
 

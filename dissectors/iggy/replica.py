@@ -110,12 +110,13 @@ def body_checksum(frame: Frame) -> int:
 
 
 def _bad(conversation: Conversation, frame: Frame, at: int, size: int, field: str, stored: int, computed: int) -> None:
+    time, packet_ref = conversation.locate(frame, at)
     conversation.finding(
         "bad_checksum",
         f"The {field} of a frame does not fit its bytes",
         direction=frame.direction,
-        time=frame.first_ns,
-        packet_ref=frame.packet_ref,
+        time=time,
+        packet_ref=packet_ref,
         offset=frame.offset + at - frame.start,
         length=size,
         field=field,

@@ -321,7 +321,7 @@ class _Rows:
         shown = [sums[i] for i in units.sum.tolist()]
         stored = units.end - units.start
         kinds = [form.kind for form in _FORMS]
-        facts = self.frames.facts(carriers)
+        time, packet_ref = self.frames.locate(units.start)
         return self._shared(requests, answers) | {
             "role": Coded([CONSUME, PRODUCE], units.produced),
             "topic": _coded(self.topics.values, self.topics.codes[requests]),
@@ -341,8 +341,8 @@ class _Rows:
             "checksum_computed": shown,
             "verdict": Coded(["absent" if kind == checksum.NONE else "ok" for kind in kinds], units.form),
             "outcome": OK,
-            "time": facts.first_ns,
-            "packet_ref": facts.packet_ref,
+            "time": time,
+            "packet_ref": packet_ref,
             "stream_offset": self.frames.offset_of(carriers, units.start),
         }
 

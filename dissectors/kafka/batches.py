@@ -8,9 +8,9 @@ Record batch (magic 2), all integers big-endian:
     12     4  partition_leader_epoch  not covered by the crc
     16     1  magic                   2
     17     4  crc                     CRC32C of byte 21 to the end
-    21     2  attributes              0-2 codec, 3 log-append time, 4 transactional, 5 control
+    21     2  attributes              0-2 codec, 3 log-append time, 4 transactional, 5 control, 6 delete horizon
     23     4  last_offset_delta
-    27     8  base_timestamp          ms since the epoch
+    27     8  base_timestamp          ms since the epoch; with a delete horizon that is what stands here
     35     8  max_timestamp           ms
     43     8  producer_id             -1: none
     51     2  producer_epoch
@@ -32,7 +32,7 @@ A message with a codec is a wrapper: its value is a compressed set of messages. 
 its last message and the inner ones count from 0; in magic 0 the inner offsets are the offsets. A Fetch may end within a
 batch: the broker cuts at a size, and the client asks for the rest again.
 
-Sources: Kafka protocol guide, "Record Batch" and "Message sets"; KIP-31, KIP-32, KIP-98.
+Sources: Kafka protocol guide, "Record Batch" and "Message sets"; KIP-31, KIP-32, KIP-98, KIP-534.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ HEADER = np.dtype(
 """The header of a batch of magic 2, for columns."""
 MESSAGE = struct.Struct(">qiIbb")
 CONTROL_BIT, TRANSACTIONAL_BIT, _LOG_APPEND_BIT, CODEC_BITS = 0x20, 0x10, 0x08, 0x07
+HORIZON_BIT = 0x40
 SMALLEST = {0: 14, 1: 22, 2: 49}  # magic -> the least that `length` may say
 KEEPS_LENGTH = 12  # offset and length
 
@@ -91,7 +92,8 @@ class RecordBatch(NamedTuple):
     log_append: bool
     transactional: bool
     control: bool
-    first_timestamp: int  # ms, or NO_TIMESTAMP
+    base_timestamp: int  # ms, or NO_TIMESTAMP: what the records' own count from
+    first_timestamp: int  # of the first message, or NO_TIMESTAMP where the header does not say it
     max_timestamp: int
     producer_id: int
     producer_epoch: int
@@ -215,10 +217,11 @@ def _batch(data: bytes, start: int, known: int) -> RecordBatch:
     )
     control, size = bool(attributes & CONTROL_BIT), KEEPS_LENGTH + length
     n = max(0, n)
+    stamp = NO_TIMESTAMP if attributes & HORIZON_BIT else first
     values = (
         start, size, magic, base, base + last_delta, n, 0 if control else n, CODECS[attributes & CODEC_BITS],
         bool(attributes & _LOG_APPEND_BIT), bool(attributes & TRANSACTIONAL_BIT), control,
-        first, latest, producer, epoch, sequence, crc, start + 61, start + size <= known,
+        first, stamp, latest, producer, epoch, sequence, crc, start + 61, start + size <= known,
     )  # fmt: skip
     return _new(RecordBatch, values)
 
@@ -266,7 +269,7 @@ def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: 
             first = timestamp if log_append else held.first_timestamp
     return RecordBatch(
         start, stop - start, magic, base, last, 1, n, codec, log_append, False, False,
-        first, timestamp, -1, -1, -1, crc, body, whole,
+        first, first, timestamp, -1, -1, -1, crc, body, whole,
     )  # fmt: skip
 
 

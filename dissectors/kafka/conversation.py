@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from sys import intern
 from typing import Any
@@ -24,7 +24,8 @@ from dissectors.exchange import (
 from dissectors.exchange import PRODUCE as PRODUCED
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches, envelope
-from dissectors.kafka.body_summary import BodySummary
+from dissectors.kafka.batches import RecordBatch
+from dissectors.kafka.body_summary import BodySummary, RecordSet
 from dissectors.kafka.decode import (
     API_VERSIONS,
     ENDS_EARLY,
@@ -47,9 +48,13 @@ from dissectors.kafka.decode import (
 from dissectors.kafka.delivery import (
     READ_COMMITTED,
     Aborted,
+    Acquired,
     aborted_transactions,
+    acquired,
+    acquired_ranges,
     delivered,
     delivered_of_set,
+    later_pieces,
     of_partition,
 )
 from dissectors.kafka.diagnostics import KafkaDiagnostics
@@ -459,7 +464,7 @@ class KafkaConversation(Conversation):
                 if api.key == ENVELOPE:
                     envelope.open_response(whole.body, call.inner or {})
                 if summary.sets:
-                    self.emit.describe(frame, summary.sets, whole.body)
+                    self.emit.describe(frame, self._from_batches_on(frame, api, summary, body), whole.body)
                 text = self._full(frame, api, "response", whole)
         except NOT_DECODED:
             self._malformed(frame, api, "response", ENDS_EARLY)
@@ -523,27 +528,43 @@ class KafkaConversation(Conversation):
         total, facts = 0, frame.facts
         known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
         old = batches.old_format(False, api.version) if api.key == FETCH else None
-        aborted: Mapping[tuple[str, int], Aborted] = {}
-        if summary.sets and call.values.get("isolationLevel") == READ_COMMITTED and frame.complete:
-            aborted = aborted_transactions(api.full_response(frame.data, body, frame.start + frame.size).body)
-        for records in summary.sets:
+        shared = api.key == SHARE_FETCH and frame.complete
+        listed: Mapping[tuple[str, int], Aborted | Acquired] = {}
+        if summary.sets and frame.complete and (shared or call.values.get("isolationLevel") == READ_COMMITTED):
+            answer = api.full_response(frame.data, body, frame.start + frame.size).body
+            listed = acquired_ranges(answer) if shared else aborted_transactions(answer)
+        for records in self._from_batches_on(frame, api, summary, body):
             if records.topic in METADATA_LOG:
                 self.emit.learn_from_log(frame, records)
                 role = REPLICATE  # only brokers and controllers read it
             offset = call.session.fetch_offset(records.topic, records.partition) if call.session else None
-            ended = of_partition(aborted, records.topic, records.partition)
+            ranges = of_partition(listed, records.topic, records.partition)
             if self.emit.report.looks_into_batches:
                 seen = self.emit.look(frame, records, self.recovery.units(frame, records, lenient=True, old=old))
                 if self.watch is not None:
                     self.watch.batches(frame, role, records.topic, records.partition, seen)
                 self.emit.batches(role, call, facts, records.topic, records.partition, seen, OK, None)
-                total += delivered(frame.data, (batch.unit for batch in seen), offset, ended, limit)
-            elif frame.complete:
-                total += delivered_of_set(frame.data, records.start, records.size, known, limit, offset, ended)
+                read: Iterable[RecordBatch] = [batch.unit for batch in seen]
+            elif frame.complete and not shared:
+                total += delivered_of_set(frame.data, records.start, records.size, known, limit, offset, ranges)
+                continue
             else:
                 read = self.recovery.units(frame, records, lenient=True, old=old)
-                total += delivered(frame.data, read, offset, ended, limit)
+            if shared:
+                total += acquired(frame.data, read, ranges, limit)
+            else:
+                total += delivered(frame.data, read, offset, ranges, limit)
         return total, sum(records.size for records in summary.sets)
+
+    def _from_batches_on(self, frame: Frame, api: ApiVersion, summary: BodySummary, body: int) -> Sequence[RecordSet]:
+        """The record sets of an answer; a later piece of a snapshot may begin within a batch, which is left out."""
+        if api.key != FETCH_SNAPSHOT or not summary.sets:
+            return summary.sets
+        later = later_pieces(api.full_response(frame.data, body, frame.start + frame.size).body)
+        return [
+            self.recovery.from_a_batch_on(frame, records) if (records.topic, records.partition) in later else records
+            for records in summary.sets
+        ]
 
     def fetched(self, answer: Precedent) -> None:
         """Take note of the answer to a fetch that was captured."""

@@ -62,7 +62,7 @@ def _records(unit: RecordBatch, data: bytes) -> Iterator[KafkaRecord]:
                 name, p = _sized(data, p, stop)
                 content, p = _sized(data, p, stop)
                 headers.append((name or b"", content))
-            stamp = unit.first_timestamp + time if unit.first_timestamp != NO_TIMESTAMP else NO_TIMESTAMP
+            stamp = unit.base_timestamp + time if unit.base_timestamp != NO_TIMESTAMP else NO_TIMESTAMP
             yield KafkaRecord(index, delta, stamp, key, value, tuple(headers), p - first)
             at = stop
     except IndexError:

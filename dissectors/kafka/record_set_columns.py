@@ -119,7 +119,7 @@ class RecordSetColumns:
         which = np.flatnonzero(decoded.regular[self._frame] & ~self._produced)
         first = integers(self._frames.octets, self._start[which], 8)
         given = self._records.copy()
-        for i in which[offset[which] > first].tolist():
+        for i in which[(offset[which] > first) | ~self._batches.plain[which]].tolist():
             start, size, end = int(self._start[i]), int(self._size[i]), int(self._frames.end[self._frame[i]])
             given[i] = delivered_of_set(buf, start, size, end, decoded.limit, int(offset[i]), ())
         np.add.at(decoded.records, self._request[which], given[which])
@@ -255,6 +255,7 @@ def odd_numbers(found: BatchColumns) -> Bools:
 def header_columns(found: BatchColumns, uncompressed: Ints) -> dict[str, object]:
     """Those columns of `batches` that the headers of right batches give."""
     checksum = hex_column(found.field("crc"))
+    horizon = found.field("attributes") & batches.HORIZON_BIT != 0
     return {
         "records": found.records,
         "codec": Coded(batches.CODECS, found.codec),
@@ -266,7 +267,7 @@ def header_columns(found: BatchColumns, uncompressed: Ints) -> dict[str, object]
         "base_sequence": _known(found.field("base_sequence")),
         "transactional": found.field("attributes") & batches.TRANSACTIONAL_BIT != 0,
         "control": found.control,
-        "first_timestamp": _times(found.field("first_timestamp")),
+        "first_timestamp": _times(np.where(horizon, batches.NO_TIMESTAMP, found.field("first_timestamp"))),
         "max_timestamp": _times(found.field("max_timestamp")),
         "checksum_kind": CRC32C,
         "checksum_stored": checksum,

@@ -70,6 +70,13 @@ class BatchRecovery:
             return batches.units(data, records.start, records.size, frame.end, limit, lenient=lenient, old=old)
         return units(data, records, self._captured(frame), limit, self.search(frame.direction), old=old)
 
+    def from_a_batch_on(self, frame: Frame, records: RecordSet) -> RecordSet:
+        """A record set that may begin within a batch, from the first whole one on."""
+        end = records.start + records.size
+        found = self.search(frame.direction).first(frame.data, self._captured(frame), records.start, end)
+        start = end if found is None else found
+        return records._replace(start=start, size=end - start)
+
     def count(self, frame: Frame, records: RecordSet, *, old: int | None) -> int:
         """As batches.count."""
         if frame.complete:

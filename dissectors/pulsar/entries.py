@@ -253,8 +253,10 @@ def position_of(message_id: Any) -> str | None:
 
 
 def _count(meta: Any, words: Any) -> int:
+    if words and meta.compacted_batch_indexes:
+        return sum(batches.delivered(words, index) for index in meta.compacted_batch_indexes)
     count = batches.records(meta)
-    return batches.still_to_deliver(words, count) if words and not meta.compacted_batch_indexes else count
+    return batches.still_to_deliver(words, count) if words else count
 
 
 def _value_bytes(messages: Any) -> int:

@@ -37,8 +37,10 @@ class MessageRows:
         self._finding = finding
 
     def count(self, view: EntryView) -> int:
-        """Messages that a compacted entry still holds."""
-        return sum(1 for single in self._singles(view) if not _compacted_out(single))
+        """Messages that a compacted entry still holds, and that are still to be delivered."""
+        words = view.still_to_deliver
+        here = (single for single in self._singles(view) if not _compacted_out(single))
+        return sum(batches.delivered(words, single.number) for single in here)
 
     def rows(self, view: EntryView, batch: Columns) -> Iterator[Columns]:
         """One row a message. Before a receipt, `position` is what will follow ledger and entry."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Span
-from dissectors.tcp.half import COPY_NS, MASK, UNPLACED, Half, HeldSegment
+from dissectors.tcp.half import COPY_NS, MASK, NAMED, UNPLACED, Half, HeldSegment
 from dissectors.tcp.recent import History
 
 Events = list[Chunk | Span | Gap]
@@ -27,6 +27,8 @@ Ends = tuple[int, int, int, int, int, int]
 _offset = attrgetter("offset")
 ORDER_SHIFT = 16  # order = arrival << ORDER_SHIFT | delivery within that packet
 _FAR = 1 << 30  # an acknowledgement farther ahead than any window is not believed
+_WINDOW = 1 << 26  # bytes; what lies farther off is not of this connection, where another may have been before it …
+_STRAYS = 16  # … but so many in a row of one direction are: the capture lacks what was between
 _REORDER_NS = 3_000_000  # a late segment within this time was re-ordered, not retransmitted (as Wireshark has it)
 UNACKED_GRACE = 8  # times the grace, for a hole that nobody acknowledges: its other direction may not be captured
 
@@ -142,8 +144,12 @@ class Flow:
         self.see(time, packet_ref, arrival)
         half, other = self.halves[direction], self.halves[1 - direction]
         half.packets += 1
-        if half.signatures and self._is_copy(half, signature, flags, size, time):
+        if half.signatures and self._is_copy(half, seq, signature, flags, size, len(data), time):
             half.duplicates += 1
+            self.release(limits, time, packet_ref, arrival)
+            return
+        if self._is_stray(half, seq, flags):
+            half.out_of_order += 1
             self.release(limits, time, packet_ref, arrival)
             return
         if flags & (SYN | FIN):
@@ -168,7 +174,7 @@ class Flow:
                 self.ack_time = time
             acked = self._acknowledged(other, ack) if flags & ACK else -1
             offset = half.offset(seq)
-            if not size and not flags & (SYN | FIN) and half.next and offset == half.next - 1:
+            if not size and not flags & (SYN | FIN) and (half.next or half.syn) and offset == half.next - 1:
                 half.keep_alives += 1
             if size:
                 self._data(half, offset, size, data, acked, arrival, packet_ref, time)
@@ -179,11 +185,25 @@ class Flow:
         self.release(limits, time, packet_ref, arrival)
 
     @staticmethod
-    def _is_copy(half: Half, signature: int, flags: int, size: int, time: int) -> bool:
+    def _is_copy(half: Half, seq: int, signature: int, flags: int, size: int, have: int, time: int) -> bool:
         """Whether a packet was captured before: with SYN, FIN or data lately, any other just now."""
-        if flags & (SYN | FIN) and not size:
-            return half.knows(signature) and time - half.control_ns <= COPY_NS
-        return half.knows(signature) if size else signature == half.signatures[-1]
+        if not size and not flags & (SYN | FIN):
+            return signature == half.signatures[-1]
+        if not half.knows(signature):
+            return False
+        if not size:
+            return time - half.control_ns <= COPY_NS
+        return bool(signature & NAMED or not have) or half.came_since(half.offset(seq) + have - 1, time - COPY_NS)
+
+    def _is_stray(self, half: Half, seq: int, flags: int) -> bool:
+        """Whether a packet is of an earlier connection between these endpoints, and came late."""
+        if not half.syn or flags & SYN or not (self.incarnation or flags & RST):
+            return False
+        if abs(half.offset(seq) - max(half.next, half.acked)) <= _WINDOW:
+            half.strays = 0
+            return False
+        half.strays += 1
+        return half.strays <= _STRAYS
 
     def open(self, opening: Opening) -> None:
         """Take SYN and its answer, as the first packets."""
@@ -254,7 +274,7 @@ class Flow:
         self, half: Half, offset: int, size: int, data: bytes, ack: int, arrival: int, packet_ref: int, time: int
     ) -> None:
         end = offset + size
-        if size <= 1 and end == half.next and half.next:
+        if size <= 1 and end == half.next and (half.next or half.syn):
             half.keep_alives += 1
             return
         if end <= half.next:

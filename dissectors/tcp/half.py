@@ -17,7 +17,8 @@ RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with
 RECENT_PACKETS = 16  # packets in which a copy of a packet is looked for
 UNPLACED = -2  # less an acknowledgement number whose direction has not begun: its stream offset is not known yet
 CONFLICTS = 1000  # of a direction that are kept, each to be a finding
-COPY_NS = 100_000_000  # a SYN or FIN is sent again later than this, and captured twice sooner
+COPY_NS = 100_000_000  # what has no IP id is sent again later than this, and captured twice sooner
+NAMED = 1  # set in the signature of a packet with data that has an IP id
 _offset = attrgetter("offset")
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
 _NO_SIGNATURES = array("q")  # the same
@@ -66,6 +67,7 @@ class Half:
         "hole_since",
         "ack_wait_since",
         "control_ns",
+        "strays",
         "signatures",
         "recent",
         "out",
@@ -106,6 +108,7 @@ class Half:
             None  # the same for bytes that the peer acknowledges and nobody saw
         )
         self.control_ns = 0  # when the last SYN or FIN came
+        self.strays = 0  # packets in a row that are not of this connection
         self.signatures = _NO_SIGNATURES  # of the last packets
         self.recent: Runs = _NONE
         self.out: list[Chunk | Span | Gap] = _NONE
@@ -165,6 +168,20 @@ class Half:
     def knows(self, signature: int) -> bool:
         """Whether one of the last packets was this one."""
         return signature in self.signatures[-RECENT_PACKETS:]
+
+    def came_since(self, offset: int, time: int) -> bool:
+        """Whether a byte that was seen came at `time` or later; true of those that later ones have made forgotten."""
+        held = next((s for s in self.held if s.offset <= offset < s.offset + s.size), None)
+        if held is not None:
+            return held.time >= time
+        if not self.next - RECENT_BYTES <= offset < self.next:
+            return True
+        self.flush()
+        at = bisect_right(self.recent, offset, key=_offset) - 1
+        if at < 0:
+            return False  # it came longer ago than anything is remembered
+        chunk = self._history.look(self.recent, at)
+        return chunk.times[bisect_right(chunk.starts, offset) - 1] >= time
 
     def hold(self, segment: HeldSegment) -> None:
         if self.held:

@@ -21,7 +21,7 @@ from dissectors.limits import Limits
 from dissectors.records import PACKET_SHIFT
 from dissectors.tcp.chunk import Ints, Segments
 from dissectors.tcp.flow import ORDER_SHIFT, Ends, Flow, Opening
-from dissectors.tcp.half import MASK, RECENT_PACKETS
+from dissectors.tcp.half import MASK, NAMED, RECENT_PACKETS
 
 Words = npt.NDArray[np.uint64]
 HALF = 0x80000000  # what lies farther ahead than half of all sequence numbers lies behind
@@ -268,7 +268,7 @@ def _signatures(block: PacketBlock, arrivals: int) -> Ints:
     """What two captures of one packet have in common, and a retransmission has not: the IP id and the checksum.
 
     A bare acknowledgement without an IP id could be sent twice just so: such packets are never taken for copies. So
-    could a SYN or a FIN, but not soon (flow.py).
+    could a SYN, a FIN or data, but not soon (flow.py).
     """
     with np.errstate(over="ignore"):
         mixed = (
@@ -279,7 +279,8 @@ def _signatures(block: PacketBlock, arrivals: int) -> Ints:
             ^ block.window << 48
         )
     unique = (block.size == 0) & (block.ip_id == 0) & (block.flags & (SYN | FIN) == 0)
-    return np.where(unique, -1 - arrivals - np.arange(len(block)), mixed & np.int64(0x7FFFFFFFFFFFFFFF))
+    mixed = mixed & np.int64(0x7FFFFFFFFFFFFFFF & ~NAMED) | np.where((block.size > 0) & (block.ip_id != 0), NAMED, 0)
+    return np.where(unique, -1 - arrivals - np.arange(len(block)), mixed)
 
 
 def _handshakes(new: Any, direction: Any, seq: Ints, ack: Ints, flags: Any, size: Ints) -> Any:

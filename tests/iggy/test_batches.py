@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL, batches
 from dissectors.iggy.field_types import MalformedBodyError
-from tests.feeding import SERVER, feed
+from tests.feeding import CLIENT, SERVER, feed
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS, PAYLOADS, Script, conversation
 
@@ -55,6 +55,23 @@ def test_an_intact_poll_has_a_good_checksum_and_a_send_says_what_it_carries(era:
     assert sent.verdict == ("ok" if "vsr" in era else "absent")
     assert (polled.base_offset, polled.last_offset) == ((40, 42) if "vsr" in era else (0, 2))
     assert polled.position == str(polled.base_offset)
+
+
+def test_a_batch_is_in_the_packet_of_its_own_first_byte() -> None:
+    polled = w.vsr_reply(2, w.polled(w.batch(PAYLOADS, base=40) + w.batch(PAYLOADS, base=43), 6), id=9)
+    second = polled.index(w.batch(PAYLOADS, base=43))
+    poll = w.vsr_request(2, w.poll_06(), id=9, code=100)
+    script = [*ERAS["iggy-vsr-0.9"], (CLIENT, poll), (SERVER, polled[:second]), (SERVER, polled[second:])]
+    sink, _ = feed(PROTOCOL, script)
+    packets = [(b.packet_ref, b.time) for b in sink.batches[-2:]]
+    assert packets[1][0] == packets[0][0] + 1
+    assert packets[1][1] == packets[0][1] + 1_000_000
+    assert [(m.packet_ref, m.time) for m in sink.messages[-6:]] == [packet for packet in packets for _ in PAYLOADS]
+
+    broken = flipped(script, len(script) - 1, -1)
+    sink, _ = feed(PROTOCOL, broken)
+    (finding,) = [f for f in sink.findings if f.kind == "bad_checksum"]
+    assert (finding.packet_ref, finding.time) == packets[1]
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -165,6 +165,13 @@ def test_log_append_time_is_the_brokers() -> None:
     assert {m.event_time for m in sink.messages} == {1_700_000_000_100 * 1_000_000}
 
 
+def test_a_delete_horizon_is_no_timestamp_and_those_of_the_records_count_from_it() -> None:
+    horizon, deleted = 1_700_000_000_100, record(-100, b"k", None)
+    sink = consumed(batch([deleted], attributes=0x40, first=horizon, latest=horizon - 100))
+    assert [b.first_timestamp for b in sink.batches] == [None]
+    assert [m.timestamp for m in sink.messages] == [(horizon - 100) * 1_000_000]
+
+
 def test_a_decompression_bomb_is_refused() -> None:
     from dissectors.limits import Limits
 

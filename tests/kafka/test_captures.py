@@ -120,6 +120,12 @@ def test_throttling_is_reported_and_is_no_latency() -> None:
     assert not any(e["long_poll"] for e in throttled)
 
 
+def test_members_of_a_share_group_received_what_they_acquired() -> None:
+    name = "java43-share-group"
+    fetches = [call for call in rows(name)["exchanges"] if call["api"] == "ShareFetch"]
+    assert sum(call["records"] or 0 for call in fetches) == truth(name)["share"]["deliveries"]
+
+
 def test_each_consumer_received_what_its_isolation_level_lets_through() -> None:
     """Both read all 61 records off the wire; the one that reads committed ones drops those of aborted transactions."""
     expected = truth("java43-transactions")["transactions"]

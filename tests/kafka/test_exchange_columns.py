@@ -13,13 +13,27 @@ from dissectors import frame_columns
 from dissectors.kafka import PROTOCOL, exchange_columns
 from dissectors.records import DEFAULT_TABLES, TABLES
 from dissectors.tcp.chunk import CLIENT, SERVER
-from tests.kafka.wire import any_body, batch, fetch, fetched, message, produce, produced, record, request, response
+from tests.kafka.wire import (
+    any_body,
+    batch,
+    fetch,
+    fetched,
+    message,
+    produce,
+    produced,
+    record,
+    request,
+    response,
+    wrapper,
+)
 from tests.many import assert_together_as_alone, feed_many
 
 TWO = batch([record(0, b"k", b"v"), record(1, None, None)])
 NESTED = batch([record(0, b"k", TWO)])
 PACKED = batch([record(0, b"k", b"v" * 200)], codec=1, stored=gzip.compress(record(0, b"k", b"v" * 200)))
 STRANGE = batch([record(0, b"k", b"v")], base=-5, first=1 << 62, latest=-9, attributes=0x70, producer=(1 << 40, 3, -1))
+HORIZON = batch([record(0, b"k", None)], attributes=0x40, first=1_800_000_000_000)
+WRAPPED = wrapper(5, [message(i, b"v") for i in range(6)])
 APIS = [(18, 3), (3, 9), (12, 4), (3, 1), (10, 3), (11, 5), (8, 8), (17, 1), (2, 7)]
 Script = list[tuple[int, bytes]]
 
@@ -56,7 +70,8 @@ def fetched_in_session(rng: random.Random, id_: int) -> tuple[bytes, bytes]:
     forgotten = rng.choice(([], [], [("t", [1])]))
     more = {"wait": rng.choice((0, 100, 500)), "offset": rng.choice((0, 0, 1, 5)), "isolation": rng.choice((0, 0, 1))}
     sent = fetch(id_, wanted, session, forgotten=forgotten, replica=rng.choice((-1, -1, -1, 2)), **more)
-    sets = rng.choice(({}, {("t", 0): TWO}, {("t", 0): TWO + TWO, ("u", 2): TWO[:-3]}, {("t", 1): b"broken"}))
+    cut = {("t", 0): TWO + TWO, ("u", 2): TWO[:-3]}
+    sets = rng.choice(({}, {("t", 0): TWO}, cut, {("t", 1): b"broken"}, {("t", 0): HORIZON}, {("t", 0): WRAPPED}))
     aborted = rng.choice(((), (), ((1 << 40, 0),)))
     return sent, fetched(id_, sets, rng.choice((0, 5, 5, 6)), rng.choice((0, 0, 0, 0, 70)), aborted)
 

@@ -367,6 +367,14 @@ def test_compaction_may_list_the_survivors_and_leave_empty_places_too() -> None:
     assert [(m.position, m.value) for m in sink.messages] == [("7:3:1", b"b"), ("7:3:3", b"d")]
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_of_a_compacted_batch_an_ack_set_lets_survivors_through(compacted: bool) -> None:
+    entry = wire.entry(wire.metadata(0, (11, 4), (31, 1), (31, 3)), wire.single(b"b") + wire.single(b"d"))
+    script = [(CLIENT, wire.subscribe(2, "t", (11, compacted))), (SERVER, wire.delivery(entry, 7, 3, (4, 0b1101)))]
+    sink = feed_every_way(PROTOCOL, script)
+    assert (the_batch(sink).records, values(sink)) == (1, [b"d"])
+
+
 def test_older_compaction_leaves_empty_places_that_do_not_count() -> None:
     payload = wire.single(b"", (4, True)) + wire.single(b"kept")
     script = [(CLIENT, wire.subscribe(2, "t", (11, True)))]

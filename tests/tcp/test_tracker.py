@@ -282,6 +282,49 @@ def test_used_again_the_same_ports_are_another_incarnation(tmp_path: Path) -> No
     assert [f.finished for f in flows] == [True, False]
 
 
+@pytest.mark.parametrize("isn", [500_000, 1_000_000_000, 3_000_000_000])
+def test_what_an_earlier_connection_sent_and_came_late_is_not_of_the_one_that_uses_its_ports(
+    tmp_path: Path, isn: int
+) -> None:
+    first = ConversationT().send(CLIENT, b"one").send(SERVER, b"old").send(SERVER, b"", ACK | FIN)
+    *before, answer, fin = first.send(CLIENT, b"", ACK | FIN).packets[:-1]
+    second = ConversationT(isn)
+    second.next[SERVER] = (isn + 5) % 2**32
+    second.packets.clear()
+    second.send(SERVER, b"", SYN | ACK).send(CLIENT, b"two").send(SERVER, b"new")
+    late = [p._replace(time=second.packets[-1].time) for p in (answer, fin)]
+    after = second.send(CLIENT, b"three").send(SERVER, b"newer").packets[-2:]
+    after = [p._replace(time=p.time + 20_000 * MS) for p in after]
+    syn = segment(CLIENT, SERVER, isn, 0, flags=SYN, time=before[-1].time)
+    flows = track(tmp_path, [*before, syn, *second.packets[:-2], *late, *after])
+    half = client_half(flows[1])
+    assert stream(flows[1], half) == (b"twothree", [])
+    assert stream(flows[1], 1 - half) == (b"newnewer", [])
+    assert flows[1].halves[1 - half].fin < 0
+
+
+def test_a_connection_goes_on_where_the_capture_lacks_more_of_it_than_a_window(tmp_path: Path) -> None:
+    first = ConversationT().send(CLIENT, b"one").send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN)
+    second = ConversationT(isn=500_000).send(CLIENT, b"two")
+    second.next[CLIENT] += 1 << 27
+    acknowledged = second.next[CLIENT] - (1 << 27)  # and the peer's acknowledgements say nothing of it
+    for _ in range(40):
+        second.send(CLIENT, b"x" * 100)
+        second.packets.append(segment(SERVER, CLIENT, second.next[SERVER], acknowledged, time=second.packets[-1].time))
+    flows = track(tmp_path, first.packets + second.packets)
+    data, gaps = stream(flows[1], client_half(flows[1]))
+    assert len(gaps) == 1
+    assert len(data) > 2000
+
+
+def test_a_reset_out_of_any_window_ends_nothing(tmp_path: Path) -> None:
+    conversation = ConversationT().send(CLIENT, b"abc")
+    conversation.packets.append(segment(SERVER, CLIENT, 5 << 28, 0, flags=RST, time=T0 + 5 * MS))
+    conversation.ip_id += 200_000
+    _, _, flow = the_stream(tmp_path, conversation.send(CLIENT, b"def").packets)
+    assert not flow.reset
+
+
 def test_a_fin_sent_again_is_a_retransmission(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"one").send(CLIENT, b"", ACK | FIN)
     conversation.next[CLIENT] -= 1
@@ -316,6 +359,36 @@ def test_keep_alives_are_not_retransmissions(tmp_path: Path) -> None:
     _, _, flow = the_stream(tmp_path, conversation.packets)
     half = flow.halves[client_half(flow)]
     assert (half.keep_alives, half.retransmissions) == (1, 0)
+
+
+def test_a_keep_alive_before_the_first_byte_is_one(tmp_path: Path) -> None:
+    conversation = ConversationT()
+    conversation.next[CLIENT] -= 1
+    conversation.send(CLIENT, b"\0").send(SERVER, b"", ACK)
+    conversation.next[CLIENT] -= 1
+    conversation.send(CLIENT, b"", ACK)
+    conversation.next[CLIENT] += 1
+    data, _, flow = the_stream(tmp_path, conversation.send(CLIENT, b"abc").packets)
+    half = flow.halves[client_half(flow)]
+    assert (data, half.keep_alives, half.retransmissions) == (b"abc", 2, 0)
+
+
+@pytest.mark.parametrize(("after", "counts"), [(5, (0, 1)), (300, (1, 0))])
+@pytest.mark.parametrize("held", [False, True])
+def test_the_same_bytes_without_an_ip_id_are_a_copy_soon_and_a_retransmission_later(
+    tmp_path: Path, after: int, counts: tuple[int, int], held: bool
+) -> None:
+    client, server = Side("fd00::2", CLIENT.port), Side("fd00::1", SERVER.port)
+    opening = [
+        segment(client, server, ISN, 0, flags=SYN, time=T0),
+        segment(server, client, SERVER_ISN, ISN + 1, flags=SYN | ACK, time=T0 + MS),
+        segment(client, server, ISN + 1, SERVER_ISN + 1, flags=ACK, time=T0 + 2 * MS),
+    ]
+    once = segment(client, server, ISN + 1 + 3 * held, SERVER_ISN + 1, b"abc", time=T0 + 3 * MS)
+    again = once._replace(time=once.time + after * MS)
+    (flow,) = track(tmp_path, [*opening, once, again])
+    half = flow.halves[client_half(flow)]
+    assert (half.retransmissions, half.duplicates) == counts
 
 
 def test_each_piece_knows_its_packet_and_its_time(tmp_path: Path) -> None:
