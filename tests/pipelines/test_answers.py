@@ -262,6 +262,28 @@ def test_show_never_gives_credentials(name: str) -> None:
         assert not [secret for secret in secrets if secret in text or secret.encode().hex(" ") in text]
 
 
+@pytest.mark.parametrize("wrong", ["kafka", "iggy"])
+def test_show_gives_no_bytes_of_a_stream_that_it_cannot_read(samples: list[str], wrong: str) -> None:
+    """Nothing says then whether credentials lie in them: a CONNECT holds a token."""
+    text = run("show", f"{sample(samples, 'pulsar-corrupted.pcap')}:4", "--bytes", "--decode-as", f"6650={wrong}")
+    assert "credentials may lie in it" in text
+    assert "  0000  " not in text
+
+
+def test_show_gives_no_bytes_of_a_packet_into_which_credentials_may_reach() -> None:
+    made = [
+        {"api": api, "topics": [], "connection": "a:1>b:2", "request_packet": packet, "request_file": "f",
+         "response_packet": packet + 1, "response_file": "f"}
+        for api, packet in (("CONNECT", 10), ("SEND", 20), ("SEND", 30))
+    ]  # fmt: skip
+    tables = {"exchanges": pa.Table.from_pylist(made)}
+    found = connection.ConnectionPacket("f", 15, "a:1", "b:2", b"")
+    assert connection.secret_until(tables, found) == 21
+    only = {"exchanges": tables["exchanges"].slice(0, 1)}
+    assert connection.secret_until(only, found) == float("inf")
+    assert connection.secret_until({"exchanges": tables["exchanges"].slice(1)}, found) == 0
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_follow_shows_both_directions_in_time_order(refused: str, exchanges: list[dict[str, Any]], order: int) -> None:
     connection = exchanges[0]["connection"]
