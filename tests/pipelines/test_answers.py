@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import dissectors
-from dissectors.records import TABLES
+from dissectors.records import TABLES, schema
 from pipelines.answers import connection, diff, groups, records, select, summary, top
 from pipelines.answers.records import query
 from pipelines.cli import app
+from pipelines.cli.dissect import sorted_by
 from pipelines.cli.reading import Reading
 from pipelines.formats.plain import width
 from tests.pipelines import synthetic
@@ -336,6 +337,22 @@ def test_sql_without_a_query_reads_them_from_stdin(refused: str) -> None:
 
 
 # --- dissect's choice of rows ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_rows_come_in_order_of_any_column(table: str) -> None:
+    empty = schema(table, full=True, payloads=True).empty_table()
+    some = pa.concat_tables([empty, MADE.get(table, empty)], promote_options="default").slice(0, 50)
+    for column in some.column_names:
+        assert sum(batch.num_rows for batch in sorted_by(iter(some.to_batches()), (column, "descending"), 5)) <= 5
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_lists_of_topics_are_in_order_as_text_shows_them(samples: list[str], sign: str) -> None:
+    lines = run("dissect", *samples, f"--sort={sign}topics", "--columns", "topics", "-f", "json").splitlines()
+    lists = [", ".join(topics) for line in lines if (topics := json.loads(line)["topics"]) is not None]
+    assert lists == sorted(lists, reverse=bool(sign))
+    assert len(set(lists)) > 5
 
 
 def test_rows_are_chosen_sorted_and_cut(refused: str, exchanges: list[dict[str, Any]]) -> None:
