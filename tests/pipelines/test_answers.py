@@ -250,6 +250,16 @@ def test_show_gives_bytes_only_where_they_are_asked_for_and_were_not_decoded(
     assert "  0000  00 00 " in run("show", last, "--bytes")
 
 
+def test_a_file_whose_name_is_no_utf_8_is_shown_and_analysed_as_any_other(refused: str, tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.pcap")
+    shutil.copy(refused, path)
+    assert "ApiVersions" in run("show", f"{path}:17")
+    run("analyze", path, "-o", tmp_path / "out", "--engine", "local", "--quiet")
+    (named,) = json.loads((tmp_path / "out/analysis.json").read_text())["files"]
+    assert named == f"{tmp_path}/caf\\udce9.pcap"
+    assert objects("sql", tmp_path / "out", "select distinct request_file as f from exchanges") == [{"f": named}]
+
+
 @needs_captures
 @pytest.mark.parametrize("name", ["kpy-sasl-plain", "kpy-sasl-scram256", "kpy-sasl-badpw"])
 def test_show_never_gives_credentials(name: str) -> None:
