@@ -39,5 +39,8 @@ def without_tokens(text: str) -> str:
 
 
 def public_path(path: str) -> str:
-    """A file's name, or a text that names files, as it may be shown: URLs without passwords and signatures."""
+    """A file's name, or a text that names files, as it may be shown: URLs without passwords and signatures, and bytes
+    that are no UTF-8 as escapes.
+    """
+    path = path.encode("utf-8", "backslashreplace").decode()
     return path if "://" not in path else _QUERY.sub(r"\1" + REDACTED, without_tokens(path))

@@ -20,8 +20,8 @@ from pipelines.formats import units
 
 LOOKED_AT = {
     "connections": (
-        "protocol", "tls", "server_port", "handshake", "closed", "client_bytes", "server_bytes", "gap_bytes",
-        "start_time", "file", "packet",
+        "protocol", "tls", "server_port", "handshake", "closed", "client_packets", "server_packets", "client_bytes",
+        "server_bytes", "gap_bytes", "start_time", "file", "packet",
     ),
     "findings": ("kind", "evidence"),
 }  # fmt: skip
@@ -53,8 +53,10 @@ class Alike(NamedTuple):
     server_port: int | None
     handshake: str | None
     closed: str | None
-    client: bool  # whether the client's bytes were captured
+    client: bool  # whether packets of the client were captured
     server: bool
+    client_bytes: bool  # whether bytes in them were
+    server_bytes: bool
     gaps: bool  # whether bytes are missing
 
     @property
@@ -84,11 +86,11 @@ class Seen:
                 if kind == "gap":
                     self.by_snaplen += int(arrow.containing(arrow.take(evidence, rows), SNAPLEN).sum())
             return
-        *named, client, server, gaps = (column.to_pylist() for column in columns[:8])
-        captured = (map(bool, each) for each in (client, server, gaps))
-        self.connections.update(map(Alike, *named, *captured))
+        *named, gaps = (column.to_pylist() for column in columns[:10])
+        captured = (map(bool, each) for each in (*named[5:], gaps))
+        self.connections.update(map(Alike, *named[:5], *captured))
         self.missing_bytes += sum(filter(None, gaps))
-        time, file, packet = columns[8:]
+        time, file, packet = columns[10:]
         for name, mine in _places(file):
             there = arrow.as_numbers(packet, _NONE)[mine], arrow.as_numbers(time, _NONE)[mine]
             self.clocks.setdefault(name, []).append(there)
@@ -153,7 +155,9 @@ class Seen:
 
     def _unknown(self) -> BlindSpot | None:
         strange = [
-            each for each in self.connections if not each.known and not each.tls and (each.client or each.server)
+            each
+            for each in self.connections
+            if not each.known and not each.tls and (each.client_bytes or each.server_bytes)
         ]
         if not strange:
             return None

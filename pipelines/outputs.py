@@ -150,6 +150,17 @@ def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
             raise OutputIsInputError(f"{os.fspath(path)!r} {what} the input {given!r}: name another output")
 
 
+def refuse_within(path: str | os.PathLike[str], parts: Iterable[Path]) -> None:
+    """Raise OutputIsInputError where `path` is one of these files, or lies in one of these folders."""
+    target = Path(os.path.realpath(path))
+    for part in parts:
+        whole = Path(os.path.realpath(part))
+        if target == whole or whole in target.parents:
+            raise OutputIsInputError(
+                f"{os.fspath(path)!r} is what `analyze` wrote and others read: name another output"
+            )
+
+
 def _is_same(given: str, target: Path) -> bool:
     """Whether an input is the file at `target`, by whatever name."""
     with contextlib.suppress(OSError, ValueError):  # a remote URL, or not there

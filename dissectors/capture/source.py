@@ -157,6 +157,8 @@ def open_raw(path: str) -> BinaryIO:
     """The file as it lies there."""
     try:
         if path == STDIN:
+            if sys.stdin is None:  # closed from the start
+                raise InputError(f"{path}: is closed")
             return sys.stdin.buffer
         if is_url(path):
             return _open_url(path)

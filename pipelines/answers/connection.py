@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -106,22 +107,32 @@ def related(tables: Relations, exchange: Mapping[str, Any]) -> dict[str, list[Ro
     }
 
 
-def secret_until(tables: Relations, found: ConnectionPacket) -> int:
-    """The last packet of the connection's file in which credentials may lie; 0 for none.
+def secret_until(tables: Relations, found: ConnectionPacket) -> float:
+    """The last packet of the connection's file in which credentials may lie; 0 for none, infinite for all.
 
     Between a SASL handshake and its end, frames may carry credentials without a header of their own, so everything up
-    to the last frame of an API that carries credentials counts; so does a topic in which a broker keeps some.
+    to the last frame of an API that carries credentials counts; so does a topic in which a broker keeps some. A frame
+    may reach into the packet in which the next one of its direction begins.
     """
     carriers = [protocol.credentials() for protocol in protocols()]
     apis, topics = (sorted(set().union(*each)) for each in zip(*carriers, strict=True))
     names = (f"{found.source}>{found.destination}", f"{found.destination}>{found.source}")
     rows = query(
         tables,
-        "SELECT max(greatest(coalesce(request_packet, 0), coalesce(response_packet, 0))) AS last FROM exchanges "
-        "WHERE connection IN (?, ?) AND (api IS NULL OR list_contains(?, api) OR len(list_intersect(topics, ?)) > 0)",
-        (*names, apis, topics),
+        "SELECT *, coalesce(api IS NULL OR list_contains(?, api) OR len(list_intersect(topics, ?)) > 0, FALSE) "
+        "AS secret FROM exchanges WHERE connection IN (?, ?)",
+        (apis, topics, *names),
     )
-    return rows[0]["last"] or 0
+    return max(_secret_side(rows, side, found.file) for side in ("request", "response"))
+
+
+def _secret_side(rows: Sequence[Row], side: str, file: str) -> float:
+    """The same of the frames of one direction: up to where the next frame after the last secret one begins."""
+    begun = [(row[f"{side}_packet"], row[f"{side}_file"], row["secret"]) for row in rows if row[f"{side}_packet"]]
+    last = max((packet for packet, _, secret in begun if secret), default=0)
+    if not last:
+        return 0
+    return min((packet for packet, where, _ in begun if where == file and packet > last), default=math.inf)
 
 
 def bodies(paths: Sequence[str], options: Options, exchange: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -243,7 +243,10 @@ def sorted_by(batches: Iterator[pa.RecordBatch], order: tuple[str, str], head: i
 
     def settle() -> pa.Table:
         table = pa.Table.from_batches(kept)
-        return table.take(pc.sort_indices(table, [order])).slice(0, head)
+        column, direction = order
+        values = table[column]
+        key = pc.binary_join(values, ", ") if pa.types.is_list(values.type) else values  # as text shows a list
+        return table.take(pc.sort_indices(pa.table({"key": key}), [("key", direction)])).slice(0, head)
 
     for batch in batches:
         kept.append(batch)

@@ -48,7 +48,7 @@ def forensics(
       brokerscope forensics capture.pcap
       brokerscope forensics capture.pcap --bytes
       brokerscope forensics captures/ --extract evidence/
-      brokerscope forensics capture.pcap -f json | jq .what
+      brokerscope forensics capture.pcap -f json | jq .diagnosis.pattern
     """
     options = reading.options()
     from dissectors.forensics import Investigation, report

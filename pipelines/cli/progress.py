@@ -24,7 +24,7 @@ class Bar:
         self._done = 0
         self._finished = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self._wanted = not quiet and sys.stderr.isatty()
+        self._wanted = not quiet and sys.stderr is not None and sys.stderr.isatty()  # None where it was closed
 
     def update(self, done: int) -> None:
         """Bytes read so far."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Mapping
@@ -34,7 +35,9 @@ def show(
     reading: Reading,
     bytes_: Annotated[
         bool,
-        typer.Option("--bytes", help="The payload in hex, where a frame was not decoded and no credentials lie in it."),
+        typer.Option(
+            "--bytes", help="The payload in hex, where a known frame was not decoded and no credentials lie in it."
+        ),
     ] = False,
 ) -> None:
     """One exchange: both bodies, times, verdicts, errors, and the way to it in Wireshark.
@@ -74,7 +77,7 @@ def show(
                 )
                 _findings(tables, found.file, number)
                 if bytes_:
-                    _hex(found, connection.secret_until(tables, found))
+                    _hex(found, math.inf)  # no frame says what these bytes are
                 _wireshark(found.file, [number], f"{found.source}>{found.destination}")
                 return
         else:
@@ -161,11 +164,11 @@ def _frame(exchange: Mapping[str, Any], side: str) -> str | None:
     return f"{size}, begins in packet {exchange[f'{side}_packet']} of {Path(exchange[f'{side}_file']).name}"
 
 
-def _hex(packet: ConnectionPacket, secret_until: int) -> None:
+def _hex(packet: ConnectionPacket, secret_until: float) -> None:
     """The payload of a packet, sixteen bytes a line."""
     print(f"\npacket {packet.number}: {units.counted(len(packet.payload), 'byte')} of payload")
     if packet.number <= secret_until:
-        print("  not shown: credentials were exchanged up to here")
+        print("  not shown: credentials may lie in it")
         return
     for at in range(0, min(len(packet.payload), HEX_BYTES), 16):
         some = packet.payload[at : at + 16]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,11 +47,15 @@ def sql(
       brokerscope sql capture.pcap
     """
     from dissectors.records import TABLES
+    from pipelines import outputs
     from pipelines.answers import records
+    from pipelines.report.load import READ_BACK
 
     captures, query = _split(arguments)
     analysed = len(captures) == 1 and records.is_analysis(captures[0])
     wanted = tuple(TABLES)
+    if analysed and out is not None:
+        outputs.refuse_within(out, (Path(captures[0]) / part for part in READ_BACK))
     if query is not None and not analysed:
         _check(query)
         wanted = _named(query) or wanted

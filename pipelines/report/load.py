@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from dissectors.errors import InputError
 from dissectors.redaction import public_path
-from pipelines import scratch, storage
+from pipelines import lake, scratch, storage
 from pipelines.database import sentence
 from pipelines.report.facts import Facts, facts
 from pipelines.report.records import FOLDER, Records, opened
@@ -26,6 +26,7 @@ Read = TypeVar("Read")
 RECORD_FOLDER, TABLE_FOLDER = FOLDER, "tables"
 ABOUT = "analysis.json"
 CASES_FILE = "forensics.jsonl"  # one object a bad checksum, as `brokerscope forensics --format json` writes them
+READ_BACK = (RECORD_FOLDER, TABLE_FOLDER, ABOUT, CASES_FILE, lake.FOLDER)  # what of OUT later commands read
 ROWS = 10_000  # rows of a table that are loaded at most
 
 

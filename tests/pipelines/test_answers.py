@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import dissectors
-from dissectors.records import TABLES
+from dissectors.records import TABLES, schema
 from pipelines.answers import connection, diff, groups, records, select, summary, top
 from pipelines.answers.records import query
 from pipelines.cli import app
+from pipelines.cli.dissect import sorted_by
 from pipelines.cli.reading import Reading
 from pipelines.formats.plain import width
 from tests.pipelines import synthetic
@@ -249,6 +250,16 @@ def test_show_gives_bytes_only_where_they_are_asked_for_and_were_not_decoded(
     assert "  0000  00 00 " in run("show", last, "--bytes")
 
 
+def test_a_file_whose_name_is_no_utf_8_is_shown_and_analysed_as_any_other(refused: str, tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.pcap")
+    shutil.copy(refused, path)
+    assert "ApiVersions" in run("show", f"{path}:17")
+    run("analyze", path, "-o", tmp_path / "out", "--engine", "local", "--quiet")
+    (named,) = json.loads((tmp_path / "out/analysis.json").read_text())["files"]
+    assert named == f"{tmp_path}/caf\\udce9.pcap"
+    assert objects("sql", tmp_path / "out", "select distinct request_file as f from exchanges") == [{"f": named}]
+
+
 @needs_captures
 @pytest.mark.parametrize("name", ["kpy-sasl-plain", "kpy-sasl-scram256", "kpy-sasl-badpw"])
 def test_show_never_gives_credentials(name: str) -> None:
@@ -260,6 +271,28 @@ def test_show_never_gives_credentials(name: str) -> None:
     for number in {row[side] for row in sealed[:6] for side in ("request_packet", "response_packet")} - {None}:
         text = run("show", f"{path}:{number}", "--bytes")
         assert not [secret for secret in secrets if secret in text or secret.encode().hex(" ") in text]
+
+
+@pytest.mark.parametrize("wrong", ["kafka", "iggy"])
+def test_show_gives_no_bytes_of_a_stream_that_it_cannot_read(samples: list[str], wrong: str) -> None:
+    """Nothing says then whether credentials lie in them: a CONNECT holds a token."""
+    text = run("show", f"{sample(samples, 'pulsar-corrupted.pcap')}:4", "--bytes", "--decode-as", f"6650={wrong}")
+    assert "credentials may lie in it" in text
+    assert "  0000  " not in text
+
+
+def test_show_gives_no_bytes_of_a_packet_into_which_credentials_may_reach() -> None:
+    made = [
+        {"api": api, "topics": [], "connection": "a:1>b:2", "request_packet": packet, "request_file": "f",
+         "response_packet": packet + 1, "response_file": "f"}
+        for api, packet in (("CONNECT", 10), ("SEND", 20), ("SEND", 30))
+    ]  # fmt: skip
+    tables = {"exchanges": pa.Table.from_pylist(made)}
+    found = connection.ConnectionPacket("f", 15, "a:1", "b:2", b"")
+    assert connection.secret_until(tables, found) == 21
+    only = {"exchanges": tables["exchanges"].slice(0, 1)}
+    assert connection.secret_until(only, found) == float("inf")
+    assert connection.secret_until({"exchanges": tables["exchanges"].slice(1)}, found) == 0
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -314,6 +347,22 @@ def test_sql_without_a_query_reads_them_from_stdin(refused: str) -> None:
 
 
 # --- dissect's choice of rows ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_rows_come_in_order_of_any_column(table: str) -> None:
+    empty = schema(table, full=True, payloads=True).empty_table()
+    some = pa.concat_tables([empty, MADE.get(table, empty)], promote_options="default").slice(0, 50)
+    for column in some.column_names:
+        assert sum(batch.num_rows for batch in sorted_by(iter(some.to_batches()), (column, "descending"), 5)) <= 5
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_lists_of_topics_are_in_order_as_text_shows_them(samples: list[str], sign: str) -> None:
+    lines = run("dissect", *samples, f"--sort={sign}topics", "--columns", "topics", "-f", "json").splitlines()
+    lists = [", ".join(topics) for line in lines if (topics := json.loads(line)["topics"]) is not None]
+    assert lists == sorted(lists, reverse=bool(sign))
+    assert len(set(lists)) > 5
 
 
 def test_rows_are_chosen_sorted_and_cut(refused: str, exchanges: list[dict[str, Any]]) -> None:

@@ -12,8 +12,8 @@ from dissectors import records
 from pipelines.blind_spots import LOOKED_AT, BlindSpot, Seen
 
 WHOLE: dict[str, Any] = {
-    "protocol": "kafka", "tls": False, "server_port": 9092, "client_bytes": 10, "server_bytes": 10, "gap_bytes": 0,
-    "handshake": "full", "file": "a.pcap",
+    "protocol": "kafka", "tls": False, "server_port": 9092, "client_packets": 5, "server_packets": 4,
+    "client_bytes": 10, "server_bytes": 10, "gap_bytes": 0, "handshake": "full", "file": "a.pcap",
 }  # fmt: skip
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -39,7 +39,12 @@ SEALED = {"protocol": None, "tls": True, "server_port": 9093}
     [
         ([SEALED, SEALED, {}], "tls", "2 of 3 connections TLS without keys (port 9093)", "--keylog"),
         ([{"gap_bytes": 2048}, {}], "loss", "2.00 KiB missing on 1 of 2 connections", "tcpdump -B"),
-        ([{"server_bytes": 0}], "one_way", "1 of 1 connection seen in one direction only", "both directions"),
+        (
+            [{"server_packets": 0, "server_bytes": 0}],
+            "one_way",
+            "1 of 1 connection seen in one direction only",
+            "both directions",
+        ),
         ([{"protocol": None, "server_port": 5672}], "unknown", "of no known protocol (port 5672)", "--decode-as"),
         ([{"handshake": "none"}, {}], "mid_stream", "1 of 2 connections began before the capture", "names"),
         ([{"closed": "open"}, {}, {}], "open_end", "1 of 3 connections still open at the end", "--update"),
@@ -59,6 +64,11 @@ def test_each_blind_spot_is_reported_with_what_to_do(
 def test_a_capture_that_shows_everything_says_nothing() -> None:
     assert spots({}, {}, {}) == []
     assert spots() == []
+
+
+def test_a_broker_that_does_not_answer_is_seen_in_both_directions() -> None:
+    """Its acknowledgements were captured: nothing has to be mirrored."""
+    assert spots({"server_bytes": 0}, {}) == []
 
 
 def test_packets_that_a_snap_length_cut_are_not_called_lost() -> None:

@@ -191,6 +191,25 @@ def test_a_closed_stdout_is_silent(capture: str, command: str) -> None:
     assert (done.returncode, done.stderr) == (exits.DONE, "")
 
 
+@pytest.mark.parametrize("command", ["summary", "dissect"])
+def test_streams_that_were_closed_from_the_start_are_no_defect(capture: str, command: str) -> None:
+    for arguments, code in ((f"{capture} >&- 2>&-", exits.DONE), ("- <&-", exits.UNREADABLE)):
+        line = f"{' '.join(COMMAND)} {command} {arguments}"
+        assert subprocess.run(["bash", "-c", line], capture_output=True, timeout=60, check=False).returncode == code
+
+
+@pytest.mark.parametrize("name", ["analysis.json", "records/x.parquet", "tables/latency.csv", "forensics.jsonl"])
+def test_what_analyze_wrote_is_no_output_of_another_command(capture: str, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out"
+    assert run("analyze", capture, "-o", str(out), "--engine", "local", "--quiet").exit_code == exits.DONE
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    for command in (("sql", str(out), "select 1 as one", "-f", "csv"), ("report", str(out))):
+        done = run(*command, "-o", str(out / name))
+        assert (done.exit_code, done.stdout) == (exits.WRONG_USAGE, "")
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert run("sql", str(out), "select 1 as one", "-o", str(out / "one.csv")).exit_code == exits.DONE
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("command", ["summary", "top", "forensics", "groups", "sql"])
 def test_a_full_disk_is_one_line(capture: str, command: str) -> None:
