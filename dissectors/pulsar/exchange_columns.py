@@ -117,7 +117,10 @@ class _Exchanges(PulsarFrames):
         self.error[which] = command_columns.errors(command, messages)
 
     def _set_keys_of_errors(self) -> None:
-        """An ERROR has the key of its request, if it can be about no other frame: several may have its id."""
+        """An ERROR has the key of its request, if it can be about no other frame: several may have its id.
+
+        One that refuses a login has an id of its own: it is known by having come alone, behind the CONNECT.
+        """
         if "ERROR" not in self.found:
             return
         t, ids, errors = self.frames.conversation, self.ids[0], self.found["ERROR"].which
@@ -125,14 +128,17 @@ class _Exchanges(PulsarFrames):
         concerned = np.zeros(len(self.conversations), bool)
         concerned[t[errors]] = True
         others = np.flatnonzero(concerned[t] & np.isin(self.space, _REQUESTS))
+        frames_of = np.bincount(t)
         by_id: dict[tuple[int, int], list[int]] = {}
         for i, key in zip(others.tolist(), zip(t[others].tolist(), ids[others].tolist(), strict=True), strict=True):
             by_id.setdefault(key, []).append(i)
         for i, key in zip(errors.tolist(), zip(t[errors].tolist(), ids[errors].tolist(), strict=True), strict=True):
-            first, *more = by_id.pop(key, [i])
+            login = self.code[i - 1] == commands.CONNECT and t[i - 1] == key[0] and frames_of[key[0]] == 2
+            first, *more = by_id.pop(key, [i - 1 if login else i])
             refused = first < i and self.request[first] and self.frames.client[first] and self.regular[i] and not more
             if refused and not self.conversations[key[0]].pending:
-                self.space[i] = self.space[first]
+                self.space[i], self.ids[:, i] = self.space[first], self.ids[:, first]
+                self.correlation_id[first], self.uncorrelated[first] = key[1], False
             else:
                 self.failed.add(key)
 

@@ -251,6 +251,19 @@ def test_requests_that_are_refused_go_by_column(monkeypatch: pytest.MonkeyPatch)
     assert fed.conversation.by_column == fed.conversation.frames == len(script)
 
 
+def test_a_refused_login_goes_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    login, proxied = (CLIENT, wire.connect()), (CLIENT, wire.connect((6, "pulsar://broker:6650")))
+    refusals = [(SERVER, wire.error(id_, 3, "who are you")) for id_ in (wire.ALL_ONES, 0, 1)]
+    odd = [[refusals[1], login], [login, *refusals], [proxied, refusals[0]], [login], [refusals[0]]]
+    scripts = [*([login, refusal] for refusal in refusals), *odd]
+    for often in (0.0, 0.7):
+        assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, 7, often=often)
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    fed = Fed([login, refusals[0]], DEFAULT_TABLES)
+    fed.take(2)
+    assert fed.conversation.by_column == 2
+
+
 def test_lookups_that_are_sent_on_go_by_column_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_columns, "MANY", 1)
     answer = wire.simple(wire.LOOKUP_RESPONSE, (1, "pulsar://elsewhere:6650"), (3, 0), (4, 10))
