@@ -35,7 +35,7 @@ Requests = Callable[[Octets, Ints], Bools]
 
 NONE = -1  # in a column: no value
 PADDING = 64  # zero bytes behind the last stream: a field may be read where a frame is too short for it
-_FEW = 40  # so many streams are walked one by one
+_FEW = 16  # so many streams are walked one by one
 MANY, MUCH = 8, 64 * KIB  # fewer conversations, or bytes of them, are decoded one by one
 _new = tuple.__new__
 

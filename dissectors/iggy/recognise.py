@@ -6,7 +6,7 @@ hundred megabytes here; TLS records begin with 0x16 0x03 and no command code fol
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from struct import Struct
 
 from dissectors.iggy import frames, resync, tables
@@ -44,8 +44,12 @@ class IggyRecogniser:
 def _find(
     framing: str, side: int, budget: SearchBudget, data: bytes, pos: int, end: int, final: bool
 ) -> tuple[int, bool]:
-    clues = resync.Clues(Era().allowed, _MOST, stranger=True)
-    return resync.search(framing, side, data, pos, end, final, clues, budget)[:2]
+    return resync.search(framing, side, data, pos, end, final, _of_stranger(), budget)[:2]
+
+
+@cache
+def _of_stranger() -> resync.Clues:
+    return resync.Clues(Era().allowed, _MOST, stranger=True)
 
 
 def recognise(client: bytes, server: bytes) -> float:

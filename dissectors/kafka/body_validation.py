@@ -73,17 +73,15 @@ class Candidates(Generic[T]):
             here, at = ways.pop()
             if at == end:
                 found += here._ends
-            if end - at > here._longest:
-                continue
             if here._messages:
                 here._grow()
             for check, following in here._values:
                 after = check(data, at, end)
-                if after >= 0:
+                if 0 <= after >= end - following._longest:
                     ways.append((following, after))
             for length, empty, filled in here._arrays:
                 n, start = length(data, at, end)
-                if n <= 0 <= start:
+                if n <= 0 <= start >= end - empty._longest:
                     ways.append((empty, start))
                 if n <= 0 or start < 0 or n > end - start:
                     continue
@@ -92,7 +90,7 @@ class Candidates(Generic[T]):
                         continue
                     for elements, following in alike:
                         after = elements(data, start, end, n)
-                        if after >= 0:
+                        if 0 <= after >= end - following._longest:
                             ways.append((following, after))
         return found
 
@@ -277,8 +275,10 @@ def _length(compact: bool, wide: bool) -> Length:
     size = 4 if wide else 2
 
     def length(d: bytes, at: int, end: int) -> tuple[int, int]:
-        after = _behind(d, at + size, end)
-        n = int.from_bytes(d[at:after], "big", signed=True) if after >= 0 else 0
+        after = at + size
+        if after > len(d) or after > end:
+            return 0, _behind(d, after, end)
+        n = int.from_bytes(d[at:after], "big", signed=True)
         return n, (NO if n < -1 else after)
 
     return length
@@ -293,7 +293,7 @@ def _sized(length: Length, printable: bool) -> Check:
         after = at + n if n > 0 else at
         if after > len(d) or after > end:
             return _behind(d, after, end)
-        if printable and n > 0 and not d[at:after].decode("utf-8", "backslashreplace").isprintable():
+        if printable and n > 0 and not d[at:after].decode("utf-8", "ignore").isprintable():
             return NO
         return after
 

@@ -22,7 +22,7 @@ TOPICS = frozenset({OFFSETS, TRANSACTIONS, SHARE_STATE, CLUSTER_METADATA})
 
 _HOMES = {"TransactionLogKey": TRANSACTIONS, "ShareSnapshotKey": SHARE_STATE, "ShareUpdateKey": SHARE_STATE}
 _TIERED = ("RemoteLog", "RemotePartition")  # these records live in __remote_log_metadata and have types of their own
-_TOPIC_RECORD = 2
+_TOPIC_RECORD = bytes([1, 2, 0])  # version of the frame, type, version: there is no other
 _CONTROL = {
     0: ("abort", "EndTxnMarker"),
     1: ("commit", "EndTxnMarker"),
@@ -48,8 +48,8 @@ def topic_names(entries: Iterable[KafkaRecord]) -> list[tuple[bytes, str]]:
     names = []
     for entry in entries:
         value = entry.value
-        if value and len(value) > 2 and value[1] == _TOPIC_RECORD:
-            name = _metadata(value).get("name")
+        if value and value.startswith(_TOPIC_RECORD):
+            name = full("TopicRecord", 0, value, 3, len(value)).body.get("name")
             at = 3 + 1 + len((name or "").encode())
             if name and len(value) >= at + 16:
                 names.append((value[at : at + 16], name))

@@ -220,8 +220,10 @@ class _Compiler:
             if self._pair_values is not None and index is not None and field.name == (numbers or [index.name])[-1]:
                 steps.append(Step(Op.PAIR, names=self._pair_values, forgotten=around.forgotten))
             each.append(steps)
+        if not known.flexible:
+            return each, faults, []
         tags = tuple(self._tag(field, around, plain) for field in known.tagged(fields))
-        return each, faults, [Step(Op.TAGS, tags=tags)] if known.flexible else []
+        return each, faults, [Step(Op.TAGS, tags=tags)]
 
     def _field(self, field: SchemaField, around: _Around) -> Step:
         if field.array:

@@ -58,16 +58,15 @@ class Sorted:
     """
 
     def __init__(self, block: PacketBlock, arrivals: int) -> None:
-        forward, key = connection_keys(block)
+        forward, key, unsorted = connection_keys(block)
         order = np.argsort(key, kind="stable")
-        ends = _ends(block, forward, order)
+        ends, key = unsorted.take(order, 1), key[order]
         new = np.ones(len(block), bool)
-        new[1:] = key[order][1:] != key[order][:-1]
-        inside = ~new[1:]
-        if (np.diff(ends, axis=1)[:, inside] != 0).any():  # two connections share a hash
-            order = np.lexsort((np.arange(len(block)), *_ends(block, forward, slice(None))))
-            ends = _ends(block, forward, order)
-            new[1:] = (np.diff(ends, axis=1) != 0).any(axis=0)
+        new[1:] = (ends[:, 1:] != ends[:, :-1]).any(axis=0)
+        if (new[1:] & (key[1:] == key[:-1])).any():  # two connections share a hash
+            order = np.lexsort((np.arange(len(block)), *unsorted))
+            ends = unsorted.take(order, 1)
+            new[1:] = (ends[:, 1:] != ends[:, :-1]).any(axis=0)
         self._starts = np.flatnonzero(new)
         self._stops = np.append(self._starts[1:], len(block))
         self._keys = np.ascontiguousarray(ends[:, self._starts].T).view(_KEY).ravel().tolist()
@@ -239,29 +238,25 @@ def key_of(ends: Ends) -> bytes:
     return _ENDS.pack(*ends)
 
 
-def connection_keys(block: PacketBlock) -> tuple[Any, Words]:
-    """(whether each packet goes from the lower endpoint to the higher one, a hash of its connection)."""
+def connection_keys(block: PacketBlock) -> tuple[Any, Words, Words]:
+    """(whether each packet goes from the lower endpoint to the higher one, a hash of its connection, both endpoints).
+
+    Endpoints are uint64[6, n]: address hi, lo and port of the lower one, then of the higher one.
+    """
     forward = (block.src_hi < block.dst_hi) | (
         (block.src_hi == block.dst_hi)
         & ((block.src_lo < block.dst_lo) | ((block.src_lo == block.dst_lo) & (block.sport <= block.dport)))
     )
-    a_hi, a_lo, a_port, b_hi, b_lo, b_port = _ends(block, forward, slice(None))
+    source = block.src_hi, block.src_lo, block.sport.astype(np.uint64)
+    target = block.dst_hi, block.dst_lo, block.dport.astype(np.uint64)
+    ends = np.where(forward, np.stack(source + target), np.stack(target + source))
+    a_hi, a_lo, a_port, b_hi, b_lo, b_port = ends
     with np.errstate(over="ignore"):
         key = a_hi * np.uint64(_MIX[0]) ^ a_lo * np.uint64(_MIX[1])
         key = key * np.uint64(_MIX[2]) ^ b_hi * np.uint64(_MIX[3]) ^ b_lo * np.uint64(_MIX[4])
         key = (key ^ key >> np.uint64(29)) * np.uint64(_MIX[0])
         key ^= (a_port << np.uint64(16) | b_port) * np.uint64(_MIX[1])
-    return forward, key
-
-
-def _ends(block: PacketBlock, forward: Any, index: Any) -> npt.NDArray[np.uint64]:
-    """uint64[6, n]: address hi, lo and port of the lower endpoint, then of the higher one."""
-    f = forward[index]
-    s = (block.src_hi[index], block.src_lo[index], block.sport[index].astype(np.uint64))
-    d = (block.dst_hi[index], block.dst_lo[index], block.dport[index].astype(np.uint64))
-    low = [np.where(f, x, y) for x, y in zip(s, d, strict=True)]
-    high = [np.where(f, y, x) for x, y in zip(s, d, strict=True)]
-    return np.stack(low + high)
+    return forward, key, ends
 
 
 def _signatures(block: PacketBlock, arrivals: int) -> Ints:
