@@ -1,9 +1,9 @@
-"""One Kafka connection: frames in, rows out. The rooms around it do the work; here it is joined."""
+"""One Kafka connection: frames in, rows out. The modules beside this one do the work; here it is joined."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from sys import intern
 from typing import Any
@@ -14,18 +14,16 @@ from dissectors.exchange import (
     OK,
     ONE_WAY,
     ORPHAN,
-    REPLICATE,
     UNANSWERED,
     UNKNOWN,
     elapsed,
     held,
     queued,
 )
-from dissectors.exchange import PRODUCE as PRODUCED
-from dissectors.frame import Frame, FrameFacts
-from dissectors.kafka import batches, envelope
-from dissectors.kafka.batches import RecordBatch
-from dissectors.kafka.body_summary import BodySummary, RecordSet
+from dissectors.frame import Frame
+from dissectors.kafka import envelope
+from dissectors.kafka.body_summary import BodySummary
+from dissectors.kafka.carried import CarriedBatches
 from dissectors.kafka.decode import (
     API_VERSIONS,
     ENDS_EARLY,
@@ -45,30 +43,16 @@ from dissectors.kafka.decode import (
     after_tags,
     api_version,
 )
-from dissectors.kafka.delivery import (
-    READ_COMMITTED,
-    Aborted,
-    Acquired,
-    aborted_transactions,
-    acquired,
-    acquired_ranges,
-    delivered,
-    delivered_of_set,
-    later_pieces,
-    of_partition,
-)
 from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.emit import KafkaEmitter, to_json
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.frames import measure_request, measure_response, plausible_request
 from dissectors.kafka.match import KafkaPendingRequests
-from dissectors.kafka.names import METADATA_TOPIC_ID
 from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, RequestSizes, explain
-from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch, joined
-from dissectors.kafka.precedents import Precedent, fetching
+from dissectors.kafka.pending import KafkaRequest, PendingFetches, joined
+from dissectors.kafka.precedents import Precedents
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.resync import Resync
-from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.kafka.sessions import FetchSessions
 from dissectors.options import Options
 from dissectors.records import Conn
@@ -77,7 +61,6 @@ from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 _HOLES = 1000  # how many holes are remembered
 _CLIENTS = 100  # and how many client ids
-METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
 _OF_SESSIONS = frozenset({FETCH, SHARE_FETCH})
 FETCHES = frozenset({FETCH, SHARE_FETCH, FETCH_SNAPSHOT})
 """Requests whose answers carry batches."""
@@ -104,7 +87,7 @@ class KafkaConversation(Conversation):
         self._client_ids: dict[bytes, str] = {}
         self._used = RequestSizes()
         self._unknown: tuple[tuple[int, int], ...] = ()  # APIs reported as unknown
-        self._precedents: tuple[tuple[int, str] | None, Precedent | None] = (None, None)
+        self.precedents = Precedents()
 
     # --- what most connections never need ---
 
@@ -116,6 +99,11 @@ class KafkaConversation(Conversation):
     def recovery(self) -> BatchRecovery:
         """The batches behind holes."""
         return BatchRecovery(self)
+
+    @cached_property
+    def carried(self) -> CarriedBatches:
+        """The batches of requests and answers."""
+        return CarriedBatches(self)
 
     @cached_property
     def orphans(self) -> KafkaOrphans:
@@ -217,11 +205,11 @@ class KafkaConversation(Conversation):
             if frame.complete:
                 self.finding_at(frame, "malformed_frame", "A request too short for its header")
             else:
-                self.report_found(CLIENT, self.recovery.found(frame, have))
+                self.carried.found(CLIENT, self.recovery.found(frame, have))
             return
         call = self.open_request(frame)
         if call.api_code == PRODUCE and call.values.get("acks") == 0:
-            self._produced(call, {}, None)
+            self.carried.settle(call, {}, None)
             self.emit.exchange(ONE_WAY, call)
             return
         self._wait(call)
@@ -288,9 +276,7 @@ class KafkaConversation(Conversation):
     def meet(self, name: bytes, offset: int) -> str:
         """Take note of the client id of a request; its text."""
         text = intern(name.decode("utf-8", "backslashreplace"))  # many connections have the same
-        first, fetch = self._precedents
-        if first is None or offset < first[0]:
-            self._precedents = (offset, text), fetch
+        self.precedents.request(offset, text)
         if len(self._client_ids) < _CLIENTS:
             self._client_ids[name] = text
         return text
@@ -342,48 +328,9 @@ class KafkaConversation(Conversation):
             if session is not None:
                 call.topic_keys, call.partitions = session.topics, session.partitions
         elif summary.sets:
-            self._carried(frame, call, summary)
+            self.carried.sent(frame, call, summary)
         elif api.key == API_VERSIONS and summary.values:
             self.software = (summary.values["clientSoftwareName"], summary.values["clientSoftwareVersion"])
-
-    def _carried(self, frame: Frame, call: KafkaRequest, summary: BodySummary) -> None:
-        """Count the records of a Produce, and look at its batches while its bytes are there."""
-        total = size = 0
-        carried = []
-        old = batches.old_format(True, call.version) if call.version is not None else None
-        for records in summary.sets:
-            size += records.size
-            if not self.emit.report.looks_into_batches:
-                total += self.recovery.count(frame, records, old=old)
-                continue
-            seen = self.emit.look(frame, records, self.recovery.units(frame, records, lenient=False, old=old))
-            total += sum(batch.unit.records or 0 for batch in seen)
-            carried.append((records, self.emit.waiting(frame, call, records, seen)))
-            if self.watch is not None:
-                self.watch.batches(frame, PRODUCED, records.topic, records.partition, seen)
-        call.records, call.payload_bytes = total, size
-        if carried:
-            call.batches = carried
-
-    def _produced(self, call: KafkaRequest, codes: dict[Any, int], bases: dict[Any, int] | None) -> None:
-        """Report the batches of a Produce, now that it is known what became of them."""
-        if call.frame is None:
-            return
-        for (topic, partition, start, _), seen in call.batches:
-            code, base = codes.get((topic, partition), 0), None
-            outcome = "unknown" if bases is None else "error" if code else "ok"
-            if bases is not None and not code:
-                base = bases.get((topic, partition))
-                if base is None:
-                    outcome = "unknown"
-                elif base < 0 or (seen and seen[0].unit.start > start):
-                    base = None
-            if code and self.watch is not None:
-                self.watch.refused(topic, partition, seen)
-            self.emit.batches(PRODUCED, call, call.frame, topic, partition, seen, outcome, base)
-        self.sink.let_go(call.kept)
-        call.kept = 0
-        self.report_found(CLIENT, call.found, call, call.frame)
 
     # --- responses ---
 
@@ -400,7 +347,7 @@ class KafkaConversation(Conversation):
             if frame.complete:
                 self.finding_at(frame, "malformed_frame", "A response too short for its header")
             else:
-                self.report_found(SERVER, self.recovery.found(frame, have))
+                self.carried.found(SERVER, self.recovery.found(frame, have))
             return
         _, correlation_id = RESPONSE_HEAD.unpack_from(data, start)
         call, passed = self.waiting.take(correlation_id)
@@ -436,8 +383,8 @@ class KafkaConversation(Conversation):
         if api is None:
             self.emit.exchange(ORPHAN, call, frame)
             found = self.recovery.found(frame, frame.start + 8)
-            lost = self.precedent(SERVER, frame.offset).lost_request(correlation_id)
-            self.report_found(SERVER, found, lost, frame.facts)
+            lost = self.precedents.of(SERVER, frame.offset).lost_request(correlation_id)
+            self.carried.found(SERVER, found, lost, frame.facts)
             return
         if api not in self._used.apis:
             call.version = None  # the API is sure, the version is not
@@ -447,7 +394,7 @@ class KafkaConversation(Conversation):
         message = str(correlation_id).join(LOST_REQUEST)
         self.finding_at(frame, ORPHAN, message, correlation_id=correlation_id)
         found = self.recovery.found(frame, frame.start + 8)
-        self.report_found(SERVER, found, self.precedent(SERVER, frame.offset).lost_request(correlation_id))
+        self.carried.found(SERVER, found, self.precedents.of(SERVER, frame.offset).lost_request(correlation_id))
 
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
         kind = ORPHAN if call.frame is None else CALL
@@ -464,14 +411,14 @@ class KafkaConversation(Conversation):
                 if api.key == ENVELOPE:
                     envelope.open_response(whole.body, call.inner or {})
                 if summary.sets:
-                    self.emit.describe(frame, self._from_batches_on(frame, api, summary, body), whole.body)
+                    self.emit.describe(frame, self.carried.sets(frame, api, summary, body), whole.body)
                 text = self._full(frame, api, "response", whole)
         except NOT_DECODED:
             self._malformed(frame, api, "response", ENDS_EARLY)
-            self._produced(call, {}, None)
+            self.carried.settle(call, {}, None)
             self.emit.exchange(kind, call, frame)
             if api.key in FETCHES:
-                self.report_found(SERVER, self.recovery.found(frame, have), call, frame.facts)
+                self.carried.found(SERVER, self.recovery.found(frame, have), call, frame.facts)
             return
         if not summary.whole and not self.sink.wants_body(api.name):
             self._malformed(frame, api, "response", ENDS_EARLY)
@@ -486,8 +433,8 @@ class KafkaConversation(Conversation):
         records = payload = None
         long_poll = False
         if api.key in FETCHES:
-            records, payload = self._fetched(frame, call, api, summary, body)
-            self.report_found(SERVER, self.recovery.found(frame, have), call, frame.facts)
+            records, payload = self.carried.fetched(frame, call, api, summary, body)
+            self.carried.found(SERVER, self.recovery.found(frame, have), call, frame.facts)
             if call.frame is not None and (call.values.get("maxWaitMs") or 0) > 0 and not summary.throttle_ms:
                 long_poll = held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, payload)
             if api.key == FETCH:
@@ -496,7 +443,7 @@ class KafkaConversation(Conversation):
         elif api.key == PRODUCE:
             if call.batches or call.found:
                 codes = {(f.topic, f.partition): f.code for f in faults}
-                self._produced(call, codes, {(topic, partition): base for topic, partition, base in summary.pairs})
+                self.carried.settle(call, codes, {(topic, partition): base for topic, partition, base in summary.pairs})
         elif api.key == JOIN_GROUP and self.watch is not None and not faults:
             self.watch.joined(frame, str(call.values.get("groupId")), summary.values.get("generationId"))
         elif api.key == SASL_HANDSHAKE and api.version == 0 and not faults:
@@ -515,88 +462,6 @@ class KafkaConversation(Conversation):
             long_poll=long_poll,
             body=text,
         )
-
-    def _fetched(
-        self, frame: Frame, call: KafkaRequest, api: ApiVersion, summary: BodySummary, body: int
-    ) -> tuple[int, int]:
-        """(records that the application gets, bytes of record sets) of an answer to a fetch; reports its batches."""
-        if call.frame is None:
-            role = self.precedent(SERVER, frame.offset).role
-        else:
-            role = fetching(api.key, call.values.get("replicaId"))
-            self.fetched(Precedent(frame.offset, api.key, call.client_id, role))
-        total, facts = 0, frame.facts
-        known, limit = min(frame.known, frame.end), self.options.limits.decompressed_bytes
-        old = batches.old_format(False, api.version) if api.key == FETCH else None
-        shared = api.key == SHARE_FETCH and frame.complete
-        listed: Mapping[tuple[str, int], Aborted | Acquired] = {}
-        if summary.sets and frame.complete and (shared or call.values.get("isolationLevel") == READ_COMMITTED):
-            answer = api.full_response(frame.data, body, frame.start + frame.size).body
-            listed = acquired_ranges(answer) if shared else aborted_transactions(answer)
-        for records in self._from_batches_on(frame, api, summary, body):
-            if records.topic in METADATA_LOG:
-                self.emit.learn_from_log(frame, records)
-                role = REPLICATE  # only brokers and controllers read it
-            offset = call.session.fetch_offset(records.topic, records.partition) if call.session else None
-            ranges = of_partition(listed, records.topic, records.partition)
-            if self.emit.report.looks_into_batches:
-                seen = self.emit.look(frame, records, self.recovery.units(frame, records, lenient=True, old=old))
-                if self.watch is not None:
-                    self.watch.batches(frame, role, records.topic, records.partition, seen)
-                self.emit.batches(role, call, facts, records.topic, records.partition, seen, OK, None)
-                read: Iterable[RecordBatch] = [batch.unit for batch in seen]
-            elif frame.complete and not shared:
-                total += delivered_of_set(frame.data, records.start, records.size, known, limit, offset, ranges)
-                continue
-            else:
-                read = self.recovery.units(frame, records, lenient=True, old=old)
-            if shared:
-                total += acquired(frame.data, read, ranges, limit)
-            else:
-                total += delivered(frame.data, read, offset, ranges, limit)
-        return total, sum(records.size for records in summary.sets)
-
-    def _from_batches_on(self, frame: Frame, api: ApiVersion, summary: BodySummary, body: int) -> Sequence[RecordSet]:
-        """The record sets of an answer; a later piece of a snapshot may begin within a batch, which is left out."""
-        if api.key != FETCH_SNAPSHOT or not summary.sets:
-            return summary.sets
-        later = later_pieces(api.full_response(frame.data, body, frame.start + frame.size).body)
-        return [
-            self.recovery.from_a_batch_on(frame, records) if (records.topic, records.partition) in later else records
-            for records in summary.sets
-        ]
-
-    def fetched(self, answer: Precedent) -> None:
-        """Take note of the answer to a fetch that was captured."""
-        request, first = self._precedents
-        if first is None or answer.offset < first.offset:
-            self._precedents = request, answer
-
-    def precedent(self, direction: int, offset: int) -> Precedent:
-        """What is known of batches at an offset whose requests were not captured."""
-        request, answer = self._precedents
-        first = answer if direction == SERVER else Precedent.request(*request) if request else None
-        return first if first and first.offset <= offset else Precedent.nothing(direction)
-
-    def report_found(
-        self,
-        direction: int,
-        seen: Sequence[VerifiedBatch],
-        call: KafkaRequest | None = None,
-        exchange: FrameFacts | None = None,
-    ) -> None:
-        """Batches behind a hole. call: what carried them; exchange: the frame of it that has a row."""
-        if not seen:
-            return
-        offset = seen[0].stream_offset
-        if direction == SERVER and call is not None and call.frame is not None:
-            role = fetching(call.api_code, call.values.get("replicaId"))
-        else:
-            role = self.precedent(direction, offset).role
-        outcome = UNKNOWN if direction == CLIENT else OK
-        call = call or self.precedent(direction, offset).lost_request()
-        topic, partition = call.session.only() if call.session is not None else (None, None)
-        self.emit.batches(role, call, exchange, topic, partition, seen, outcome, None)
 
     # --- both ---
 
@@ -618,7 +483,7 @@ class KafkaConversation(Conversation):
             )
 
     def _unanswered(self, call: KafkaRequest, complete: bool | None) -> None:
-        self._produced(call, {}, None)
+        self.carried.settle(call, {}, None)
         if complete is None:
             self.emit.exchange(UNANSWERED, call)
         else:

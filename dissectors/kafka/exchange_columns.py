@@ -27,8 +27,9 @@ from dissectors.exchange import CALL, OK, columns_from_frames, held, queued
 from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct, integers
 from dissectors.kafka import columnar, decode, orphan_columns
 from dissectors.kafka.body_summary import BodySummary, Topic
+from dissectors.kafka.carried import METADATA_LOG
 from dissectors.kafka.coded import NO_VALUE, GrowingColumns, runs
-from dissectors.kafka.conversation import METADATA_LOG, KafkaConversation
+from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import ApiVersion, api_version
 from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.diagnostics import QUEUED_NS

@@ -77,7 +77,7 @@ class FetchesInOrder:
         )
         texts = decoded.texts.texts
         for t, offset, client, role in zip(*(column.tolist() for column in columns), strict=True):
-            decoded.conversations[t].fetched(Precedent(offset, FETCH, texts[client], ROLES[role]))
+            decoded.conversations[t].precedents.answer(Precedent(offset, FETCH, texts[client], ROLES[role]))
 
     def _prepare(self, which: Ints, opens: Bools) -> Iterator[tuple[Any, ...]]:
         """All that a step needs of its frame."""

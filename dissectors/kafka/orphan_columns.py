@@ -132,8 +132,8 @@ def _report_batches(decoded: KafkaFrames, answer: Ints, start: Ints) -> None:
         conversation = decoded.conversations[frames.conversation[i]]
         frame, shift = frames.frame(i), int(frames.start[i])
         seen = conversation.recovery.look(frame, at - shift, end - shift)
-        lost = conversation.precedent(SERVER, frame.offset).lost_request(int(decoded.correlation_id[i]))
-        conversation.report_found(SERVER, seen, lost)
+        lost = conversation.precedents.of(SERVER, frame.offset).lost_request(int(decoded.correlation_id[i]))
+        conversation.carried.found(SERVER, seen, lost)
     if decoded.report.wants_batches:
         _write(decoded, answer[~odd], batches.at(~odd), uncompressed[~odd])
 
@@ -145,7 +145,7 @@ def _write(decoded: KafkaFrames, answer: Ints, batches: BatchColumns, uncompress
     numbers, earliest, code = np.unique(conversation, return_index=True, return_inverse=True)
     stream_offset = frames.offset_of(answer, batches.start)
     lost = [
-        decoded.conversations[t].precedent(SERVER, offset)
+        decoded.conversations[t].precedents.of(SERVER, offset)
         for t, offset in zip(numbers.tolist(), stream_offset[earliest].tolist(), strict=True)
     ]
     first = batches.field("base_offset")

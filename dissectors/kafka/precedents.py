@@ -42,6 +42,32 @@ class Precedent(NamedTuple):
         return call
 
 
+class Precedents:
+    """The first request of a connection, and the first fetch that was answered: earlier ones replace later ones."""
+
+    __slots__ = ("_answer", "_request")
+
+    def __init__(self) -> None:
+        self._request: tuple[int, str] | None = None
+        self._answer: Precedent | None = None
+
+    def request(self, offset: int, client_id: str) -> None:
+        """Take note of a request at an offset."""
+        if self._request is None or offset < self._request[0]:
+            self._request = offset, client_id
+
+    def answer(self, answer: Precedent) -> None:
+        """Take note of the answer to a fetch that was captured."""
+        if self._answer is None or answer.offset < self._answer.offset:
+            self._answer = answer
+
+    def of(self, direction: int, offset: int) -> Precedent:
+        """What is known of batches at an offset whose requests were not captured."""
+        request = Precedent.request(*self._request) if self._request else None
+        first = request if direction == CLIENT else self._answer
+        return first if first and first.offset <= offset else Precedent.nothing(direction)
+
+
 def fetching(api: int | None, replica: int | None) -> str:
     """The role of batches that a fetch asks for. replica: the id of the broker that asks."""
     return REPLICATE if api == FETCH_SNAPSHOT or (replica is not None and replica >= 0) else CONSUME

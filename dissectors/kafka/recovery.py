@@ -21,6 +21,12 @@ from dissectors.sink import Sink
 _EARLY = 10_000  # batches kept back until a frame proves the protocol
 
 
+class FoundBatches(Protocol):
+    """Where batches go that were found behind holes."""
+
+    def found(self, direction: int, seen: Sequence[VerifiedBatch]) -> None: ...
+
+
 class RecoveryContext(Protocol):
     """What the recovery needs of its conversation."""
 
@@ -36,7 +42,8 @@ class RecoveryContext(Protocol):
 
     def report_passed_over(self, budget: SearchBudget, direction: int, time: int, packet_ref: int) -> None: ...
 
-    def report_found(self, direction: int, seen: Sequence[VerifiedBatch]) -> None: ...
+    @property
+    def carried(self) -> FoundBatches: ...
 
 
 class BatchRecovery:
@@ -132,7 +139,7 @@ class BatchRecovery:
 
     def _report(self, direction: int, lost: LostBatch) -> None:
         if self._conversation.proven:
-            self._conversation.report_found(direction, self.look(lost.frame(direction), 0, len(lost.data)))
+            self._conversation.carried.found(direction, self.look(lost.frame(direction), 0, len(lost.data)))
         elif len(self._early) < _EARLY:
             self._early.append((direction, lost))
 
