@@ -89,9 +89,11 @@ def read_keylog(options: Options) -> KeyLog:
     if options.keylog is not None:
         try:
             with open_raw(options.keylog) as file:
-                keylog.add(file.read())
+                text = file.read()
         except OSError as error:
             raise InputError(f"{options.keylog}: cannot be read: {error}") from error
+        if not keylog.add(text) and any(not line.startswith(b"#") for line in text.split(b"\n") if line.strip()):
+            raise InputError(f"{options.keylog}: holds no TLS secrets in NSS key log format")
     return keylog
 
 

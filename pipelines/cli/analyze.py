@@ -18,7 +18,7 @@ from dissectors.errors import BrokerscopeError
 from dissectors.redaction import public_path
 from pipelines import outputs, report, storage
 from pipelines.cli import exits, progress
-from pipelines.cli.reading import Captures, Reading, reads_captures
+from pipelines.cli.reading import Reading, StoredCaptures, reads_captures
 from pipelines.formats import units
 from pipelines.report.load import RECORD_FOLDER
 
@@ -32,7 +32,7 @@ _SILENT = logging.NullHandler()  # one for all rounds of --follow; py4j would sh
 
 @reads_captures
 def analyze(
-    captures: Captures,
+    captures: StoredCaptures,
     reading: Reading,
     out: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Folder to write to.")],
     engine: Annotated[

@@ -32,6 +32,10 @@ Captures = Annotated[
         metavar="CAPTURE…", help="Files, folders or globs; local paths or any URL that fsspec opens; - is stdin."
     ),
 ]
+StoredCaptures = Annotated[
+    list[str],
+    typer.Argument(metavar="CAPTURE…", help="Files, folders or globs; local paths or any URL that fsspec opens."),
+]
 Since = Annotated[
     str | None,
     typer.Option("--since", metavar="TIME", help="From this time on: 01:11:18, 2026-01-31T01:11, …T01:11+02:00; UTC."),

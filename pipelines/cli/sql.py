@@ -46,12 +46,15 @@ def sql(
       brokerscope sql out "select * from t_latency order by p99_ns desc limit 5"
       brokerscope sql capture.pcap
     """
+    from dissectors.capture.source import STDIN
     from dissectors.records import TABLES
     from pipelines import outputs
     from pipelines.answers import records
     from pipelines.report.load import READ_BACK
 
     captures, query = _split(arguments)
+    if query is None and STDIN in captures:
+        raise typer.BadParameter("the capture comes from there, so queries cannot: name one", param_hint="QUERY")
     analysed = len(captures) == 1 and records.is_analysis(captures[0])
     wanted = tuple(TABLES)
     if analysed and out is not None:

@@ -198,6 +198,25 @@ def test_streams_that_were_closed_from_the_start_are_no_defect(capture: str, com
         assert subprocess.run(["bash", "-c", line], capture_output=True, timeout=60, check=False).returncode == code
 
 
+@pytest.mark.parametrize(
+    ("text", "code"), [(b"", exits.DONE), (b"# nothing yet\n", exits.DONE), (b"root:x:0:0\n", exits.UNREADABLE)]
+)
+def test_a_key_log_that_is_something_else_is_refused_and_an_empty_one_is_not(
+    capture: str, tmp_path: Path, text: bytes, code: int
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_bytes(text)
+    done = run("summary", capture, "--keylog", str(keys))
+    assert done.exit_code == code
+    assert (f"{keys}: holds no TLS secrets" in done.stderr) == (code != exits.DONE)
+
+
+def test_queries_cannot_come_from_where_the_capture_comes_from(capture: str) -> None:
+    line = f"{' '.join(COMMAND)} sql - < {capture}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (exits.WRONG_USAGE, 1)
+
+
 @pytest.mark.parametrize("name", ["analysis.json", "records/x.parquet", "tables/latency.csv", "forensics.jsonl"])
 def test_what_analyze_wrote_is_no_output_of_another_command(capture: str, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
