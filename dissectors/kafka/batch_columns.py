@@ -119,11 +119,11 @@ def uncompressed(buf: bytes, batches: BatchColumns, limit: int) -> Ints:
     return sizes
 
 
-def tell(buf: bytes, batches: BatchColumns, limit: int) -> None:
-    """Batches that were decompressed become rows: let those hear of it who count them."""
+def notify(buf: bytes, batches: BatchColumns, limit: int) -> None:
+    """Batches that were decompressed become rows: those who count them are told."""
     if codecs.listeners:
         for codec, data in zip(*_compressed(buf, batches.at(np.flatnonzero(batches.codec))), strict=True):
-            codecs.tell(codec, data, limit)
+            codecs.notify(codec, data, limit)
 
 
 def _compressed(buf: bytes, batches: BatchColumns) -> tuple[list[str], list[memoryview]]:

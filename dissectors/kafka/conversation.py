@@ -250,7 +250,7 @@ class KafkaConversation(Conversation):
             client_id = self._client_ids.get(raw)
             if client_id is None:
                 whole = body <= have
-                client_id = self.meet(raw, frame.offset) if whole else raw.decode("utf-8", "backslashreplace")
+                client_id = self.note_client_id(raw, frame.offset) if whole else raw.decode("utf-8", "backslashreplace")
         self.last_id = correlation_id
         call = KafkaRequest(frame.facts, api, correlation_id, client_id)
         if api.known:
@@ -273,7 +273,7 @@ class KafkaConversation(Conversation):
         if self.watch is not None:
             self.watch.request(frame, call)
 
-    def meet(self, name: bytes, offset: int) -> str:
+    def note_client_id(self, name: bytes, offset: int) -> str:
         """Take note of the client id of a request; its text."""
         text = intern(name.decode("utf-8", "backslashreplace"))  # many connections have the same
         self.precedents.request(offset, text)
@@ -397,7 +397,6 @@ class KafkaConversation(Conversation):
         self.carried.found(SERVER, found, self.precedents.of(SERVER, frame.offset).lost_request(correlation_id))
 
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
-        kind = ORPHAN if call.frame is None else CALL
         data = frame.data if frame.complete else frame.data[:have]
         if api.key == API_VERSIONS and data[body : body + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
             api = api_version(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
@@ -416,18 +415,30 @@ class KafkaConversation(Conversation):
         except NOT_DECODED:
             self._malformed(frame, api, "response", ENDS_EARLY)
             self.carried.settle(call, {}, None)
-            self.emit.exchange(kind, call, frame)
+            self.emit.exchange(ORPHAN if call.frame is None else CALL, call, frame)
             if api.key in FETCHES:
                 self.carried.found(SERVER, self.recovery.found(frame, have), call, frame.facts)
             return
         if not summary.whole and not self.sink.wants_body(api.name):
             self._malformed(frame, api, "response", ENDS_EARLY)
+        self._answered(frame, call, api, summary, body, have, text)
+
+    def _answered(
+        self,
+        frame: Frame,
+        call: KafkaRequest,
+        api: ApiVersion,
+        summary: BodySummary,
+        body: int,
+        have: int,
+        text: str | None,
+    ) -> None:
+        """What the body of an answer says, from `body` to `have`. text: all of it, where that is wanted."""
         faults = summary.faults
         for fault in faults:
             if not is_known(fault.code):
-                self.finding_at(
-                    frame, "unknown_error", f"{api.name} was answered with error {fault.code}", code=fault.code
-                )
+                message = f"{api.name} was answered with error {fault.code}"
+                self.finding_at(frame, "unknown_error", message, code=fault.code)
         if summary.names:
             self.emit.names.learn(summary.names, frame.first_ns)
         records = payload = None
@@ -435,8 +446,7 @@ class KafkaConversation(Conversation):
         if api.key in FETCHES:
             records, payload = self.carried.fetched(frame, call, api, summary, body)
             self.carried.found(SERVER, self.recovery.found(frame, have), call, frame.facts)
-            if call.frame is not None and (call.values.get("maxWaitMs") or 0) > 0 and not summary.throttle_ms:
-                long_poll = held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, payload)
+            long_poll = self._waited_for_data(frame, call, summary, payload)
             if api.key == FETCH:
                 failed = bool(faults) and faults[0].scope == "request"
                 self.sessions.answer(call.values, call.session, summary.values.get("sessionId"), failed)
@@ -449,7 +459,7 @@ class KafkaConversation(Conversation):
         elif api.key == SASL_HANDSHAKE and api.version == 0 and not faults:
             self.raw_sasl = True
         self.emit.exchange(
-            kind,
+            ORPHAN if call.frame is None else CALL,
             call,
             frame,
             status=OK if summary.whole else UNKNOWN,
@@ -462,6 +472,14 @@ class KafkaConversation(Conversation):
             long_poll=long_poll,
             body=text,
         )
+
+    @staticmethod
+    def _waited_for_data(frame: Frame, call: KafkaRequest, summary: BodySummary, payload: int) -> bool:
+        """Whether a broker held a fetch until it had something, or as long as it may."""
+        if call.frame is None or (call.values.get("maxWaitMs") or 0) <= 0 or summary.throttle_ms:
+            return False
+        waited: bool = held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, payload)
+        return waited
 
     # --- both ---
 

@@ -17,6 +17,7 @@ What is regular is decided per frame by its bytes, so both ways give the same ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from sys import intern
 
 import numpy as np
@@ -81,7 +82,7 @@ class ExchangeColumns(KafkaFrames):
         for api, requests in groups:
             self._answers(api, requests[self.regular[requests]])
         carried = RecordSetColumns(self)
-        self._meet()
+        self._note_client_ids()
         self._in_order(carried)
         requests = np.flatnonzero(self.regular & self.frames.client)
         if len(requests):
@@ -158,7 +159,7 @@ class ExchangeColumns(KafkaFrames):
             for i, name, version in zip(
                 which[found.ok].tolist(), *(column.tolist() for column in columns), strict=True
             ):
-                self._heard(i, self.texts.values[name], self.texts.values[version])
+                self._note_software(i, self.texts.values[name], self.texts.values[version])
         return ~found.ok
 
     def _keep(self, which: Ints, found: columnar.ColumnSummary, named: GrowingColumns) -> None:
@@ -188,7 +189,7 @@ class ExchangeColumns(KafkaFrames):
                 self.fetches.read[i] = True
             self._keep_one(i, summary, fetch=api.key == decode.FETCH)
             if api.key == decode.API_VERSIONS and _SOFTWARE[0] in summary.values:
-                self._heard(i, summary.values[_SOFTWARE[0]], summary.values[_SOFTWARE[1]])
+                self._note_software(i, summary.values[_SOFTWARE[0]], summary.values[_SOFTWARE[1]])
 
     def _keep_one(self, i: int, summary: BodySummary, *, fetch: bool) -> None:
         """The same of one frame. fetch: whether it is a fetch, or the answer to one."""
@@ -202,7 +203,7 @@ class ExchangeColumns(KafkaFrames):
         if fetch:
             self.fetches.keep_one(i, summary)
 
-    def _heard(self, i: int, name: Topic | None, version: Topic | None) -> None:
+    def _note_software(self, i: int, name: Topic | None, version: Topic | None) -> None:
         """A client says what software it is."""
         texts = None if name is None else intern(str(name)), None if version is None else intern(str(version))
         self.software.append((i, int(self.frames.conversation[i]), texts))
@@ -371,13 +372,13 @@ class ExchangeColumns(KafkaFrames):
         """What software the clients are: the last that each of them said."""
         others = np.flatnonzero(~self.regular & self.frames.client & (self.key == decode.API_VERSIONS))
         last = dict(zip(self.frames.conversation[others].tolist(), others.tolist(), strict=True))
-        for i, t, software in sorted(self.software, key=lambda heard: heard[0]):
+        for i, t, software in sorted(self.software, key=itemgetter(0)):
             if i > last.get(t, NO_VALUE) and not self.odd[t]:
                 self.conversations[t].software = software
 
     # --- what the connections remember ---
 
-    def _meet(self) -> None:
+    def _note_client_ids(self) -> None:
         """The connections take note of the client ids in their requests, in order."""
         frames = self.frames
         named = np.flatnonzero(frames.client & ~self.odd[frames.conversation] & (self.name_size >= 0))
@@ -386,7 +387,7 @@ class ExchangeColumns(KafkaFrames):
         which = np.sort(named[first])
         columns = (frames.conversation[which], frames.start[which] + HEAD, self.body[which], frames.facts(which).offset)
         for t, start, end, offset in zip(*(column.tolist() for column in columns), strict=True):
-            self.conversations[t].meet(frames.buf[start:end], offset)
+            self.conversations[t].note_client_id(frames.buf[start:end], offset)
 
     def _note(self, requests: Ints) -> None:
         """What is remembered of regular requests: versions used, their lengths, the newest id."""

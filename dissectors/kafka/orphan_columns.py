@@ -140,7 +140,7 @@ def _report_batches(decoded: KafkaFrames, answer: Ints, start: Ints) -> None:
 
 def _write(decoded: KafkaFrames, answer: Ints, batches: BatchColumns, uncompressed: Ints) -> None:
     frames = decoded.frames
-    batch_columns.tell(frames.buf, batches, decoded.limit)
+    batch_columns.notify(frames.buf, batches, decoded.limit)
     conversation = frames.conversation[answer]
     numbers, earliest, code = np.unique(conversation, return_index=True, return_inverse=True)
     stream_offset = frames.offset_of(answer, batches.start)

@@ -208,7 +208,7 @@ class RecordSetColumns:
         decoded, found = self._decoded, self._batches
         if not decoded.report.wants_batches or not len(found.set):
             return
-        batch_columns.tell(self._frames.buf, found, decoded.limit)
+        batch_columns.notify(self._frames.buf, found, decoded.limit)
         time, packet_ref = self._frames.locate(found.start)
         turn = np.lexsort((found.start, packet_ref, time))  # as rows go out: none need be moved then
         first, last, unknown = self._offsets()

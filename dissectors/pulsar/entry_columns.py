@@ -90,7 +90,7 @@ def verify(buf: bytes, entries: EntryColumns, limits: Limits) -> None:
     spans = zip(entries.covered[summed].tolist(), entries.end[summed].tolist(), strict=True)
     computed = np.array([compute(view[start:end]) for start, end in spans], np.int64)
     entries.ok[summed[computed != entries.stored[summed]]] = False
-    with codecs.unheard():
+    with codecs.without_listeners():
         for i, codec, payload, size in _compressed(buf, entries, entries.ok):
             try:
                 codecs.decompress(codec, payload, limit=limits.decompressed_bytes, size=size)
@@ -98,11 +98,11 @@ def verify(buf: bytes, entries: EntryColumns, limits: Limits) -> None:
                 entries.ok[i] = False
 
 
-def tell(buf: bytes, entries: EntryColumns, which: Bools) -> None:
-    """Entries that were decompressed become rows: let those hear of it who count them."""
+def notify(buf: bytes, entries: EntryColumns, which: Bools) -> None:
+    """Entries that were decompressed become rows: those who count them are told."""
     if codecs.listeners:
         for _, codec, payload, size in _compressed(buf, entries, which):
-            codecs.tell(codec, payload, size)
+            codecs.notify(codec, payload, size)
 
 
 def _compressed(buf: bytes, entries: EntryColumns, which: Bools) -> Iterator[tuple[int, str, memoryview, int]]:

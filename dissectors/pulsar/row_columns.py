@@ -98,7 +98,7 @@ def report_batches(decoded: PulsarFrames) -> None:
     rows = np.flatnonzero(regular)
     if not len(rows):
         return
-    entry_columns.tell(decoded.frames.buf, decoded.entries.columns, regular)
+    entry_columns.notify(decoded.frames.buf, decoded.entries.columns, regular)
     which, entries = decoded.entries.which[rows], decoded.entries.columns
     at, stored, meta = entries.at[rows], entries.stored[rows], entries.meta
     times, packet_refs = decoded.frames.locate(at)

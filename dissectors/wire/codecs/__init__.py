@@ -33,29 +33,29 @@ __all__ = [
     "decompressed_size",
     "decompressed_sizes",
     "listeners",
-    "tell",
-    "unheard",
+    "notify",
+    "without_listeners",
 ]
 
 listeners: list[Callable[[str, Data, int, bool], None]] = []
-"""Who hears of everything decompressed: (codec, data, limit, whether it could be)."""
+"""Whom to tell of everything decompressed: (codec, data, limit, whether it could be)."""
 
 
-def tell(codec: str, data: Data, limit: int, whole: bool = True) -> None:
-    """Let the listeners hear of something decompressed."""
+def notify(codec: str, data: Data, limit: int, whole: bool = True) -> None:
+    """Tell the listeners of something decompressed."""
     for listener in listeners:
         listener(codec, data, limit, whole)
 
 
 @contextmanager
-def unheard() -> Iterator[None]:
-    """Nobody hears of what is decompressed meanwhile: it may come again, and is told of where it becomes a row."""
-    heard = listeners[:]
+def without_listeners() -> Iterator[None]:
+    """Nobody is told of what is decompressed meanwhile: it may come again, and is reported where it becomes a row."""
+    kept = listeners[:]
     listeners.clear()
     try:
         yield
     finally:
-        listeners[:] = heard
+        listeners[:] = kept
 
 
 _DECODERS: dict[str, Callable[[Data, int], bytes]] = {
@@ -88,9 +88,9 @@ def decompress(codec: str, data: Data, *, limit: int, size: int | None = None) -
     try:
         out = decoder(data, limit if size is None else size)
     except CodecError:
-        tell(codec, data, limit, whole=False)
+        notify(codec, data, limit, whole=False)
         raise
-    tell(codec, data, limit)
+    notify(codec, data, limit)
     if size is not None and len(out) != size:
         raise CodecError(f"{codec}: {len(out)} bytes came out where {size} were announced")
     return out
@@ -119,7 +119,7 @@ def decompressed_size(codec: str, data: Data, *, limit: int) -> int:
 
 def decompressed_sizes(codecs: Sequence[str], data: Sequence[Data], *, limit: int) -> list[int]:
     """The same of many, of which nobody hears; -1 for what does not decompress."""
-    with unheard():
+    with without_listeners():
         known = map(_sizes.get, zip(codecs, map(len, data), map(hash, data), strict=True))
         return [
             size if size is not None and size <= limit else _size_if_whole(codec, each, limit)
