@@ -58,6 +58,12 @@ def as_numbers(values: pa.Array, missing: int) -> Ints:
     return filled
 
 
+def missing(values: pa.Array) -> Bools:
+    """Where a column is null."""
+    nulls: Bools = call_function("is_null", [values]).to_numpy(zero_copy_only=False)
+    return nulls
+
+
 def take(values: Any, index: npt.NDArray[np.int64] | pa.Array) -> Any:
     """The rows of a column or of a record batch at some indices."""
     return call_function("take", [values, index if isinstance(index, pa.Array) else column(index)])

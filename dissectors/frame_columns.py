@@ -11,7 +11,8 @@ to `advance`, which keeps the order of frames also then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -52,6 +53,11 @@ def distinct(values: Ints) -> Ints:
     return np.concatenate((ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]]))
 
 
+def table(rows: Iterable[Sequence[int]], columns: int) -> Ints:
+    """Rows of numbers as an array: numpy.array would look at each of them twice."""
+    return np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, columns)
+
+
 class _Stream(NamedTuple):
     """One direction of a conversation."""
 
@@ -68,7 +74,6 @@ class _Part(NamedTuple):
     source: int  # number of the columns
     first: int  # index of the first one there
     segments: int
-    origin: int  # where, in the column `at`, that byte is
 
 
 class Frames(Generic[ConversationT]):
@@ -188,20 +193,20 @@ class _Streams:
                     if isinstance(run, Span):
                         _, data, segments, first, last = run
                         source, _ = self._sources.setdefault(id(segments), (len(self._sources) + 1, segments))
-                        self._parts.append(_new(_Part, (at, source, first, last - first, segments.at[first])))
+                        self._parts.append(_new(_Part, (at, source, first, last - first)))
                     else:
-                        offset, data, *lists = run
-                        self._add(at, offset, *lists)
+                        offset, data, starts, *lists = run
+                        self._add(at, [offset, *starts[1:]], *lists)  # it may begin inside its first segment
                     bufs.append(data)
                     at += len(data)
         self.size = at
         self.buf = b"".join([*bufs, bytes(PADDING)])
         self.octets = np.frombuffer(self.buf, np.uint8)
-        self.head = np.array(self.each, np.int64).reshape(-1, len(_Stream._fields))
+        self.head = table(self.each, len(_Stream._fields))
         self._gather()
 
-    def _add(self, at: int, offset: int, *lists: list[int]) -> None:
-        self._parts.append(_new(_Part, (at, 0, len(self._own[0]), len(lists[0]), offset)))
+    def _add(self, at: int, *lists: list[int]) -> None:
+        self._parts.append(_new(_Part, (at, 0, len(self._own[0]), len(lists[0]))))
         for column, values in zip(self._own, lists, strict=True):
             column += values
 
@@ -210,13 +215,11 @@ class _Streams:
         mine = Segments(*(np.array(column, np.int64) for column in self._own))
         sources = [mine, *(segments for _, segments in self._sources.values())]
         begin = np.cumsum([0, *(len(source.orders) for source in sources)])
-        parts = np.array(self._parts, np.int64).reshape(-1, len(_Part._fields))
-        at, source, first, count, origin = parts.T
-        begins = np.cumsum(count) - count
-        index = np.arange(count.sum()) + np.repeat(begin[source] + first - begins, count)
+        at, source, first, count = table(self._parts, len(_Part._fields)).T
+        first = begin[source] + first
+        index = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
         where = np.concatenate([each.at[: len(each.orders)] for each in sources])
-        self.starts = where[index] + np.repeat(at - origin, count)
-        self.starts[begins] = at  # a stream may begin inside its first segment
+        self.starts = where[index] + np.repeat(at - where[first], count)
         columns = list(zip(*(each[1:] for each in sources), strict=True))
         self.orders, self.packet_refs, self.times = (np.concatenate(column)[index] for column in columns)
 
@@ -327,12 +330,8 @@ def _walk(
             if length == INVALID:
                 break
             at += length
-    if alone:
-        rest = np.array(alone, np.int64)
-        found.append((rest[:, 0], rest[:, 1], rest[:, 2]))
-    if not found:
-        none = np.zeros(0, np.int64)
-        return none, none, none
+    stream, start, end = table(alone, 3).T
+    found.append((stream, start, end))
     stream, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
     turn = np.argsort(start, kind="stable")
     return stream[turn], start[turn], end[turn]

@@ -375,7 +375,6 @@ class ConnectionSession:
     def _row(self, summary: ConversationSummary) -> Connection:
         flow = self.flow
         client, server = flow.halves if self._guess_client() == 0 else flow.halves[::-1]
-        halves = flow.halves
         seen = [flow.syn_time, flow.syn_ack_time, flow.ack_time]
         handshake = "full" if None not in seen else "partial" if any(t is not None for t in seen) else "none"
         rtt = None
@@ -402,14 +401,14 @@ class ConnectionSession:
             server_packets=server.packets,
             client_bytes=client.bytes,
             server_bytes=server.bytes,
-            retransmissions=sum(h.retransmissions for h in halves),
-            retransmitted_bytes=sum(h.retransmitted_bytes for h in halves),
-            duplicates=sum(h.duplicates for h in halves),
-            out_of_order=sum(h.out_of_order for h in halves),
-            gaps=sum(h.gaps for h in halves),
-            gap_bytes=sum(h.gap_bytes for h in halves),
-            zero_windows=sum(h.zero_windows for h in halves),
-            keep_alives=sum(h.keep_alives for h in halves),
+            retransmissions=client.retransmissions + server.retransmissions,
+            retransmitted_bytes=client.retransmitted_bytes + server.retransmitted_bytes,
+            duplicates=client.duplicates + server.duplicates,
+            out_of_order=client.out_of_order + server.out_of_order,
+            gaps=client.gaps + server.gaps,
+            gap_bytes=client.gap_bytes + server.gap_bytes,
+            zero_windows=client.zero_windows + server.zero_windows,
+            keep_alives=client.keep_alives + server.keep_alives,
             closed="reset" if flow.reset else "fin" if flow.finished else "open",
             frames=summary.frames,
             framed_bytes=summary.framed_bytes,

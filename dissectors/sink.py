@@ -330,12 +330,10 @@ def _integers(values: Sequence[int | None] | Masked) -> tuple[npt.NDArray[np.int
     """Values as int64, 0 where there is none or where it does not fit, and a mask of these."""
     if isinstance(values, Masked):
         return values.values, values.missing
-    try:
-        return np.array(values, np.int64), np.zeros(len(values), bool)
-    except (TypeError, OverflowError):
-        fits = [v if v is not None and -(1 << 63) <= v < 1 << 63 else None for v in values]
-        missing = np.array([v is None for v in fits], bool)
-        return np.array([0 if v is None else v for v in fits], np.int64), missing
+    if isinstance(values, np.ndarray):
+        return values, np.zeros(len(values), bool)
+    numbers = _array(values, pa.int64())
+    return arrow.as_numbers(numbers, 0), arrow.missing(numbers)
 
 
 def _array(values: Sequence[Any], type: pa.DataType) -> pa.Array:

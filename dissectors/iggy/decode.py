@@ -47,7 +47,7 @@ class Body(NamedTuple):
     values: dict[str, Any]
     run: MessageRun | None = None
     problem: str | None = None
-    at: int = 0  # index in the buffer where the problem is
+    at: int = 0  # where the problem is: of `body` an index in the buffer, of `exact` one in the body
     trailing: int = 0  # bytes after the last field
 
     @property
@@ -88,15 +88,11 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
         return _NOTHING
     if limit < end:
         return _known(found, _partial(found[0], buf, pos, end, limit))
-    if end - pos > _SHORT or any(layout.run for layout in found):
-        read, readers = _tried(found, era.allowed, buf, pos, end)
-    else:
-        read, readers = _tried_again(side, code, era.allowed, buf[pos:end])
-        read = read if read.problem is None else read._replace(at=pos + read.at)
+    read, readers = _tried(found, era.allowed, buf, pos, end)
     empty_answer = side == layouts.RESPONSE and end == pos  # nothing found, in every release
     if readers and readers & era.allowed != era.allowed and not empty_answer:
         era.narrow(readers, f"{side} {read.name} read by {releases_text(readers)}")
-    return read
+    return read if read.problem is None else read._replace(at=pos + read.at)
 
 
 def _tried(found: Sequence[layouts.BodyLayout], allowed: int, buf: bytes, pos: int, end: int) -> tuple[Body, int]:
@@ -107,7 +103,7 @@ def _tried(found: Sequence[layouts.BodyLayout], allowed: int, buf: bytes, pos: i
     for layout in found:
         if chosen and (tables.settled(allowed) or not layout.releases & allowed):
             break
-        one = _exact(layout, buf, pos, end)
+        one = exact(layout, buf, pos, end)
         if one.exact:
             readers |= layout.releases
             chosen = chosen or one
@@ -117,11 +113,6 @@ def _tried(found: Sequence[layouts.BodyLayout], allowed: int, buf: bytes, pos: i
         assert failed is not None
         return _known(found, failed), 0
     return chosen, readers
-
-
-@lru_cache(_REMEMBERED)
-def _tried_again(side: str, code: int, allowed: int, body: bytes) -> tuple[Body, int]:
-    return _tried(layouts.candidates(side, code, allowed), allowed, body, 0, len(body))
 
 
 def _known(found: Sequence[layouts.BodyLayout], read: Body) -> Body:
@@ -173,8 +164,7 @@ def exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
     """What a layout makes of buf[pos:end], all of which was captured. Its values are not to be changed."""
     if layout.run or end - pos > _SHORT:
         return _exact(layout, buf, pos, end)
-    read = _again(layout, buf[pos:end])
-    return read if read.problem is None else read._replace(at=pos + read.at)
+    return _again(layout, buf[pos:end])
 
 
 @lru_cache(_REMEMBERED)
@@ -189,10 +179,10 @@ def _exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
         if not layout.run:
             return Body(layout.name, values, trailing=end - after)
         if not layouts.metadata_fits(values, pos, after):
-            return Body(layout.name, values, None, "metadata_length does not fit what it covers", pos)
+            return Body(layout.name, values, None, "metadata_length does not fit what it covers")
         run = batches.read(layout.run, buf, after, end, end, values.get("messages_count"))
     except MalformedBodyError as error:
-        return Body(layout.name, values, None, error.what, error.at)
+        return Body(layout.name, values, None, error.what, error.at - pos)
     return Body(layout.name, values, run)
 
 

@@ -73,8 +73,8 @@ class IggyFrames:
 
     def has_units(self, frame: int) -> bool:
         """Whether a regular frame, as its layout reads it, has rows of `batches`."""
-        layout = self.layout[frame]
-        return bool(layout >= 0 and self.units[frame] >> layout & 1)
+        layout = self.layout.item(frame)
+        return bool(layout >= 0 and self.units.item(frame) >> layout & 1)
 
     def telling(self, lo: int, hi: int) -> list[bool]:
         """Which of some frames say more than what their rows hold."""

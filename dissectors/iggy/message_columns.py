@@ -18,7 +18,7 @@ import numpy as np
 
 from dissectors import checksum
 from dissectors.checksum import CRC32, NONE, XXH3
-from dissectors.frame_columns import Bools, Ints, Octets
+from dissectors.frame_columns import Bools, Ints, Octets, table
 from dissectors.iggy.batches import BATCH_HEADER, FORMATS, FRAME_HEADER, IDEMPOTENT, INDEX_ENTRY, STATES, MessageFormat
 from dissectors.iggy.columnar import numbers
 
@@ -210,7 +210,7 @@ def _read_batches(
             unsure[i] |= bool(buf[pos + 52] & IDEMPOTENT)
             batches.append((i, pos, pos + length, messages))
             pos += length
-    row, start, stop, held = np.array(batches, np.int64).reshape(-1, 4).T
+    row, start, stop, held = table(batches, 4).T
     right = np.ones(len(row), bool)
     unit, *messages = _followed(_Headed(FRAME_HEADER, 32), buf, octets, start + BATCH_HEADER, stop, right)
     right &= np.bincount(unit, minlength=len(row)) == held
