@@ -98,16 +98,16 @@ class Sorted:
 
     def step(self, flow: Flow, i: int, limits: Limits) -> None:
         """Give one packet to its flow."""
-        block, index = self._block, int(self._index[i])
-        at, have = int(block.at[index]), int(block.have[index])
-        flow.via |= int(self._via[i])
+        block, index = self._block, self._index.item(i)
+        at, have = block.at.item(index), block.have.item(index)
+        flow.via |= self._via.item(i)
         flow.packet(
             self.direction[i],
             self.seq[i],
             self.ack[i],
             self.flags[i],
-            int(block.window[index]),
-            int(self._size[i]),
+            block.window.item(index),
+            self._size.item(i),
             bytes(self._buffer[at : at + have]),
             self.signature[i],
             self.arrival[i],
