@@ -76,10 +76,10 @@ class IggyFrames:
         layout = self.layout.item(frame)
         return bool(layout >= 0 and self.units.item(frame) >> layout & 1)
 
-    def telling(self, lo: int, hi: int) -> list[bool]:
+    def say_more(self, lo: int, hi: int) -> list[bool]:
         """Which of some frames say more than what their rows hold."""
-        told: list[bool] = (self.lesson[lo:hi] | self.shows[lo:hi] | self.failed[lo:hi]).tolist()
-        return told
+        more: list[bool] = (self.lesson[lo:hi] | self.shows[lo:hi] | self.failed[lo:hi]).tolist()
+        return more
 
     def read_as(self, which: Ints, allowed: int) -> None:
         """What some bodies show where these releases may speak: the layout that reads each, whether it says more."""

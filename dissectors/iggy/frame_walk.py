@@ -40,58 +40,62 @@ class FrameWalk:
         self.waiting = len(self.calls.pairing.queue)  # requests that are decoded one by one
         self.user = self.calls.state.user
         self.dialect = self.era.dialect if self.era.settled else None
+        self.in_order = True  # regular frames are passed over; else all go one by one
         self.each: Iterator[Frame] = iter(())  # regular frames that go one by one after all
         self.asked: dict[int, Asked] = {}  # requests whose answers teach something
         self.code, self.body = decoded.code[lo:hi].tolist(), decoded.body[lo:hi].tolist()
         self.end = decoded.frames.end[lo:hi].tolist()
 
     def run(self) -> None:
+        """All frames of the conversation, in their order."""
         decoded, lo, hi, era, report = self.decoded, self.lo, self.hi, self.era, self.calls.emit.report
-        telling = decoded.telling(lo, hi)
-        frames = zip(range(lo, hi), *[column[lo:hi] for column in decoded.plan], telling, strict=True)
-        in_order, allowed, believed = True, era.allowed, era.allowed
+        say_more = decoded.say_more(lo, hi)
+        frames = zip(range(lo, hi), *[column[lo:hi] for column in decoded.plan], say_more, strict=True)
+        allowed, believed = era.allowed, era.allowed
         calm = era.settled and not report.holds  # no row waits, and bodies say what was expected of them
-        for i, regular, event, client, partner, partition, lesson, failed, tells in frames:
-            if calm and regular and not tells:
+        for i, regular, event, client, partner, partition, lesson, failed, more in frames:
+            if calm and regular and not more:
                 continue
-            if in_order and regular:
+            if self.in_order and regular:
                 if failed:
                     self._refuse(i, partner)
-                elif (tells or (event >= 0 and era.allowed != believed)) and not (
+                elif (more or (event >= 0 and era.allowed != believed)) and not (
                     self._take_in(i, event, partner, client=client, lesson=lesson)
                 ):
-                    in_order = False
                     self._leave(i, int(decoded.before[i]))
-            elif in_order and not client and era.allowed != allowed and not self._still_fits(i):
-                in_order = False
+            elif self.in_order and not client and era.allowed != allowed and not self._still_fits(i):
                 self._leave(i, int(decoded.before[i]))
-            if not in_order or not regular:
-                self._one_by_one(i, regular, client, in_order=in_order)
-                if not in_order:
-                    in_order = self._is_back_in_order(i + 1)
-                elif not self._still_in_order():
-                    in_order = False
-                    self._leave(i + 1)
+            if not self.in_order or not regular:
+                self._one_by_one(i, regular, client)
             elif not client:
                 self._reserve(i, partner)
                 if lesson and (era.doubted or era.revised != self.revised):
-                    in_order = False
                     self._leave(i + 1, int(decoded.frames.last_ns[i]))
             elif partition != NONE:
                 self.calls.state.sent_to(partition)
-            dialect = era.dialect if era.settled else None
-            if self.calls.state.user != self.user:
-                self.user = self.calls.state.user
-                decoded.set_user(self.user, i, hi)
-            if dialect != self.dialect:
-                self.dialect = dialect
-                decoded.set_dialect(self.conversation, i, hi)
-            if in_order and dialect is not None and era.allowed != believed:
+            self._note_state(i)
+            settled = self.in_order and self.dialect is not None
+            if settled and era.allowed != believed:
                 believed = era.allowed
-                rest = np.flatnonzero(decoded.regular[i + 1 : hi] & (decoded.event[i + 1 : hi] >= 0)) + i + 1
-                decoded.read_as(rest, believed)
-                telling[i + 1 - lo :] = decoded.telling(i + 1, hi)
-            calm = in_order and dialect is not None and not report.holds
+                self._read_again(i + 1)
+                say_more[i + 1 - lo :] = decoded.say_more(i + 1, hi)
+            calm = settled and not report.holds
+
+    def _note_state(self, i: int) -> None:
+        """The user and the dialect of the rows from a frame on."""
+        user, dialect = self.calls.state.user, self.era.dialect if self.era.settled else None
+        if user != self.user:
+            self.user = user
+            self.decoded.set_user(user, i, self.hi)
+        if dialect != self.dialect:
+            self.dialect = dialect
+            self.decoded.set_dialect(self.conversation, i, self.hi)
+
+    def _read_again(self, at: int) -> None:
+        """The regular frames from one on are read as the releases that are left have them."""
+        decoded = self.decoded
+        rest = np.flatnonzero(decoded.regular[at : self.hi] & (decoded.event[at : self.hi] >= 0)) + at
+        decoded.read_as(rest, self.era.allowed)
 
     def _is_read(self, event: int) -> bool:
         if event < 0:
@@ -173,6 +177,7 @@ class FrameWalk:
 
     def _leave(self, at: int, answered_ns: int = 0) -> None:
         """From a frame on they go one by one, as if all in flight had: answered_ns, where it is not known there."""
+        self.in_order = False
         decoded, lo = self.decoded, self.lo
         before = np.arange(lo, at)
         hidden = before[decoded.regular[lo:at] & decoded.frames.client[lo:at] & (decoded.partner[lo:at] >= at)]
@@ -185,23 +190,27 @@ class FrameWalk:
         self.calls.pairing.sort()
         self.each = _regular_between(decoded, at, self.hi)
 
-    def _one_by_one(self, i: int, regular: bool, client: bool, *, in_order: bool) -> None:
+    def _one_by_one(self, i: int, regular: bool, client: bool) -> None:
+        """A frame goes to its conversation; what follows it may go by column again, or no longer."""
         decoded = self.decoded
-        if in_order and decoded.before[i]:
+        if self.in_order and decoded.before[i]:
             self.calls.answered_ns = int(decoded.before[i])
         self.conversation.on_frame_between(next(self.each if regular else decoded.rest))
         decoded.regular[i] = False
         if not decoded.aside[i]:
             self.waiting += 1 if client else -1
+        if not self.in_order:
+            self._return(i + 1)
+        elif not self._still_in_order():
+            self._leave(i + 1)
 
-    def _is_back_in_order(self, at: int) -> bool:
-        """Whether regular frames may go by column again from a frame on: nothing is in flight, nothing in doubt."""
+    def _return(self, at: int) -> None:
+        """Regular frames go by column again from a frame on, where nothing is in flight and nothing in doubt."""
         if self.waiting or not self._still_in_order():
-            return False
+            return
         if at < self.hi and (self.calls.answered_ns or 0) != self.decoded.before[at]:
-            return False
-        self.lo = at
-        return True
+            return
+        self.lo, self.in_order = at, True
 
     def _still_in_order(self) -> bool:
         calls = self.calls

@@ -34,7 +34,7 @@ class Chunk(NamedTuple):
 
     offset: int  # stream offset of data[0]
     data: bytes
-    starts: list[int]  # stream offset of each piece, ascending; starts[0] == offset
+    starts: list[int]  # stream offset of each piece, ascending; the first may begin before `offset`
     orders: list[int]  # delivery order of each piece, ascending
     packet_refs: list[int]  # packet of each piece (records.Place)
     times: list[int]  # ns since the epoch: first arrival of each piece
