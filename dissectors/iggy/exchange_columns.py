@@ -116,39 +116,46 @@ class Exchanges(IggyFrames):
 
     def _match(self) -> None:
         """Pair requests and answers: the answers of a connection are those of its requests, one by one."""
-        fs = self.frames
-        t = fs.conversation
-        taking = ~self.aside
-        requests, answers = np.flatnonzero(fs.client & taking), np.flatnonzero(~fs.client & taking)
+        t, client, taking = self.frames.conversation, self.frames.client, ~self.aside
+        requests, answers = np.flatnonzero(client & taking), np.flatnonzero(~client & taking)
         pending = np.array([len(c.calls.pairing.queue) for c in self.conversations], np.int64)
         counts = np.bincount(t[requests], minlength=len(pending))
         self.odd |= pending + counts > self.limits.pending
-        asked = np.cumsum(fs.client & taking)  # up to each frame, itself included
-        first = np.cumsum(counts) - counts  # index of a conversation's first request among all
-        turn = np.arange(len(answers)) - np.searchsorted(t[answers], t[answers])
-        at = first[t[answers]] + turn - pending[t[answers]]
-        waiting = asked[answers] - first[t[answers]] + pending[t[answers]] - turn  # in flight, its own included
-        self.odd[t[answers[waiting < 1]]] = True
-        behind = np.flatnonzero(waiting > 1)
+        of = t[answers]
+        turn = np.arange(len(answers)) - np.searchsorted(of, of) - pending[of]  # below 0: for one that waited before
+        at = np.cumsum(counts)[of] - counts[of] + turn  # index of its request among all
+        asked = np.cumsum(client & taking)  # up to each frame, itself included
+        in_flight = asked[answers] - at  # its own included
+        self.odd[of[in_flight < 1]] = True
+        self._note_pipelines(requests, answers, at, np.flatnonzero(in_flight > 1))
+        early = turn < 0
+        self._expect_of_waiting(answers[early], (turn + pending[of])[early])
+        mine = ~early & (in_flight >= 1)
+        answers, requests = answers[mine], requests[at[mine]]
+        self.partner[answers], self.partner[requests] = requests, answers
+        self.code[answers] = self.code[requests]
+        self.odd[t[answers[~self._pairs_fit(requests, answers)]]] = True
+        self._exclude_holes()
+
+    def _note_pipelines(self, requests: Ints, answers: Ints, at: Ints, behind: Ints) -> None:
+        """Several requests in flight. at: of each answer, its place in requests; behind: answers that had others."""
+        t, order = self.frames.conversation, self.frames.order
         self.several[t[answers[behind]]] = True
         next_at = at[behind] + 1
         known = (next_at > 0) & (next_at < len(requests))
         self.pipelined[t[answers[behind[~known]]]] = True
         again = self._may_be_for(requests[next_at[known]], answers[behind[known]])
         self.pipelined[t[answers[behind[known]][again]]] = True
-        same = (np.diff(fs.order[requests]) == 0) & (np.diff(t[requests]) == 0)
-        self.several[t[requests[1:][same]]] = self.pipelined[t[requests[1:][same]]] = True
-        early = turn < pending[t[answers]]
-        for i, of, k in zip(*(column[early].tolist() for column in (answers, t[answers], turn)), strict=True):
-            calls = self.conversations[of].calls
-            known = calls.pairing.queue[k]
+        together = (np.diff(order[requests]) == 0) & (np.diff(t[requests]) == 0)
+        self.several[t[requests[1:][together]]] = self.pipelined[t[requests[1:][together]]] = True
+
+    def _expect_of_waiting(self, answers: Ints, places: Ints) -> None:
+        """Answers to requests that waited before this step, by their places in the queue."""
+        of = self.frames.conversation[answers]
+        for i, conversation, place in zip(answers.tolist(), of.tolist(), places.tolist(), strict=True):
+            calls = self.conversations[conversation].calls
+            known = calls.pairing.queue[place]
             self.expected[i] = isinstance(known, IggyRequest) and calls.has_payload(known)
-        mine = (turn >= pending[t[answers]]) & (waiting >= 1)
-        answers, requests = answers[mine], requests[at[mine]]
-        self.partner[answers], self.partner[requests] = requests, answers
-        self.code[answers] = self.code[requests]
-        self.odd[t[answers[~self._pairs_fit(requests, answers)]]] = True
-        self._exclude_holes()
 
     def _exclude_holes(self) -> None:
         """Both directions of a conversation go on where they ended, or all of it goes one by one."""
