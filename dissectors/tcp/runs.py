@@ -29,6 +29,7 @@ _ENDS = struct.Struct("=6Q")
 _KEY = f"V{_ENDS.size}"  # of a connection: its endpoints as bytes, which take a third of the room of numbers
 _SHORT = 2  # a single packet is no run
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
+_SMALL = 1024  # bytes of a payload, on average, up to which the work is in finding it, not in copying it
 _NONE = -1  # in a column: no value
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD)
 
@@ -170,8 +171,9 @@ class Sorted:
         """Bring the data of each direction of each connection together."""
         data = np.flatnonzero(self._size > 0)
         data = data[np.argsort(self._group[data] << 1 | direction[data], kind="stable")]
-        self.data = slices(block.buffer, block.at, block.have, self._index[data])
-        at = np.concatenate(([0], np.cumsum(have[data])))
+        have = have[data]
+        self.data = _payloads(block, self._index[data], have)
+        at = np.concatenate(([0], np.cumsum(have)))
         self.segments = Segments(at, arrival[data] << ORDER_SHIFT, packet_ref[data], self._time[data])
         ours, theirs = (d.data_before for d in self._directions)
         self._others = theirs[self._starts], ours[self._stops]  # segments of the other direction that lie before
@@ -216,6 +218,14 @@ class _Direction:
         # one more at the end: what is read for a run without such packets, and not used
         self.packets_and_none = np.append(packets, 0)
         self.fins_and_none = np.append(np.flatnonzero(mine & fin), 0)
+
+
+def _payloads(block: PacketBlock, index: Ints, have: Ints) -> memoryview:
+    """The payloads of some packets, one after the other. have: their bytes."""
+    if have.sum() < _SMALL * len(have):
+        return slices(block.buffer, block.at, block.have, index)
+    buffer, begin = memoryview(block.buffer), block.at[index]
+    return memoryview(b"".join([buffer[x:y] for x, y in zip(begin.tolist(), (begin + have).tolist(), strict=True)]))
 
 
 def ends_of(key: bytes) -> Ends:
