@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +338,25 @@ def test_a_query_that_means_nothing_is_refused_before_anything_is_read(monkeypat
     assert done.exit_code == 2
     assert "latency" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_interval_is_text_as_sql_writes_it_and_a_duration_where_a_format_has_them(
+    refused: str, tmp_path: Path
+) -> None:
+    query = "select max(time) - min(time) + interval '2 days' as span, interval '14 months' as m from exchanges"
+    (length,) = objects("sql", refused, "select epoch_us(max(time) - min(time)) as us from exchanges")
+    (row,) = objects("sql", refused, query)
+    (told,) = objects("sql", refused, f"select span::varchar as span, m::varchar as m from ({query})")
+    assert row == told
+    assert list(told.values()) == run("sql", refused, query, "-f", "csv").splitlines()[1].replace('"', "").split(",")
+    assert run("sql", refused, query).splitlines()[-1].split() == ["48", "h", "00", "min", "1", "year", "2", "months"]
+    run("sql", refused, query.partition(", interval")[0] + " from exchanges", "-o", tmp_path / "span.parquet")
+    (span,) = pq.read_table(tmp_path / "span.parquet").column("span").to_pylist()
+    assert span // timedelta(microseconds=1) == length["us"] + 2 * 86_400_000_000
+    done = CliRunner().invoke(app, ["sql", refused, query, "-o", str(tmp_path / "months.parquet")])
+    assert done.exit_code == 2
+    assert "cast it to varchar" in done.stderr
+    assert not (tmp_path / "months.parquet").exists()
 
 
 def test_sql_without_a_query_reads_them_from_stdin(refused: str) -> None:
