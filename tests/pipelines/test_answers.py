@@ -359,6 +359,27 @@ def test_an_interval_is_text_as_sql_writes_it_and_a_duration_where_a_format_has_
     assert not (tmp_path / "months.parquet").exists()
 
 
+def test_columns_of_one_name_are_told_apart_as_the_database_does(refused: str, tmp_path: Path) -> None:
+    query = "select 1 as a, 2 as a, 3 as A, c.site from exchanges e join connections c using (connection) limit 1"
+    assert [list(row) for row in objects("sql", refused, query)] == [["a", "a_1", "A_2", "site"]]
+    assert run("sql", refused, query).splitlines()[0].split() == ["a", "a_1", "A_2", "site"]
+    run("sql", refused, query, "-o", tmp_path / "rows.parquet")
+    assert pq.read_schema(tmp_path / "rows.parquet").names == ["a", "a_1", "A_2", "site"]
+    (both,) = objects("sql", refused, "select * from exchanges e join connections c using (connection) limit 1")
+    assert len(both) == len(schema("exchanges")) + len(schema("connections")) - 1
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [("select 1; select 2", "one query at a time; these are 2"), ("select", "is no file, and a query has several")],
+)
+def test_a_query_of_which_nothing_could_be_answered_is_refused(refused: str, query: str, why: str) -> None:
+    done = CliRunner().invoke(app, ["sql", refused, query], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert not done.stdout
+    assert why in " ".join(done.stderr.split())
+
+
 def test_sql_without_a_query_reads_them_from_stdin(refused: str) -> None:
     done = CliRunner().invoke(app, ["sql", refused], input="select 41 + 1 as n\nselect nonsense\nselect 7 as m\n")
     assert done.exit_code == 0
