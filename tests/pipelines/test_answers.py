@@ -85,6 +85,17 @@ def test_captures_and_what_analyze_wrote_of_them_answer_alike(samples: list[str]
     assert {row["verdict"] for row in same["apis"]} <= {"same", "too few to say"}
 
 
+def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run("analyze", refused, "-o", out, "--engine", "local", "-q")
+    connection = objects("sql", out, "select connection from connections limit 1")[0]["connection"]
+    assert objects("follow", out, connection) == objects("follow", refused, connection)
+    for arguments in (["groups"], ["dissect"], ["info"], ["forensics"], ["summary", refused]):
+        done = CliRunner().invoke(app, [*arguments, str(out)], env={"COLUMNS": "200"})
+        assert (done.exit_code, done.stdout) == (3, "")
+        assert f"{out}: records, not captures: only summary, top, diff, follow and sql" in done.stderr
+
+
 def test_records_in_temporary_files_answer_like_those_in_memory(
     samples: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
