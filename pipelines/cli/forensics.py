@@ -55,6 +55,7 @@ def forensics(
 
     bar = progress.Bar(quiet=reading.quiet)
     investigation = Investigation(captures, options, bar.update)
+    reading.refuse_records(investigation.reader.files)
     bar.total = investigation.reader.files
     with bar:
         investigation.run()

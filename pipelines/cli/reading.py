@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dissectors.errors import InputError
 from dissectors.limits import Limits
 from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pipelines.answers.records import Relations
     from pipelines.blind_spots import Seen
     from pipelines.report.selection import Selection
+
+READ_RECORDS = "summary, top, diff, follow and sql"  # what `analyze` wrote
 
 _SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -122,6 +125,7 @@ class Reading:
         pa.set_memory_pool(pa.system_memory_pool())  # what rows leave free serves the next packets: its own keeps it
         bar = Bar(quiet=self.quiet)
         running = Run(captures, options, bar.update)
+        self.refuse_records(running.files)
         bar.total = running.files
         with bar:
             yield running
@@ -148,6 +152,14 @@ class Reading:
             records.queryable(part.of(run.records()) if part else run.records(), tables, full=full) as found,
         ):
             yield found
+
+    def refuse_records(self, files: Sequence[str]) -> None:
+        """Raise InputError where a folder without captures is one that `analyze` wrote."""
+        from pipelines.answers import records
+
+        for path in files:
+            if records.is_analysis(path):
+                raise InputError(f"{path}: records, not captures: only {READ_RECORDS} take them, one folder alone")
 
     def say_blind_spots(self, seen: Seen, run: Run) -> None:
         """Say what the captures cannot show, to stderr, a line each."""

@@ -92,9 +92,11 @@ def _check(query: str) -> None:
     from pipelines import database
 
     try:
-        _connection({name: schema(name).empty_table() for name in TABLES}).sql(query)
+        _run(_connection({name: schema(name).empty_table() for name in TABLES}), query)
     except duckdb.Error as error:
         raise typer.BadParameter(database.sentence(error), param_hint="QUERY") from None
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="QUERY") from None
 
 
 def _named(query: str) -> tuple[str, ...]:
@@ -105,10 +107,16 @@ def _named(query: str) -> tuple[str, ...]:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str | None]:
-    """(captures, the query): the last argument, where it has words and is no file."""
+    """(captures, the query): the last argument, where it has words and is no file.
+
+    Raises typer.BadParameter for a name that is neither.
+    """
     *captures, last = arguments
-    if captures and len(last.split()) > 1 and not exists(last):
-        return captures, last
+    if captures and not exists(last):
+        if len(last.split()) > 1:
+            return captures, last
+        if last.isidentifier():
+            raise typer.BadParameter(f"{last!r} is no file, and a query has several words", param_hint="QUERY")
     return arguments, None
 
 
@@ -129,6 +137,13 @@ def _prompted() -> Iterator[str]:
             yield text
 
 
+def _run(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation | None:
+    """The answer, None where there is no row in it. Raises ValueError for several queries, else duckdb.Error."""
+    if (statements := len(connection.extract_statements(query))) > 1:
+        raise ValueError(f"one query at a time; these are {statements}")
+    return connection.sql(query)
+
+
 def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out: str | None, inputs: list[str]) -> None:
     """Write the rows of a query. Raises ValueError for one that means nothing, or may not run."""
     import duckdb
@@ -137,16 +152,18 @@ def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out:
     from pipelines import database
 
     try:
-        answer = connection.sql(query)
+        answer = _run(connection, query)
         if answer is None:  # a statement without rows
             return
+        names = answer.project("*").columns  # of two columns `a` the second is `a_1`
         made = answer.to_arrow_reader(10_000)
+        schema = pa.schema([field.with_name(name) for field, name in zip(made.schema, names, strict=True)])
         with (
             output(out, inputs, binary=format in BINARY_FORMATS) as stream,
-            writing(format, "", made.schema, stream) as writer,
+            writing(format, "", schema, stream) as writer,
         ):
             for batch in made:
-                writer.write(batch)
+                writer.write(batch.rename_columns(names))
     except (duckdb.Error, pa.ArrowException) as error:
         if database.is_unreadable(error):
             raise InputError(f"records that cannot be read: {database.sentence(error)}") from None

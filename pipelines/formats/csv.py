@@ -47,7 +47,7 @@ def flat(column: pa.Array) -> pa.Array:
         return columns.timestamps(column)
     if pa.types.is_binary(kind):
         return columns.base64_text(column)
-    if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
+    if columns.is_flat_list(kind):
         return columns.mapped(columns.joined(column.cast(pa.list_(pa.string())), LIST_SEPARATOR), _harmless)
     if pa.types.is_string(kind):
         return columns.mapped(column, _harmless)

@@ -1,4 +1,7 @@
-"""Parquet, zstd; batches that come one after the other are gathered into row groups."""
+"""Parquet, zstd; batches that come one after the other are gathered into row groups.
+
+Intervals, for which Arrow's Parquet has no type, are durations in µs.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from pipelines.formats import columns
 
 _ROWS = 32_000  # of a row group: each costs a page and statistics a column
 _BYTES = 4 << 20  # kept until then
@@ -40,16 +45,25 @@ class ParquetWriter:
     """Writes batches as Parquet."""
 
     def __init__(self, schema: pa.Schema, stream: BinaryIO) -> None:
+        self._intervals = [at for at, kind in enumerate(schema.types) if columns.is_interval(kind)]
+        for at in self._intervals:
+            schema = schema.set(at, schema.field(at).with_type(columns.DURATION))
+        self._schema = schema
         self._out = open_writer(pa.PythonFile(stream, mode="w"), schema)
         self._gathered: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._gathered.append(batch)
+        self._gathered.append(self._held(batch) if self._intervals else batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
         if self._rows >= _ROWS or self._bytes >= _BYTES:
             self._flush()
+
+    def _held(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch as Parquet can hold it."""
+        held = [columns.durations(c) if at in self._intervals else c for at, c in enumerate(batch.columns)]
+        return pa.RecordBatch.from_arrays(held, schema=self._schema)
 
     def close(self) -> None:
         self._flush()

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 
 from pipelines.formats import units
-from pipelines.formats.columns import is_number, json_value
+from pipelines.formats.columns import interval_ns, is_flat_list, is_interval, is_number, json_value
 from pipelines.formats.grid import Grid, GridColumn, terminal_width, wants_colour
 from pipelines.formats.plain import clean
 
@@ -47,6 +47,13 @@ def _clock(value: Any) -> str:
 
 def _time(value: Any) -> str:
     return "" if value is None else f"{value:%Y-%m-%d %H:%M:%S.%f}"
+
+
+def _interval(value: pa.MonthDayNano | None) -> str:
+    if value is None:
+        return ""
+    ns = interval_ns(value)
+    return units.interval(*value) if ns is None else units.duration(ns)
 
 
 def _names(values: list[str] | None) -> str:
@@ -216,8 +223,10 @@ def of_field(field: pa.Field) -> Shown:
     kind, name = field.type, field.name
     if pa.types.is_timestamp(kind):
         return _text(name, name, show=_time)
-    if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
+    if is_flat_list(kind):
         return _text(name, name, show=_names)
+    if is_interval(kind):
+        return _number(name, name, _interval)
     if is_number(kind):
         return _number(name.removesuffix("_ns"), name, next((u for end, u in UNITS if name.endswith(end)), _plain))
     return _text(name, name, show=_payload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from dissectors.wording import plural
@@ -23,6 +24,23 @@ def duration(ns: float | None) -> str:
         if abs(ns) >= size:
             return f"{_three(ns / size)} {name}"
     return f"{ns:.0f} ns"
+
+
+def interval(months: int, days: int, ns: int) -> str:
+    """A span of the calendar, as SQL writes it: `1 year 2 months 3 days 04:05:06.5`."""
+    years, months = int(months / 12), int(math.fmod(months, 12))  # both with the sign of the whole
+    parts = [
+        f"{number} {plural(abs(number), noun)}"
+        for number, noun in ((years, "year"), (months, "month"), (days, "day"))
+        if number
+    ]
+    if ns or not parts:
+        seconds, micros = divmod(abs(ns) // 1000, 1_000_000)
+        minutes, seconds = divmod(seconds, 60)
+        hours, minutes = divmod(minutes, 60)
+        part = f".{micros:06}".rstrip("0") if micros else ""
+        parts.append(f"{'-' if ns < 0 else ''}{hours:02}:{minutes:02}:{seconds:02}{part}")
+    return " ".join(parts)
 
 
 def size(count: float | None) -> str:

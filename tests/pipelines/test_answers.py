@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,17 @@ def test_captures_and_what_analyze_wrote_of_them_answer_alike(samples: list[str]
     assert run("sql", out, "select count(*) as n from t_latency").splitlines()[-1].strip() != "0"
     same = objects("diff", out, out)[0]
     assert {row["verdict"] for row in same["apis"]} <= {"same", "too few to say"}
+
+
+def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run("analyze", refused, "-o", out, "--engine", "local", "-q")
+    connection = objects("sql", out, "select connection from connections limit 1")[0]["connection"]
+    assert objects("follow", out, connection) == objects("follow", refused, connection)
+    for arguments in (["groups"], ["dissect"], ["info"], ["forensics"], ["summary", refused]):
+        done = CliRunner().invoke(app, [*arguments, str(out)], env={"COLUMNS": "200"})
+        assert (done.exit_code, done.stdout) == (3, "")
+        assert f"{out}: records, not captures: only summary, top, diff, follow and sql" in done.stderr
 
 
 def test_records_in_temporary_files_answer_like_those_in_memory(
@@ -337,6 +349,46 @@ def test_a_query_that_means_nothing_is_refused_before_anything_is_read(monkeypat
     assert done.exit_code == 2
     assert "latency" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_interval_is_text_as_sql_writes_it_and_a_duration_where_a_format_has_them(
+    refused: str, tmp_path: Path
+) -> None:
+    query = "select max(time) - min(time) + interval '2 days' as span, interval '14 months' as m from exchanges"
+    (length,) = objects("sql", refused, "select epoch_us(max(time) - min(time)) as us from exchanges")
+    (row,) = objects("sql", refused, query)
+    (told,) = objects("sql", refused, f"select span::varchar as span, m::varchar as m from ({query})")
+    assert row == told
+    assert list(told.values()) == run("sql", refused, query, "-f", "csv").splitlines()[1].replace('"', "").split(",")
+    assert run("sql", refused, query).splitlines()[-1].split() == ["48", "h", "00", "min", "1", "year", "2", "months"]
+    run("sql", refused, query.partition(", interval")[0] + " from exchanges", "-o", tmp_path / "span.parquet")
+    (span,) = pq.read_table(tmp_path / "span.parquet").column("span").to_pylist()
+    assert span // timedelta(microseconds=1) == length["us"] + 2 * 86_400_000_000
+    done = CliRunner().invoke(app, ["sql", refused, query, "-o", str(tmp_path / "months.parquet")])
+    assert done.exit_code == 2
+    assert "cast it to varchar" in done.stderr
+    assert not (tmp_path / "months.parquet").exists()
+
+
+def test_columns_of_one_name_are_told_apart_as_the_database_does(refused: str, tmp_path: Path) -> None:
+    query = "select 1 as a, 2 as a, 3 as A, c.site from exchanges e join connections c using (connection) limit 1"
+    assert [list(row) for row in objects("sql", refused, query)] == [["a", "a_1", "A_2", "site"]]
+    assert run("sql", refused, query).splitlines()[0].split() == ["a", "a_1", "A_2", "site"]
+    run("sql", refused, query, "-o", tmp_path / "rows.parquet")
+    assert pq.read_schema(tmp_path / "rows.parquet").names == ["a", "a_1", "A_2", "site"]
+    (both,) = objects("sql", refused, "select * from exchanges e join connections c using (connection) limit 1")
+    assert len(both) == len(schema("exchanges")) + len(schema("connections")) - 1
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [("select 1; select 2", "one query at a time; these are 2"), ("select", "is no file, and a query has several")],
+)
+def test_a_query_of_which_nothing_could_be_answered_is_refused(refused: str, query: str, why: str) -> None:
+    done = CliRunner().invoke(app, ["sql", refused, query], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert not done.stdout
+    assert why in " ".join(done.stderr.split())
 
 
 def test_sql_without_a_query_reads_them_from_stdin(refused: str) -> None:
