@@ -128,7 +128,7 @@ class ConnectionSession:
             self._pass_on(*_sorted(self._tls.close()))
         self._conclude()
         if self.conversation is not None:
-            self.conversation.close()
+            self.conversation.close(self.flow.last_time)
             if self._forced():
                 self.conversation.confirm()
             elif not self.conversation.frames:
