@@ -410,7 +410,7 @@ class ConnectionSession:
             gap_bytes=sum(h.gap_bytes for h in halves),
             zero_windows=sum(h.zero_windows for h in halves),
             keep_alives=sum(h.keep_alives for h in halves),
-            closed="reset" if flow.reset else "fin" if flow.finished else "open",
+            closed="fin" if flow.finished else "reset" if flow.reset else "open",
             frames=summary.frames,
             framed_bytes=summary.framed_bytes,
             skipped_bytes=summary.skipped_bytes,
