@@ -360,7 +360,8 @@ class KafkaConversation(Conversation):
             total += sum(batch.unit.records or 0 for batch in seen)
             carried.append((records, self.emit.waiting(frame, call, records, seen)))
             if self.watch is not None:
-                self.watch.batches(frame, PRODUCED, records.topic, records.partition, seen)
+                answered = call.values.get("acks") != 0
+                self.watch.batches(frame, PRODUCED, records.topic, records.partition, seen, answered=answered)
         call.records, call.payload_bytes = total, size
         if carried:
             call.batches = carried
