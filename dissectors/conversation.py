@@ -43,11 +43,12 @@ class ConversationSummary(NamedTuple):
 class Conversation(Framing):
     """One connection of one protocol. Subclasses supply measure, resync, on_frame and on_close."""
 
-    __slots__ = ("closed",)
+    __slots__ = ("closed", "last_ns")
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.closed = False
+        self.last_ns: int | None = None  # when its last packet came; known at its end
 
     def receive(self, direction: int, event: Chunk | Span | Gap) -> None:
         """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""
@@ -67,11 +68,12 @@ class Conversation(Framing):
         for direction in (CLIENT, SERVER):
             self.give_up(direction)
 
-    def close(self) -> None:
-        """The connection has ended, or the capture has."""
+    def close(self, last_ns: int | None = None) -> None:
+        """The connection has ended, or the capture has. last_ns: when its last packet came."""
         if self.closed:
             return
         self.closed = True
+        self.last_ns = last_ns
         if any(self.inboxes):
             self.cut_frames(final=True)
             for direction in (CLIENT, SERVER):

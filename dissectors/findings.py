@@ -177,7 +177,7 @@ KINDS: dict[str, FindingKind] = {
     ),
     "not_idempotent": FindingKind(
         INFO,
-        "Batches were produced without idempotence: a retry may write them twice.",
+        "Batches were produced without idempotence: a batch that is retried may be written twice.",
         "Set enable.idempotence=true.",
     ),
     "unbatched": FindingKind(

@@ -248,7 +248,7 @@ class Connection(NamedTuple):
     gap_bytes: Annotated[Int64, "their bytes", Unit("bytes")] = None
     zero_windows: Annotated[Int64, "packets that announce a window of zero"] = None
     keep_alives: Annotated[Int64, "keep-alive and window probes"] = None
-    closed: Annotated[Text, "fin, reset or open"] = None
+    closed: Annotated[Text, "fin (of both sides, whatever followed), reset or open"] = None
     frames: Annotated[Int64, "protocol frames"] = None
     framed_bytes: Annotated[Int64, "captured bytes in frames", Unit("bytes")] = None
     skipped_bytes: Annotated[Int64, "captured bytes that fit no frame", Unit("bytes")] = None

@@ -128,7 +128,7 @@ class ConnectionSession:
             self._pass_on(*_sorted(self._tls.close()))
         self._conclude()
         if self.conversation is not None:
-            self.conversation.close()
+            self.conversation.close(self.flow.last_time)
             if self._forced():
                 self.conversation.confirm()
             elif not self.conversation.frames:
@@ -409,7 +409,7 @@ class ConnectionSession:
             gap_bytes=client.gap_bytes + server.gap_bytes,
             zero_windows=client.zero_windows + server.zero_windows,
             keep_alives=client.keep_alives + server.keep_alives,
-            closed="reset" if flow.reset else "fin" if flow.finished else "open",
+            closed="fin" if flow.finished else "reset" if flow.reset else "open",
             frames=summary.frames,
             framed_bytes=summary.framed_bytes,
             skipped_bytes=summary.skipped_bytes,

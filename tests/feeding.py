@@ -57,7 +57,7 @@ def feed(
             conversation.receive(direction, Gap(offsets[direction], lost, "snaplen", next(order), step + 1, time))
             offsets[direction] += lost
     conversation.advance()
-    conversation.close()
+    conversation.close(1_700_000_000_000_000_000 + (len(script) - 1) * 1_000_000)
     return sink, conversation
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import dissectors
-from dissectors.capture.block import ACK, SYN
+from dissectors.capture.block import ACK, FIN, RST, SYN
 from dissectors.options import Options
 from dissectors.run import Run
 from tests.benchmarks import captures
-from tests.wires import CLIENT, SERVER, T0, pcap, segment
+from tests.tcp.test_tracker import ConversationT
+from tests.wires import CLIENT, SERVER, T0, Side, pcap, segment
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 
@@ -38,6 +39,17 @@ def test_a_handshake_during_which_the_clock_was_set_back_has_no_duration(tmp_pat
     path.write_bytes(pcap(packets, nano=True))
     (connection,) = dissectors.dissect([str(path)], ["connections"])["connections"].to_pylist()
     assert (connection["handshake"], connection["rtt_ns"]) == ("full", None)
+
+
+@pytest.mark.parametrize(("fins", "closed"), [((CLIENT, SERVER), "fin"), ((CLIENT,), "reset")])
+def test_a_reset_behind_both_fins_ended_nothing(fins: tuple[Side, ...], closed: str, tmp_path: Path) -> None:
+    conversation = ConversationT().send(CLIENT, b"abc")
+    for side in fins:
+        conversation.send(side, b"", ACK | FIN)
+    path = tmp_path / "x.pcap"
+    path.write_bytes(pcap(conversation.send(CLIENT, b"", RST).packets, nano=True))
+    rows = dissectors.dissect([str(path)], tables=["connections"])["connections"]
+    assert rows.column("closed").to_pylist() == [closed]
 
 
 def test_rows_of_a_pipe_come_when_no_more_packets_do(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from dissectors.kafka import code_cache
-from dissectors.kafka.plan import Plan, Step, plan
+from dissectors.kafka.plan import GROUP, KEY_TYPE, Plan, Step, plan
 from dissectors.kafka.writer import SCOPE, TEXT, SourceWriter, show_source, unpackers
 
 Topic = str | bytes
@@ -113,6 +113,7 @@ class SummaryWriter(SourceWriter):
         self.scope |= _SCOPE
         self._plan: Plan = plan(name, version)
         self._kept: dict[str, str] = {}  # value -> its variable
+        self._groups: list[str] = []  # the variable that holds names of groups, where there are some
 
     def function(self) -> FunctionType:
         self._write()
@@ -132,10 +133,14 @@ class SummaryWriter(SourceWriter):
                 pass
         else:
             self.line("whole = True")
+        if self._groups:
+            kind = self._kept.get(KEY_TYPE)
+            is_one = "whole and len(groups) == 1" + (f" and {kind} == 0" if kind else "")
+            self.line(f"{self._kept.setdefault(GROUP, f'x_{GROUP}')} = groups[0] if {is_one} else None")
         body = "\n".join(self.lines)
         used = [name for name in _LISTS if f" {name}.append(" in body or f" {name} += " in body]
         self.lines[:0] = [
-            f"    {'; '.join([f'{name} = []' for name in used] + ['count = 0'])}",
+            f"    {'; '.join([f'{name} = []' for name in used + self._groups] + ['count = 0'])}",
             f"    {' = '.join(['throttle', *self._kept.values()])} = None",
         ]
         lists = {name: name if name in used else "()" for name in _LISTS}
@@ -188,6 +193,12 @@ class SummaryWriter(SourceWriter):
     def on_text(self, step: Step, known: _Known) -> None:
         var, n = self.kept(step), self.length(step.wide, step.compact)
         self.line(f"{var} = None if {n} < 0 else d[p:p + {n}]{TEXT}")
+        self.line(f"if {n} > 0: p += {n}")
+
+    def on_group(self, step: Step, known: _Known) -> None:
+        self._groups = ["groups"]
+        n = self.length(step.wide, step.compact)
+        self.line(f"groups.append(d[p:p + {n}]{TEXT} if {n} >= 0 else None)")
         self.line(f"if {n} > 0: p += {n}")
 
     def kept(self, step: Step) -> str:

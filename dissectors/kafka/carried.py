@@ -77,7 +77,8 @@ class CarriedBatches:
             total += sum(batch.unit.records or 0 for batch in seen)
             carried.append((records, self._emit.waiting(frame, call, records, seen)))
             if self._watch is not None:
-                self._watch.batches(frame, PRODUCED, records.topic, records.partition, seen)
+                answered = call.values.get("acks") != 0
+                self._watch.batches(frame, PRODUCED, records.topic, records.partition, seen, answered=answered)
         call.records, call.payload_bytes = total, size
         if carried:
             call.batches = carried

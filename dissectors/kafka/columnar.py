@@ -15,7 +15,7 @@ import numpy as np
 
 from dissectors.frame_columns import Bools, Ints, Octets, integers
 from dissectors.kafka.coded import NO_VALUE, CodedTexts
-from dissectors.kafka.plan import Op, Step, Tag
+from dissectors.kafka.plan import GROUP, KEY_TYPE, Op, Step, Tag
 
 _STRIDES = 1024  # elements of one array that are stepped over at once
 _ROUNDS = 8  # elements of one array; beyond it a loop over frames is as quick
@@ -80,6 +80,8 @@ def walk(steps: Sequence[Step], octets: Octets, texts: CodedTexts, at: Ints, end
     walk = _Walk(octets, texts, end)
     after = walk.run(steps, _Rows(np.arange(len(at)), at))
     walk.found.ok &= after <= end
+    if KEY_TYPE in walk.found.values and GROUP in walk.found.texts:
+        walk.found.texts[GROUP][1][walk.found.values[KEY_TYPE] != 0] = -1
     return walk.found
 
 
@@ -215,6 +217,13 @@ class _Walk:
     def on_text(self, step: Step, r: _Rows) -> None:
         n = self.length(step, r)
         self.found.texts[step.name] = r.at, n
+        r.at = r.at + np.maximum(n, 0)
+
+    def on_group(self, step: Step, r: _Rows) -> None:
+        rows, n = len(self.end), self.length(step, r)
+        start, size = self.found.texts.setdefault(GROUP, (np.full(rows, NO_VALUE), np.full(rows, NO_VALUE)))
+        first = start[r.rows] < 0
+        start[r.rows], size[r.rows] = r.at, np.where(first, n, -1)
         r.at = r.at + np.maximum(n, 0)
 
     def on_name(self, step: Step, r: _Rows) -> None:

@@ -2,7 +2,7 @@
 
     removed_in_4_0       APIs and versions that brokers refuse since Kafka 4.0
     old_message_format   messages of magic 0 or 1, which brokers must convert
-    not_idempotent       batches without a producer id: a retry may write them twice
+    not_idempotent       batches without a producer id that wait for an answer: a retry may write them twice
     unbatched            nearly every batch holds one message
     useless_compression  compressed batches are as large as what is in them
     duplicate_sequence   a batch that was not refused was sent again with the same sequence number
@@ -156,8 +156,17 @@ class KafkaDiagnostics:
             times.pop(0)
         tally.more["most"] = max(tally.more.get("most", 0), len(times))
 
-    def batches(self, frame: Frame, role: str, topic: Topic, partition: int, seen: Sequence[VerifiedBatch]) -> None:
-        """Batches of a partition, sent or received."""
+    def batches(
+        self,
+        frame: Frame,
+        role: str,
+        topic: Topic,
+        partition: int,
+        seen: Sequence[VerifiedBatch],
+        *,
+        answered: bool = True,
+    ) -> None:
+        """Batches of a partition, sent or received. answered: who sends without an answer does not send again."""
         for batch in seen:
             unit = batch.unit
             if unit.magic < 2:
@@ -166,7 +175,7 @@ class KafkaDiagnostics:
                 self.packed(frame, 1, unit.end - unit.body, batch.uncompressed)
             if role == PRODUCE:
                 self.sent(frame, 1, int(unit.records == 1))
-                if unit.magic == 2 and unit.producer_id < 0:
+                if answered and unit.magic == 2 and unit.producer_id < 0:
                     self.not_idempotent(frame, 1)
                 if unit.base_sequence >= 0 and unit.producer_id >= 0:
                     key = (unit.producer_id, unit.producer_epoch, topic, partition)
@@ -263,7 +272,7 @@ class KafkaDiagnostics:
             self._total, ("not_idempotent", "unbatched", "useless_compression", "duplicate_sequence")
         )
         if plain.count:
-            text = f"{were(plain.count, 'batch')} produced without idempotence: a retry may write it twice"
+            text = f"{were(plain.count, 'batch')} produced without idempotence: retried, a batch may be written twice"
             yield Advice("not_idempotent", text, plain.first, {"count": plain.count})
         if sent.count >= _MANY and sent.more["single"] >= _MOSTLY * sent.count:
             text = f"{sent.more['single']} of {sent.count} batches hold one message: batching would save work"

@@ -33,11 +33,15 @@ VALUES: dict[str, tuple[str, ...]] = {
     "JoinGroupResponse": ("generationId", "memberId"),
     "OffsetCommitRequest": ("generationIdOrMemberEpoch",),
     "InitProducerIdResponse": ("producerId", "producerEpoch"),
+    "FindCoordinatorRequest": ("keyType",),
 }
 """Single values that somebody wants, by message."""
 
 GROUP = "groupId"
-"""The group that a request names: wanted of every request that has one."""
+"""The group that a request names, where it names one: wanted of every request."""
+
+KEY_TYPE = "keyType"
+"""What FindCoordinator looks for: 0, or no such field, is a group."""
 
 PAIRED: dict[str, tuple[str, ...]] = {
     "FetchRequest": ("fetchOffset",),  # they set up fetch sessions
@@ -48,6 +52,7 @@ PAIRED: dict[str, tuple[str, ...]] = {
 
 _FORGOTTEN = "forgottenTopicsData"
 _PARTITION_NAMES = frozenset({"partition", "partitionIndex", "partitionId", "index"})
+_KEYS = {"FindCoordinatorRequest": ("key", "coordinatorKeys")}  # names of groups, or of something else
 _SCOPES = {  # the array around an error code, where no topic, partition or entity says more
     "coordinators": "coordinator",
     "entries": "quota",
@@ -87,6 +92,7 @@ class Op(StrEnum):
     THROTTLE = auto()
     VALUE = auto()  # a number that is kept
     TEXT = auto()  # … a text
+    GROUP = auto()  # … a group's name, where there is one only, and KEY_TYPE says that it is a group's
     RECORDS = auto()  # a record set
     ARRAY = auto()
     STRUCT = auto()
@@ -241,6 +247,8 @@ class _Compiler:
             return number._replace(op=Op.VALUE) if number.size else self._sized(field, Op.TEXT, name=field.name)
         if field.type == "records":
             return self._sized(field, Op.RECORDS)
+        if self._is_group(field):
+            return self._sized(field, Op.GROUP)
         return Step(Op.SKIP, size=number.size) if number.size else self._sized(field, Op.SIZED)
 
     def _array(self, field: SchemaField, around: _Around) -> Step:
@@ -286,6 +294,10 @@ class _Compiler:
         return (field.type == "string" and field.entity == "topicName") or (
             field.type == "uuid" and field.name == "topicId"
         )
+
+    def _is_group(self, field: SchemaField) -> bool:
+        """Whether it is one of several groups that a request names."""
+        return not self._response and (field.entity == GROUP or field.name in _KEYS.get(self._message, ()))
 
     def _is_error(self, field: SchemaField) -> bool:
         return self._response and field.type == "int16" and field.name.lower().endswith("errorcode")

@@ -111,7 +111,7 @@ class PulsarConversation(Conversation):
         for request in self.pending.rest():
             self._give_up(request)
         if self.diagnostics is not None:
-            self.diagnostics.close()
+            self.diagnostics.close(self.last_ns)
 
     def summary(self) -> ConversationSummary:
         state = self.state

@@ -73,6 +73,12 @@ class Consumption:
         self.dry_since: int | None = None
         self.dry_ns = 0
 
+    def end_dry(self, ns: int | None) -> None:
+        """The time without permits ends, if there is one."""
+        if self.dry_since is not None and ns is not None:
+            self.dry_ns += max(0, ns - self.dry_since)
+        self.dry_since = None
+
 
 class PulsarDiagnostics:
     """Gathers over one connection; reports at its end, and at once what cannot wait."""
@@ -93,9 +99,10 @@ class PulsarDiagnostics:
         if inspect is not None:
             inspect(self, frame, body, request)
 
-    def close(self) -> None:
-        """Report what the connection amounted to."""
+    def close(self, last_ns: int | None) -> None:
+        """Report what the connection amounted to. last_ns: until when it is known."""
         for consumer_id, consumption in self._consumers.items():
+            consumption.end_dry(last_ns)
             if consumption.delivered:
                 self._report_consumption(consumer_id, consumption)
         conversation = self._conversation
@@ -150,8 +157,8 @@ class PulsarDiagnostics:
         if consumption is not None:
             consumption.consumer = consumer
             self._forget(consumption, list(consumption.unacknowledged))  # of an earlier life of this id
+            consumption.end_dry(at.last_ns)
             consumption.permits = 0
-            consumption.dry_since = None
 
     def grant(self, consumer_id: int, consumer: Endpoint | None, at: At, permits: int) -> None:
         """A consumer lets the broker send so many messages more."""
@@ -159,9 +166,15 @@ class PulsarDiagnostics:
         if consumption is None or consumption.permits is None:
             return  # how many it had before the capture began is not known
         consumption.permits += permits
-        if consumption.permits > 0 and consumption.dry_since is not None:
-            consumption.dry_ns += max(0, at.last_ns - consumption.dry_since)
-            consumption.dry_since = None
+        if consumption.permits > 0:
+            consumption.end_dry(at.last_ns)
+
+    def leave(self, consumer_id: int, consumer: Endpoint | None, at: At) -> None:
+        """A consumer ends: nobody waits for its permits any more."""
+        consumption = self._consumers.get(consumer_id)
+        if consumption is not None:
+            consumption.end_dry(at.first_ns)
+            consumption.permits = None
 
     def deliver(
         self, consumer_id: int, consumer: Endpoint | None, at: At, position: Position, messages: int, again: bool
@@ -230,6 +243,10 @@ class PulsarDiagnostics:
         if request.endpoint_id is not None:
             self.grant(request.endpoint_id, request.endpoint, _at(frame), body.messagePermits)
 
+    def _leave(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
+        if request.endpoint_id is not None:
+            self.leave(request.endpoint_id, request.endpoint, _at(frame))
+
     def _message(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
         if request.endpoint_id is not None:
             position = (body.message_id.ledgerId, body.message_id.entryId)
@@ -296,6 +313,8 @@ class PulsarDiagnostics:
             self._duplicates += 1
 
     def _close(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
+        if request.api == "CLOSE_CONSUMER":
+            self._leave(frame, body, request)
         if frame.direction != SERVER:
             return
         topic = request.topic
@@ -325,6 +344,7 @@ INSPECTIONS: dict[str, Callable[[PulsarDiagnostics, Frame, Any, PulsarRequest], 
     "FLOW": PulsarDiagnostics._flow,
     "MESSAGE": PulsarDiagnostics._message,
     "ACK": PulsarDiagnostics._ack,
+    "UNSUBSCRIBE": PulsarDiagnostics._leave,
     "REDELIVER_UNACKNOWLEDGED_MESSAGES": PulsarDiagnostics._redeliver,
     "LOOKUP_RESPONSE": PulsarDiagnostics._lookup,
     "SEND_RECEIPT": PulsarDiagnostics._receipt,

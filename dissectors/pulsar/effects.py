@@ -6,7 +6,7 @@ receive is most of it and changes nothing that another frame needs, so these cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -170,7 +170,7 @@ def consumer_events(frames: PulsarFrames) -> tuple[Ints, list[ConsumerEvent]]:
             rows = np.flatnonzero(frames.regular[each])
             regular = _Regular(frames, name, each[rows], rows, messages)
             groups = frames.subjects.group[regular.which].tolist()
-            columns = (groups, regular.numbers("consumer_id"), regular.places(), zip(*values(regular), strict=True))
+            columns = (groups, regular.numbers("consumer_id"), regular.places(), values(regular))
             which.append(regular.which)
             events += map(_new, repeat(ConsumerEvent), zip(repeat(method), *columns))
     if not which:
@@ -180,19 +180,23 @@ def consumer_events(frames: PulsarFrames) -> tuple[Ints, list[ConsumerEvent]]:
     return indices[turn], [events[k] for k in turn.tolist()]
 
 
-def _grants(regular: _Regular) -> Sequence[Iterable[Any]]:
-    return (regular.numbers("messagePermits"),)
+def _grants(regular: _Regular) -> Iterable[tuple[Any, ...]]:
+    return zip(regular.numbers("messagePermits"), strict=True)
 
 
-def _deliveries(regular: _Regular) -> Sequence[Iterable[Any]]:
+def _departures(regular: _Regular) -> Iterable[tuple[Any, ...]]:
+    return repeat(())
+
+
+def _deliveries(regular: _Regular) -> Iterable[tuple[Any, ...]]:
     ledger, entry = position(regular.messages)
     entries = regular.frames.entries
     records = entries.columns.records[np.searchsorted(entries.which, regular.which)].tolist()
     again = (regular.messages.number("redelivery_count")[regular.rows] != 0).tolist()
-    return _positions(ledger[regular.rows], entry[regular.rows]), records, again
+    return zip(_positions(ledger[regular.rows], entry[regular.rows]), records, again, strict=True)
 
 
-def _acknowledgements(regular: _Regular) -> Sequence[Iterable[Any]]:
+def _acknowledgements(regular: _Regular) -> Iterable[tuple[Any, ...]]:
     positions: list[list[Position]] = [[] for _ in regular.messages.ok]
     ids = regular.messages.nested.get("message_id")
     if ids is not None:
@@ -200,7 +204,7 @@ def _acknowledgements(regular: _Regular) -> Sequence[Iterable[Any]]:
         for parent, one in zip(ids.parent.tolist(), each, strict=True):
             positions[parent].append(one)
     cumulative = (regular.messages.number("ack_type")[regular.rows] == _CUMULATIVE).tolist()
-    return [positions[row] for row in regular.rows.tolist()], cumulative
+    return zip([positions[row] for row in regular.rows.tolist()], cumulative, strict=True)
 
 
 def _positions(ledger: Ints, entry: Ints) -> list[Position]:
@@ -219,9 +223,11 @@ EFFECTS: dict[str, Callable[[_Regular], Changes]] = {
 }
 """Commands that change something, and how."""
 
-WATCHED_EFFECTS: dict[str, tuple[Callable[..., None], Callable[[_Regular], Sequence[Iterable[Any]]]]] = {
+WATCHED_EFFECTS: dict[str, tuple[Callable[..., None], Callable[[_Regular], Iterable[tuple[Any, ...]]]]] = {
     "FLOW": (PulsarDiagnostics.grant, _grants),
     "MESSAGE": (PulsarDiagnostics.deliver, _deliveries),
     "ACK": (PulsarDiagnostics.acknowledge, _acknowledgements),
+    "CLOSE_CONSUMER": (PulsarDiagnostics.leave, _departures),
+    "UNSUBSCRIBE": (PulsarDiagnostics.leave, _departures),
 }
 """Commands whose effect only findings need: what takes it, and with which values of the frames."""

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from dissectors.capture.block import ACK, FIN, RST, SYN
+from dissectors.capture.block import ACK, FIN, PSH, RST, SYN
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap, Span
 from dissectors.tcp.half import COPY_NS, MASK, NAMED, UNPLACED, Half, HeldSegment
@@ -165,16 +165,19 @@ class Flow:
                     return
                 seq += 1
             elif not half.started:
-                half.start(seq, syn=False)
-            elif not half.syn and not half.next and not half.held and size and seq == (half.base + 1) & MASK:
+                probe = size == 1 and not flags & (PSH | FIN)  # with a byte that was sent before
+                half.start(seq + probe, syn=False)
+            elif half.only_started and (size or flags & FIN) and seq == (half.base + 1) & MASK:
                 half.start(seq, syn=False)  # the packet before was a keep-alive: it began one byte too early
+                half.keep_alives += 1
             if not window and not flags & SYN:
                 half.zero_windows += 1
             if self.syn_ack_time is not None and self.ack_time is None and direction == self.opener:
                 self.ack_time = time
             acked = self._acknowledged(other, ack) if flags & ACK else -1
             offset = half.offset(seq)
-            if not size and not flags & (SYN | FIN) and (half.next or half.syn) and offset == half.next - 1:
+            known = half.next if half.next or half.syn else half.acked
+            if not size and not flags & (SYN | FIN) and offset == known - 1:
                 half.keep_alives += 1
             if size:
                 self._data(half, offset, size, data, acked, arrival, packet_ref, time)
@@ -274,7 +277,7 @@ class Flow:
         self, half: Half, offset: int, size: int, data: bytes, ack: int, arrival: int, packet_ref: int, time: int
     ) -> None:
         end = offset + size
-        if size <= 1 and end == half.next and (half.next or half.syn):
+        if size <= 1 and end == half.next:
             half.keep_alives += 1
             return
         if end <= half.next:
@@ -395,7 +398,9 @@ class Flow:
         self.release(limits, self.last_time, self.last_packet_ref, self.last_arrival + 1, force=True)
         for half in self.halves:
             missing = max(half.fin, half.acked) - half.next
-            if half.started and missing > 0:  # the last bytes: nothing came behind them but a FIN or acknowledgements
+            if missing == 1 and half.fin < 0 and half.only_started:
+                half.keep_alives += 1  # its first packet was one, of a byte that was sent before
+            elif half.started and missing > 0:  # the last bytes: nothing came behind them but a FIN or acknowledgements
                 order = self._order(self.last_arrival + 1)
                 half.skip(missing, "not captured", order, self.last_packet_ref, self.last_time)
         self.release(limits, self.last_time, self.last_packet_ref, self.last_arrival + 1)

@@ -142,6 +142,11 @@ class Half:
         self.packets = 1
         self.signatures = array("q", (signature,))
 
+    @property
+    def only_started(self) -> bool:
+        """Whether nothing is known of it but a sequence number, which may be that of a keep-alive."""
+        return not (self.syn or self.next or self.held)
+
     def offset(self, seq: int) -> int:
         """Stream offset of a sequence number: the one nearest to what is expected."""
         distance = (seq - self.base - self.next) & MASK

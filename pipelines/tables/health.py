@@ -84,7 +84,7 @@ HEALTH = Table(
         TableColumn("start_time", "first packet", "time"),
         TableColumn("duration_ns", "first to last packet", "ns"),
         TableColumn("handshake", "full, partial or none"),
-        TableColumn("closed", "fin, reset or open"),
+        TableColumn("closed", "fin (of both sides, whatever followed), reset or open"),
         TableColumn("rtt_ns", "SYN to the ACK that completes the handshake", "ns"),
         TableColumn("packets", "packets of both directions", "count"),
         TableColumn("captured_bytes", "stream bytes of both directions, each counted once", "bytes"),

@@ -12,7 +12,7 @@ from dissectors.frame_columns import PADDING
 from dissectors.kafka import columnar, schema
 from dissectors.kafka.body_summary import BodySummary, summariser
 from dissectors.kafka.coded import NO_VALUE, CodedTexts
-from dissectors.kafka.plan import plan
+from dissectors.kafka.plan import GROUP, plan
 from tests.kafka.wire import any_body
 
 MESSAGES = [f"{api.name}{kind}" for api in schema.apis().values() for kind in ("Request", "Response")]
@@ -125,6 +125,29 @@ def test_plain_rows_stay() -> None:
             "FindCoordinatorRequest": b"\2g\0\0",
         }
         assert same(name, version, [bodies[name]] * 5) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "body", "group"),
+    [
+        ("OffsetFetchRequest", 8, b"\2\2g\1\0\0\0", "g"),
+        ("OffsetFetchRequest", 8, b"\3\2g\1\0\2h\1\0\0\0", None),
+        ("OffsetFetchRequest", 8, b"\2\2g\5", None),  # it ends early
+        ("DescribeGroupsRequest", 0, b"\0\0\0\1\0\1g", "g"),
+        ("DescribeGroupsRequest", 0, b"\0\0\0\3\0\1g\0\1g\0\1h", None),
+        ("DeleteGroupsRequest", 0, b"\0\0\0\0", None),
+        ("ConsumerGroupDescribeRequest", 1, b"\2\2g\0\0", "g"),
+        ("FindCoordinatorRequest", 0, b"\0\1g", "g"),
+        ("FindCoordinatorRequest", 3, b"\2g\0\0", "g"),
+        ("FindCoordinatorRequest", 3, b"\2t\1\0", None),  # a transaction
+        ("FindCoordinatorRequest", 6, b"\0\2\2g\0", "g"),
+        ("FindCoordinatorRequest", 6, b"\2\2\6g:t:0\0", None),  # a partition of a share group
+        ("FindCoordinatorRequest", 6, b"\0\3\2g\2h\0", None),
+    ],
+)
+def test_a_request_that_names_one_group_is_about_it(name: str, version: int, body: bytes, group: str | None) -> None:
+    assert summariser(name, version)(body, 0, len(body)).values[GROUP] == group
+    same(name, version, [body] * 3)
 
 
 def test_the_tagged_fields_of_a_replica_are_read_by_column() -> None:

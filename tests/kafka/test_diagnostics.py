@@ -50,6 +50,11 @@ def test_a_producer_without_idempotence_or_batching_is_reported() -> None:
     assert "unbatched" not in advice(sent([batch(ONE) for _ in range(19)]))
 
 
+def test_who_waits_for_no_answer_writes_nothing_twice() -> None:
+    script = [(CLIENT, produce(i, {("t", 0): batch(TWO)}, acks=0)) for i in range(3)]
+    assert advice(script) == {}
+
+
 def test_compression_that_saves_nothing_is_reported() -> None:
     noise = [record(0, None, os.urandom(200)), record(1, None, b"")]
     packed = batch(noise, codec=1, stored=gzip.compress(b"".join(noise)), producer=(5, 0, 0))

@@ -34,7 +34,7 @@ PACKED = batch([record(0, b"k", b"v" * 200)], codec=1, stored=gzip.compress(reco
 STRANGE = batch([record(0, b"k", b"v")], base=-5, first=1 << 62, latest=-9, attributes=0x70, producer=(1 << 40, 3, -1))
 HORIZON = batch([record(0, b"k", None)], attributes=0x40, first=1_800_000_000_000)
 WRAPPED = wrapper(5, [message(i, b"v") for i in range(6)])
-APIS = [(18, 3), (3, 9), (12, 4), (3, 1), (10, 3), (11, 5), (8, 8), (17, 1), (2, 7)]
+APIS = [(18, 3), (3, 9), (12, 4), (3, 1), (10, 3), (11, 5), (8, 8), (17, 1), (2, 7), (9, 8), (10, 4), (15, 5)]
 Script = list[tuple[int, bytes]]
 
 

@@ -69,6 +69,15 @@ def test_a_consumer_without_permits_makes_the_broker_wait() -> None:
     assert (found["without_permits_ns"], found["severity"]) == (0, "info")
 
 
+def test_a_consumer_that_stays_without_permits_is_slow_until_it_or_the_connection_ends() -> None:
+    idle = [(CLIENT, wire.simple(wire.PING))] * 1200
+    stuck = [*LISTEN, (CLIENT, wire.flow(2)), message(0), message(1)]
+    assert summary([*stuck, *idle], "slow_consumer")["without_permits_ns"] == 1_200_000_000
+    for command in (wire.CLOSE_CONSUMER, wire.UNSUBSCRIBE):
+        left = (CLIENT, wire.simple(command, (1, 1), (2, 9)))
+        assert summary([*stuck, left, message(2), *idle])["without_permits_ns"] == 1_000_000
+
+
 def test_permits_granted_before_the_capture_are_not_guessed() -> None:
     script = [message(0), message(1), *[(CLIENT, wire.simple(wire.PING))] * 1200, (CLIENT, wire.flow(2))]
     assert summary(script)["without_permits_ns"] == 0

@@ -373,6 +373,35 @@ def test_a_keep_alive_before_the_first_byte_is_one(tmp_path: Path) -> None:
     assert (data, half.keep_alives, half.retransmissions) == (b"abc", 2, 0)
 
 
+def test_a_keep_alive_with_a_byte_does_not_begin_a_stream(tmp_path: Path) -> None:
+    conversation = ConversationT(handshake=False)
+    for _ in range(2):
+        conversation.send(CLIENT, b"\0").send(SERVER, b"", ACK)
+        conversation.next[CLIENT] -= 1
+    conversation.next[CLIENT] += 1
+    data, gaps, flow = the_stream(tmp_path, conversation.send(CLIENT, b"abc").packets)
+    half = flow.halves[client_half(flow)]
+    assert (data, gaps, half.keep_alives, half.retransmissions) == (b"abc", [], 2, 0)
+
+
+def test_an_idle_connection_lacks_no_byte(tmp_path: Path) -> None:
+    conversation = ConversationT(handshake=False)
+    for _ in range(3):
+        conversation.next[CLIENT] -= 1
+        conversation.send(CLIENT, b"", ACK)
+        conversation.next[CLIENT] += 1
+        conversation.send(SERVER, b"", ACK)
+    data, gaps, flow = the_stream(tmp_path, conversation.packets)
+    assert (data, gaps, flow.halves[client_half(flow)].keep_alives) == (b"", [], 3)
+    data, gaps, _ = the_stream(tmp_path, conversation.send(CLIENT, b"abc").packets)
+    assert (data, gaps) == (b"abc", [])
+    del conversation.packets[-1]
+    conversation.next[CLIENT] -= 3
+    closed = conversation.send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN)
+    _, gaps, flow = the_stream(tmp_path, closed.packets)
+    assert (flow.finished, gaps) == (True, [])
+
+
 @pytest.mark.parametrize(("after", "counts"), [(5, (0, 1)), (300, (1, 0))])
 @pytest.mark.parametrize("held", [False, True])
 def test_the_same_bytes_without_an_ip_id_are_a_copy_soon_and_a_retransmission_later(
