@@ -22,6 +22,7 @@ from pipelines.formats import units
 
 TABLES = ("exchanges", "batches")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
+_WENT = {"ok": JOINED, "error": REFUSED}
 HEARTBEATS = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 LEAVING = frozenset({-1, -2})
 PULSAR_IN, PULSAR_OUT = "SUBSCRIBE", frozenset({"CLOSE_CONSUMER", "UNSUBSCRIBE"})
@@ -107,6 +108,7 @@ def groups(tables: Relations) -> list[Group]:
         response = json.loads(row["response"] or "{}")
         for protocol, name, kind, take in _readers(row, request):
             group = found.setdefault((protocol, name), Group(protocol, name, kind))
+            group.kind = group.kind if row["api"] == "OffsetCommit" else kind  # members of any kind commit
             take(group, row, request, response, joining.setdefault((protocol, name), _Round()))
     ends = _ends(tables)
     for group in found.values():
@@ -214,18 +216,28 @@ def _settle(group: Group, row: Row, round: _Round) -> None:
 
 
 def _commit(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
-    if row["status"] == "error":
+    refused = {place for place, partition in _partitions(response) if partition.get("errorCode")}
+    if row["status"] == "error" and not refused:
         return
-    for topic in request.get("topics") or ():
-        name = topic.get("name") or next(iter(row["topics"] or ()), None)
+    topics = [topic.get("name") or topic.get("topicId") for topic in request.get("topics") or ()]
+    named = row["topics"] or ()
+    names = dict(zip(topics, named, strict=True)) if len(named) == len(topics) else {}  # of topic ids
+    for place, partition in _partitions(request):
+        offset = partition.get("committedOffset")
+        if place not in refused and isinstance(offset, int) and offset >= 0:
+            group.committed[names.get(place[0], place[0]), place[1]] = offset
+
+
+def _partitions(body: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Mapping[str, Any]]]:
+    """((topic, or its id, partition), what is said of it) of the partitions in a body."""
+    for topic in body.get("topics") or ():
         for partition in topic.get("partitions") or ():
-            offset = partition.get("committedOffset")
-            if name and isinstance(offset, int) and offset >= 0:
-                group.committed[name, partition.get("partitionIndex")] = offset
+            yield (topic.get("name") or topic.get("topicId"), partition.get("partitionIndex")), partition
 
 
 def _subscribe(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
-    _come_or_go(group, row, JOINED if row["status"] == "ok" else REFUSED)
+    if row["status"] in _WENT:  # of a request without an answer, neither is known
+        _come_or_go(group, row, _WENT[row["status"]])
 
 
 def _unsubscribe(

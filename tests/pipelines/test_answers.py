@@ -512,6 +512,43 @@ def test_subscriptions_are_groups(samples: list[str]) -> None:
     assert sum(group["joined"] for group in made) == pc.sum(pc.equal(wanted["status"], "ok")).as_py()
 
 
+def groups_of(exchanges: list[dict[str, Any]], batches: list[dict[str, Any]]) -> list[groups.Group]:
+    """The groups of some rows, of which only what matters is given."""
+    common = {"protocol": "kafka", "group": "g", "kind": "call", "status": "ok", "time": 0, "total_ns": 0}
+    bodies = ("request", "response")
+    rows = [common | row | {name: json.dumps(row.get(name, {})) for name in bodies} for row in exchanges]
+    made = {"exchanges": (rows, True), "batches": (batches, False)}
+    return groups.groups(
+        {table: pa.Table.from_pylist(rows, schema=schema(table, full=full)) for table, (rows, full) in made.items()}
+    )
+
+
+def test_the_lag_of_a_group_is_that_of_each_topic_that_it_commits_to() -> None:
+    def topics(**more: list[int]) -> list[dict[str, Any]]:
+        (name, values), *_ = more.items()
+        parts = [{"partitionIndex": 0, name: value} for value in values]
+        return [{"topicId": f"id of {topic}", "partitions": [part]} for topic, part in zip("ab", parts, strict=True)]
+
+    ends = [{"topic": topic, "partition": 0, "last_offset": last} for topic, last in (("a", 9), ("b", 99))]
+    commit = {"api": "OffsetCommit", "topics": ["a", "b"], "request": {"topics": topics(committedOffset=[4, 90])}}
+    (group,) = groups_of([commit], ends)
+    assert group.lag == 6 + 10
+    refused = {"status": "error", "response": {"topics": topics(errorCode=[0, 25])}}
+    (group,) = groups_of([commit | refused], ends)
+    assert group.lag == 6
+
+
+def test_a_commit_does_not_say_of_which_kind_its_group_is() -> None:
+    (group,) = groups_of([{"api": "OffsetCommit"}, {"api": "ConsumerGroupHeartbeat"}, {"api": "OffsetCommit"}], [])
+    assert group.kind == "consumer"
+
+
+def test_a_subscription_without_an_answer_was_not_refused() -> None:
+    for status, what in (("ok", ["joined"]), ("error", ["refused"]), ("unknown", [])):
+        (group,) = groups_of([{"protocol": "pulsar", "api": "SUBSCRIBE", "status": status, "client_ip": "a"}], [])
+        assert [event.what for event in group.events] == what
+
+
 def test_a_group_whose_bodies_are_missing_is_no_error() -> None:
     assert groups.groups({"exchanges": MADE["exchanges"], "batches": MADE["batches"]}) == []
 
