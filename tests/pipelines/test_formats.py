@@ -187,5 +187,7 @@ def test_only_a_whole_share_is_written_as_one(part: float, text: str) -> None:
     "text", ["1 year 2 months 3 days -05:00:00", "-1 year -2 months", "-00:00:07.5", "30:00:00", "00:00:00", "-1 day"]
 )
 def test_an_interval_is_written_as_the_database_writes_it(text: str) -> None:
-    interval = duckdb.sql(f"select interval '{text}' as i").to_arrow_table().column(0)[0].as_py()
+    made = duckdb.sql(f"select interval '{text}' as i")
+    assert made is not None
+    interval = made.to_arrow_table().column(0)[0].as_py()
     assert units.interval(*interval) == text
