@@ -155,9 +155,11 @@ class Reading:
 
     def refuse_records(self, files: Sequence[str]) -> None:
         """Raise InputError where a folder without captures is one that `analyze` wrote."""
-        from pipelines.answers import records
-
         for path in files:
+            if not Path(path).is_dir():
+                continue
+            from pipelines.answers import records  # loads much that captures do not need
+
             if records.is_analysis(path):
                 raise InputError(f"{path}: records, not captures: only {READ_RECORDS} take them, one folder alone")
 

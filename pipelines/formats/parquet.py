@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.formats import columns
+from pipelines.formats import intervals
 
 _ROWS = 32_000  # of a row group: each costs a page and statistics a column
 _BYTES = 4 << 20  # kept until then
@@ -45,9 +45,9 @@ class ParquetWriter:
     """Writes batches as Parquet."""
 
     def __init__(self, schema: pa.Schema, stream: BinaryIO) -> None:
-        self._intervals = [at for at, kind in enumerate(schema.types) if columns.is_interval(kind)]
+        self._intervals = [at for at, kind in enumerate(schema.types) if intervals.is_interval(kind)]
         for at in self._intervals:
-            schema = schema.set(at, schema.field(at).with_type(columns.DURATION))
+            schema = schema.set(at, schema.field(at).with_type(intervals.DURATION))
         self._schema = schema
         self._out = open_writer(pa.PythonFile(stream, mode="w"), schema)
         self._gathered: list[pa.RecordBatch] = []
@@ -62,7 +62,7 @@ class ParquetWriter:
 
     def _held(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch as Parquet can hold it."""
-        held = [columns.durations(c) if at in self._intervals else c for at, c in enumerate(batch.columns)]
+        held = [intervals.durations(c) if at in self._intervals else c for at, c in enumerate(batch.columns)]
         return pa.RecordBatch.from_arrays(held, schema=self._schema)
 
     def close(self) -> None:

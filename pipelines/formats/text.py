@@ -12,8 +12,9 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 
 from pipelines.formats import units
-from pipelines.formats.columns import interval_ns, is_flat_list, is_interval, is_number, json_value
+from pipelines.formats.columns import is_flat_list, is_number, json_value
 from pipelines.formats.grid import Grid, GridColumn, terminal_width, wants_colour
+from pipelines.formats.intervals import interval_ns, is_interval
 from pipelines.formats.plain import clean
 
 
