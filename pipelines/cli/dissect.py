@@ -237,6 +237,8 @@ def sorted_by(batches: Iterator[pa.RecordBatch], order: tuple[str, str], head: i
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from pipelines.formats import columns
+
     kept: list[pa.RecordBatch] = []
     waiting = 0
     bound = None if head is None else max(10 * head, 10_000)
@@ -245,7 +247,7 @@ def sorted_by(batches: Iterator[pa.RecordBatch], order: tuple[str, str], head: i
         table = pa.Table.from_batches(kept)
         column, direction = order
         values = table[column]
-        key = pc.binary_join(values, ", ") if pa.types.is_list(values.type) else values  # as text shows a list
+        key = columns.joined(values, ", ") if pa.types.is_list(values.type) else values  # as text shows a list
         return table.take(pc.sort_indices(pa.table({"key": key}), [("key", direction)])).slice(0, head)
 
     for batch in batches:
