@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,9 +47,8 @@ def sql(
     """
     from dissectors.capture.source import STDIN
     from dissectors.records import TABLES
-    from pipelines import outputs
     from pipelines.answers import records
-    from pipelines.report.load import READ_BACK
+    from pipelines.report.load import refuse_read_back
 
     captures, query = _split(arguments)
     if query is None and STDIN in captures:
@@ -58,7 +56,7 @@ def sql(
     analysed = len(captures) == 1 and records.is_analysis(captures[0])
     wanted = tuple(TABLES)
     if analysed and out is not None:
-        outputs.refuse_within(out, (Path(captures[0]) / part for part in READ_BACK))
+        refuse_read_back(out, captures[0])
     if query is not None and not analysed:
         _check(query)
         wanted = _named(query) or wanted

@@ -43,12 +43,12 @@ def write_to(
     for the page. Raises InputError where OUT holds no tables, or, where some are computed, no records.
     """
     from pipelines import outputs, storage
-    from pipelines.report.load import READ_BACK, loaded
+    from pipelines.report.load import loaded, refuse_read_back
     from pipelines.report.page import html
 
     local, root = storage.local_path(page), storage.local_path(out)
     if local is not None and root is not None:
-        outputs.refuse_within(local, (root / part for part in READ_BACK))
+        refuse_read_back(local, root)
     with loaded(out, selection, records, anew=anew) as analysis:
         made = html(analysis).encode("utf-8", "backslashreplace")
     if local is None:

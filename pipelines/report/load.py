@@ -26,7 +26,7 @@ Read = TypeVar("Read")
 RECORD_FOLDER, TABLE_FOLDER = FOLDER, "tables"
 ABOUT = "analysis.json"
 CASES_FILE = "forensics.jsonl"  # one object a bad checksum, as `brokerscope forensics --format json` writes them
-READ_BACK = (RECORD_FOLDER, TABLE_FOLDER, ABOUT, CASES_FILE, lake.FOLDER)  # what of OUT later commands read
+_READ_BACK = (RECORD_FOLDER, TABLE_FOLDER, ABOUT, CASES_FILE, lake.FOLDER)  # what of OUT later commands read
 ROWS = 10_000  # rows of a table that are loaded at most
 
 
@@ -119,6 +119,13 @@ def loaded(
 
 
 _BAD = f"select {', '.join(CASE_KEYS)} from batches where verdict = 'bad'"
+
+
+def refuse_read_back(path: str | Path, out: str | Path) -> None:
+    """Raise OutputIsInputError where an output would write over what later commands read of OUT, both local."""
+    from pipelines import outputs
+
+    outputs.refuse_within(path, (Path(out) / part for part in _READ_BACK))
 
 
 def _key(row: Row) -> tuple[Any, ...]:
