@@ -421,7 +421,7 @@ class KafkaConversation(Conversation):
         if self.watch is not None and call.queued_ns and call.api_code not in _OF_SESSIONS:
             self.watch.queued(call.frame, call.api or "", call.queued_ns)
         api = call.api_version
-        if api is None or not api.known:
+        if api is None or not (api.known or _is_too_new(api, frame.data, frame.start + 8)):
             self.emit.exchange(CALL, call, frame)
         else:
             self._answer(frame, call, api, frame.start + 8, min(frame.end, frame.known))
@@ -453,7 +453,7 @@ class KafkaConversation(Conversation):
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
         kind = ORPHAN if call.frame is None else CALL
         data = frame.data if frame.complete else frame.data[:have]
-        if api.key == API_VERSIONS and data[body : body + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
+        if _is_too_new(api, data, body):
             api = api_version(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
         text = None
         try:
@@ -649,3 +649,8 @@ class KafkaConversation(Conversation):
                 api=api.name,
                 version=api.version,
             )
+
+
+def _is_too_new(api: ApiVersion, data: bytes, body: int) -> bool:
+    """Whether a broker answers that it does not know the version in which its versions were asked for."""
+    return api.key == API_VERSIONS and data[body : body + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big")
