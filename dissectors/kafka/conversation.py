@@ -260,9 +260,8 @@ class KafkaConversation(Conversation):
             body += n
             raw = data[start + 14 : body]
             client_id = self._client_ids.get(raw)
-            if client_id is None:
-                whole = body <= have
-                client_id = self.meet(raw, frame.offset) if whole else raw.decode("utf-8", "backslashreplace")
+            if client_id is None and body <= have:  # the beginning of a name is another name
+                client_id = self.meet(raw, frame.offset)
         self.last_id = correlation_id
         call = KafkaRequest(frame.facts, api, correlation_id, client_id)
         if api.known:
@@ -499,7 +498,7 @@ class KafkaConversation(Conversation):
                 codes = {(f.topic, f.partition): f.code for f in faults}
                 self._produced(call, codes, {(topic, partition): base for topic, partition, base in summary.pairs})
         elif api.key == JOIN_GROUP and self.watch is not None and not faults:
-            self.watch.joined(frame, str(call.values.get("groupId")), summary.values.get("generationId"))
+            self.watch.joined(frame, call.values.get("groupId"), summary.values.get("generationId"))
         elif api.key == SASL_HANDSHAKE and api.version == 0 and not faults:
             self.raw_sasl = True
         self.emit.exchange(
