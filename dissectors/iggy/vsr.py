@@ -21,6 +21,7 @@ _REGISTER = 1
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
 _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
 _COMMAND_END = 64  # bytes up to the command, without which a frame's kind is not known
+_CLUSTER = 32  # bytes up to the cluster: zero between clients and servers
 
 
 class Vsr:
@@ -45,9 +46,12 @@ class Vsr:
 
     def _beheaded(self, frame: Frame, lost: int) -> None:
         """A frame of which the snap length left too little to know more than its size and time."""
+        if not any(frame.data[frame.start : min(frame.known, frame.end, frame.start + _CLUSTER)]):
+            self._unread(frame, lost)  # else it is the middle of a larger frame
+
+    def _unread(self, frame: Frame, lost: int) -> None:
+        """A request or an answer whose header is not all there."""
         calls = self._calls
-        if any(frame.data[frame.start : min(frame.known, frame.end)]):
-            return  # the middle of a larger frame
         if frame.direction == CLIENT:
             calls.unanswered(calls.pairing.call(calls.request(frame, None, None, Body(None, {}))))
             return
@@ -60,6 +64,7 @@ class Vsr:
     def _request(self, frame: Frame, lost: int) -> None:
         header, calls = vsr_request(frame), self._calls
         if header is None:
+            self._unread(frame, lost)
             return
         if header.routed:
             self._era.narrow(tables.span("vsr-0.10", ""), "routing fields in a request's header")
@@ -96,6 +101,7 @@ class Vsr:
     def _reply(self, frame: Frame, lost: int) -> None:
         header, calls = vsr_reply(frame), self._calls
         if header is None:
+            self._unread(frame, lost)
             return
         if header.committed:
             self._era.narrow(tables.span("vsr-0.10", ""), "a committed marker in a reply's header")

@@ -192,8 +192,8 @@ class SummaryWriter(SourceWriter):
 
     def on_text(self, step: Step, known: _Known) -> None:
         var, n = self.kept(step), self.length(step.wide, step.compact)
-        self.line(f"{var} = None if {n} < 0 else d[p:p + {n}]{TEXT}")
-        self.line(f"if {n} > 0: p += {n}")
+        self.line(f"{var} = d[p:p + {n}]{TEXT} if 0 <= {n} <= end - p else None")
+        self.move_over_text(n)
 
     def on_group(self, step: Step, known: _Known) -> None:
         self._groups = ["groups"]
@@ -207,7 +207,7 @@ class SummaryWriter(SourceWriter):
     def on_error_text(self, step: Step, known: _Known) -> None:
         n = self.length(step.wide, step.compact)
         var = known.values[step.name] = self.var("m")
-        self.line(f"{var} = d[p:p + {n}]{TEXT} if {n} > 0 and {known.values[step.names[0]]} else None")
+        self.line(f"{var} = d[p:p + {n}]{TEXT} if 0 < {n} <= end - p and {known.values[step.names[0]]} else None")
         self.line(f"if {n} > 0: p += {n}")
 
     # --- topics, partitions, errors, records ---
@@ -219,6 +219,10 @@ class SummaryWriter(SourceWriter):
         n = self.length(step.wide, step.compact)
         known.name = self.var("w")
         self.line(f"{known.name} = d[p:p + {n}]{TEXT} if {n} > 0 else None")
+        self.move_over_text(n)
+
+    def move_over_text(self, n: str) -> None:
+        """A text that is not all there says nothing: its beginning is another text."""
         with self.block(f"if {n} > 0:"):
             self.line(f"p += {n}")
             self.line("if p > end: bad('text beyond the end')")

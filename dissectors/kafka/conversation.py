@@ -248,9 +248,8 @@ class KafkaConversation(Conversation):
             body += n
             raw = data[start + 14 : body]
             client_id = self._client_ids.get(raw)
-            if client_id is None:
-                whole = body <= have
-                client_id = self.note_client_id(raw, frame.offset) if whole else raw.decode("utf-8", "backslashreplace")
+            if client_id is None and body <= have:  # the beginning of a name is another name
+                client_id = self.note_client_id(raw, frame.offset)
         self.last_id = correlation_id
         call = KafkaRequest(frame.facts, api, correlation_id, client_id)
         if api.known:
@@ -367,7 +366,7 @@ class KafkaConversation(Conversation):
         if self.watch is not None and call.queued_ns and call.api_code not in _OF_SESSIONS:
             self.watch.queued(call.frame, call.api or "", call.queued_ns)
         api = call.api_version
-        if api is None or not api.known:
+        if api is None or not (api.known or _is_too_new(api, frame.data, frame.start + 8)):
             self.emit.exchange(CALL, call, frame)
         else:
             self._answer(frame, call, api, frame.start + 8, min(frame.end, frame.known))
@@ -398,7 +397,7 @@ class KafkaConversation(Conversation):
 
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
         data = frame.data if frame.complete else frame.data[:have]
-        if api.key == API_VERSIONS and data[body : body + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big"):
+        if _is_too_new(api, data, body):
             api = api_version(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
         text = None
         try:
@@ -455,7 +454,7 @@ class KafkaConversation(Conversation):
                 codes = {(f.topic, f.partition): f.code for f in faults}
                 self.carried.settle(call, codes, {(topic, partition): base for topic, partition, base in summary.pairs})
         elif api.key == JOIN_GROUP and self.watch is not None and not faults:
-            self.watch.joined(frame, str(call.values.get("groupId")), summary.values.get("generationId"))
+            self.watch.joined(frame, call.values.get("groupId"), summary.values.get("generationId"))
         elif api.key == SASL_HANDSHAKE and api.version == 0 and not faults:
             self.raw_sasl = True
         self.emit.exchange(
@@ -531,3 +530,8 @@ class KafkaConversation(Conversation):
                 api=api.name,
                 version=api.version,
             )
+
+
+def _is_too_new(api: ApiVersion, data: bytes, body: int) -> bool:
+    """Whether a broker answers that it does not know the version in which its versions were asked for."""
+    return api.key == API_VERSIONS and data[body : body + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big")

@@ -121,7 +121,7 @@ class KafkaDiagnostics:
         if api.removed:
             self.removed(api, frame)
         if api.key == OFFSET_COMMIT:
-            self.committed(str(call.values.get("groupId")), frame, frame.first_ns)
+            self.committed(call.values.get("groupId"), frame, frame.first_ns)
 
     def fetches(self, fetches: PendingFetches) -> None:
         """Fetches of any version."""
@@ -134,17 +134,17 @@ class KafkaDiagnostics:
         """Requests that brokers refuse since Kafka 4.0."""
         self._tally("removed_in_4_0", (api.name, api.version)).add(first, times)
 
-    def committed(self, group: str, first: Frame | FrameFacts, last_ns: int, times: int = 1) -> None:
-        """Offsets of a group were committed, the last time at last_ns."""
+    def committed(self, group: str | None, first: Frame | FrameFacts, last_ns: int, times: int = 1) -> None:
+        """Offsets of a group, if it is known, were committed, the last time at last_ns."""
         known = self._of("frequent_commits")
-        if group in known or len(known) < _GROUPS:
+        if group is not None and (group in known or len(known) < _GROUPS):
             tally = self._tally("frequent_commits", group)
             tally.add(first, times)
             tally.last_ns = max(tally.last_ns, last_ns)
 
-    def joined(self, frame: Frame, group: str, generation: int | None) -> None:
-        """A member has joined its group."""
-        if len(self._of("rebalance_storm")) >= _GROUPS:
+    def joined(self, frame: Frame, group: str | None, generation: int | None) -> None:
+        """A member has joined its group, if it is known."""
+        if group is None or len(self._of("rebalance_storm")) >= _GROUPS:
             return
         tally = self._tally("rebalance_storm", group)
         tally.add(frame)

@@ -424,8 +424,9 @@ class ExchangeColumns(KafkaFrames):
                     self.watch(first).removed(api, self.frames.fact(first), len(run))
                 if api.key == decode.OFFSET_COMMIT:
                     group = self.texts.values[self.group[first]]
+                    name = None if group is None else str(group)
                     self.watch(first).committed(
-                        str(group), self.frames.fact(first), int(self.frames.first_ns[last]), len(run)
+                        name, self.frames.fact(first), int(self.frames.first_ns[last]), len(run)
                     )
 
     # --- rows ---

@@ -2,6 +2,7 @@
 
 first bytes   a request that reads to its end; of a large one, as much as its first kilobytes
 the answer    a request that is not whole, and an answer with its correlation id
+a newer one   an ApiVersions of a version that no table has, and the answer that its broker has it not either, or a list
 ApiVersions   the list of APIs and versions, with which most connections begin
 mid-stream    a request that is found as behind a loss of which nothing is known (frames.py)
 answers       several in a row with neighbouring ids are likely Kafka's; many whose ids ascend are for certain
@@ -12,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 
 from dissectors.kafka import schema
-from dissectors.kafka.decode import REQUEST_HEAD, api_version, full
+from dissectors.kafka.decode import API_VERSIONS, REQUEST_HEAD, UNSUPPORTED_VERSION, api_version, full
 from dissectors.kafka.frames import HEAD, MAX_FRAME, is_text
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.resync import Resync
@@ -23,6 +24,7 @@ _FEW, _VERSIONS_BYTES = 8, 64  # every broker knows more APIs; a shorter list is
 _NEAR = 1000  # correlation ids of neighbours differ by no more, though they need not ascend
 _IN_A_ROW = 8  # answers that make a row, of whatever length
 _PROVEN = 16  # answers in a row with ascending ids that are no chance
+_NEWER = 16  # versions of ApiVersions beyond those of the tables
 _LONGEST_LIST = 1 << 14  # bytes: twenty times that of the newest broker
 CERTAIN, LIKELY, POSSIBLE, UNCLEAR, NO = 0.95, 0.6, 0.2, 0.1, 0.0
 
@@ -75,10 +77,25 @@ def recognise(client: bytes, server: bytes) -> float:
 def _first_request(data: bytes, server: bytes) -> float:
     if len(data) < HEAD:
         return POSSIBLE if _may_begin(data) else NO
+    if _asks_newer(data):
+        return CERTAIN if server[4:8] == data[8:12] and _tells_versions(server) else POSSIBLE
     verdict = Resync(_Stranger()).first(data)
     if verdict is Judgement.WAIT:
         return CERTAIN if _is_answered(data, server) else POSSIBLE
     return CERTAIN if verdict is Judgement.YES else NO
+
+
+def _asks_newer(data: bytes) -> bool:
+    """Whether a client asks for the list of versions in a version that no table has."""
+    size, key, version, _, named = REQUEST_HEAD.unpack_from(data)
+    last = schema.apis()[API_VERSIONS].versions.last
+    if not (key == API_VERSIONS and last < version <= last + _NEWER and 0 < named <= size - 10 <= _LONGEST_LIST):
+        return False
+    return is_text(data[HEAD : HEAD + named], cut=True)
+
+
+def _tells_versions(server: bytes) -> bool:
+    return server[8:10] == UNSUPPORTED_VERSION.to_bytes(2, "big") or _lists_versions(server)
 
 
 def _may_begin(data: bytes) -> bool:

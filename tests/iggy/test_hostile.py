@@ -80,6 +80,19 @@ def test_an_answer_cut_before_its_id_is_not_held_back_where_a_hole_leaves_its_re
     assert [e.kind for e in sink.exchanges[-3:]].count("unanswered") >= 1
 
 
+@pytest.mark.parametrize("kept", [20, 32, 40, 48, 64, 200, 255, 256])
+def test_answers_of_which_half_a_header_was_captured_have_their_requests(kept: int) -> None:
+    calls = [
+        (w.vsr_request(128 + i, bytes(i), id=i), bytearray(w.vsr_reply(128 + i, bytes(i), id=i))) for i in range(4)
+    ]
+    for _, reply in calls[1::2]:
+        reply[32:48] = b"of the cluster.."  # as in answers to what is replicated
+    login = ERAS["iggy-vsr-0.9"]
+    script = [*login, *conversation(*((sent, bytes(answer)) for sent, answer in calls))]
+    sink, _ = feed(PROTOCOL, script, keep=lambda step, size: size if step < len(login) else min(size, kept))
+    assert [(e.kind, e.wait_ns) for e in sink.exchanges[-4:]] == [("call", 1_000_000)] * 4
+
+
 def test_a_frame_that_announces_more_than_it_may_is_no_frame() -> None:
     sink, _ = feed(PROTOCOL, [*ERAS["iggy-0.7"], (CLIENT, struct.pack("<II", 0x7FFFFFFF, 101) + bytes(50))])
     assert "malformed_frame" in [f.kind for f in sink.findings]

@@ -378,3 +378,19 @@ def test_junk_is_counted_and_never_raises(junk: bytes) -> None:
     good = produce(1, {("a", 0): ONE})
     sink = feed_every_way(PROTOCOL, [(CLIENT, good), (CLIENT, junk), (SERVER, junk), (CLIENT, good)])
     assert sink.exchanges[0].correlation_id == 1
+
+
+def test_a_text_of_which_the_end_is_missing_is_none() -> None:
+    commit = text("group") + struct.pack(">i", 1) + text("me") + struct.pack(">q", -1) + struct.pack(">i", 0)
+    create = struct.pack(">i", 1) + text("t") + struct.pack(">ihii", 1, 1, 0, 0) + struct.pack(">i", 1) + b"\0"
+    refusal = struct.pack(">ii", 0, 1) + text("t") + struct.pack(">h", 36) + text("it exists")
+    script = [
+        (CLIENT, request(8, 2, 1, commit)),
+        (CLIENT, request(19, 2, 2, create)),
+        (SERVER, response(19, 2, 2, refusal)),
+    ]
+    for kept in range(60):
+        sink, _ = feed(PROTOCOL, script, keep=lambda step, size, kept=kept: min(size, kept))  # type: ignore[misc]
+        assert {e.client_id for e in sink.exchanges} <= {"tester", None}
+        assert {e.group for e in sink.exchanges} <= {"group", None}
+        assert {e.message for e in sink.errors} <= {"it exists", None}

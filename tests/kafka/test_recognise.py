@@ -45,6 +45,18 @@ def test_a_request_without_its_end_is_enough_once_it_is_answered() -> None:
     assert judged(start, produced(1, [("a", 0, 0, 1)]), False) >= CERTAIN
 
 
+def test_a_newer_question_for_versions_is_enough_once_it_is_answered() -> None:
+    newer = bytearray(HELLO)
+    newer[7] = 9
+    unsupported = struct.pack(">iihihhh", 16, 0, 35, 1, 18, 0, 4)
+    assert 0 < judged(bytes(newer), b"", False) < CERTAIN
+    assert 0 < judged(bytes(newer), response(18, 0, 0, b"\0\0"), False) < CERTAIN
+    for answer in (unsupported, response(18, 0, 0, VERSIONS)):
+        assert judged(bytes(newer), answer, False) >= CERTAIN
+    sink, _ = feed(PROTOCOL, [(CLIENT, bytes(newer)), (SERVER, unsupported)])
+    assert [(e.api, e.code, e.expected) for e in sink.errors] == [("ApiVersions", 35, True)]
+
+
 def test_of_a_large_request_the_first_kilobytes_are_enough() -> None:
     large = produce(1, {("a", 0): batch([record(0, None, bytes(20_000))])})
     assert judged(large[:8000], b"", False) >= CERTAIN
