@@ -382,13 +382,27 @@ def test_columns_of_one_name_are_told_apart_as_the_database_does(refused: str, t
 
 @pytest.mark.parametrize(
     ("query", "why"),
-    [("select 1; select 2", "one query at a time; these are 2"), ("select", "is no file, and a query has several")],
+    [
+        ("select 1; select 2", "one query at a time; these are 2"),
+        ("/* no query */", "one query at a time; these are 0"),
+        ("create table x (a int)", "only queries: CREATE is none"),
+        ("drop view exchanges", "only queries: DROP is none"),
+        ("set threads = 1", "only queries: SET is none"),
+        ("select", "is no file, and a query has several"),
+    ],
 )
-def test_a_query_of_which_nothing_could_be_answered_is_refused(refused: str, query: str, why: str) -> None:
-    done = CliRunner().invoke(app, ["sql", refused, query], env={"COLUMNS": "200"})
-    assert done.exit_code == 2
-    assert not done.stdout
-    assert why in " ".join(done.stderr.split())
+def test_what_is_not_one_query_is_refused(refused: str, tmp_path: Path, query: str, why: str) -> None:
+    run("analyze", refused, "-o", tmp_path / "out", "--engine", "local", "-q")
+    for source in (refused, str(tmp_path / "out")):
+        done = CliRunner().invoke(app, ["sql", source, query], env={"COLUMNS": "200"})
+        assert done.exit_code == 2
+        assert not done.stdout
+        assert why in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("query", ["from exchanges", "describe errors", "explain select 1", "pivot batches on role"])
+def test_whatever_gives_rows_is_a_query(refused: str, query: str) -> None:
+    assert run("sql", refused, query)
 
 
 def test_sql_without_a_query_reads_them_from_stdin(refused: str) -> None:
