@@ -524,6 +524,38 @@ def test_subscriptions_are_groups(samples: list[str]) -> None:
     subscribed = dissectors.dissect(sample(samples, "pulsar-subscriptions.pcap"), tables="exchanges")["exchanges"]
     wanted = subscribed.filter(pc.equal(subscribed["api"], "SUBSCRIBE"))
     assert sum(group["joined"] for group in made) == pc.sum(pc.equal(wanted["status"], "ok")).as_py()
+    assert sum(group["left"] for group in made) == sum(group["joined"] for group in made)  # two that the broker closed
+
+
+def counted_of(name: str) -> list[tuple[Any, ...]]:
+    found = objects("groups", f"{CAPTURES}/{name}", "-q")
+    return sorted(tuple(one[key] for key in ("group", "topic", "members", "joined", "left")) for one in found)
+
+
+@needs_captures
+def test_subscriptions_of_one_name_are_told_apart_by_topic() -> None:
+    topic = "persistent://public/default/p3g-g-{}".format
+    assert [row for row in counted_of("pulsar/p30_go_subs.pcap") if row[0] == "gs"] == [
+        ("gs", topic("exclusive"), 1, 1, 1),
+        ("gs", topic("failover"), 2, 2, 2),
+        ("gs", topic("keyshared"), 2, 2, 2),
+        ("gs", topic("shared"), 2, 2, 2),
+    ]
+
+
+@needs_captures
+def test_the_partitions_of_a_topic_share_its_subscription() -> None:
+    for name, topic in (
+        ("py_partitioned", "public/default/pp-parts"),
+        ("redirect_py_partitioned", "public/red3/rdp-parts"),
+    ):
+        assert counted_of(f"pulsar/{name}.pcap") == [("psub", f"persistent://{topic}", 1, 1, 1)]
+
+
+@needs_captures
+def test_a_group_of_iggy_is_one_whether_requests_give_its_name_or_its_number() -> None:
+    for name in ("a4-dev-messages", "b8-dev-messages", "c9-dev-messages"):
+        assert counted_of(f"iggy/{name}.pcap") == [("dev-cg", "dev-msgs/dev-events", 1, 1, 1)]
 
 
 def groups_of(exchanges: list[dict[str, Any]], batches: list[dict[str, Any]]) -> list[groups.Group]:
@@ -561,6 +593,46 @@ def test_a_subscription_without_an_answer_was_not_refused() -> None:
     for status, what in (("ok", ["joined"]), ("error", ["refused"]), ("unknown", [])):
         (group,) = groups_of([{"protocol": "pulsar", "api": "SUBSCRIBE", "status": status, "client_ip": "a"}], [])
         assert [event.what for event in group.events] == what
+
+
+def subscription(partition: int, consumer: int, api: str = "SUBSCRIBE", **more: Any) -> dict[str, Any]:
+    """A request of the consumer `c`, on its partition of a topic."""
+    body = {"topic": f"t-partition-{partition}"} if api == "SUBSCRIBE" else {}
+    row = {"protocol": "pulsar", "api": api, "topics": ["t"], "client_ip": "a", "client_id": "c", "connection": "a>b"}
+    return row | {"request": body | {"consumer_id": consumer}} | more
+
+
+def test_a_consumer_is_in_while_it_has_a_partition() -> None:
+    came = [subscription(0, 7), subscription(1, 8)]
+    (group,) = groups_of(came, [])
+    assert (group.row()["joined"], group.most, len(group.members)) == (1, 1, 1)
+    closes = [subscription(0, 7, "CLOSE_CONSUMER"), subscription(1, 8, "CLOSE_CONSUMER")]
+    (group,) = groups_of(came + closes[:1], [])
+    assert (group.row()["left"], len(group.members)) == (0, 1)
+    (group,) = groups_of(came + closes, [])
+    assert (group.row()["left"], len(group.members)) == (1, 0)
+
+
+def test_a_consumer_that_comes_back_over_another_connection_is_the_same_member() -> None:
+    back = subscription(0, 1, connection="a>c")
+    gone = subscription(0, 1, "CLOSE_CONSUMER", connection="a>c")
+    (group,) = groups_of([subscription(0, 7), back, gone], [])
+    assert [event.what for event in group.events] == ["joined", "left"]
+
+
+def test_groups_of_iggy_belong_to_a_topic_of_a_stream() -> None:
+    def joins(topic: str, group: int) -> dict[str, Any]:
+        return iggy | {
+            "api": "JOIN_CONSUMER_GROUP",
+            "group": str(group),
+            "topics": [topic],
+            "request": {"group_id": group},
+        }
+
+    iggy = {"protocol": "iggy", "client_ip": "a"}
+    named = {"api": "CREATE_CONSUMER_GROUP", "group": None, "topics": ["s/t"], "response": {"id": 0, "name": "workers"}}
+    made = groups_of([iggy | named, joins("s/t", 0), joins("s/u", 0)], [])
+    assert [(group.name, group.topic) for group in made] == [("workers", "s/t"), ("0", "s/u")]
 
 
 def test_a_group_whose_bodies_are_missing_is_no_error() -> None:
