@@ -141,6 +141,7 @@ def _run(
     """Analyse these files, and print what was found."""
     from pipelines import analyze as job
 
+    reading.refuse_records(files)
     choice = job.choose(files, wanted, on_spark.master)
     if choice.engine == "spark" and find_spec("pyspark") is None:
         exits.say("brokerscope: this needs Spark: pip install 'brokerscope[spark]'")

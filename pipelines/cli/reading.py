@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pipelines.blind_spots import Seen
     from pipelines.report.selection import Selection
 
-READ_RECORDS = "summary, top, diff, follow and sql"  # what `analyze` wrote
+READ_RECORDS = "summary, top, diff, follow, sql and report"  # what `analyze` wrote
 
 _SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +24,7 @@ from typer.testing import CliRunner
 
 import dissectors
 from dissectors.records import TABLES, schema
+from pipelines import database
 from pipelines.answers import connection, diff, groups, records, select, summary, top
 from pipelines.answers.records import query
 from pipelines.cli import app
@@ -88,12 +90,18 @@ def test_captures_and_what_analyze_wrote_of_them_answer_alike(samples: list[str]
 def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run("analyze", refused, "-o", out, "--engine", "local", "-q")
-    connection = objects("sql", out, "select connection from connections limit 1")[0]["connection"]
+    row = objects("sql", out, "select connection, exchange_id from exchanges limit 1")[0]
+    connection = row["connection"]
     assert objects("follow", out, connection) == objects("follow", refused, connection)
-    for arguments in (["groups"], ["dissect"], ["info"], ["forensics"], ["summary", refused]):
-        done = CliRunner().invoke(app, [*arguments, str(out)], env={"COLUMNS": "200"})
+    commands = (["groups"], ["dissect"], ["info"], ["forensics"], ["summary", refused], ["show", row["exchange_id"]])
+    analyses = (["analyze", "-o", str(tmp_path / engine), "--engine", engine] for engine in ("local", "spark"))
+    for arguments in (["show", f"{out}:3"], *([*command, str(out)] for command in (*commands, *analyses))):
+        done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
         assert (done.exit_code, done.stdout) == (3, "")
-        assert f"{out}: records, not captures: only summary, top, diff, follow and sql" in done.stderr
+        assert f"{out}: records, not captures: only summary, top, diff, follow, sql and report" in done.stderr
+    done = CliRunner().invoke(app, ["show", f"{Path(refused).parent}:3"], env={"COLUMNS": "200"})
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "a folder: name the file in it that holds the packet" in done.stderr
 
 
 def test_records_in_temporary_files_answer_like_those_in_memory(
@@ -398,6 +406,15 @@ def test_what_is_not_one_query_is_refused(refused: str, tmp_path: Path, query: s
         assert done.exit_code == 2
         assert not done.stdout
         assert why in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["copy (select 1) to '/tmp/rows'", "set enable_external_access = true", "install httpfs", "load httpfs"],
+)
+def test_the_database_that_answers_is_closed_to_whatever_is_not_in_it(statement: str) -> None:
+    with pytest.raises(duckdb.Error):
+        database.connect().execute(statement)
 
 
 @pytest.mark.parametrize("query", ["from exchanges", "describe errors", "explain select 1", "pivot batches on role"])
