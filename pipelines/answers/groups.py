@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pipelines.answers.records import Relations, Row, query
 from pipelines.formats import units
 
-TABLES = ("exchanges", "batches")
+TABLES = ("exchanges", "batches", "connections")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
 HEARTBEATS = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 LEAVING = frozenset({-1, -2})

@@ -63,7 +63,7 @@ def groups(
     options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
     with reading.run(captures, options) as run:
         wanted = answers.only_groups(run.records())
-        with queryable(wanted, answers.TABLES, full=True) as tables:
+        with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
             found = answers.groups(tables)
         found = [one for one in found if group is None or one.name == group]
         events = sorted((event for one in found for event in one.events), key=lambda event: event.time)

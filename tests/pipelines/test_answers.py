@@ -87,6 +87,22 @@ def test_captures_and_what_analyze_wrote_of_them_answer_alike(samples: list[str]
     assert {row["verdict"] for row in same["apis"]} <= {"same", "too few to say"}
 
 
+def test_commands_count_what_two_capture_points_saw_once(samples: list[str], tmp_path: Path) -> None:
+    for point in ("brokers", "clients"):
+        (tmp_path / point).mkdir()
+        for path in samples:
+            shutil.copy(path, tmp_path / point)
+    one, both = tmp_path / "brokers", [tmp_path / point for point in ("brokers", "clients")]
+    run("analyze", *both, "-o", tmp_path / "out", "--engine", "local", "-q")
+    for command in (["summary"], ["top", "--by", "group"], ["top", "--by", "topic"], ["groups"]):
+        wanted = objects(command[0], one, *command[1:])
+        assert objects(command[0], *both, *command[1:]) == wanted
+        if command != ["groups"]:
+            assert objects(command[0], tmp_path / "out", *command[1:]) == wanted
+    said = CliRunner().invoke(app, ["top", *map(str, both)]).stderr
+    assert f"{tmp_path / 'brokers'}, {tmp_path / 'clients'} saw the same" in " ".join(said.split())
+
+
 def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run("analyze", refused, "-o", out, "--engine", "local", "-q")
