@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pipelines.answers.records import Relations, Row, query
 
-TABLES = ("exchanges", "errors", "findings")
+TABLES = ("exchanges", "errors", "findings", "connections")
 FEWEST = 20
 CERTAIN = 3.0  # standard deviations
 SLIGHT = 0.1  # a median that moved by less is the same to a person

@@ -4,6 +4,9 @@ Kafka       classic groups by JoinGroup, SyncGroup and LeaveGroup; consumer, sha
             in which a member that begins has epoch 0 and one that leaves has epoch -1 or -2
 Pulsar      subscriptions: SUBSCRIBE, CLOSE_CONSUMER, UNSUBSCRIBE
 Iggy        JOIN_CONSUMER_GROUP and LEAVE_CONSUMER_GROUP
+
+A group of Kafka has a name of its own in the cluster. A subscription belongs to a topic, whose partitions share it; a
+group of Iggy to a topic of a stream: of one name there may be many.
 """
 
 from __future__ import annotations
@@ -20,18 +23,20 @@ import pyarrow.compute as pc
 from pipelines.answers.records import Relations, Row, query
 from pipelines.formats import units
 
-TABLES = ("exchanges", "batches")
+TABLES = ("exchanges", "batches", "connections")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
-_WENT = {"ok": JOINED, "error": REFUSED}
 HEARTBEATS = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 LEAVING = frozenset({-1, -2})
 PULSAR_IN, PULSAR_OUT = "SUBSCRIBE", frozenset({"CLOSE_CONSUMER", "UNSUBSCRIBE"})
 IGGY_IN, IGGY_OUT = "JOIN_CONSUMER_GROUP", "LEAVE_CONSUMER_GROUP"
+IGGY_NAMING = ("CREATE_CONSUMER_GROUP", "GET_CONSUMER_GROUP")  # whose answers say which name a number has
 APIS = (
     "JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit", *sorted(HEARTBEATS), PULSAR_IN, *sorted(PULSAR_OUT),
-    IGGY_IN, IGGY_OUT,
+    IGGY_IN, IGGY_OUT, *IGGY_NAMING,
 )  # fmt: skip
 """What is looked at; `full` bodies are needed of these."""
+_Key = tuple[str, str | None, str]  # protocol, topic, name
+_Consumer = tuple[str, int | None]  # connection, consumer id
 
 
 class Event(NamedTuple):
@@ -54,8 +59,10 @@ class Group:
     protocol: str
     name: str
     kind: str
+    topic: str | None = None  # that it belongs to; None for Kafka
     events: list[Event] = field(default_factory=list)
     members: dict[str, str] = field(default_factory=dict)  # id -> the client that it is
+    consumers: dict[str, dict[str | None, _Consumer]] = field(default_factory=dict)  # member -> partition -> consumer
     most: int = 0  # members at once
     generation: int | None = None
     committed: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> next offset
@@ -72,6 +79,7 @@ class Group:
         return {
             "protocol": self.protocol,
             "group": self.name,
+            "topic": self.topic,
             "kind": self.kind,
             "members": self.most,
             "joined": sum(event.what == JOINED for event in self.events),
@@ -95,21 +103,27 @@ def groups(tables: Relations) -> list[Group]:
 
     tables: `exchanges` with bodies (at least those of APIS), and `batches`.
     """
-    found: dict[tuple[str, str], Group] = {}
+    found: dict[_Key, Group] = {}
     wanted = ", ".join("?" for _ in APIS)
     rows = query(
         tables,
-        f"SELECT * FROM exchanges WHERE api IN ({wanted}) AND kind IN ('call', 'oneway', 'unanswered') ORDER BY time",
+        f"SELECT * FROM exchanges WHERE api IN ({wanted}) AND kind IN ('call', 'oneway', 'unanswered', 'push') "
+        "ORDER BY time",
         APIS,
     )
-    joining: dict[tuple[str, str], _Round] = {}
+    names = _names(rows)
+    joining: dict[_Key, _Round] = {}
     for row in rows:
-        request = json.loads(row["request"] or "{}")
-        response = json.loads(row["response"] or "{}")
-        for protocol, name, kind, take in _readers(row, request):
-            group = found.setdefault((protocol, name), Group(protocol, name, kind))
-            group.kind = group.kind if row["api"] == "OffsetCommit" else kind  # members of any kind commit
-            take(group, row, request, response, joining.setdefault((protocol, name), _Round()))
+        request, response = _bodies(row)
+        reader = _reader(row, request, names)
+        if reader is None:
+            continue
+        name, kind, take = reader
+        topic = _topic(row)
+        key = row["protocol"], topic, name
+        group = found.setdefault(key, Group(row["protocol"], name, kind, topic))
+        group.kind = group.kind if row["api"] == "OffsetCommit" else kind  # members of any kind commit
+        take(group, row, request, response, joining.setdefault(key, _Round()))
     ends = _ends(tables)
     for group in found.values():
         group.events.sort(key=lambda event: event.time)
@@ -128,18 +142,36 @@ class _Round:
 
 
 _Take = Callable[[Group, Row, Mapping[str, Any], Mapping[str, Any], _Round], None]
+_Names = Mapping[tuple[str | None, int], str]  # (topic, number of a group of Iggy) -> its name
 
 
-def _readers(row: Row, request: Mapping[str, Any]) -> Iterator[tuple[str, str, str, _Take]]:
-    """(protocol, group, kind of group, what reads the exchange)."""
+def _reader(row: Row, request: Mapping[str, Any], names: _Names) -> tuple[str, str, _Take] | None:
+    """(name of the group, its kind, what reads the exchange), if there is a group."""
     api, name = row["api"], row["group"] or request.get("groupId")
     if not name:
-        return
+        return None
     if api in HEARTBEATS:
-        yield row["protocol"], name, api.removesuffix("GroupHeartbeat").lower(), _heartbeat
-    elif api in _READERS:
-        kind, take = _READERS[api]
-        yield row["protocol"], name, kind, take
+        return name, api.removesuffix("GroupHeartbeat").lower(), _heartbeat
+    if api not in _READERS:
+        return None
+    if isinstance(number := request.get("group_id"), int):
+        name = names.get((_topic(row), number), name)
+    return name, *_READERS[api]
+
+
+def _bodies(row: Row) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    return json.loads(row["request"] or "{}"), json.loads(row["response"] or "{}")
+
+
+def _topic(row: Row) -> str | None:
+    """The topic that the group of a request belongs to."""
+    return None if row["protocol"] == "kafka" else ", ".join(row["topics"] or ()) or None
+
+
+def _names(rows: Iterable[Row]) -> _Names:
+    """The names of Iggy's groups, wherever the capture says them."""
+    answers = ((_topic(row), _bodies(row)[1]) for row in rows if row["api"] in IGGY_NAMING and row["status"] == "ok")
+    return {(topic, answer["id"]): answer["name"] for topic, answer in answers if answer.keys() >= {"id", "name"}}
 
 
 def _join(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
@@ -236,26 +268,47 @@ def _partitions(body: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Mapp
 
 
 def _subscribe(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
-    if row["status"] in _WENT:  # of a request without an answer, neither is known
-        _come_or_go(group, row, _WENT[row["status"]])
+    if row["status"] == "error":
+        _refuse(group, row)
+    elif row["status"] == "ok":  # of a request without an answer, neither is known
+        member = _member(row)
+        group.consumers.setdefault(member, {})[request.get("topic")] = _consumer(row, request)
+        if member not in group.members:
+            group.join(member, row["client_id"])
+            group.events.append(_event(group, row, JOINED, _place(row), group.topic or "", row["total_ns"]))
 
 
 def _unsubscribe(
     group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round
 ) -> None:
-    _come_or_go(group, row, LEFT)
+    if row["status"] == "error":
+        _refuse(group, row)
+        return
+    member, consumer = _member(row), _consumer(row, request or response)
+    had = group.consumers.get(member)  # None: it came before the capture began
+    left = group.consumers[member] = {part: one for part, one in (had or {}).items() if one != consumer}
+    if left or had == {}:  # a partition remains, or none did
+        return
+    group.members.pop(member, None)
+    text = "closed by the broker" if row["kind"] == "push" else group.topic or ""
+    group.events.append(_event(group, row, LEFT, _place(row), text, row["total_ns"]))
 
 
-def _come_or_go(group: Group, row: Row, what: str) -> None:
-    """A consumer of a connection: protocols without member ids."""
-    member = f"{row['client_ip']}:{row['client_port']}"
-    if what == JOINED:
-        group.join(member, row["client_id"])
-    elif what == LEFT:
-        group.members.pop(member, None)
-    topics = ", ".join(row["topics"] or [])
-    text = row["error_name"] if what == REFUSED else topics
-    group.events.append(_event(group, row, what, member, text or "", row["total_ns"]))
+def _refuse(group: Group, row: Row) -> None:
+    group.events.append(_event(group, row, REFUSED, _place(row), row["error_name"] or "", row["total_ns"]))
+
+
+def _member(row: Row) -> str:
+    """Who consumes, of protocols without member ids: Pulsar's consumers of all partitions have one name."""
+    return f"{row['client_ip']} {row['client_id']}" if row["protocol"] == "pulsar" and row["client_id"] else _place(row)
+
+
+def _place(row: Row) -> str:
+    return f"{row['client_ip']}:{row['client_port']}"
+
+
+def _consumer(row: Row, body: Mapping[str, Any]) -> _Consumer:
+    return row["connection"], body.get("consumer_id")
 
 
 _READERS: dict[str, tuple[str, _Take]] = {
@@ -271,7 +324,8 @@ _READERS: dict[str, tuple[str, _Take]] = {
 
 
 def _event(group: Group, row: Row, what: str, member: str, text: str, took: int | None) -> Event:
-    return Event(row["time"], group.name, what, member, text, took, row["request_file"], row["request_packet"])
+    side = "response" if row["kind"] == "push" else "request"
+    return Event(row["time"], group.name, what, member, text, took, row[f"{side}_file"], row[f"{side}_packet"])
 
 
 def _ended(row: Row) -> Any:

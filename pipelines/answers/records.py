@@ -23,6 +23,7 @@ Tables = dict[str, pa.Table]
 Relations = Mapping[str, "pa.Table | Dataset"]  # what queries read
 IN_MEMORY = 64 << 20
 """Bytes of records of captures that queries read from memory; more go to temporary files."""
+SPILLING = "512MB"  # that counting once takes, beyond which temporary files
 
 
 def is_analysis(path: str) -> bool:
@@ -110,6 +111,53 @@ def read_aggregates(out: str) -> Relations:
     return {path.stem: _dataset(path) for path in sorted(Path(out, TABLE_FOLDER).glob("*.parquet"))}
 
 
+@contextmanager
+def counted_once(tables: Relations) -> Iterator[tuple[Relations, Mapping[tuple[str, ...], int]]]:
+    """These tables, in which what several capture points saw stands once; and Computed.shared.
+
+    tables: of points.SAME; among them `connections`, and `exchanges`, which tell the point nearest to the server.
+    """
+    ((sites,),) = (row.values() for row in query(tables, "SELECT count(DISTINCT site) FROM connections"))
+    if sites < 2:
+        yield tables, {}
+        return
+    from pipelines.tables.compute import bound
+    from pipelines.tables.compute import counted_once as counted
+    from pipelines.tables.on_duckdb import LocalEngine
+
+    with scratch.folder() as room, LocalEngine(str(room), (), room, SPILLING) as engine:
+        for name, rows in tables.items():
+            engine.add(f"all_{name}", rows)
+        with _readable():
+            known, shared = counted(engine)
+
+        def once() -> Iterator[tuple[str, pa.RecordBatch]]:
+            for name, rows in tables.items():
+                with _readable():
+                    for batch in engine.stream(bound(engine.dialect, f"select * from {name}", known)):
+                        yield name, batch.cast(rows.schema)
+
+        if not shared:
+            yield tables, {}
+            return
+        full = "request" in tables["exchanges"].schema.names
+        with queryable(once(), tuple(tables), full=full) as found:
+            yield found, shared
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raises InputError where a query in the block fails because a table cannot be read."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        if database.is_unreadable(error):
+            raise InputError(f"records that cannot be read: {database.sentence(error)}") from None
+        raise
+
+
 def _dataset(path: Path, schema: pa.Schema | None = None) -> Dataset:
     import pyarrow.dataset as ds
 
@@ -140,15 +188,9 @@ def batches(tables: Relations) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 def query(tables: Relations, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
     """The rows of a query over these tables. Raises InputError where a table cannot be read, else duckdb.Error."""
-    import duckdb
-
     connection = database.connect()
     for name, table in tables.items():
         connection.register(name, table)
-    try:
+    with _readable():
         rows: list[Row] = connection.sql(sql, params=list(parameters)).to_arrow_table().to_pylist()
-    except duckdb.Error as error:
-        if database.is_unreadable(error):
-            raise InputError(f"records that cannot be read: {database.sentence(error)}") from None
-        raise
     return rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.answers.records import Relations, Row, query
 
-TABLES = ("exchanges", "errors", "batches")
+TABLES = ("exchanges", "errors", "batches", "connections")
 
 # --by -> (key of an exchange, key of a batch)
 KEYS = {

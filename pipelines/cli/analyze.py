@@ -18,7 +18,7 @@ from dissectors.errors import BrokerscopeError
 from dissectors.redaction import public_path
 from pipelines import outputs, report, storage
 from pipelines.cli import exits, progress
-from pipelines.cli.reading import Reading, StoredCaptures, reads_captures
+from pipelines.cli.reading import Reading, StoredCaptures, reads_captures, saw_the_same
 from pipelines.formats import units
 from pipelines.report.load import RECORD_FOLDER
 
@@ -141,6 +141,7 @@ def _run(
     """Analyse these files, and print what was found."""
     from pipelines import analyze as job
 
+    reading.refuse_records(files)
     choice = job.choose(files, wanted, on_spark.master)
     if choice.engine == "spark" and find_spec("pyspark") is None:
         exits.say("brokerscope: this needs Spark: pip install 'brokerscope[spark]'")
@@ -170,7 +171,7 @@ def _run(
             made = "records are" if outcome.page is None else "tables and page are"
             exits.say(f"brokerscope: no packets are new: {made} as the last run made them")
         for sites, count in outcome.shared.items():
-            exits.say(f"brokerscope: {_shared(sites, count)}")
+            exits.say(f"brokerscope: {saw_the_same(sites, count)}; table hops compares the points")
     if outcome.page is None:
         print(public_path(storage.join(out, RECORD_FOLDER)))
     else:
@@ -238,14 +239,6 @@ def _engine(name: str | None, master: str | None, *, update: bool, catalog: bool
     if name == "local" and master is not None:
         raise typer.BadParameter("--engine local has no master", param_hint="--master")
     return "spark" if update or catalog else cast("EngineName | None", name)
-
-
-def _shared(sites: Sequence[str], count: int) -> str:
-    """What is said of connections that several capture points saw."""
-    return (
-        f"{', '.join(sites)} saw the same {count} connection{'s' if count != 1 else ''}: each counts once, as at "
-        f"{sites[0]}, nearest to the server; table hops compares the points"
-    )
 
 
 @contextlib.contextmanager

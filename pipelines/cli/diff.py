@@ -47,7 +47,12 @@ def diff(
     """
     from pipelines.answers import diff as answers
 
-    with reading.records([before], answers.TABLES) as earlier, reading.records([after], answers.TABLES) as later:
+    with (
+        reading.records([before], answers.TABLES) as before_all,
+        reading.records([after], answers.TABLES) as after_all,
+        reading.counted_once(before_all) as earlier,
+        reading.counted_once(after_all) as later,
+    ):
         made = answers.diff(earlier, later)
         if format == "json":
             printing.show_json([asdict(made)])

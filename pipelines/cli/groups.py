@@ -13,6 +13,7 @@ from pipelines.cli.reading import Captures, Reading, reads_captures
 GROUPS = (
     PrintedField("protocol", once=True, need=5),
     PrintedField("group"),
+    PrintedField("topic", once=True),
     PrintedField("kind", once=True, need=2),
     PrintedField("members", "count"),
     PrintedField("joined", "count", need=3),
@@ -39,13 +40,15 @@ EVENTS = (
 def groups(
     captures: Captures,
     reading: Reading,
-    group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only this group.")] = None,
+    group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only groups of this name.")] = None,
     head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Events.")] = 200,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",
 ) -> None:
     """Consumer groups and subscriptions: who joined, who left, each rebalance and how long it took, the lag.
+
+    Kafka's groups are told apart by name; Pulsar's subscriptions and Iggy's groups by name and topic.
 
     Lag is what the capture knows: the last offset seen in a partition less the last one committed by the group.
 
@@ -60,7 +63,7 @@ def groups(
     options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
     with reading.run(captures, options) as run:
         wanted = answers.only_groups(run.records())
-        with queryable(wanted, answers.TABLES, full=True) as tables:
+        with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
             found = answers.groups(tables)
         found = [one for one in found if group is None or one.name == group]
         events = sorted((event for one in found for event in one.events), key=lambda event: event.time)

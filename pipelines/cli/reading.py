@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pipelines.blind_spots import Seen
     from pipelines.report.selection import Selection
 
-READ_RECORDS = "summary, top, diff, follow and sql"  # what `analyze` wrote
+READ_RECORDS = "summary, top, diff, follow, sql and report"  # what `analyze` wrote
 
 _SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -153,6 +153,17 @@ class Reading:
         ):
             yield found
 
+    @contextmanager
+    def counted_once(self, tables: Relations) -> Iterator[Relations]:
+        """Record tables in which what several capture points saw stands once; says which points saw the same."""
+        from pipelines.answers import records
+
+        with records.counted_once(tables) as (once, shared):
+            if not self.quiet:
+                for sites, count in shared.items():
+                    exits.say(f"brokerscope: {saw_the_same(sites, count)}")
+            yield once
+
     def refuse_records(self, files: Sequence[str]) -> None:
         """Raise InputError where a folder without captures is one that `analyze` wrote."""
         for path in files:
@@ -193,6 +204,14 @@ def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {p.name: p.annotation for p in (*parameters, *keywords)}
     run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
     return run
+
+
+def saw_the_same(sites: Sequence[str], count: int) -> str:
+    """What is said of connections that several capture points saw."""
+    return (
+        f"{', '.join(sites)} saw the same {count} connection{'s' if count != 1 else ''}: each counts once, as at "
+        f"{sites[0]}, nearest to the server"
+    )
 
 
 def selected(since: str | None, until: str | None) -> Selection:

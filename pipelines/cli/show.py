@@ -51,6 +51,7 @@ def show(
       brokerscope show capture.pcap:17 --bytes
       brokerscope show 7b3a887c557f5841-c53 captures/
     """
+    from dissectors.capture import expand
     from pipelines.answers import connection
 
     places = [match for match in map(_PLACE.fullmatch, arguments) if match and not exists(match[0])]
@@ -61,6 +62,9 @@ def show(
     files = list(dict.fromkeys([*(match["file"] for match in places), *captures]))
     if not files:
         raise typer.BadParameter(f"name the capture that holds {ids[0]}", param_hint="CAPTURE")
+    reading.refuse_records(expand(files))
+    if places and Path(files[0]).is_dir():
+        raise InputError(f"{files[0]}: a folder: name the file in it that holds the packet")
     options = reading.options()
     with reading.records(files, connection.TABLES) as tables:
         found: ConnectionPacket | None = None

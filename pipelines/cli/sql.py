@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipelines.answers.records import Relations
 
 PROMPT = "sql> "
+QUERIES = ("SELECT", "MULTI", "EXPLAIN", "CALL", "PRAGMA")  # DuckDB's kinds of statements; MULTI is a PIVOT
 
 
 @reads_captures
@@ -135,10 +136,13 @@ def _prompted() -> Iterator[str]:
             yield text
 
 
-def _run(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation | None:
-    """The answer, None where there is no row in it. Raises ValueError for several queries, else duckdb.Error."""
-    if (statements := len(connection.extract_statements(query))) > 1:
-        raise ValueError(f"one query at a time; these are {statements}")
+def _run(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
+    """The answer. Raises ValueError for what is not one query, else duckdb.Error."""
+    statements = connection.extract_statements(query)
+    if len(statements) != 1:
+        raise ValueError(f"one query at a time; these are {len(statements)}")
+    if statements[0].type.name not in QUERIES:
+        raise ValueError(f"only queries: {statements[0].type.name} is none")
     return connection.sql(query)
 
 
@@ -151,8 +155,6 @@ def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out:
 
     try:
         answer = _run(connection, query)
-        if answer is None:  # a statement without rows
-            return
         names = answer.project("*").columns  # of two columns `a` the second is `a_1`
         made = answer.to_arrow_reader(10_000)
         schema = pa.schema([field.with_name(name) for field, name in zip(made.schema, names, strict=True)])

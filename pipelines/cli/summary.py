@@ -61,7 +61,7 @@ def summary(
     from pipelines.answers import summary as answers
 
     part = selected(since, until)
-    with reading.records(captures, answers.TABLES, part=part) as tables:
+    with reading.records(captures, answers.TABLES, part=part) as every, reading.counted_once(every) as tables:
         made = answers.summary(tables)
         if format == "json":
             printing.show_json([asdict(made)])

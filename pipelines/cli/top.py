@@ -53,7 +53,10 @@ def top(
     """
     from pipelines.answers import top as answers
 
-    with reading.records(captures, answers.TABLES, part=selected(since, until)) as tables:
+    with (
+        reading.records(captures, answers.TABLES, part=selected(since, until)) as every,
+        reading.counted_once(every) as tables,
+    ):
         rows = answers.top(tables, by, sort)
         if format == "json":
             printing.show_json(rows[:head])

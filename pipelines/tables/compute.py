@@ -72,22 +72,12 @@ def compute(engine: TableEngine, folder: Path, by: Sequence[str] = (), bucket_us
 
 
 def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
-    """What all names in queries stand for, and what Computed.shared holds.
-
-    Where several capture points saw a connection, the record tables hold what they saw once.
-    """
+    """What all names in queries stand for, and what Computed.shared holds."""
     known = dict(engine.relations)
-    shared: dict[tuple[str, ...], int] = {}
     counts = f"select count(distinct site) as sites, {count_if(UNANSWERED)} as unanswered from all_connections"
     (seen,) = engine.fetch(bound(engine.dialect, counts, known)).to_pylist()
-    if seen["sites"] > 1:
-        known[POINTS] = engine.keep(POINTS, bound(engine.dialect, points(engine.dialect), known))
-        for row in engine.fetch(bound(engine.dialect, sharing(engine.dialect), known)).to_pylist():
-            shared[tuple(row["sites"])] = row["connections"]
-    if shared:
-        for table in SAME:
-            known[table] = f"({counted(engine.dialect, table, engine.columns(known[f'all_{table}']))})"
-    else:
+    known, shared = counted_once(engine) if seen["sites"] > 1 else (known, {})
+    if not shared:
         known[POINTS] = NO_POINTS
         known.update({table: f"all_{table}" for table in SAME})
     if seen["unanswered"]:
@@ -95,6 +85,21 @@ def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...]
         names = ", ".join(map(engine.dialect.quoted, columns))
         lost = engine.keep(KIND, bound(engine.dialect, lost_brokers(engine.dialect, columns), known))
         known["findings"] = f"(select {names} from {known['findings']} union all select {names} from {lost})"
+    return known, shared
+
+
+def counted_once(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
+    """What names stand for where capture points share connections: the record tables hold what they saw once.
+
+    With it, what Computed.shared holds; where that is empty, no record table has a name.
+    """
+    known = dict(engine.relations)
+    known[POINTS] = engine.keep(POINTS, bound(engine.dialect, points(engine.dialect), known))
+    rows = engine.fetch(bound(engine.dialect, sharing(engine.dialect), known)).to_pylist()
+    shared = {tuple(row["sites"]): row["connections"] for row in rows}
+    for table in SAME if shared else ():
+        if f"all_{table}" in engine.relations:
+            known[table] = f"({counted(engine.dialect, table, engine.columns(known[f'all_{table}']))})"
     return known, shared
 
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +24,7 @@ from typer.testing import CliRunner
 
 import dissectors
 from dissectors.records import TABLES, schema
+from pipelines import database
 from pipelines.answers import connection, diff, groups, records, select, summary, top
 from pipelines.answers.records import query
 from pipelines.cli import app
@@ -85,15 +87,37 @@ def test_captures_and_what_analyze_wrote_of_them_answer_alike(samples: list[str]
     assert {row["verdict"] for row in same["apis"]} <= {"same", "too few to say"}
 
 
+def test_commands_count_what_two_capture_points_saw_once(samples: list[str], tmp_path: Path) -> None:
+    for point in ("brokers", "clients"):
+        (tmp_path / point).mkdir()
+        for path in samples:
+            shutil.copy(path, tmp_path / point)
+    one, both = tmp_path / "brokers", [tmp_path / point for point in ("brokers", "clients")]
+    run("analyze", *both, "-o", tmp_path / "out", "--engine", "local", "-q")
+    for command in (["summary"], ["top", "--by", "group"], ["top", "--by", "topic"], ["groups"]):
+        wanted = objects(command[0], one, *command[1:])
+        assert objects(command[0], *both, *command[1:]) == wanted
+        if command != ["groups"]:
+            assert objects(command[0], tmp_path / "out", *command[1:]) == wanted
+    said = CliRunner().invoke(app, ["top", *map(str, both)]).stderr
+    assert f"{tmp_path / 'brokers'}, {tmp_path / 'clients'} saw the same" in " ".join(said.split())
+
+
 def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run("analyze", refused, "-o", out, "--engine", "local", "-q")
-    connection = objects("sql", out, "select connection from connections limit 1")[0]["connection"]
+    row = objects("sql", out, "select connection, exchange_id from exchanges limit 1")[0]
+    connection = row["connection"]
     assert objects("follow", out, connection) == objects("follow", refused, connection)
-    for arguments in (["groups"], ["dissect"], ["info"], ["forensics"], ["summary", refused]):
-        done = CliRunner().invoke(app, [*arguments, str(out)], env={"COLUMNS": "200"})
+    commands = (["groups"], ["dissect"], ["info"], ["forensics"], ["summary", refused], ["show", row["exchange_id"]])
+    analyses = (["analyze", "-o", str(tmp_path / engine), "--engine", engine] for engine in ("local", "spark"))
+    for arguments in (["show", f"{out}:3"], *([*command, str(out)] for command in (*commands, *analyses))):
+        done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
         assert (done.exit_code, done.stdout) == (3, "")
-        assert f"{out}: records, not captures: only summary, top, diff, follow and sql" in done.stderr
+        assert f"{out}: records, not captures: only summary, top, diff, follow, sql and report" in done.stderr
+    done = CliRunner().invoke(app, ["show", f"{Path(refused).parent}:3"], env={"COLUMNS": "200"})
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "a folder: name the file in it that holds the packet" in done.stderr
 
 
 def test_records_in_temporary_files_answer_like_those_in_memory(
@@ -382,13 +406,36 @@ def test_columns_of_one_name_are_told_apart_as_the_database_does(refused: str, t
 
 @pytest.mark.parametrize(
     ("query", "why"),
-    [("select 1; select 2", "one query at a time; these are 2"), ("select", "is no file, and a query has several")],
+    [
+        ("select 1; select 2", "one query at a time; these are 2"),
+        ("/* no query */", "one query at a time; these are 0"),
+        ("create table x (a int)", "only queries: CREATE is none"),
+        ("drop view exchanges", "only queries: DROP is none"),
+        ("set threads = 1", "only queries: SET is none"),
+        ("select", "is no file, and a query has several"),
+    ],
 )
-def test_a_query_of_which_nothing_could_be_answered_is_refused(refused: str, query: str, why: str) -> None:
-    done = CliRunner().invoke(app, ["sql", refused, query], env={"COLUMNS": "200"})
-    assert done.exit_code == 2
-    assert not done.stdout
-    assert why in " ".join(done.stderr.split())
+def test_what_is_not_one_query_is_refused(refused: str, tmp_path: Path, query: str, why: str) -> None:
+    run("analyze", refused, "-o", tmp_path / "out", "--engine", "local", "-q")
+    for source in (refused, str(tmp_path / "out")):
+        done = CliRunner().invoke(app, ["sql", source, query], env={"COLUMNS": "200"})
+        assert done.exit_code == 2
+        assert not done.stdout
+        assert why in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["copy (select 1) to '/tmp/rows'", "set enable_external_access = true", "install httpfs", "load httpfs"],
+)
+def test_the_database_that_answers_is_closed_to_whatever_is_not_in_it(statement: str) -> None:
+    with pytest.raises(duckdb.Error):
+        database.connect().execute(statement)
+
+
+@pytest.mark.parametrize("query", ["from exchanges", "describe errors", "explain select 1", "pivot batches on role"])
+def test_whatever_gives_rows_is_a_query(refused: str, query: str) -> None:
+    assert run("sql", refused, query)
 
 
 def test_sql_without_a_query_reads_them_from_stdin(refused: str) -> None:
@@ -510,6 +557,38 @@ def test_subscriptions_are_groups(samples: list[str]) -> None:
     subscribed = dissectors.dissect(sample(samples, "pulsar-subscriptions.pcap"), tables="exchanges")["exchanges"]
     wanted = subscribed.filter(pc.equal(subscribed["api"], "SUBSCRIBE"))
     assert sum(group["joined"] for group in made) == pc.sum(pc.equal(wanted["status"], "ok")).as_py()
+    assert sum(group["left"] for group in made) == sum(group["joined"] for group in made)  # two that the broker closed
+
+
+def counted_of(name: str) -> list[tuple[Any, ...]]:
+    found = objects("groups", f"{CAPTURES}/{name}", "-q")
+    return sorted(tuple(one[key] for key in ("group", "topic", "members", "joined", "left")) for one in found)
+
+
+@needs_captures
+def test_subscriptions_of_one_name_are_told_apart_by_topic() -> None:
+    topic = "persistent://public/default/p3g-g-{}".format
+    assert [row for row in counted_of("pulsar/p30_go_subs.pcap") if row[0] == "gs"] == [
+        ("gs", topic("exclusive"), 1, 1, 1),
+        ("gs", topic("failover"), 2, 2, 2),
+        ("gs", topic("keyshared"), 2, 2, 2),
+        ("gs", topic("shared"), 2, 2, 2),
+    ]
+
+
+@needs_captures
+def test_the_partitions_of_a_topic_share_its_subscription() -> None:
+    for name, topic in (
+        ("py_partitioned", "public/default/pp-parts"),
+        ("redirect_py_partitioned", "public/red3/rdp-parts"),
+    ):
+        assert counted_of(f"pulsar/{name}.pcap") == [("psub", f"persistent://{topic}", 1, 1, 1)]
+
+
+@needs_captures
+def test_a_group_of_iggy_is_one_whether_requests_give_its_name_or_its_number() -> None:
+    for name in ("a4-dev-messages", "b8-dev-messages", "c9-dev-messages"):
+        assert counted_of(f"iggy/{name}.pcap") == [("dev-cg", "dev-msgs/dev-events", 1, 1, 1)]
 
 
 def groups_of(exchanges: list[dict[str, Any]], batches: list[dict[str, Any]]) -> list[groups.Group]:
@@ -547,6 +626,46 @@ def test_a_subscription_without_an_answer_was_not_refused() -> None:
     for status, what in (("ok", ["joined"]), ("error", ["refused"]), ("unknown", [])):
         (group,) = groups_of([{"protocol": "pulsar", "api": "SUBSCRIBE", "status": status, "client_ip": "a"}], [])
         assert [event.what for event in group.events] == what
+
+
+def subscription(partition: int, consumer: int, api: str = "SUBSCRIBE", **more: Any) -> dict[str, Any]:
+    """A request of the consumer `c`, on its partition of a topic."""
+    body = {"topic": f"t-partition-{partition}"} if api == "SUBSCRIBE" else {}
+    row = {"protocol": "pulsar", "api": api, "topics": ["t"], "client_ip": "a", "client_id": "c", "connection": "a>b"}
+    return row | {"request": body | {"consumer_id": consumer}} | more
+
+
+def test_a_consumer_is_in_while_it_has_a_partition() -> None:
+    came = [subscription(0, 7), subscription(1, 8)]
+    (group,) = groups_of(came, [])
+    assert (group.row()["joined"], group.most, len(group.members)) == (1, 1, 1)
+    closes = [subscription(0, 7, "CLOSE_CONSUMER"), subscription(1, 8, "CLOSE_CONSUMER")]
+    (group,) = groups_of(came + closes[:1], [])
+    assert (group.row()["left"], len(group.members)) == (0, 1)
+    (group,) = groups_of(came + closes, [])
+    assert (group.row()["left"], len(group.members)) == (1, 0)
+
+
+def test_a_consumer_that_comes_back_over_another_connection_is_the_same_member() -> None:
+    back = subscription(0, 1, connection="a>c")
+    gone = subscription(0, 1, "CLOSE_CONSUMER", connection="a>c")
+    (group,) = groups_of([subscription(0, 7), back, gone], [])
+    assert [event.what for event in group.events] == ["joined", "left"]
+
+
+def test_groups_of_iggy_belong_to_a_topic_of_a_stream() -> None:
+    def joins(topic: str, group: int) -> dict[str, Any]:
+        return iggy | {
+            "api": "JOIN_CONSUMER_GROUP",
+            "group": str(group),
+            "topics": [topic],
+            "request": {"group_id": group},
+        }
+
+    iggy = {"protocol": "iggy", "client_ip": "a"}
+    named = {"api": "CREATE_CONSUMER_GROUP", "group": None, "topics": ["s/t"], "response": {"id": 0, "name": "workers"}}
+    made = groups_of([iggy | named, joins("s/t", 0), joins("s/u", 0)], [])
+    assert [(group.name, group.topic) for group in made] == [("workers", "s/t"), ("0", "s/u")]
 
 
 def test_a_group_whose_bodies_are_missing_is_no_error() -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pipelines.answers import diff, records, summary, top
 from pipelines.report.facts import facts
 from pipelines.report.records import opened
 from pipelines.tables import TABLES
@@ -129,6 +130,24 @@ def test_the_same_addresses_with_other_sequence_numbers_are_another_connection(t
     calls = pc.sum(pc.equal(AT_BROKER["exchanges"]["kind"], "call")).as_py()
     assert pc.sum(both["latency"]["count"]).as_py() == 2 * calls
     assert both["hops"].num_rows == 0
+
+
+@pytest.mark.parametrize("before", [lambda records: records, translated], ids=["same addresses", "translated"])
+def test_answers_count_what_two_points_saw_once(before: Callable[[Records], Records]) -> None:
+    every = together(AT_BROKER, before(AT_CLIENTS))
+    with records.counted_once({name: every[name] for name in summary.TABLES}) as (both, shared):
+        assert shared == {("site", "clients"): 9}
+        assert summary.summary(both) == summary.summary(AT_BROKER)
+        for by in top.KEYS:
+            assert top.top(both, by, "time") == top.top(AT_BROKER, by, "time"), by
+        assert {row["verdict"] for row in diff.diff(AT_BROKER, both).apis} <= {"same", "too few to say"}
+
+
+def test_answers_count_what_each_point_saw_alone() -> None:
+    other = changed(translated(AT_CLIENTS), {"client_seq": lambda column: pc.add(column, 1_000_000_000)})
+    with records.counted_once(both := together(AT_BROKER, other)) as (found, shared):
+        assert found is both
+        assert not shared
 
 
 def test_the_run_says_which_points_saw_the_same(tmp_path: Path) -> None:

@@ -443,6 +443,21 @@ def test_facts_add_up_to_all_requests_whatever_the_limits(tmp_path: Path, monkey
     assert made.tables["requests"].size <= 5 + 3 * 4  # and what has no name, by protocol and API
 
 
+def test_groups_of_one_name_are_one_in_kafka_and_one_a_topic_elsewhere(tmp_path: Path) -> None:
+    made = [(protocol, topic) for protocol in ("kafka", "pulsar", "iggy") for topic in ("t", "u")]
+    rows = [
+        {"protocol": protocol, "group": "g", "kind": "call", "time": fabricate.START, "topics": [topic]}
+        for protocol, topic in made
+    ]
+    out = fabricate.folder(tmp_path, {"exchanges": fabricate.records("exchanges", rows)}, {})
+    page = data(report.write(out))
+    table, strings = page["tables"]["groups"], page["strings"]
+    at = {column["name"]: n for n, column in enumerate(table["columns"])}
+    found = [(strings[row[at["protocol"]]], [strings[n] for n in row[at["topics"]][0]]) for row in table["rows"]]
+    apart = [(protocol, [topic]) for protocol in ("iggy", "pulsar") for topic in ("t", "u")]
+    assert sorted(found) == sorted([("kafka", ["t", "u"]), *apart])
+
+
 def counts_of(out: Path, name: str, **records: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """The columns of a fact about these records."""
     made = fabricate.folder(out, {table: fabricate.records(table, rows) for table, rows in records.items()}, {})

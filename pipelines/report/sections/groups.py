@@ -16,6 +16,8 @@ LEAVES = ("LeaveGroup", "UNSUBSCRIBE", "CLOSE_CONSUMER", "LEAVE_CONSUMER_GROUP")
 COMMITS = ("OffsetCommit", "TxnOffsetCommit", "ACK", "STORE_CONSUMER_OFFSET")
 
 _GROUP = 'protocol, "group"'
+_OWNED = f"{_GROUP}, owner"  # Kafka's groups are told apart by name, others by the topic that they belong to as well
+_OWNER = "case when protocol <> 'kafka' then topics[1] end as owner"
 
 
 def _list(names: tuple[str, ...]) -> str:
@@ -55,18 +57,20 @@ _GROUPS = f"""
             from steps group by {_GROUP}, number having count(*) filter (api = 'JoinGroup') > 0)
         group by all),
     used as (
-        select {_GROUP}, count(distinct {CLIENT}) as members, count(*) as exchanges,
+        select {_GROUP}, {_OWNER}, count(distinct {CLIENT}) as members, count(*) as exchanges,
                list(distinct {CLIENT} order by {CLIENT})[:21] as clients,
                count(*) filter (api in ({_list(JOINS)})) as joins, count(*) filter (api in ({_list(LEAVES)})) as leaves,
                count(*) filter (api in ({_list(COMMITS)})) as commits, count(*) filter (status = 'error') as errors,
                sum(records) filter (kind in ('call', 'push') and coalesce(records, 0) > 0)::bigint as messages
         from exchanges where "group" is not null group by all),
     named as (
-        select {_GROUP}, list(distinct topic order by topic)[:21] as topics
-        from (select {_GROUP}, unnest(topics) as topic from exchanges where "group" is not null) group by all)
+        select {_OWNED}, list(distinct topic order by topic)[:21] as topics
+        from (select {_GROUP}, {_OWNER}, unnest(topics) as topic from exchanges where "group" is not null) group by all)
     select used.*, topics, rebalances, rebalancing_ns
-    from used left join rebalanced using (protocol, "group") left join named using (protocol, "group")
-    order by rebalances desc nulls last, exchanges desc, protocol, "group" limit {ROWS}"""
+    from used left join rebalanced using ({_GROUP})
+        left join named on used.protocol = named.protocol and used."group" = named."group"
+            and used.owner is not distinct from named.owner
+    order by rebalances desc nulls last, exchanges desc, {_OWNED} limit {ROWS}"""
 
 _GROUP_COLUMNS = (
     TableColumn("protocol", "kafka, pulsar or iggy"),
