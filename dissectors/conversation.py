@@ -24,7 +24,7 @@ from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
 from dissectors.search import NeverInMidstream, Recogniser
 from dissectors.sink import Sink
-from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Resent, Span
+from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Span
 
 
 class ConversationSummary(NamedTuple):
@@ -53,10 +53,6 @@ class Conversation(Framing):
     def receive(self, direction: int, event: Chunk | Span | Gap) -> None:
         """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""
         self.skipped_bytes += self.inboxes[direction].add(event)
-
-    def note_resent(self, direction: int, resent: Resent) -> None:
-        """Bytes were sent again."""
-        self.inboxes[direction].note_resent(resent)
 
     def advance(self) -> None:
         """Decode every frame that is complete, in the order in which they became complete."""

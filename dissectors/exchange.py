@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dissectors.frame import FrameFacts
 from dissectors.records import Batch, Conn, Error, Exchange, Message
+from dissectors.resends import AT_END, Resends
 from dissectors.sink import Coded, Masked, Sink, text_column
 from dissectors.tcp.chunk import CLIENT
 
@@ -147,7 +148,7 @@ def exchange_ids(conns: Coded, frames: FrameFacts) -> Any:
 
 
 def columns_from_frames(request: FrameFacts | None, response: FrameFacts | None) -> dict[str, Any]:
-    """What the frames of an exchange say of it: columns of `exchanges`, by name.
+    """What the frames of an exchange say of it: columns of `exchanges`, by name; but for `retransmitted`.
 
     The fields of the frames are those of one exchange, or columns of many of one kind.
     """
@@ -157,7 +158,6 @@ def columns_from_frames(request: FrameFacts | None, response: FrameFacts | None)
             "time": response.first_ns,
             "response_ns": elapsed(response.first_ns, response.last_ns),
             "response_bytes": response.size,
-            "retransmitted": response.resent,
             "complete": response.complete,
             "response_packet_ref": response.packet_ref,
         }
@@ -168,13 +168,12 @@ def columns_from_frames(request: FrameFacts | None, response: FrameFacts | None)
         "request_packet_ref": request.packet_ref,
     }
     if response is None:
-        return sent | {"retransmitted": request.resent, "complete": request.complete}
+        return sent | {"complete": request.complete}
     return sent | {
         "wait_ns": elapsed(request.last_ns, response.first_ns),
         "response_ns": elapsed(response.first_ns, response.last_ns),
         "total_ns": elapsed(request.first_ns, response.last_ns),
         "response_bytes": response.size,
-        "retransmitted": request.resent | response.resent,
         "complete": request.complete & response.complete,
         "response_packet_ref": response.packet_ref,
     }
@@ -188,6 +187,7 @@ class Report:
 
     __slots__ = (
         "conn",
+        "_resends",
         "sink",
         "wants_batches",
         "wants_errors",
@@ -196,9 +196,10 @@ class Report:
         "wants_messages",
     )
 
-    def __init__(self, conn: Conn, sink: Sink) -> None:
+    def __init__(self, conn: Conn, sink: Sink, resends: Resends) -> None:
         self.conn = conn
         self.sink = sink
+        self._resends = resends
         self.wants_exchanges = "exchanges" in sink.tables
         self.wants_errors = "errors" in sink.tables
         self.wants_batches = "batches" in sink.tables
@@ -223,13 +224,14 @@ class Report:
         records: int | None = None,
         payload_bytes: int | None = None,
         body: str | None = None,
+        at_end: bool = False,
         **columns: Any,
     ) -> None:
         """A request with its answer, or one of the two; and a row of `errors` for each error of the answer.
 
         request: what is known of the exchange, also where its frame was not captured. topics, partitions, records,
         payload_bytes: what the answer says; None where it says no more than the request. body: the decoded answer.
-        columns: further columns of `exchanges`, or those that override what the frames say.
+        at_end: the connection has ended. columns: further ones of `exchanges`, or that override what the frames say.
         """
         if errors and response is not None:
             for error in errors:
@@ -262,9 +264,15 @@ class Report:
             "request": bodies[0],
             "response": bodies[1],
         }
+        row["retransmitted"] = bool(self._resends) and self._retransmitted(request.frame, response, at_end)
         row |= columns_from_frames(request.frame, response)
         row |= columns
         self._append("exchanges", Exchange(self.conn, **row))
+
+    def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, at_end: bool) -> bool:
+        frames = [frame for frame in (request, response) if frame is not None]
+        order = AT_END if at_end else frames[-1].order
+        return any(self._resends.within(frame, order) for frame in frames)
 
     def error(self, error: ErrorCode, request: PendingRequest, response: FrameFacts) -> None:
         """An error in the answer to a request."""

@@ -17,10 +17,10 @@ class FrameFacts(NamedTuple):
     direction: Any  # int: CLIENT or SERVER, who sent it
     offset: Any  # int: stream offset of the first byte
     size: Any  # int: as announced, length prefix included
+    order: Any  # int: delivery order of the last byte
     first_ns: Any  # int: first arrival of the first byte
     last_ns: Any  # int or None: first arrival of the last byte; None where that byte was not captured
     packet_ref: Any  # int: packet of the first byte
-    resent: Any  # bool: a byte of it was sent more than once
     complete: Any  # bool: every byte was captured
 
 
@@ -38,7 +38,6 @@ class Frame(NamedTuple):
     first_ns: int  # first arrival of the first byte
     last_ns: int | None  # first arrival of the last byte; None where that byte was not captured
     packet_ref: int  # packet of the first byte
-    resent: bool  # a byte of it was sent more than once
 
     @property
     def complete(self) -> bool:
@@ -48,6 +47,6 @@ class Frame(NamedTuple):
     @property
     def facts(self) -> FrameFacts:
         """What remains of the frame once its bytes are gone."""
-        direction, _, start, _, size, known, offset, _, first_ns, last_ns, packet_ref, resent = self
-        facts = (direction, offset, size, first_ns, last_ns, packet_ref, resent, known == start + size)
+        direction, _, start, _, size, known, offset, order, first_ns, last_ns, packet_ref = self
+        facts = (direction, offset, size, order, first_ns, last_ns, packet_ref, known == start + size)
         return _new(FrameFacts, facts)

@@ -93,7 +93,6 @@ class Frames(Generic[ConversationT]):
         self.first_ns = columns["first_ns"]
         self.last_ns = columns["last_ns"]
         self.packet_ref = columns["packet_ref"]
-        self.resent = columns["resent"] != 0
         self._offset = columns["offset"]  # in the stream
         self._segments = streams.starts, streams.times, streams.packet_refs
         self._streams = streams.each
@@ -109,10 +108,10 @@ class Frames(Generic[ConversationT]):
             np.where(self.client[which], CLIENT, SERVER),
             self._offset[which],
             end - start,
+            self.order[which],
             self.first_ns[which],
             self.last_ns[which],
             self.packet_ref[which],
-            self.resent[which],
             np.ones(len(which), bool),
         )
 
@@ -122,10 +121,10 @@ class Frames(Generic[ConversationT]):
             CLIENT if self.client[i] else SERVER,
             int(self._offset[i]),
             int(self.end[i] - self.start[i]),
+            int(self.order[i]),
             int(self.first_ns[i]),
             int(self.last_ns[i]),
             int(self.packet_ref[i]),
-            bool(self.resent[i]),
             True,
         )
 
@@ -148,14 +147,36 @@ class Frames(Generic[ConversationT]):
         """Some of them one by one, each over bytes of its own."""
         buf = self.buf
         columns = (self.client, self.start, self.end, self._offset, self.order, self.first_ns, self.last_ns,
-                   self.packet_ref, self.resent)  # fmt: skip
-        for client, start, end, offset, order, first_ns, last_ns, packet_ref, resent in zip(
+                   self.packet_ref)  # fmt: skip
+        for client, start, end, offset, order, first_ns, last_ns, packet_ref in zip(
             *(column[which].tolist() for column in columns), strict=True
         ):
             size = end - start
             values = (CLIENT if client else SERVER, buf[start:end], 0, size, size, size, offset, order, first_ns,
-                      last_ns, packet_ref, resent)  # fmt: skip
+                      last_ns, packet_ref)  # fmt: skip
             yield _new(Frame, values)
+
+    def retransmitted(self, request: Ints, response: Ints) -> Bools:
+        """Whether a byte of each exchange was sent more than once by the time its last frame was whole.
+
+        request, response: of each; the same frame where there is one only.
+        """
+        found = np.zeros(len(request), bool)
+        again = [i for i, conversation in enumerate(self.conversations) if conversation.resends]
+        if not again:
+            return found
+        conversation = self.conversation[request]
+        turn = np.argsort(conversation, kind="stable")
+        begin, end = (
+            np.searchsorted(conversation, again, sorter=turn),
+            np.searchsorted(conversation, again, "right", turn),
+        )
+        for i, first, last in zip(again, begin.tolist(), end.tolist(), strict=True):
+            mine, resends = turn[first:last], self.conversations[i].resends
+            order = self.order[response[mine]]
+            for which in (request[mine], response[mine]):
+                found[mine] |= resends.among(self.facts(which), order)
+        return found
 
     def frame(self, i: int) -> Frame:
         """One of them, over bytes of its own."""
@@ -175,7 +196,6 @@ class _Streams:
 
     def __init__(self, conversations: Sequence[Conversation]) -> None:
         self.each: list[_Stream] = []
-        self.repeated: list[int] = []  # streams in which bytes were sent again
         self._own: tuple[list[int], ...] = ([], [], [], [])  # segments that have lists, not columns
         self._sources: dict[int, tuple[int, Segments]] = {}
         self._parts: list[_Part] = []
@@ -186,8 +206,6 @@ class _Streams:
                 runs = inbox.runs()
                 if not runs:
                     continue
-                if inbox.was_repeated:
-                    self.repeated.append(len(self.each))
                 self.each.append(_new(_Stream, (i, direction, at, runs[0].offset)))
                 for run in runs:
                     if isinstance(run, Span):
@@ -257,7 +275,6 @@ def cut(
         "last_ns": streams.times[closing],
         "packet_ref": streams.packet_refs[opening],
     }
-    columns["resent"] = _resent(conversations, streams, columns)
     turn = np.lexsort((columns["order"], columns["conversation"]))
     if requests is not None and len(turn):
         ends = {name: values[turn] for name, values in columns.items()}
@@ -346,18 +363,6 @@ def _checked(
     rest = np.flatnonzero((pos != INVALID) & (pos < stop))
     rest = rest[measure(client[rest], octets, pos[rest], stop[rest]) == INVALID]
     return [(stream, start, end), (rest, pos[rest], np.full(len(rest), INVALID))]
-
-
-def _resent(conversations: Sequence[Conversation], streams: _Streams, columns: dict[str, Ints]) -> Ints:
-    """Whether a byte of each frame was sent more than once by the time the frame was whole."""
-    resent = np.zeros(len(columns["stream"]), np.int64)
-    for i in streams.repeated:
-        inbox = conversations[streams.each[i].conversation].inboxes[streams.each[i].direction]
-        mine = slice(*columns["stream"].searchsorted((i, i + 1)))
-        size = columns["end"][mine] - columns["start"][mine]
-        start = columns["offset"][mine]
-        resent[mine] = inbox.were_resent(start, start + size, columns["order"][mine])
-    return resent
 
 
 def _wait(conversations: Sequence[Conversation], columns: dict[str, Ints], requests: Bools) -> Bools:

@@ -15,6 +15,7 @@ from dissectors.inbox import INVALID, MORE, Inbox
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.reporter import ConnectionReporter
+from dissectors.resends import Resends
 from dissectors.search import SearchBudget
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap, Piece
@@ -46,6 +47,7 @@ class Framing(ConnectionReporter):
         "frames",
         "inboxes",
         "pending_bytes",
+        "resends",
         "skipped_bytes",
         "waited",
     )
@@ -56,6 +58,7 @@ class Framing(ConnectionReporter):
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> None:
         super().__init__(conn, sink, options)
         self.inboxes = (Inbox(CLIENT), Inbox(SERVER))
+        self.resends = Resends()
         self._searches: list[_Search | None] = [None, None]  # those that are under way
         if midstream:
             for direction in (CLIENT, SERVER):

@@ -15,12 +15,8 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from dissectors.frame import Frame
-from dissectors.tcp.chunk import Chunk, Gap, Ints, Piece, Resent, Span, whole
-from dissectors.tcp.resends import Resends
+from dissectors.tcp.chunk import Chunk, Gap, Piece, Span, whole
 
 MORE = 0  # size of a frame: the length is not there yet
 INVALID = -1  # size of a frame: this is no frame
@@ -59,7 +55,6 @@ class Inbox:
         "_pos",
         "_queue",
         "_queued",
-        "_resent",
         "_size",
         "_starts",
         "_times",
@@ -80,7 +75,6 @@ class Inbox:
         self._queued = 0  # bytes in queue
         self._gaps = 0  # in queue
         self._holes: tuple[_Hole, ...] = ()  # in buf and parts
-        self._resent: Resends | None = None
         self._given_up = 0  # bytes of a frame that are dropped as they come
 
     # --- what comes in ---
@@ -111,12 +105,6 @@ class Inbox:
         self._given_up -= gone
         return (_behind(event, gone) if gone < len(event.data) else None), gone
 
-    def note_resent(self, resent: Resent) -> None:
-        """Bytes were sent again."""
-        if self._resent is None:
-            self._resent = Resends()
-        self._resent.add(*resent)
-
     # --- what is at hand ---
 
     def __bool__(self) -> bool:
@@ -142,11 +130,6 @@ class Inbox:
     def intact(self) -> bool:
         """Whether no byte is missing in all that waits."""
         return not (self._holes or self._gaps)
-
-    @property
-    def was_repeated(self) -> bool:
-        """Whether bytes of what waits were sent again."""
-        return bool(self._resent)
 
     @property
     def window(self) -> tuple[bytes, int, int]:
@@ -245,14 +228,6 @@ class Inbox:
                 found += event.pieces(start, end)
         return found
 
-    def was_resent(self, start: int, end: int, order: int) -> bool:
-        """Whether, by the delivery `order`, a byte of [start, end) of the stream had been sent more than once."""
-        return self._resent is not None and self._resent.within(start, end, order)
-
-    def were_resent(self, start: Ints, end: Ints, order: Ints) -> npt.NDArray[np.bool_]:
-        """The same of many stretches."""
-        return np.zeros(len(start), bool) if self._resent is None else self._resent.among(start, end, order)
-
     # --- frame by frame ---
 
     def pull(self) -> bool:
@@ -286,9 +261,8 @@ class Inbox:
                 known = min(known, max(start, hole.start - base))
                 if hole.end >= stop and not hole.timed:
                     last_ns = None
-        resent = bool(self._resent) and self.was_resent(offset, stop, order)
         values = (self._direction, self._buf, start, end, size, known, offset, order, self._times[first], last_ns,
-                  self._packet_refs[first], resent)  # fmt: skip
+                  self._packet_refs[first])  # fmt: skip
         self._pos, self._size = end, MORE
         following = last + 1 < len(self._starts) and self._starts[last + 1] <= base + end
         self._mark = last + following
@@ -348,7 +322,6 @@ class Inbox:
         direction, buf, pos, end, base = self._direction, self._buf, self._pos, len(self._buf), self._base
         starts, orders, times, packet_refs = self._starts, self._orders, self._times, self._packet_refs
         first, final = self._mark, len(starts) - 1
-        resent = False
         while pos < end:
             size = measure(direction, buf, pos, end)
             if size == INVALID:
@@ -360,10 +333,8 @@ class Inbox:
             last = first
             if last < final and starts[last + 1] < stop:
                 last = bisect_right(starts, stop - 1, last + 1) - 1
-            if self._resent:
-                resent = self.was_resent(base + pos, stop, orders[last])
             values = (direction, buf, pos, after, size, after, base + pos, orders[last], times[first], times[last],
-                      packet_refs[first], resent)  # fmt: skip
+                      packet_refs[first])  # fmt: skip
             frames.append(_new(Frame, values))
             pos = after
             first = last + 1 if last < final and starts[last + 1] == stop else last
@@ -445,11 +416,9 @@ class Inbox:
             self._put(*[whole(event) for event in queue if not isinstance(event, Gap)])
 
     def _forget(self) -> None:
-        """Holes and repeats before the window concern nobody any more."""
+        """Holes before the window concern nobody any more."""
         if self._holes:
             self._holes = tuple(hole for hole in self._holes if hole.end > self._base)
-        if self._resent:
-            self._resent.forget(self._base)
 
     def _trim(self) -> None:
         """Let go of framed bytes, where they are more than those that stay."""

@@ -138,7 +138,9 @@ class Exchange(NamedTuple):
     payload_bytes: Annotated[Int64, "bytes of message data carried, as on the wire", Unit("bytes")] = None
     long_poll: Annotated[Bool, "the answer was empty or late because the request allowed the broker to wait"] = None
     throttle_ms: Annotated[Int64, "throttle time in the answer", Unit("ms")] = None
-    retransmitted: Annotated[Bool, "a byte of either frame was sent more than once"] = None
+    retransmitted: Annotated[
+        Bool, "a byte of the request or the answer was sent more than once before the answer was whole"
+    ] = None
     complete: Annotated[Bool, "every byte of both frames was there"] = None
     request_packet_ref: Annotated[PacketRef, "where the request's first byte is"] = None
     response_packet_ref: Annotated[PacketRef, "where the response's first byte is"] = None

@@ -203,10 +203,10 @@ class ConnectionSession:
     def _decrypt(tls: TlsLayer, events: Events, notes: Notes) -> tuple[Events, Notes]:
         out = []
         for direction in (0, 1):
-            for event in events[direction]:
-                out += tls.receive(direction, event)
             for note in notes[direction]:
                 out += tls.note_resent(direction, note)
+            for event in events[direction]:
+                out += tls.receive(direction, event)
         return _sorted(out)
 
     def _report_tls(self) -> None:
@@ -324,7 +324,7 @@ class ConnectionSession:
         for direction in (0, 1):
             side = CLIENT if direction == client else SERVER
             for note in notes[direction]:
-                conversation.note_resent(side, note)
+                conversation.resends.add(side, note)
             for event in events[direction]:
                 conversation.receive(side, event)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dissectors.frame import Frame
 from dissectors.inbox import INVALID, MORE, Inbox
-from dissectors.tcp.chunk import CLIENT, Chunk, Gap, Piece, Resent, Segments, Span
+from dissectors.tcp.chunk import CLIENT, Chunk, Gap, Piece, Segments, Span
 
 
 def measure(direction: int, buf: bytes, pos: int, end: int) -> int:
@@ -154,14 +154,6 @@ def test_a_long_frame_is_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
     box = inbox(*(chunk(at, data[at : at + 1], at + 1) for at in range(len(data))))
     assert len(one_by_one(box)) == 1
     assert joined == [len(data)]
-
-
-def test_bytes_that_were_sent_again_mark_the_frames_that_were_not_whole_by_then() -> None:
-    data = frame(b"abc") + frame(b"def")
-    box = inbox(chunk(0, data, 5))
-    box.note_resent(Resent(1, 3, 4))
-    box.note_resent(Resent(5, 7, 6))
-    assert [one.resent for one in one_by_one(box)] == [True, False]
 
 
 def test_the_rest_of_a_frame_that_was_given_up_is_dropped_as_it_comes() -> None:

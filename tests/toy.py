@@ -44,7 +44,7 @@ class ToyUnit(UnitFormat):
 class ToyConversation(Conversation):
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
-        self.report = Report(conn, sink)
+        self.report = Report(conn, sink, self.resends)
         self.open: dict[int, PendingRequest] = {}
 
     def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
@@ -87,7 +87,7 @@ class ToyConversation(Conversation):
 
     def on_close(self) -> None:
         for request in self.open.values():
-            self.report.exchange(UNANSWERED, request)
+            self.report.exchange(UNANSWERED, request, at_end=True)
 
 
 class Toy(Protocol):

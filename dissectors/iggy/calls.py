@@ -99,10 +99,10 @@ class Calls:
             return
         self.unanswered(self.pairing.call(call))
 
-    def unanswered(self, calls: list[IggyRequest]) -> None:
+    def unanswered(self, calls: list[IggyRequest], *, at_end: bool = False) -> None:
         """Requests that are given up."""
         for call in calls:
-            self.emit.exchange(UNANSWERED, call)
+            self.emit.exchange(UNANSWERED, call, at_end=at_end)
 
     # --- answers ---
 

@@ -167,7 +167,7 @@ class IggyConversation(Conversation):
 
     def on_close(self) -> None:
         calls = self.calls
-        calls.unanswered(calls.pairing.close())
+        calls.unanswered(calls.pairing.close(), at_end=True)
         self._resolved()
         calls.orphans.report_surplus()
         calls.emit.report.flush()

@@ -23,6 +23,7 @@ from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.late_names import unresolved
 from dissectors.records import Batch, Conn, Exchange, endpoint
+from dissectors.resends import Resends
 from dissectors.sink import Sink
 
 ROWS_HELD = 256
@@ -46,8 +47,8 @@ class IggyReport(Report):
 
     __slots__ = ("_era", "_held")
 
-    def __init__(self, conn: Conn, sink: Sink, era: Era) -> None:
-        super().__init__(conn, sink)
+    def __init__(self, conn: Conn, sink: Sink, resends: Resends, era: Era) -> None:
+        super().__init__(conn, sink, resends)
         self._era = era
         self._held: list[tuple[str, Any]] = []
 
@@ -112,7 +113,7 @@ class IggyEmitter:
 
     def __init__(self, conversation: Conversation, era: Era, state: IggyState) -> None:
         self.conversation = conversation
-        self.report = IggyReport(conversation.conn, conversation.sink, era)
+        self.report = IggyReport(conversation.conn, conversation.sink, conversation.resends, era)
         self.state = state
 
     def text(self, read: Body, frame: Frame, **more: Any) -> str:

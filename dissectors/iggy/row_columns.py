@@ -265,6 +265,7 @@ class _Rows:
             "partitions": _known(_either(self.partitions, answers, requests)),
             "records": _known(records),
             "payload_bytes": _known(_either(self.payload_bytes, answers, requests)),
+            "retransmitted": self.frames.retransmitted(requests, answers),
             **columns_from_frames(request, response),
         }
 

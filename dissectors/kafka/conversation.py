@@ -162,7 +162,7 @@ class KafkaConversation(Conversation):
                 self._explain(*orphan)
         calls, fetches = self.waiting.rest()
         for call in (*self.tokens, *calls):
-            self._unanswered(call, complete=None)
+            self._unanswered(call, at_end=True)
         if fetches:
             self.emit.unanswered(joined(fetches))
         self.tokens = ()
@@ -225,12 +225,12 @@ class KafkaConversation(Conversation):
         if self.watch is not None:
             self.watch.fetches(fetches)
         for dropped in self.waiting.add_fetches(fetches):
-            self._unanswered(dropped, complete=None)
+            self._unanswered(dropped)
 
     def _wait(self, call: KafkaRequest) -> None:
         """A request waits for its answer."""
         for dropped in self.waiting.add(call):
-            self._unanswered(dropped, complete=None)
+            self._unanswered(dropped)
 
     def open_request(self, frame: Frame) -> KafkaRequest:
         """What is kept of a request until its answer comes."""
@@ -499,12 +499,9 @@ class KafkaConversation(Conversation):
                 **evidence,
             )
 
-    def _unanswered(self, call: KafkaRequest, complete: bool | None) -> None:
+    def _unanswered(self, call: KafkaRequest, *, at_end: bool = False, **columns: Any) -> None:
         self.carried.settle(call, {}, None)
-        if complete is None:
-            self.emit.exchange(UNANSWERED, call)
-        else:
-            self.emit.exchange(UNANSWERED, call, complete=complete)
+        self.emit.exchange(UNANSWERED, call, at_end=at_end, **columns)
 
     def _full(self, frame: Frame, api: ApiVersion, what: str, full: Full) -> str:
         """A body as JSON; what is odd about it becomes a finding."""

@@ -30,6 +30,7 @@ from dissectors.kafka.messages import Header, KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch
 from dissectors.redaction import without_tokens
+from dissectors.resends import AT_END
 from dissectors.sink import Coded
 from dissectors.wire.codecs import CodecError, TooLargeError
 
@@ -43,7 +44,7 @@ class KafkaEmitter:
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
-        self.report = Report(conversation.conn, conversation.sink)
+        self.report = Report(conversation.conn, conversation.sink, conversation.resends)
         self.names = TopicNames(conversation.sink)
         self.limit = conversation.options.limits.decompressed_bytes
         self._wrote_early = False
@@ -100,6 +101,7 @@ class KafkaEmitter:
                 np.array([code[tuple(keys)] for keys in fetches.topic_keys]),
             ),
             partitions=np.array(fetches.partitions),
+            retransmitted=self.conversation.resends.among(frames, np.full(len(frames.size), AT_END)),
             **columns_from_frames(frames, None),
         )
 

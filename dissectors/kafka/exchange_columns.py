@@ -477,6 +477,7 @@ class ExchangeColumns(KafkaFrames):
             payload_bytes=_known(self.payload[requests]),
             long_poll=self.may_wait[requests] & held(times["wait_ns"], waited, np.maximum(self.payload[requests], 0)),
             throttle_ms=_known(self.throttle[answers]),
+            retransmitted=self.frames.retransmitted(requests, answers),
             **times,
         )
 

@@ -115,7 +115,7 @@ class LostBatch(NamedTuple):
     def frame(self, direction: int) -> Frame:
         """As if it were a frame of its own."""
         (offset, packet_ref, time), size = self.first, len(self.data)
-        return Frame(direction, self.data, 0, size, size, size, offset, 0, time, time, packet_ref, False)
+        return Frame(direction, self.data, 0, size, size, size, offset, 0, time, time, packet_ref)
 
 
 class BatchSearch:

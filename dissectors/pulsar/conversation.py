@@ -56,7 +56,7 @@ class PulsarConversation(Conversation):
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
-        report = Report(conn, sink)
+        report = Report(conn, sink, self.resends)
         self.state = PulsarState(options.limits.pending // 10)
         self.pending = PulsarPendingRequests(options.limits.pending)
         self.emit = PulsarEmitter(report, self.state)
@@ -109,7 +109,7 @@ class PulsarConversation(Conversation):
 
     def on_close(self) -> None:
         for request in self.pending.rest():
-            self._give_up(request)
+            self._give_up(request, at_end=True)
         if self.diagnostics is not None:
             self.diagnostics.close(self.last_ns)
 
@@ -277,9 +277,9 @@ class PulsarConversation(Conversation):
         self.entries.settle(request, answer, error)
         self.emit.call(request, frame, answer, error)
 
-    def _give_up(self, request: PulsarRequest) -> None:
+    def _give_up(self, request: PulsarRequest, *, at_end: bool = False) -> None:
         self.entries.settle(request, None, None)
-        self.emit.unanswered(request)
+        self.emit.unanswered(request, at_end=at_end)
 
     # --- what a row needs of a frame ---
 

@@ -82,6 +82,7 @@ def report_exchanges(decoded: PulsarFrames) -> None:
         error_code=_of_errors(decoded, "code", last),
         error_name=_of_errors(decoded, "name", last),
         error_count=decoded.error[last].astype(np.int64),
+        retransmitted=decoded.frames.retransmitted(which, last),
         long_poll=Coded([False, None], push.astype(np.int64)),
         records=_masked(_of_entries(decoded, "records")[which]),
         payload_bytes=_masked(_of_entries(decoded, "payload_bytes")[which]),

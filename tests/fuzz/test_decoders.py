@@ -54,7 +54,7 @@ class Target(NamedTuple):
 
 
 def _frame(data: bytes) -> Frame:
-    return Frame(0, data, 0, len(data), len(data), len(data), 0, 1, 0, 0, 1, False)
+    return Frame(0, data, 0, len(data), len(data), len(data), 0, 1, 0, 0, 1)
 
 
 def _chosen(names: list[Any], data: bytes) -> Any:

@@ -21,7 +21,7 @@ SESSION = FetchSession([("orders", 0)], whole=True)
 
 
 def request(number: int, correlation_id: int) -> KafkaRequest:
-    frame = FrameFacts(0, number * 100, 100, number * 1_000, number * 1_000 + 5, 7_000_000 + number, False, True)
+    frame = FrameFacts(0, number * 100, 100, number, number * 1_000, number * 1_000 + 5, 7_000_000 + number, True)
     fetch = number % 3 == 0
     call = KafkaRequest(frame, FETCH if fetch else PRODUCE, correlation_id, "client")
     call.values = dict.fromkeys(FETCH_VALUES, number)

@@ -19,9 +19,7 @@ def answer(number: int) -> Frame:
     data = AROUND + number.to_bytes(SIZE, "big") + b"behind"
     start, end = len(AROUND), len(AROUND) + SIZE
     first_ns, last_ns = 10**18 + number * 1_000, 10**18 + number * 1_000 + 5
-    return Frame(
-        SERVER, data, start, end, SIZE, end - number % 2, number * SIZE, number, first_ns, last_ns, number, False
-    )
+    return Frame(SERVER, data, start, end, SIZE, end - number % 2, number * SIZE, number, first_ns, last_ns, number)
 
 
 @pytest.mark.parametrize("count", [0, 1, 8, 13, 64])

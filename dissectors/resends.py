@@ -1,17 +1,53 @@
-"""Which bytes of a stream were sent more than once, and by when: disjoint stretches, each with its first repetition."""
+"""Which bytes of a connection were sent more than once, and by when."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dissectors.tcp.chunk import Ints
+from dissectors.frame import FrameFacts
+from dissectors.tcp.chunk import Ints, Resent
+
+AT_END = (1 << 63) - 1  # an order behind all others
+STRETCHES = 4096  # of a direction that are remembered: those that lie last in the stream
 
 
 class Resends:
-    """Stretches [start, end) of stream offsets, ascending, each with the smallest order at which it was sent again.
+    """Of a connection, by direction."""
+
+    __slots__ = ("_sides",)
+
+    def __init__(self) -> None:
+        self._sides: dict[int, ResentStretches] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything was sent more than once."""
+        return bool(self._sides)
+
+    def add(self, direction: int, resent: Resent) -> None:
+        """Bytes were sent again."""
+        self._sides.setdefault(direction, ResentStretches()).add(*resent)
+
+    def within(self, frame: FrameFacts, order: int) -> bool:
+        """Whether a byte of a frame had been sent more than once by the delivery `order`."""
+        side = self._sides.get(frame.direction)
+        return side is not None and side.within(frame.offset, frame.offset + frame.size, order)
+
+    def among(self, frames: FrameFacts, order: Ints) -> npt.NDArray[np.bool_]:
+        """The same of columns of frames."""
+        found = np.zeros(len(order), bool)
+        for direction, side in self._sides.items():
+            mine = np.flatnonzero(frames.direction == direction)
+            start = frames.offset[mine]
+            found[mine] = side.among(start, start + frames.size[mine], order[mine])
+        return found
+
+
+class ResentStretches:
+    """Disjoint stretches [start, end) of stream offsets, ascending, each with the smallest order of a repetition.
 
     However often bytes are sent again, a question costs no more than the stretches that it meets.
     """
@@ -22,9 +58,6 @@ class Resends:
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._orders: list[int] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._starts)
 
     def add(self, start: int, end: int, order: int) -> None:
         """The bytes [start, end) were sent again."""
@@ -42,8 +75,10 @@ class Resends:
                 new.append((end, right, known))
         if at < end:
             new.append((at, end, order))
-        for column, values in zip((self._starts, self._ends, self._orders), zip(*new, strict=True), strict=True):
+        columns = self._starts, self._ends, self._orders
+        for column, values in zip(columns, zip(*new, strict=True), strict=True):
             column[a:b] = values
+            del column[:-STRETCHES]
 
     def within(self, start: int, end: int, order: int) -> bool:
         """Whether, by the delivery `order`, a byte of [start, end) had been sent more than once."""
@@ -53,14 +88,7 @@ class Resends:
     def among(self, start: Ints, end: Ints, order: Ints) -> npt.NDArray[np.bool_]:
         """The same of many stretches."""
         first, last = np.searchsorted(self._ends, start, "right"), np.searchsorted(self._starts, end)
-        found = first < last
+        found: npt.NDArray[Any] = first < last
         for i in np.flatnonzero(found).tolist():
             found[i] = min(self._orders[first[i] : last[i]]) <= order[i]
         return found
-
-    def forget(self, before: int) -> None:
-        """Nobody will ask for bytes before this offset."""
-        a = bisect_right(self._ends, before)
-        if a:
-            for column in (self._starts, self._ends, self._orders):
-                del column[:a]
