@@ -14,7 +14,8 @@ def clean(text: str) -> str:
     """Text that does nothing to a terminal: control and direction characters are shown as escapes."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    escapes = {ord(c): c.encode("unicode_escape").decode() for c in set(text) if not c.isprintable()}
+    return text.translate(escapes)
 
 
 def cut(text: str, longest: int = LONGEST) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +71,16 @@ def test_colour_says_how_bad_it_is_and_pipes_get_none() -> None:
     assert fine == "ok"
     assert failed == "\x1b[31mNOT_LEADER\x1b[0m"
     assert late.startswith("\x1b[33m")
+
+
+def test_a_payload_of_control_characters_is_shown_without_an_object_for_each() -> None:
+    size = 1 << 20
+    tracemalloc.start()
+    try:
+        assert clean("\0a" * size) == "\\x00a" * size
+        assert tracemalloc.get_traced_memory()[1] < 30 * size
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.text(max_size=300), st.integers(8, 60))
