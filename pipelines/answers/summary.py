@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from dissectors.findings import KINDS
 from pipelines.answers.records import Relations, Row, query, read
@@ -15,7 +14,7 @@ from pipelines.tables.lost_brokers import lost_brokers
 
 TABLES = ("exchanges", "batches", "errors", "connections", "findings")
 SLOW_NS = 1_000_000_000  # a request that takes longer is worth a sentence
-RESENT = 0.01  # share of packets sent again that is worth a sentence
+RESENT = 0.01  # share of packets sent again, or of calls that they held up, that is worth a sentence
 FEWEST = 100  # values below which a 99th percentile says nothing
 
 _SPAN = "SELECT min(start_time) AS first, max(end_time) AS last, count(*) AS connections FROM connections"
@@ -65,6 +64,11 @@ SELECT (SELECT count(*) FROM batches WHERE verdict = 'bad') AS bad,
        (SELECT sum(client_packets + server_packets) FROM connections) AS packets,
        (SELECT sum(zero_windows) FROM connections) AS zero_windows
 """
+_HELD_UP = """
+SELECT count(*) FILTER (retransmitted) AS count, quantile_disc(total_ns, 0.5) FILTER (retransmitted) AS total_ns,
+       quantile_disc(total_ns, 0.5) FILTER (NOT retransmitted) AS others_ns
+FROM exchanges WHERE kind = 'call' AND NOT coalesce(long_poll, false)
+"""
 
 
 @dataclass(frozen=True)
@@ -83,10 +87,11 @@ def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None)
     """The verdict on a capture set; `rows` of the slowest requests and the most frequent errors."""
     counts = query(tables, _COUNTS)[0]
     slowest, errors = query(tables, _SLOWEST.format(count=rows)), query(tables, _ERRORS)
+    held_up = query(tables, _HELD_UP)[0] if counts["resent"] else None
     return Summary(
         query(tables, _SPAN)[0],
         query(tables, _PROTOCOLS),
-        _wrong(counts, errors, slowest, query(tables, _FINDINGS), query(tables, _LOST_BROKERS)),
+        _wrong(counts, errors, slowest, query(tables, _FINDINGS), query(tables, _LOST_BROKERS), held_up),
         _blind_spots(tables, cut_packets),
         slowest,
         errors[:rows],
@@ -102,9 +107,14 @@ def _blind_spots(tables: Relations, cut_packets: int | None) -> list[BlindSpot]:
 
 
 def _wrong(
-    counts: Mapping[str, Any], errors: list[Row], slowest: list[Row], findings: list[Row], lost_brokers: list[Row]
+    counts: Row,
+    errors: list[Row],
+    slowest: list[Row],
+    findings: list[Row],
+    lost_brokers: list[Row],
+    held_up: Row | None,
 ) -> list[str]:
-    """What is wrong, a sentence each."""
+    """What is wrong, a sentence each. held_up: the calls that waited for packets that were sent again."""
     made = [row["message"] for row in lost_brokers]
     if counts["bad"]:
         of = f"{units.count(counts['bad'])} of {units.count(counts['verified'])} checksums"
@@ -127,9 +137,23 @@ def _wrong(
     for row in findings:
         if row["kind"] not in ("bad_checksum", "gap"):
             made.append(f"{units.count(row['count'])} × {row['kind']}: {_meaning(row['kind'])}")
-    if counts["packets"] and counts["resent"] / counts["packets"] >= RESENT:
-        made.append(f"{units.share(counts['resent'] / counts['packets'])} of the packets were sent again")
+    if held_up is not None:
+        made += _sent_again(counts, held_up)
     return made
+
+
+def _sent_again(counts: Row, held_up: Row) -> Iterator[str]:
+    """What packets that were sent again cost."""
+    of_packets, of_calls = counts["resent"] / counts["packets"], held_up["count"] / max(1, counts["calls"])
+    if max(of_packets, of_calls) < RESENT:
+        return
+    sentence = f"{units.share(of_packets)} of the packets were sent again"
+    if held_up["count"]:
+        calls, median = units.counted(held_up["count"], "call"), units.duration(held_up["total_ns"])
+        sentence += f"; {calls} that waited for them took {median} in the median"
+        if held_up["others_ns"] is not None:
+            sentence += f", the others {units.duration(held_up['others_ns'])}"
+    yield sentence
 
 
 def _meaning(kind: str) -> str:

@@ -114,10 +114,12 @@ def _retransmitted(page: Builder) -> Iterator[Sentence]:
     if not packets or resent / packets < RETRANSMITTED:
         return
     (worst,) = page.tables(_most("retransmissions"))
+    waited = page.analysis.sum("latency", "retransmitted")
+    held_up = f"; {_many(waited, 'request', 'requests')} waited for them" if waited else ""
     yield Sentence(
         4, "warn", f"{units.count(resent)} retransmissions,",
         f"{units.share(resent / packets)} of packets; most on {worst['connection']} "
-        f"({units.count(worst['retransmissions'])}).", "health",
+        f"({units.count(worst['retransmissions'])}){held_up}.", "health",
     )  # fmt: skip
 
 

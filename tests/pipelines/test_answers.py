@@ -30,6 +30,7 @@ from pipelines.answers.records import query
 from pipelines.cli import app
 from pipelines.cli.dissect import sorted_by
 from pipelines.cli.reading import Reading
+from pipelines.formats import units
 from pipelines.formats.plain import width
 from tests.pipelines import synthetic
 
@@ -247,6 +248,16 @@ def test_answers_that_failed_as_expected_are_not_among_those_that_errors_came_in
     assert errors.num_rows > 1
     wrong = summary.summary({**MADE, "errors": errors}).wrong
     assert any(sentence.startswith("1 error in 1 answer: ") for sentence in wrong)
+
+
+def test_summary_says_what_waited_for_packets_that_were_sent_again(samples: list[str]) -> None:
+    path = sample(samples, "kafka-loss.pcap")
+    rows = dissectors.dissect([path], ["exchanges"])["exchanges"].to_pylist()
+    calls = [row for row in rows if row["kind"] == "call" and not row["long_poll"]]
+    again, others = ([row["total_ns"] for row in calls if row["retransmitted"] is said] for said in (True, False))
+    took = [units.duration(sorted(times)[(len(times) - 1) // 2]) for times in (again, others)]
+    sentence = f"; {len(again)} calls that waited for them took {took[0]} in the median, the others {took[1]}"
+    assert sentence in " ".join(run("summary", path).split())
 
 
 def test_summary_of_nothing_is_no_error() -> None:

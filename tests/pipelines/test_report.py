@@ -215,11 +215,13 @@ def test_lost_bytes_bad_checksums_and_errors_are_sentences_with_numbers(tmp_path
         activity=[quiet("activity", count=100, unanswered=5)],
         errors=[quiet("errors", protocol="kafka", api="Produce", name="NOT_LEADER_OR_FOLLOWER", count=7)],
         health=[quiet("health", captured_bytes=900, gap_bytes=100, gaps=1, packets=100, retransmissions=9)],
+        latency=[quiet("latency", count=100, retransmitted=3)],
     )
     assert box[0].startswith("2 checksums do not hold, of 42 verified, topic orders")
     assert box[1].startswith("100 B are missing from the capture, 10 % of the streams, on 1 connection")
     assert box[2].startswith("NOT_LEADER_OR_FOLLOWER 7 times, in answers of kafka Produce")
-    assert any(one.startswith("9 retransmissions, 9 % of packets") for one in box)
+    (again,) = (one for one in box if one.startswith("9 retransmissions, 9 % of packets"))
+    assert again.endswith("(9); 3 requests waited for them.")
     assert any(one.startswith("5 requests have no answer in the capture, of 105") for one in box)
 
 
