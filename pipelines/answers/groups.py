@@ -6,7 +6,8 @@ Pulsar      subscriptions: SUBSCRIBE, CLOSE_CONSUMER, UNSUBSCRIBE
 Iggy        JOIN_CONSUMER_GROUP and LEAVE_CONSUMER_GROUP
 
 A group of Kafka has a name of its own in the cluster. A subscription belongs to a topic, whose partitions share it; a
-group of Iggy to a topic of a stream: of one name there may be many.
+group of Iggy to a topic of a stream: of one name there may be many. Offsets that a transaction of Kafka commits count
+once an EndTxn has committed it.
 """
 
 from __future__ import annotations
@@ -27,16 +28,19 @@ TABLES = ("exchanges", "batches", "connections")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
 HEARTBEATS = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 LEAVING = frozenset({-1, -2})
+COMMIT, TXN_COMMIT, END_TXN = "OffsetCommit", "TxnOffsetCommit", "EndTxn"
+COMMITS = (COMMIT, TXN_COMMIT)
 PULSAR_IN, PULSAR_OUT = "SUBSCRIBE", frozenset({"CLOSE_CONSUMER", "UNSUBSCRIBE"})
 IGGY_IN, IGGY_OUT = "JOIN_CONSUMER_GROUP", "LEAVE_CONSUMER_GROUP"
 IGGY_NAMING = ("CREATE_CONSUMER_GROUP", "GET_CONSUMER_GROUP")  # whose answers say which name a number has
 APIS = (
-    "JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit", *sorted(HEARTBEATS), PULSAR_IN, *sorted(PULSAR_OUT),
+    "JoinGroup", "SyncGroup", "LeaveGroup", *COMMITS, END_TXN, *sorted(HEARTBEATS), PULSAR_IN, *sorted(PULSAR_OUT),
     IGGY_IN, IGGY_OUT, *IGGY_NAMING,
 )  # fmt: skip
 """What is looked at; `full` bodies are needed of these."""
 _Key = tuple[str, str | None, str]  # protocol, topic, name
 _Consumer = tuple[str, int | None]  # connection, consumer id
+_Offsets = dict[tuple[str, int], int]  # (topic, partition) -> next offset
 
 
 class Event(NamedTuple):
@@ -65,13 +69,20 @@ class Group:
     consumers: dict[str, dict[str | None, _Consumer]] = field(default_factory=dict)  # member -> partition -> consumer
     most: int = 0  # members at once
     generation: int | None = None
-    committed: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> next offset
+    committed: _Offsets = field(default_factory=dict)
+    uncommitted: dict[str, _Offsets] = field(default_factory=dict)  # of the transactions that are open, by their id
     lag: int | None = None
 
     def join(self, member: str, client: str | None) -> None:
         """A member is in."""
         self.members[member] = client or ""
         self.most = max(self.most, len(self.members))
+
+    def end_transaction(self, id_: str, committed: bool) -> None:
+        """What it has committed counts now, or never."""
+        offsets = self.uncommitted.pop(id_, {})
+        if committed:
+            self.committed |= offsets
 
     def row(self) -> Row:
         """One line about it."""
@@ -115,6 +126,9 @@ def groups(tables: Relations) -> list[Group]:
     joining: dict[_Key, _Round] = {}
     for row in rows:
         request, response = _bodies(row)
+        if row["api"] == END_TXN:
+            _end_transaction(found.values(), row, request)
+            continue
         reader = _reader(row, request, names)
         if reader is None:
             continue
@@ -122,7 +136,7 @@ def groups(tables: Relations) -> list[Group]:
         topic = _topic(row)
         key = row["protocol"], topic, name
         group = found.setdefault(key, Group(row["protocol"], name, kind, topic))
-        group.kind = group.kind if row["api"] == "OffsetCommit" else kind  # members of any kind commit
+        group.kind = group.kind if row["api"] in COMMITS else kind  # members of any kind commit
         take(group, row, request, response, joining.setdefault(key, _Round()))
     ends = _ends(tables)
     for group in found.values():
@@ -248,6 +262,25 @@ def _settle(group: Group, row: Row, round: _Round) -> None:
 
 
 def _commit(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+    group.committed.update(_offsets(row, request, response))
+
+
+def _commit_in_transaction(
+    group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round
+) -> None:
+    group.uncommitted.setdefault(request.get("transactionalId", ""), {}).update(_offsets(row, request, response))
+
+
+def _end_transaction(groups: Iterable[Group], row: Row, request: Mapping[str, Any]) -> None:
+    if row["status"] == "ok":
+        for group in groups:
+            group.end_transaction(request.get("transactionalId", ""), bool(request.get("committed")))
+
+
+def _offsets(
+    row: Row, request: Mapping[str, Any], response: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, int], int]]:
+    """((topic, partition), offset) of what a broker took of a commit."""
     refused = {place for place, partition in _partitions(response) if partition.get("errorCode")}
     if row["status"] == "error" and not refused:
         return
@@ -257,7 +290,7 @@ def _commit(group: Group, row: Row, request: Mapping[str, Any], response: Mappin
     for place, partition in _partitions(request):
         offset = partition.get("committedOffset")
         if place not in refused and isinstance(offset, int) and offset >= 0:
-            group.committed[names.get(place[0], place[0]), place[1]] = offset
+            yield (names.get(place[0], place[0]), place[1]), offset
 
 
 def _partitions(body: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Mapping[str, Any]]]:
@@ -315,7 +348,8 @@ _READERS: dict[str, tuple[str, _Take]] = {
     "JoinGroup": ("classic", _join),
     "SyncGroup": ("classic", _sync),
     "LeaveGroup": ("classic", _leave),
-    "OffsetCommit": ("classic", _commit),
+    COMMIT: ("classic", _commit),
+    TXN_COMMIT: ("classic", _commit_in_transaction),
     PULSAR_IN: ("subscription", _subscribe),
     **dict.fromkeys(PULSAR_OUT, ("subscription", _unsubscribe)),
     IGGY_IN: ("consumer group", _subscribe),

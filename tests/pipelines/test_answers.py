@@ -628,6 +628,24 @@ def test_the_lag_of_a_group_is_that_of_each_topic_that_it_commits_to() -> None:
     assert group.lag == 6
 
 
+@pytest.mark.parametrize(("ended", "lag"), [(True, 2), (False, 6), (None, 6)])
+def test_offsets_of_a_transaction_count_once_it_has_committed(ended: bool | None, lag: int) -> None:
+    def offsets(offset: int) -> list[dict[str, Any]]:
+        return [{"name": "a", "partitions": [{"partitionIndex": 0, "committedOffset": offset}]}]
+
+    within = {"transactionalId": "t", "topics": offsets(8)}
+    rows: list[dict[str, Any]] = [
+        {"api": "OffsetCommit", "request": {"topics": offsets(4)}},
+        {"api": "TxnOffsetCommit", "request": within},
+        {"api": "EndTxn", "group": None, "request": {"transactionalId": "other", "committed": True}},
+    ]
+    if ended is not None:
+        end = {"api": "EndTxn", "group": None, "request": {"transactionalId": "t", "committed": ended}}
+        rows += [end | {"status": "error"}, end]
+    (group,) = groups_of(rows, [{"topic": "a", "partition": 0, "last_offset": 9}])
+    assert group.lag == lag
+
+
 def test_a_commit_does_not_say_of_which_kind_its_group_is() -> None:
     (group,) = groups_of([{"api": "OffsetCommit"}, {"api": "ConsumerGroupHeartbeat"}, {"api": "OffsetCommit"}], [])
     assert group.kind == "consumer"
