@@ -264,7 +264,8 @@ class Report:
             "request": bodies[0],
             "response": bodies[1],
         }
-        row["retransmitted"] = bool(self._resends) and self._retransmitted(request.frame, response, at_end)
+        again = bool(self._resends.by_direction)
+        row["retransmitted"] = again and self._retransmitted(request.frame, response, at_end)
         row |= columns_from_frames(request.frame, response)
         row |= columns
         self._append("exchanges", Exchange(self.conn, **row))

@@ -162,7 +162,7 @@ class Frames(Generic[ConversationT]):
         request, response: of each; the same frame where there is one only.
         """
         found = np.zeros(len(request), bool)
-        again = [i for i, conversation in enumerate(self.conversations) if conversation.resends]
+        again = [i for i, conversation in enumerate(self.conversations) if conversation.resends.by_direction]
         if not again:
             return found
         conversation = self.conversation[request]

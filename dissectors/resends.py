@@ -16,30 +16,27 @@ STRETCHES = 4096  # of a direction that are remembered: those that lie last in t
 
 
 class Resends:
-    """Of a connection, by direction."""
+    """Of a connection."""
 
-    __slots__ = ("_sides",)
+    __slots__ = ("by_direction",)
 
     def __init__(self) -> None:
-        self._sides: dict[int, ResentStretches] = {}
-
-    def __bool__(self) -> bool:
-        """Whether anything was sent more than once."""
-        return bool(self._sides)
+        self.by_direction: dict[int, ResentStretches] = {}
+        """Empty, as of most connections, where nothing was sent more than once."""
 
     def add(self, direction: int, resent: Resent) -> None:
         """Bytes were sent again."""
-        self._sides.setdefault(direction, ResentStretches()).add(*resent)
+        self.by_direction.setdefault(direction, ResentStretches()).add(*resent)
 
     def within(self, frame: FrameFacts, order: int) -> bool:
         """Whether a byte of a frame had been sent more than once by the delivery `order`."""
-        side = self._sides.get(frame.direction)
+        side = self.by_direction.get(frame.direction)
         return side is not None and side.within(frame.offset, frame.offset + frame.size, order)
 
     def among(self, frames: FrameFacts, order: Ints) -> npt.NDArray[np.bool_]:
         """The same of columns of frames."""
         found = np.zeros(len(order), bool)
-        for direction, side in self._sides.items():
+        for direction, side in self.by_direction.items():
             mine = np.flatnonzero(frames.direction == direction)
             start = frames.offset[mine]
             found[mine] = side.among(start, start + frames.size[mine], order[mine])
