@@ -22,6 +22,7 @@ from dissectors.conversation import Conversation
 from dissectors.frame import Frame, FrameFacts
 from dissectors.inbox import INVALID, MORE
 from dissectors.limits import KIB
+from dissectors.resends import among
 from dissectors.tcp.chunk import CLIENT, SERVER, Segments, Span
 
 Ints = npt.NDArray[np.int64]
@@ -161,22 +162,9 @@ class Frames(Generic[ConversationT]):
 
         request, response: of each; the same frame where there is one only.
         """
-        found = np.zeros(len(request), bool)
-        again = [i for i, conversation in enumerate(self.conversations) if conversation.resends.by_direction]
-        if not again:
-            return found
-        conversation = self.conversation[request]
-        turn = np.argsort(conversation, kind="stable")
-        begin, end = (
-            np.searchsorted(conversation, again, sorter=turn),
-            np.searchsorted(conversation, again, "right", turn),
-        )
-        for i, first, last in zip(again, begin.tolist(), end.tolist(), strict=True):
-            mine, resends = turn[first:last], self.conversations[i].resends
-            order = self.order[response[mine]]
-            for which in (request[mine], response[mine]):
-                found[mine] |= resends.among(self.facts(which), order)
-        return found
+        resends = [conversation.resends for conversation in self.conversations]
+        of, order = self.conversation[request], self.order[response]
+        return among(resends, of, self.facts(request), order) | among(resends, of, self.facts(response), order)
 
     def frame(self, i: int) -> Frame:
         """One of them, over bytes of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,9 @@ import numpy.typing as npt
 from dissectors.frame import FrameFacts
 from dissectors.tcp.chunk import Ints, Resent
 
+Bools = npt.NDArray[np.bool_]
 AT_END = (1 << 63) - 1  # an order behind all others
+_APART = 1 << 40  # bytes between directions that are looked up together: no stream is longer
 STRETCHES = 4096  # of a direction that are remembered: those that lie last in the stream
 
 
@@ -33,14 +35,24 @@ class Resends:
         side = self.by_direction.get(frame.direction)
         return side is not None and side.within(frame.offset, frame.offset + frame.size, order)
 
-    def among(self, frames: FrameFacts, order: Ints) -> npt.NDArray[np.bool_]:
-        """The same of columns of frames."""
-        found = np.zeros(len(order), bool)
-        for direction, side in self.by_direction.items():
-            mine = np.flatnonzero(frames.direction == direction)
-            start = frames.offset[mine]
-            found[mine] = side.among(start, start + frames.size[mine], order[mine])
+
+def among(connections: Sequence[Resends], connection: Ints, frames: FrameFacts, order: Ints) -> Bools:
+    """The same of columns of frames, each of one of the connections: its index."""
+    found = np.zeros(len(order), bool)
+    place = np.full((len(connections), 2), -1)  # of each direction with any, in a row of them
+    every, places = ResentStretches(), 0
+    for i, resends in enumerate(connections):
+        for direction, side in resends.by_direction.items():
+            place[i, direction] = places
+            every.extend(side, places * _APART)
+            places += 1
+    if not places:
         return found
+    at = place[connection, frames.direction]
+    mine = np.flatnonzero(at >= 0)
+    start = at[mine] * _APART + frames.offset[mine]
+    found[mine] = every.among(start, start + frames.size[mine], order[mine])
+    return found
 
 
 class ResentStretches:
@@ -77,15 +89,21 @@ class ResentStretches:
             column[a:b] = values
             del column[:-STRETCHES]
 
+    def extend(self, other: ResentStretches, shift: int) -> None:
+        """Put others behind these, so many bytes further on."""
+        self._starts += [start + shift for start in other._starts]
+        self._ends += [end + shift for end in other._ends]
+        self._orders += other._orders
+
     def within(self, start: int, end: int, order: int) -> bool:
         """Whether, by the delivery `order`, a byte of [start, end) had been sent more than once."""
         a, b = bisect_right(self._ends, start), bisect_left(self._starts, end)
         return a < b and min(self._orders[a:b]) <= order
 
-    def among(self, start: Ints, end: Ints, order: Ints) -> npt.NDArray[np.bool_]:
+    def among(self, start: Ints, end: Ints, order: Ints) -> Bools:
         """The same of many stretches."""
         first, last = np.searchsorted(self._ends, start, "right"), np.searchsorted(self._starts, end)
-        found: npt.NDArray[Any] = first < last
+        found: Bools = first < last
         for i in np.flatnonzero(found).tolist():
             found[i] = min(self._orders[first[i] : last[i]]) <= order[i]
         return found

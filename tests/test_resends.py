@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 import dissectors
 from dissectors import frame_columns
+from dissectors.frame import FrameFacts
 from dissectors.limits import Limits
-from dissectors.resends import STRETCHES, ResentStretches
+from dissectors.resends import STRETCHES, Resends, ResentStretches, among
+from dissectors.tcp.chunk import Resent
 from tests.lossy import packets, segments
 
 SAMPLES = sorted((Path(__file__).parent.parent / "samples").glob("*.pcap"))
@@ -34,6 +36,24 @@ def test_a_byte_was_repeated_when_one_of_the_repetitions_by_then_covers_it(
     others = np.arange(-3, 4)
     each = [resent.within(start + i, start + i + size, order) for i in others.tolist()]
     assert resent.among(start + others, start + others + size, np.full(7, order)).tolist() == each
+
+
+@given(st.lists(st.tuples(REPEATS, REPEATS), min_size=1, max_size=4), st.data())
+def test_many_connections_are_asked_together_as_each_alone(
+    repeats: list[tuple[list[tuple[int, int, int]], ...]], data: st.DataObject
+) -> None:
+    connections = [Resends() for _ in repeats]
+    for resends, sides in zip(connections, repeats, strict=True):
+        for direction, side in enumerate(sides):
+            for at, length, when in side:
+                resends.add(direction, Resent(at, at + length, when))
+    rows = st.tuples(st.integers(0, len(repeats) - 1), st.integers(0, 1), OFFSETS, st.integers(1, 12), OFFSETS)
+    asked = data.draw(st.lists(rows, min_size=1, max_size=9))
+    which, direction, offset, size, order = np.array(asked).T
+    frames = FrameFacts(direction, offset, size, order, order, order, order, order >= 0)
+    each = [FrameFacts(d, o, s, 0, 0, 0, 0, True) for _, d, o, s, _ in asked]
+    alone = [connections[row[0]].within(frame, row[-1]) for row, frame in zip(asked, each, strict=True)]
+    assert among(connections, which, frames, order).tolist() == alone
 
 
 def test_of_very_many_stretches_the_last_of_the_stream_are_remembered() -> None:

@@ -30,7 +30,7 @@ from dissectors.kafka.messages import Header, KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch
 from dissectors.redaction import without_tokens
-from dissectors.resends import AT_END
+from dissectors.resends import AT_END, among
 from dissectors.sink import Coded
 from dissectors.wire.codecs import CodecError, TooLargeError
 
@@ -101,7 +101,9 @@ class KafkaEmitter:
                 np.array([code[tuple(keys)] for keys in fetches.topic_keys]),
             ),
             partitions=np.array(fetches.partitions),
-            retransmitted=self.conversation.resends.among(frames, np.full(len(frames.size), AT_END)),
+            retransmitted=among(
+                [self.conversation.resends], np.zeros_like(frames.size), frames, np.full_like(frames.size, AT_END)
+            ),
             **columns_from_frames(frames, None),
         )
 
