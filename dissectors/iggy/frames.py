@@ -28,6 +28,7 @@ from dissectors.tcp.chunk import CLIENT
 
 LEGACY, VSR = "legacy", "vsr"
 HEADER = 256
+UNSEALED_END = 32  # bytes of a header that are zero in the first frame of a connection: it has no checksums
 SIZE_AT = 48
 COMMAND_AT = 60
 COMMAND_END = 64  # bytes without which the size and kind of a VSR frame are not known

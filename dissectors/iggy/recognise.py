@@ -62,7 +62,8 @@ def _from_client(client: bytes, server: bytes) -> float:
     if framing == VSR:
         return CERTAIN
     if framing is None:  # too short, or the beginning of a VSR header
-        if len(client) >= 8 and not frames.begins_vsr(client, 0, len(client), _MOST):
+        first = not any(client[: frames.UNSEALED_END]) and frames.begins_vsr(client, 0, len(client), _MOST)
+        if len(client) >= 8 and not first:
             return NO
         return max(LIKELY if len(client) >= frames.COMMAND_END else POSSIBLE, _from_server(server))
     return _legacy(client, server)
