@@ -60,9 +60,11 @@ class IggyConversation(Conversation):
         most = self.options.limits.frame_bytes
         if self.framing is None:
             framing = frames.detect(direction, buf, pos, end, most)
-            if framing is None and not self._beheaded(direction, buf, pos, end):
+            if framing is None and self._cut_after(direction, pos, end) and frames.begins_vsr(buf, pos, end, most):
+                framing = VSR
+            if framing is None:
                 return MORE
-            self._frame_as(framing or VSR)
+            self._frame_as(framing)
         size = frames.measure(self.framing or LEGACY, direction, buf, pos, end, most)
         if size == MORE and self.framing == VSR:
             return self._beheaded(direction, buf, pos, end)
@@ -246,16 +248,20 @@ class IggyConversation(Conversation):
         return self.inboxes[SERVER].delivered_after(order, end)
 
     def _beheaded(self, direction: int, buf: bytes, pos: int, end: int) -> int:
-        """Size of a VSR frame whose packet was cut by the snap length before the size could be read, else MORE.
+        """Size of a VSR frame whose packet was cut by the snap length before the command, else MORE.
 
-        All that was captured is zero, as a client's header begins; the packet is taken for the frame.
+        Where the size was not captured either, the packet is taken for the frame.
         """
+        lost = self._cut_after(direction, pos, end)
+        if not lost:
+            return MORE
+        size = frames.size_before_command(buf, pos, end, self.options.limits.frame_bytes)
+        return size if size > 0 else end - pos + lost
+
+    def _cut_after(self, direction: int, pos: int, end: int) -> int:
+        """Bytes that the snap length cut off behind a beginning of a frame that shows VSR."""
         gap = self.inboxes[direction].gap_ahead
-        if end - pos < frames.ZERO_PREFIX or gap is None or gap.reason != "snaplen":
-            return MORE
-        if self.framing is None and any(buf[pos:end]):
-            return MORE
-        return end - pos + gap.length
+        return gap.length if end - pos >= frames.LEAST_CUT and gap is not None and gap.reason == "snaplen" else 0
 
 
 def _alone(frame: Frame) -> Frame:

@@ -28,12 +28,14 @@ from dissectors.tcp.chunk import CLIENT
 
 LEGACY, VSR = "legacy", "vsr"
 HEADER = 256
+UNSEALED_END = 32  # bytes of a header that are zero in the first frame of a connection: it has no checksums
+SIZE_AT = 48
 COMMAND_AT = 60
-_COMMAND_END = 64  # bytes without which the size and kind of a VSR frame are not known
+COMMAND_END = 64  # bytes without which the size and kind of a VSR frame are not known
 REASON_AT = 255  # of an eviction
 PREFIX = 8  # bytes of a legacy frame before its payload
 RESERVED_END = 128
-ZERO_PREFIX = 16  # zero bytes at a frame's start that show VSR where the rest of its header was not captured
+LEAST_CUT = 16  # bytes of a header that show VSR where the rest of it was not captured
 PAIR = Struct("<II")
 SIZE = Struct("<I")
 _MAX_CODE = 0xFFFF
@@ -56,9 +58,9 @@ def measure(framing: str, direction: int, buf: bytes, pos: int, end: int, most: 
 
 
 def _measure_vsr(buf: bytes, pos: int, end: int, most: int) -> int:
-    if end - pos < _COMMAND_END:
+    if end - pos < COMMAND_END:
         return MORE
-    size = SIZE.unpack_from(buf, pos + 48)[0]
+    size = SIZE.unpack_from(buf, pos + SIZE_AT)[0]
     if not HEADER <= size <= most or buf[pos + COMMAND_AT] not in tables.planes():
         return INVALID
     return int(size)
@@ -79,9 +81,9 @@ def _measure_legacy_columns(most: int, client: Bools, octets: Octets, at: Ints, 
 
 
 def _measure_vsr_columns(most: int, client: Bools, octets: Octets, at: Ints, end: Ints) -> Ints:
-    size = numbers(octets, at + 48, 4)
+    size = numbers(octets, at + SIZE_AT, 4)
     known = (size >= HEADER) & (size <= most) & among(tables.planes)[octets[at + COMMAND_AT]]
-    return np.where(end - at < _COMMAND_END, MORE, np.where(known, size, INVALID))
+    return np.where(end - at < COMMAND_END, MORE, np.where(known, size, INVALID))
 
 
 def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | None:
@@ -94,8 +96,22 @@ def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | N
         return LEGACY
     if have < RESERVED_END:
         return None
-    sealed = _measure_vsr(buf, pos, end, most) > 0 and not any(buf[pos + 62 : pos + RESERVED_END])
-    return VSR if sealed else LEGACY
+    return VSR if begins_vsr(buf, pos, end, most) else LEGACY
+
+
+def begins_vsr(buf: bytes, pos: int, end: int, most: int) -> bool:
+    """Whether bytes can be those that a VSR header begins with, as far as they go."""
+    if end - pos >= COMMAND_END:
+        return _measure_vsr(buf, pos, end, most) > 0 and not any(buf[pos + 62 : min(end, pos + RESERVED_END)])
+    return not any(buf[pos : min(end, pos + SIZE_AT)]) and size_before_command(buf, pos, end, most) != INVALID
+
+
+def size_before_command(buf: bytes, pos: int, end: int, most: int) -> int:
+    """Size that a VSR header of a client or server gives, of which less than the command may be there."""
+    if end - pos < SIZE_AT + SIZE.size:
+        return MORE
+    size = int(SIZE.unpack_from(buf, pos + SIZE_AT)[0])
+    return size if HEADER <= size <= most and not any(buf[pos : pos + SIZE_AT]) else INVALID
 
 
 @cache

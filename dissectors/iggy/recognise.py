@@ -61,8 +61,11 @@ def _from_client(client: bytes, server: bytes) -> float:
     framing = frames.detect(CLIENT, client, 0, len(client), _MOST)
     if framing == VSR:
         return CERTAIN
-    if framing is None:  # too short, or the zeros of a VSR header
-        return max(POSSIBLE, _from_server(server)) if len(client) < 8 or not any(client[:48]) else NO
+    if framing is None:  # too short, or the beginning of a VSR header
+        first = not any(client[: frames.UNSEALED_END]) and frames.begins_vsr(client, 0, len(client), _MOST)
+        if len(client) >= 8 and not first:
+            return NO
+        return max(LIKELY if len(client) >= frames.COMMAND_END else POSSIBLE, _from_server(server))
     return _legacy(client, server)
 
 

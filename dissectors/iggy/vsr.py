@@ -20,7 +20,6 @@ from dissectors.tcp.chunk import CLIENT
 _REGISTER = 1
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
 _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
-_COMMAND_END = 64  # bytes up to the command, without which a frame's kind is not known
 _CLUSTER = 32  # bytes up to the cluster: zero between clients and servers
 
 
@@ -34,7 +33,7 @@ class Vsr:
 
     def on_frame(self, frame: Frame, lost: int) -> None:
         """A frame, after `lost` bytes of its direction."""
-        if frame.known - frame.start < _COMMAND_END:
+        if frame.known - frame.start < frames.COMMAND_END:
             self._beheaded(frame, lost)
             return
         command = frame.data[frame.start + frames.COMMAND_AT]
@@ -124,7 +123,8 @@ class Vsr:
             calls.orphans.unknown(frame, status)
 
     def _eviction(self, frame: Frame, lost: int) -> None:
-        if not frame.complete:
+        if frame.known - frame.start < frames.HEADER:  # the reason is its last byte
+            self._unread(frame, lost)
             return
         evicted = eviction(frame.data[frame.start + frames.REASON_AT], self._era.allowed)
         call = self._calls.pairing.oldest(frame.order)

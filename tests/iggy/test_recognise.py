@@ -64,6 +64,17 @@ def test_what_is_certain_stays_certain_as_bytes_are_added(era: str) -> None:
     assert certain
 
 
+@pytest.mark.parametrize("kept", range(8, 128))
+def test_the_beginning_of_a_vsr_header_is_likely_from_its_command_on(kept: int) -> None:
+    header = sides("iggy-vsr-0.9")[0][:kept]
+    assert 0 < judged(header, b"", False) < CERTAIN
+    assert (judged(header, b"", False) >= 0.5) == (kept >= 64)
+    assert judged(b"\1" + header[1:], b"", False) == 0  # the first frame has no checksum
+    if kept >= 52:
+        too_small = header[:48] + struct.pack("<I", 255) + header[52:]
+        assert judged(too_small, b"", False) == 0
+
+
 def test_a_ping_alone_may_be_iggy() -> None:
     assert 0 < judged(w.request(1), b"", False) < CERTAIN
     assert judged(w.request(1), w.OK, False) >= CERTAIN
