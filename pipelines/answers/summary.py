@@ -43,7 +43,8 @@ GROUP BY 1, 2 ORDER BY count DESC, 1, 2
 _SLOWEST = """
 SELECT time, total_ns, CASE status WHEN 'error' THEN coalesce(error_name, 'error ' || error_code) ELSE status END
        AS status, api, list_aggregate(topics, 'string_agg', ', ') AS topic, client_id AS client,
-       split_part(connection, '>', 2) AS server, wait_ns, queued_ns, request_file AS file, request_packet AS packet
+       split_part(connection, '>', 2) AS server, wait_ns, queued_ns, retransmitted,
+       request_file AS file, request_packet AS packet
 FROM exchanges WHERE total_ns IS NOT NULL AND NOT coalesce(long_poll, false)
 ORDER BY total_ns DESC, time, request_file, request_packet LIMIT {count}
 """
@@ -133,7 +134,8 @@ def _wrong(
         worst = slowest[0]
         queued = worst["queued_ns"] or 0
         where = " behind other requests of its connection" if queued > worst["total_ns"] / 2 else ""
-        made.append(f"a {worst['api']} took {units.duration(worst['total_ns'])}{where}")
+        again = ", and bytes of it were sent again" if worst["retransmitted"] else ""
+        made.append(f"a {worst['api']} took {units.duration(worst['total_ns'])}{where}{again}")
     for row in findings:
         if row["kind"] not in ("bad_checksum", "gap"):
             made.append(f"{units.count(row['count'])} × {row['kind']}: {_meaning(row['kind'])}")

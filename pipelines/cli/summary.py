@@ -95,7 +95,10 @@ def show(made: Summary) -> None:
         print("Nothing wrong was seen.")
     if made.slowest:
         print("\nSlowest requests")
-        printing.show_rows(made.slowest, SLOWEST)
+        marked = [
+            row | {"status": f"{row['status']}, sent again"} if row["retransmitted"] else row for row in made.slowest
+        ]
+        printing.show_rows(marked, SLOWEST)
     if made.errors:
         print("\nErrors")
         printing.show_rows(made.errors, ERRORS)

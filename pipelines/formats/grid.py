@@ -28,6 +28,7 @@ _ELSEWHERE = "…"
 _RED, _YELLOW, _DIM, _OFF = "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 _TONES = {
     "error": _RED, "bad": _RED, "warning": _YELLOW, "unanswered": _YELLOW, "unverifiable": _YELLOW, "orphan": _YELLOW,
+    "ok, sent again": _YELLOW,
 }  # fmt: skip
 _QUIET = frozenset({"ok", "unknown", "info", "", "absent", "call", "oneway", "push"})
 

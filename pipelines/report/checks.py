@@ -162,10 +162,11 @@ def _slow(page: Builder) -> Iterator[Sentence]:
     for one in slowest(page)[:1]:
         if one["total_ns"] < SLOW_NS:
             break
+        again = ", and bytes of it were sent again" if one["retransmitted"] else ""
         waited = f", {units.share(one['waiting'])} of it waiting for" if one["waiting"] is not None else " at"
         yield Sentence(
             3, "warn", f"The slowest request took {_long(one['total_ns'])}:",
-            f"a {one['protocol']} {one['api']}{waited} {one['broker']}.", "slowest",
+            f"a {one['protocol']} {one['api']}{waited} {one['broker']}{again}.", "slowest",
         )  # fmt: skip
 
 

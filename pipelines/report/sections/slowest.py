@@ -20,7 +20,7 @@ _COLUMNS = (
     TableColumn("client", "client address and the name it gives itself"),
     TableColumn("broker", "server address and port"),
     TableColumn("topics", "topics that the request names", "list"),
-    TableColumn("status", "ok, or the first error"),
+    TableColumn("status", "ok, or the first error; whether a byte of it was sent again"),
     TableColumn("time", "first byte of the request", "time"),
     TableColumn("file", "where the request's first byte is"),
     TableColumn("packet", "its number in that file, from 1", "code"),
@@ -31,8 +31,8 @@ _ORDER = "total_ns desc, time, connection, request_packet, api, correlation_id, 
 _SLOWEST = f"""
     select epoch_us(time) as time, protocol, coalesce(api, '?') as api, total_ns, wait_ns / total_ns as waiting,
            queued_ns / total_ns as queued, {CLIENT} as client, {SERVER} as broker, topics[:21] as topics, "group",
-           coalesce(error_name, status) as status, request_file as file, request_packet as packet,
-           row_number() over (order by {_ORDER}) as place
+           coalesce(error_name, status) || if(retransmitted, ', sent again', '') as status, retransmitted,
+           request_file as file, request_packet as packet, row_number() over (order by {_ORDER}) as place
     from (select * from exchanges where {_SLOW} order by {_ORDER} limit {CARRIED})"""
 
 
