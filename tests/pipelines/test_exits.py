@@ -48,6 +48,7 @@ TABLE: tuple[tuple[str, int, str], ...] = (
     ("follow CAPTURE 1.2.3.4", exits.UNREADABLE, "no connection"),
     ("follow CAPTURE 10.7", exits.WRONG_USAGE, "fits"),
     ("report FOLDER", exits.UNREADABLE, "no tables"),
+    ("report CAPTURE", exits.UNREADABLE, "a file, not a folder"),
     ("forensics MISSING", exits.UNREADABLE, "no such file"),
     ("analyze MISSING -o OUT --engine local", exits.UNREADABLE, "no such file"),
     ("analyze CAPTURE -o FILE --engine local", exits.UNREADABLE, "is a file"),

@@ -135,6 +135,8 @@ def test_the_command_writes_a_page_of_the_part_beside_the_whole(out: Path, tmp_p
     assert "only topic nobody" in (tmp_path / "part.html").read_text()
     assert CliRunner().invoke(app, ["report", str(out), "--site", "*"]).stdout.strip() == str(out / "selection.html")
     assert (out / "report.html").read_bytes() == whole
+    printed = CliRunner().invoke(app, ["report", str(out), "--topic", "nobody", "-o", "-"])
+    assert printed.stdout_bytes == (tmp_path / "part.html").read_bytes()
     assert CliRunner().invoke(app, ["report", str(out), "--since", "soon"]).exit_code == 2
 
 
