@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from dissectors import records
 from pipelines.database import literal
 from pipelines.formats import units
 
-_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 _MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?)(Z|[+-]\d{2}:?\d{2})?")
+_DAY_US = 86_400_000_000
 _WILD = re.compile(r"[*?\[]")
 
 # what counts as an error in a table
@@ -47,9 +48,8 @@ def condition(
     clock = clock or ("start_time" if table == "connections" else "time")
     span = "duration_ns" if table == "connections" else "total_ns"
     parts = [f"({where})"] if where is not None else []
+    parts += _during(clock, since, until)
     options: tuple[tuple[str, str | None, Sequence[str], Callable[[str, Sequence[str]], str]], ...] = (
-        ("--since", since, (clock,), lambda v, c: _moment(c[0], ">=", v)),
-        ("--until", until, (clock,), lambda v, c: _moment(c[0], "<", v)),
         ("--site", site, ("site",), _any_of),
         ("--topic", topic, ("topics", "topic"), _any_of),
         ("--client", client, ("client_id", "client_ip", "connection"), _client),
@@ -70,11 +70,43 @@ def condition(
     return " AND ".join(parts) or None
 
 
+def open_during(since: str | None, until: str | None) -> str | None:
+    """That a connection was open in some part of a span of time, as `condition` reads it; None for any time."""
+    first, last = _of_day(since), _of_day(until)
+    parts = [_moment("start_time", "<", until)] if until is not None and last is None else []
+    parts += [_moment("end_time", ">=", since)] if since is not None and first is None else []
+    if first is not None or last is not None:
+        first, last = first or 0, _DAY_US if last is None else last
+        last += _DAY_US if last < first else 0
+        # of the days' spans, the first that ends after the connection began
+        day = f"(floor((epoch_us(start_time) - {last}) / {_DAY_US}e0) + 1) * {_DAY_US}"
+        parts.append(f"epoch_us(end_time) >= {day} + {first}")
+    return " AND ".join(parts) or None
+
+
+def _during(clock: str, since: str | None, until: str | None) -> list[str]:
+    """From a time on, and before another. Of times of day, 23:50 to 00:10 is over midnight."""
+    parts = [_moment(clock, ">=", since)] if since is not None else []
+    parts += [_moment(clock, "<", until)] if until is not None else []
+    first, last = _of_day(since), _of_day(until)
+    over_midnight = first is not None and last is not None and last < first
+    return [f"({' OR '.join(parts)})"] if over_midnight else parts
+
+
+def _of_day(text: str | None) -> int | None:
+    """The microseconds since midnight of a time of day; None for what is none."""
+    if text is None or not _TIME_OF_DAY.fullmatch(text):
+        return None
+    with contextlib.suppress(ValueError):  # 25:00
+        time = datetime.fromisoformat(f"2000-01-01T{text:0>{len(text) + (text[1] == ':')}}")
+        return (time - datetime(2000, 1, 1)) // timedelta(microseconds=1)
+    return None
+
+
 def _moment(column: str, sign: str, text: str) -> str:
     """A time of day, or a date with or without one; UTC."""
-    with contextlib.suppress(ValueError):  # the shape of a time, and yet none: 25:00, or a zone 25 hours away
-        if _OF_DAY.fullmatch(text):
-            datetime.fromisoformat(f"2000-01-01T{text:0>{len(text) + (text[1] == ':')}}")
+    with contextlib.suppress(ValueError):  # the shape of a time, and yet none: a zone 25 hours away
+        if _of_day(text) is not None:
             return f"CAST(CAST({column} AS TIMESTAMP) AS TIME) {sign} TIME {literal(text)}"
         if match := _MOMENT.fullmatch(text):
             moment, zone = datetime.fromisoformat(match[1]), match[2] or ""

@@ -31,6 +31,7 @@ MEANINGS = {
 _SPELLED = "brokerscope.spelled"
 _IN_ASCII = str.maketrans({"→": ">", "←": "<", "×": "x", "µ": "u", "…": "..."})
 _AS_THEY_ARE = ("utf-8", "surrogateescape")  # a stdout that takes any text
+_stopped: list[int] = []  # exit codes of the signals that came, whatever became of what their handlers raised
 DEBUG = "BROKERSCOPE_DEBUG"  # set: an error in brokerscope itself shows its traceback
 
 
@@ -56,6 +57,8 @@ class CommandGroup(TyperGroup):
             code = super().main(*args, **kwargs) or DONE
         except Exception as error:
             _drop_output()
+            if _stopped:  # DuckDB, and imports that fail, make another error of a signal
+                sys.exit(_stopped[0])
             code, text = _meaning(error)
             say(f"brokerscope: {text}")
         except KeyboardInterrupt:
@@ -114,13 +117,23 @@ def termination() -> Iterator[None]:
 
     def stop(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_IGN)
+        _stopped.append(TERMINATED)
         raise SystemExit(TERMINATED)
 
-    before = signal.signal(signal.SIGTERM, stop)
+    def interrupt(number: int, frame: object) -> None:
+        _stopped.append(INTERRUPTED)
+        raise KeyboardInterrupt
+
+    handlers = {signal.SIGTERM: stop}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where nohup and the like ignore it
+        handlers[signal.SIGINT] = interrupt
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _stopped.clear()
 
 
 def leave(end: SystemExit) -> NoReturn:

@@ -13,6 +13,7 @@ import typer
 from pipelines import outputs
 from pipelines.formats import FORMATS, Format
 
+STDOUT = "-"
 RowFormat = Annotated[
     Format | None,
     typer.Option(
@@ -24,7 +25,7 @@ RowFormat = Annotated[
 @contextlib.contextmanager
 def output(path: str | None, inputs: Sequence[str] = (), *, binary: bool = False) -> Iterator[BinaryIO]:
     """The file to write to, or stdout. Raises outputs.OutputIsInputError where that is one of `inputs`."""
-    if path is not None and path != "-":
+    if path is not None and path != STDOUT:
         with outputs.file(path, inputs) as file:
             yield file
         return

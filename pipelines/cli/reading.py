@@ -43,7 +43,9 @@ Since = Annotated[
     str | None,
     typer.Option("--since", metavar="TIME", help="From this time on: 01:11:18, 2026-01-31T01:11, …T01:11+02:00; UTC."),
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this time.")]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Before this time; 23:50 to 00:10 is over midnight.")
+]
 
 
 @dataclass(frozen=True, kw_only=True)

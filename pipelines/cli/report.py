@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
+from dissectors.errors import InputError
 from dissectors.redaction import public_path
 from pipelines import storage
+from pipelines.cli.output import STDOUT
+from pipelines.cli.output import output as opened
 from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import Since, Until
 
@@ -27,7 +30,10 @@ def report(
     output: Annotated[
         str | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="The page. OUT/report.html by default, of a part OUT/selection.html."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="The page; - is stdout. OUT/report.html by default, of a part OUT/selection.html.",
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the page's path.")] = False,
@@ -49,8 +55,16 @@ def report(
         selection = Selection(since, until, site, topic)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="which part") from None
+    root = storage.local_path(out)
+    if root is not None and root.is_file():
+        raise InputError(f"{public_path(out)}: a file, not a folder that `brokerscope analyze` wrote")
     without_pandas()
     page = output or storage.join(out, pages.PART if selection else pages.PAGE)
+    if page == STDOUT:
+        made = pages.made(out, selection or None, anew=standing.is_behind(out))
+        with opened(page) as stream:
+            stream.write(made)
+        return
     pages.write_to(page, out, selection or None, anew=standing.is_behind(out))
     if not quiet:
         print(public_path(page))

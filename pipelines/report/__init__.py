@@ -43,17 +43,24 @@ def write_to(
     for the page. Raises InputError where OUT holds no tables, or, where some are computed, no records.
     """
     from pipelines import outputs, storage
-    from pipelines.report.load import loaded, refuse_read_back
-    from pipelines.report.page import html
+    from pipelines.report.load import refuse_read_back
 
     local, root = storage.local_path(page), storage.local_path(out)
     if local is not None and root is not None:
         refuse_read_back(local, root)
-    with loaded(out, selection, records, anew=anew) as analysis:
-        made = html(analysis).encode("utf-8", "backslashreplace")
+    text = made(out, selection, records=records, anew=anew)
     if local is None:
-        storage.write(page, made)
+        storage.write(page, text)
     else:
         with outputs.file(local) as stream:
-            stream.write(made)
+            stream.write(text)
     return page
+
+
+def made(out: str, selection: Selection | None = None, *, records: str | None = None, anew: bool = False) -> bytes:
+    """The page itself. Arguments and errors as of `write_to`."""
+    from pipelines.report.load import loaded
+    from pipelines.report.page import html
+
+    with loaded(out, selection, records, anew=anew) as analysis:
+        return html(analysis).encode("utf-8", "backslashreplace")

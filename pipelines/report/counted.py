@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pipelines.report.records import Records
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.table import CLIENT, SERVER
+from pipelines.tables.throughput import BATCH, KNOWN, SENDS
 
 BINS = 30  # of a histogram, in a decade of the duration
 SHORTEST_NS = 1_000  # shorter durations, which captures of microseconds cannot show, are in the lowest bin
@@ -45,12 +46,40 @@ largest."""
 DATA_MEASURES = {
     "batches": "count(*)",
     "messages": "sum(case when counts then records else 0 end)",
-    "refused": "sum(case when turned_away then records else 0 end)",
+    "refused": "sum(case when refused then records else 0 end)",
     "stored_bytes": "sum(case when counts then stored_bytes else 0 end)",
     "uncompressed_bytes": "sum(case when counts then uncompressed_bytes end)",
     "sized_bytes": "sum(case when counts and uncompressed_bytes is not null then stored_bytes end)",
 }
 """Of batches, as the table `throughput` counts them."""
+
+_FRESH = ("messages", "stored_bytes", "uncompressed_bytes", "sized_bytes")  # without what was sent again
+_SENT_AGAIN = f"""
+    with sends as (
+        select *, {DuckDB().identity(*SENDS)} as send from carried where {KNOWN} and counts
+    ), again as (
+        select * from sends where send in (select send from sends group by send having count(*) > 1)
+        qualify row_number() over (
+            partition by send
+            order by outcome is distinct from 'ok', coalesce(epoch_us(time), 0), {DuckDB().identity(*BATCH)}
+        ) > 1
+    )
+    select key, bucket, {", ".join(f"-{DATA_MEASURES[name]} as {name}" for name in _FRESH)} from again group by all"""
+_ANSWER = DuckDB().identity("site", "exchange_id")
+_NOT_RECEIVED = f"""
+    with carriers as (
+        select {_ANSWER} as answer, key, bucket, sum(records) as messages
+        from carried where role = 'consume' and counts and exchange_id is not null group by all
+    ), received as (
+        select {_ANSWER} as answer, max(records) as received
+        from all_exchanges where kind = 'call' and payload_bytes > 0 and exchange_id is not null group by all
+    ), short as (
+        select answer, 1 - any_value(received) / sum(messages) as lacking
+        from carriers join received using (answer) group by answer having any_value(received) < sum(messages)
+    )
+    select key, bucket, -round(sum(messages * lacking))::bigint as messages
+    from carriers join short using (answer) group by all"""
+"""Of what answers carry, what the application does not receive: their topics share it by what they carry."""
 
 _WHO = ("protocol", "client_ip", "client_id", "server_ip", "server_port", '"group"')
 _REQUEST = ("site", "api", "topics", *_WHO)
@@ -109,12 +138,17 @@ def _requests(records: Records, bucket_us: int) -> None:
 
 def _data(records: Records, bucket_us: int) -> None:
     records.run(f"""
+        create temp view carried as
+        select *, {_key(_DATA)} as key, epoch_us(time) // {bucket_us} as bucket,
+               coalesce(outcome = 'error', false) as refused,
+               not coalesce(control, false) and coalesce(outcome != 'error', true) as counts
+        from batches""")
+    records.run(f"""
         create temp table data_cells as
-        with carried as (
-            select *, {_key(_DATA)} as key, coalesce(outcome = 'error', false) as turned_away,
-                   not coalesce(control, false) and coalesce(outcome != 'error', true) as counts
-            from batches)
-        select key, epoch_us(time) // {bucket_us} as bucket, {_measured(DATA_MEASURES)} from carried group by all""")
+        select key, bucket, {_measured(DATA_MEASURES)} from carried group by all""")
+    # what was sent again, or not received, is little: it is counted with all others, and taken away again
+    records.run(f"insert into data_cells by name {_SENT_AGAIN}")
+    records.run(f"insert into data_cells by name {_NOT_RECEIVED}")
     records.run(f"""
         create temp table data_keys as
         select key, role, topic, {_NAMES}, weight as answered, weight

@@ -103,7 +103,11 @@ def opened(folder: str, selection: Selection | None = None) -> Iterator[Records 
 
 
 def _name(engine: LocalEngine) -> None:
-    """Give each record table its name: a view, or, where capture points share connections, what they saw once."""
+    """Give each record table its name: a view, or, where capture points share connections, what they saw once.
+
+    What every point saw of exchanges is `all_exchanges`.
+    """
+    engine.duckdb.execute(f"create view all_exchanges as select * from {engine.relations['all_exchanges']}")
     known, shared = relations(engine)
     for name in READ:
         kind = "temp table" if shared else "view"

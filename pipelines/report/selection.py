@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipelines.answers.select import condition
+from pipelines.answers.select import condition, open_during
 from pipelines.record_files import NOWHERE
 
 if TYPE_CHECKING:
@@ -81,16 +81,8 @@ class Selection:
 
     def condition(self, table: str) -> str | None:
         """SQL that the selected rows of a record table meet, None for all rows."""
-        open_until = table == "connections"
-        parts = [
-            condition(
-                table,
-                since=None if open_until else self.since,
-                until=self.until,
-                site=self.site,
-                topic=self.topic if table in _NAMING else None,
-            )
-        ]
-        if open_until and self.since is not None:
-            parts.append(condition(table, since=self.since, clock="end_time"))
-        return " and ".join(filter(None, parts)) or None
+        if table == "connections":
+            parts = [condition(table, site=self.site), open_during(self.since, self.until)]
+            return " and ".join(filter(None, parts)) or None
+        topic = self.topic if table in _NAMING else None
+        return condition(table, since=self.since, until=self.until, site=self.site, topic=topic)

@@ -31,7 +31,9 @@ def _hops(d: Dialect, ask: Ask) -> str:
             select coalesce(c.protocol, s.protocol) as protocol, coalesce(c.api, s.api) as api,
                 coalesce(c.client, s.client) as client, coalesce(s.server, c.server) as server,
                 c.shared_id as c, s.shared_id as s,
-                c.site as client_site, s.site as server_site, c.total_ns as client_ns, s.total_ns as server_ns,
+                c.site as client_site, s.site as server_site,
+                case when s.shared_id is not null then c.total_ns end as client_ns,
+                case when c.shared_id is not null then s.total_ns end as server_ns,
                 c.bytes as client_bytes, s.bytes as server_bytes,
                 coalesce(c.retransmitted, false) as client_resent, coalesce(s.retransmitted, false) as server_resent,
                 case when c.sure then abs(c.total_ns - s.total_ns) end as network_ns
@@ -57,8 +59,8 @@ HOPS = Table(
     "What only two capture points can show: the same exchanges at the point nearest to their clients and at the point "
     "nearest to their servers. `client` is the time from the first byte of a request to the last byte of its answer at "
     "the former, `server` at the latter, `network` the difference: what the network and the stacks between the two "
-    "cost. These are durations, so the clocks of the two points need not agree. One row per API, client and server; "
-    "none where all connections were seen at one point.",
+    "cost. Exchanges that only one point saw are in none of the three. These are durations, so the clocks of the two "
+    "points need not agree. One row per API, client and server; none where all connections were seen at one point.",
     (
         TableColumn("protocol", "kafka, pulsar or iggy"),
         TableColumn("api", "the protocol's own name"),

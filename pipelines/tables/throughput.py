@@ -6,11 +6,11 @@ from pipelines.tables.dialect import LARGEST_DOUBLE, Dialect, double
 from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, bucket
 
 # The same batch of a producer, sent again, counts where it was sent first; a batch that was refused is none of these.
-_SENDS = ("protocol", "topic", "partition", "producer", "producer_epoch", "base_sequence", "checksum_stored",
+SENDS = ("protocol", "topic", "partition", "producer", "producer_epoch", "base_sequence", "checksum_stored",
     "stored_bytes", "refused")  # fmt: skip
-_KNOWN = "role = 'produce' and producer is not null and base_sequence >= 0"
+KNOWN = "role = 'produce' and producer is not null and base_sequence >= 0"
 _GROUP = ("protocol", "topic", "role", "bucket")
-_BATCH = ("file", "packet", "stream_offset", "position")  # what tells batches apart
+BATCH = ("file", "packet", "stream_offset", "position")  # what tells batches apart
 
 
 def _throughput(d: Dialect, ask: Ask) -> str:
@@ -33,8 +33,8 @@ def _throughput(d: Dialect, ask: Ask) -> str:
     sends = "role = 'produce' and send is not null"
     return f"""
         with {d.anew("sent")} (
-            select {keys}, {exchange} as exchange, case when {_KNOWN} then {d.identity(*_SENDS)} end as send,
-                {d.identity(*_BATCH)} as batch, case outcome when 'ok' then 0 else 1 end as doubt,
+            select {keys}, {exchange} as exchange, case when {KNOWN} then {d.identity(*SENDS)} end as send,
+                {d.identity(*BATCH)} as batch, case outcome when 'ok' then 0 else 1 end as doubt,
                 coalesce({d.micros("time")}, 0) as seen, refused, not refused and not coalesce(control, false) as taken,
                 records, stored_bytes, uncompressed_bytes
             from (

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from dissectors.errors import InputError
@@ -47,6 +48,7 @@ TABLE: tuple[tuple[str, int, str], ...] = (
     ("follow CAPTURE 1.2.3.4", exits.UNREADABLE, "no connection"),
     ("follow CAPTURE 10.7", exits.WRONG_USAGE, "fits"),
     ("report FOLDER", exits.UNREADABLE, "no tables"),
+    ("report CAPTURE", exits.UNREADABLE, "a file, not a folder"),
     ("forensics MISSING", exits.UNREADABLE, "no such file"),
     ("analyze MISSING -o OUT --engine local", exits.UNREADABLE, "no such file"),
     ("analyze CAPTURE -o FILE --engine local", exits.UNREADABLE, "is a file"),
@@ -262,6 +264,22 @@ def test_a_stopped_run_leaves_what_stood_there(tmp_path: Path, number: signal.Si
     with outputs.file(out) as stream:
         stream.write(b"next")
     assert [entry.name for entry in tmp_path.iterdir()] == ["rows.json"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, exits.INTERRUPTED), (signal.SIGTERM, exits.TERMINATED)])
+def test_a_library_that_makes_an_error_of_a_signal_does_not_make_it_ours(number: signal.Signals, code: int) -> None:
+    stopped = typer.Typer(cls=exits.CommandGroup, callback=lambda: None)
+
+    @stopped.command("query")
+    def _query() -> None:
+        try:
+            signal.raise_signal(number)
+        except BaseException:  # as DuckDB's code in C++ does
+            raise RuntimeError("Query interrupted") from None
+
+    with exits.termination():
+        done = CliRunner().invoke(stopped, ["query"])
+    assert (done.exit_code, done.output) == (code, "")
 
 
 def test_the_help_names_every_exit_code_and_every_command_has_an_example() -> None:

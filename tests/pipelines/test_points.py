@@ -119,6 +119,9 @@ def test_what_only_one_point_saw_counts_too(at_one_point: Records, tmp_path: Pat
     assert pc.sum(both["latency"]["count"]) == pc.sum(at_one_point["latency"]["count"])
     missing = calls.slice(calls.num_rows // 2)
     assert pc.sum(both["hops"]["client_only"]).as_py() == pc.sum(pc.equal(missing["kind"], "call")).as_py()
+    for row in both["hops"].to_pylist():  # durations are compared of the same exchanges only
+        gap = row["client_p50_ns"] - row["server_p50_ns"] if row["count"] else row["client_p50_ns"]
+        assert gap == (NETWORK_NS if row["count"] else None)
 
 
 def test_the_same_addresses_with_other_sequence_numbers_are_another_connection(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,6 +30,7 @@ from pipelines.tables import TABLES
 from pipelines.tables.table import TableColumn
 from tests.pipelines import fabricate, synthetic
 from tests.pipelines.conftest import Analysed
+from tests.pipelines.test_tables import written as written_records
 
 VOID = ("meta", "input", "br")
 
@@ -484,6 +486,26 @@ def test_a_request_counts_once_for_each_topic_that_it_names_with_and_without_a_p
         counts = counts_of(tmp_path / name, name, exchanges=requests)
         assert dict(zip(counts["topic"], counts["n"], strict=True)) == {0: 2, None: 2}
         assert dict(zip(counts["topic"], counts["total_ns"], strict=True)) == {0: 2_000_000, None: 2_000_000}
+
+
+@pytest.mark.parametrize("made", [synthetic.resent, synthetic.aborted])
+def test_topics_hold_the_messages_and_bytes_of_the_throughput_table(
+    made: Callable[[], dict[str, pa.Table]], tmp_path: Path
+) -> None:
+    with opened(str(written_records(made(), tmp_path / "records"))) as records:
+        assert records is not None
+        found = facts(records, 1_000_000)
+        records.compute(tmp_path, [])
+    throughput = pq.read_table(tmp_path / "throughput.parquet")
+    sums = [(name, "sum") for name in ("messages", "refused", "stored_bytes", "uncompressed_bytes")]
+    table = throughput.group_by(["topic", "role"]).aggregate(sums).to_pylist()
+    columns = found.tables["topic_role"].columns
+    values = zip(*(columns[name] for name, _ in sums), strict=True)
+    page = {
+        (found.names["topic"][topic], found.names["role"][role]): numbers
+        for topic, role, numbers in zip(columns["topic"], columns["role"], values, strict=True)
+    }
+    assert page == {(row["topic"], row["role"]): tuple(row[f"{name}_sum"] for name, _ in sums) for row in table}
 
 
 def test_errors_that_are_part_of_normal_work_are_not_counted_and_others_are(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -96,6 +97,57 @@ def test_a_topic_brings_its_connections_and_what_broke_there(out: Path) -> None:
     assert counted(out, Selection(topic="nobody-*")) == {"calls": 0, "connections": 0, "cases": 0}
 
 
+@pytest.mark.parametrize(
+    ("since", "until", "those"),
+    [
+        ("23:50", "00:10", ["before", "after"]),
+        ("23:50", None, ["before"]),
+        (None, "00:10", ["after"]),
+        ("00:10", "23:50", ["noon"]),
+        ("23:50", "2026-01-01T23:59", ["before"]),
+    ],
+)
+def test_times_of_day_may_span_midnight(since: str | None, until: str | None, those: list[str]) -> None:
+    found = chosen(
+        Selection(since, until).condition("exchanges"),
+        "('before', '2026-01-01 23:55Z'::timestamptz), ('after', '2026-01-02 00:05Z'), ('noon', '2026-01-01 12:00Z')",
+        "time",
+    )
+    assert found == those
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "those"),
+    [
+        ("23:50", None, ["evening", "night", "days"]),
+        ("23:50", "00:10", ["evening", "night", "morning", "days"]),
+        (None, "00:10", ["night", "morning", "days"]),
+        ("12:00", "13:00", ["days"]),
+        ("00:00:30", "2026-01-01T23:00", ["days"]),
+        ("2026-01-02T00:01", "12:00", ["night", "morning", "days"]),
+    ],
+)
+def test_a_connection_that_was_open_then_counts_whenever_it_ended(
+    since: str | None, until: str | None, those: list[str]
+) -> None:
+    found = chosen(
+        Selection(since, until).condition("connections"),
+        """('evening', '2026-01-01 23:40Z'::timestamptz, '2026-01-01 23:55Z'::timestamptz),
+        ('night', '2026-01-01 23:40Z', '2026-01-02 00:20Z'), ('morning', '2026-01-02 00:05Z', '2026-01-02 00:06Z'),
+        ('days', '2026-01-01 10:00Z', '2026-01-03 10:00Z')""",
+        "start_time, end_time",
+    )
+    assert found == those
+
+
+def chosen(condition: str | None, rows: str, columns: str) -> list[str]:
+    """The names of the rows that meet a condition."""
+    with duckdb.connect() as connection:
+        connection.execute("set timezone = 'UTC'")
+        query = f"select name from (values {rows}) r(name, {columns}) where {condition}"
+        return [name for (name,) in connection.execute(query).fetchall()]
+
+
 def test_only_folders_of_the_days_asked_for_are_read() -> None:
     asked = Selection(since="2026-01-02T00:00", until="2026-01-02T23:59:59")
     folders = [
@@ -135,6 +187,8 @@ def test_the_command_writes_a_page_of_the_part_beside_the_whole(out: Path, tmp_p
     assert "only topic nobody" in (tmp_path / "part.html").read_text()
     assert CliRunner().invoke(app, ["report", str(out), "--site", "*"]).stdout.strip() == str(out / "selection.html")
     assert (out / "report.html").read_bytes() == whole
+    printed = CliRunner().invoke(app, ["report", str(out), "--topic", "nobody", "-o", "-"])
+    assert printed.stdout_bytes == (tmp_path / "part.html").read_bytes()
     assert CliRunner().invoke(app, ["report", str(out), "--since", "soon"]).exit_code == 2
 
 
