@@ -284,6 +284,15 @@ def test_show_finds_an_exchange_by_either_packet_and_by_its_id(refused: str, exc
     assert row["client_ip"] in texts[0]
 
 
+def test_show_says_that_bytes_of_an_exchange_were_sent_again(samples: list[str]) -> None:
+    path = sample(samples, "kafka-loss.pcap")
+    rows = dissectors.dissect([path], ["exchanges"])["exchanges"].to_pylist()
+    again = {row["retransmitted"]: row for row in rows}
+    for marked, row in again.items():
+        text = " ".join(run("show", row["exchange_id"], path).split())
+        assert ("bytes of it were sent again" in text) is marked
+
+
 def test_show_of_a_packet_without_a_frame_says_so(refused: str) -> None:
     assert "no request or response was recognised in it" in " ".join(run("show", f"{refused}:1").split())
 
