@@ -66,6 +66,8 @@ def entry(rng: random.Random, number: int) -> bytes:
         more += [(2, 7), (60, 1)]
     elif kind == 14:
         more, payload = [*more, (8, 3), (9, 8)], zstandard.compress(bytes(8))
+    elif kind == 15:
+        more += [(50, number), (10, "not in the schema")]
     published = 1 << 62 if kind == 13 else 1_700_000_000_000
     meta = wire.metadata(number, *more, published=published)
     return wire.entry(meta, payload, crc=crc, magic=magic, broker=broker)
