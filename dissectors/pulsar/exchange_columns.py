@@ -27,7 +27,7 @@ from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, FAILING, SPA
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.decode import decode
 from dissectors.pulsar.decoded_frames import DecodedEntries, PulsarFrames
-from dissectors.pulsar.effects import changes, consumer_events
+from dissectors.pulsar.effects import ConsumerEvents, changes
 from dissectors.pulsar.emit import signed
 from dissectors.pulsar.frames import PADDING
 from dissectors.pulsar.match import key_of
@@ -266,9 +266,9 @@ class _Exchanges(PulsarFrames):
         subjects.name_topics(self.found, regular, frames.buf)
         subjects.find_endpoints(self.found, regular, epoch)
         pending = dict(changes(self))
-        watched, events = consumer_events(self)
+        events = ConsumerEvents(self)
         every = np.arange(naming.sum() + 1)
-        groups, parts = np.searchsorted(subjects.epochs, every), np.searchsorted(epoch[watched], every)
+        groups, parts = np.searchsorted(subjects.epochs, every), np.searchsorted(epoch[events.which], every)
         looking = np.flatnonzero(naming)[np.diff(groups) > 0]
         irregular = np.flatnonzero(~regular)
         stops = distinct(np.concatenate((irregular, looking, np.fromiter(pending, np.int64, len(pending)))))
@@ -283,8 +283,8 @@ class _Exchanges(PulsarFrames):
                 pending[i](conversation)
             if group < end:
                 subjects.look_up(group, end, conversation.state.names)
-                for method, of, consumer_id, place, values in events[first:stop]:
-                    method(conversation.diagnostics, consumer_id, subjects.endpoints[of], place, *values)
+                if first < stop and conversation.diagnostics is not None:
+                    events.take(first, stop, conversation.diagnostics)
         subjects.settle()
         self._count()
 
