@@ -206,13 +206,16 @@ def _deliveries(regular: _Regular) -> Iterable[tuple[Any, ...]]:
 
 def _acknowledgements(regular: _Regular) -> Iterable[tuple[Any, ...]]:
     positions: list[list[Position]] = [[] for _ in regular.messages.ok]
+    cumulative = regular.messages.number("ack_type") == _CUMULATIVE
     ids = regular.messages.nested.get("message_id")
     if ids is not None:
-        each = _positions(ids.messages.number("ledgerId"), ids.messages.number("entryId"))
-        for parent, one in zip(ids.parent.tolist(), each, strict=True):
-            positions[parent].append(one)
-    cumulative = (regular.messages.number("ack_type")[regular.rows] == _CUMULATIVE).tolist()
-    return zip([positions[row] for row in regular.rows.tolist()], cumulative, strict=True)
+        partial = ids.messages.has("ack_set")  # of its batch, messages are left
+        which = np.flatnonzero(~partial | cumulative[ids.parent])
+        ledger, entry = (unsigned(ids.messages.number(name)[which]) for name in ("ledgerId", "entryId"))
+        columns = (ids.parent[which].tolist(), ledger, entry, partial[which].tolist())
+        for row, number, last, less in zip(*columns, strict=True):
+            positions[row].append((number, last - less))
+    return zip([positions[row] for row in regular.rows.tolist()], cumulative[regular.rows].tolist(), strict=True)
 
 
 def _positions(ledger: Ints, entry: Ints) -> list[Position]:
