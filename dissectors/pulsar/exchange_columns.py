@@ -8,7 +8,7 @@ conversation one by one, in their place in that order:
 
     sends that fail, authentication, watchers, scalable topics           rare, with rules of their own
     requests whose answer is not at hand, answers whose request is not   they wait, or are orphans
-    chunks, markers, encrypted, compacted or damaged entries             they have a state, or findings
+    chunks, markers, compacted or damaged entries, news of encryption    they have a state, or findings
 
 Which frames are regular follows from their bytes and from what is open, so both ways give the same rows; a property
 test compares them.
@@ -29,9 +29,11 @@ from dissectors.pulsar.decode import decode
 from dissectors.pulsar.decoded_frames import DecodedEntries, PulsarFrames
 from dissectors.pulsar.effects import ConsumerEvents, changes
 from dissectors.pulsar.emit import signed
+from dissectors.pulsar.entry_columns import EntryColumns
 from dissectors.pulsar.frames import PADDING
 from dissectors.pulsar.match import key_of
 from dissectors.pulsar.row_columns import report_batches, report_errors, report_exchanges
+from dissectors.pulsar.subjects import unsigned
 
 _SPACES = tuple(dict.fromkeys(space for space, _ in SPACES.values() if space))
 _SPACE_CODES = {space: code for code, space in enumerate(_SPACES)}
@@ -236,11 +238,29 @@ class _Exchanges(PulsarFrames):
             self.regular[carrying] = False
         which = np.flatnonzero(self.regular & carrying)
         entries = entry_columns.read(self.frames.octets, self.after[which], self.frames.end[which], self.limits)
+        self._leave_out_news(which, entries)
         if {"batches", "findings"} & self.tables:
             entry_columns.verify(self.frames.buf, entries, self.limits)
         self.regular[which] = entries.ok
         self.entries = DecodedEntries(which, entries)
         self._agree()
+
+    def _leave_out_news(self, which: Ints, entries: EntryColumns) -> None:
+        """The first encrypted entry of a producer or consumer is a finding."""
+        some = np.flatnonzero(entries.encrypted & entries.ok)
+        if not len(some):
+            return
+        ids = np.zeros(len(self.code), np.int64)
+        for name, field in (("SEND", "producer_id"), ("MESSAGE", "consumer_id")):
+            if name in self.found:
+                ids[self.found[name].which] = self.found[name].messages.number(field)
+        at = which[some]
+        columns = self.frames.conversation[at].tolist(), self.code[at].tolist(), unsigned(ids[at])
+        known: set[tuple[int, int, int]] = set()
+        for i, who in zip(some.tolist(), zip(*columns, strict=True), strict=True):
+            if who not in known and who[1:] not in self.conversations[who[0]].entries.encrypted:
+                entries.ok[i] = False
+            known.add(who)
 
     def _compacted(self) -> Bools:
         """The conversations in which a consumer may read a compacted topic."""
