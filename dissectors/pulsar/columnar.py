@@ -5,9 +5,11 @@ Every message has a cursor, and a step reads one field of all of them, of whatev
 its tag, what the schema says of that tag in a message of this type, its number or length. The messages within
 messages are then read in the same way, all together.
 
-A message is not `ok` where the library might find more in it than is found here: an unknown field, a number that its
-type does not hold, an unknown value of an enumeration, a required field that is missing, one that comes twice, many
-fields. The library reads these one by one. For the others, the columns hold what the library would have found.
+Fields that the schema does not have are passed over: those of newer versions, and of very old ones.
+
+A message is not `ok` where the library might find more in it than is found here: a number that its type does not hold,
+an unknown value of an enumeration, a required field that is missing, one that comes twice, many fields. The library
+reads these one by one. For the others, the columns hold what the library would have found.
 
 Source: protobuf encoding, "Message Structure"; the schema in proto/pulsar/PulsarApi.proto.
 """
@@ -30,7 +32,8 @@ _DEPTH = 4  # messages in messages
 _TAGS = 512  # tags of two bytes end far beyond; the last of these is no field's
 _FIELDS = 62  # of one type: a bit each
 _VARINT, _BYTES = 0, 2  # wire types
-_UNKNOWN = 0  # the number of a field that no type has
+_FIXED = {1: 8, 5: 4}  # the same of values that have so many bytes
+_ODD = 0  # the number of a field that no message may have
 
 
 class FieldPlan(NamedTuple):
@@ -44,6 +47,7 @@ class FieldPlan(NamedTuple):
     high: int = 0
     sized: bool = False  # a length and so many bytes
     message: str = ""  # the type of these bytes, where they are a message
+    fixed: int = 0  # of sized ones: so many bytes, without a length
 
 
 class MessagePlan(NamedTuple):
@@ -51,7 +55,7 @@ class MessagePlan(NamedTuple):
 
     fields: dict[int, FieldPlan]
     names: dict[str, FieldPlan]
-    columns: int
+    columns: int  # the last two are of fields that the schema does not have
     required: int  # the bits of those that must be there
 
 
@@ -121,7 +125,7 @@ def plan(name: str) -> MessagePlan:
             column += 1 + read.sized
         if field.is_required:
             required |= bit
-    return MessagePlan(fields, {field.name: field for field in fields.values()}, column, required)
+    return MessagePlan(fields, {field.name: field for field in fields.values()}, column + 2, required)
 
 
 def _field_plan(field: Any, bit: int, column: int) -> FieldPlan | None:
@@ -142,21 +146,36 @@ def _field_plan(field: Any, bit: int, column: int) -> FieldPlan | None:
     return FieldPlan(field.name, bit, column, repeated, sized=True)
 
 
+def _passed_over(column: int) -> dict[int, FieldPlan]:
+    """How fields are read that the schema does not have, by wire type. column: of values that nobody wants."""
+    return {
+        _VARINT: FieldPlan("", 0, column, True, *_RANGES["TYPE_INT64"]),
+        _BYTES: FieldPlan("", 0, column, True, sized=True),
+        **{wire_type: FieldPlan("", 0, column, True, sized=True, fixed=size) for wire_type, size in _FIXED.items()},
+    }
+
+
 class _Schema:
-    """All fields of all types, as tables. A field that no type has holds no number."""
+    """All fields of all types, as tables. The first field is none of any type, and holds no number."""
 
     def __init__(self) -> None:
         types = list(api.DESCRIPTOR.message_types_by_name)
         self.types = {name: number for number, name in enumerate(types)}
         self.fields = [FieldPlan("", 0, 0, True, 1, 0)]
-        self.by_tag = np.full(len(types) * _TAGS, _UNKNOWN)  # of each type
-        for number, name in enumerate(types):
+        by_tag = np.full((len(types), _TAGS // 8, 8), _ODD)  # of each type: number and wire type
+        for tags, name in zip(by_tag, types, strict=True):
+            columns = plan(name).columns
+            for wire_type, field in _passed_over(columns - 2).items():
+                tags[1:, wire_type] = len(self.fields)
+                self.fields.append(field)
+            tags[[f.number for f in api.DESCRIPTOR.message_types_by_name[name].fields if f.number < _TAGS // 8]] = _ODD
             for tag, field in plan(name).fields.items():
-                if tag < _TAGS - 1:
-                    self.by_tag[number * _TAGS + tag] = len(self.fields)
+                if tag < _TAGS:
+                    tags[tag >> 3, tag & 7] = len(self.fields)
                     self.fields.append(field)
+        self.by_tag = by_tag.ravel()
         rows = [
-            (f.bit, 0 if f.repeated else f.bit, f.column, f.low, f.high, f.sized, bool(f.message), 0)
+            (f.bit, 0 if f.repeated else f.bit, f.column, f.low, f.high, f.sized, bool(f.message), f.fixed)
             for f in self.fields
         ]
         self.rows = np.array(rows, np.int64)  # of each field; of this width they are taken quickly
@@ -194,11 +213,14 @@ def read(
             break
         tag, p, malformed = varint.many(octets, at)
         field = schema.by_tag.take(state[:, 1] + np.minimum(tag.view(np.uint64), np.uint64(_TAGS - 1)).view(np.int64))
-        field[malformed] = _UNKNOWN
-        number, p, malformed = varint.many(octets, p)
-        field[malformed] = _UNKNOWN
+        field[malformed] = _ODD
+        at = p
+        number, p, malformed = varint.many(octets, at)
+        field[malformed] = _ODD
         rows = schema.rows.take(field, axis=0)
-        bit, once, column, low, high, sized, message, _ = rows.T
+        bit, once, column, low, high, sized, message, fixed = rows.T
+        if fixed.any():
+            number, p = np.where(fixed, fixed, number), np.where(fixed, at, p)
         with_bytes = sized != 0
         good = (number >= low) & (number <= np.where(with_bytes, state[:, 3] - p, high)) & ((bits & once) == 0)
         if not good.all():  # the cursors of the others stay where they are, short of their ends

@@ -175,19 +175,10 @@ def _reports_a_duplicate(messages: Messages) -> Bools:
     return np.asarray(messages.has("message_id") & (ledger == _ALL_ONES) & (entry == _ALL_ONES))
 
 
-def _acknowledges_in_part(messages: Messages) -> Bools:
-    out = np.zeros(len(messages.ok), bool)
-    ids = messages.nested.get("message_id")
-    if ids is not None:
-        out[ids.parent[ids.messages.has("ack_set")]] = True
-    return out
-
-
 _RULES: dict[str, Callable[[Messages], Bools]] = {
     "SUBSCRIBE": _reads_compacted,
     "PARTITIONED_METADATA_RESPONSE": _counts_too_many,
     "PRODUCER_SUCCESS": _announces_another_answer,
     "SEND_RECEIPT": _reports_a_duplicate,
-    "ACK": _acknowledges_in_part,
 }
 """What else makes a command irregular."""

@@ -151,70 +151,58 @@ class PulsarDiagnostics:
 
     # --- consumers, in plain values: frames come one by one or by column ---
 
-    def subscribe(self, consumer_id: int, consumer: Endpoint | None, at: At) -> None:
-        """A consumer begins."""
-        consumption = self._consumption(consumer_id, consumer, at)
-        if consumption is not None:
-            consumption.consumer = consumer
-            self._forget(consumption, list(consumption.unacknowledged))  # of an earlier life of this id
-            consumption.end_dry(at.last_ns)
-            consumption.permits = 0
-
-    def grant(self, consumer_id: int, consumer: Endpoint | None, at: At, permits: int) -> None:
-        """A consumer lets the broker send so many messages more."""
-        consumption = self._consumption(consumer_id, consumer, at)
-        if consumption is None or consumption.permits is None:
-            return  # how many it had before the capture began is not known
-        consumption.permits += permits
-        if consumption.permits > 0:
-            consumption.end_dry(at.last_ns)
-
-    def leave(self, consumer_id: int, consumer: Endpoint | None, at: At) -> None:
-        """A consumer ends: nobody waits for its permits any more."""
-        consumption = self._consumers.get(consumer_id)
-        if consumption is not None:
-            consumption.end_dry(at.first_ns)
-            consumption.permits = None
-
-    def deliver(
-        self, consumer_id: int, consumer: Endpoint | None, at: At, position: Position, messages: int, again: bool
-    ) -> None:
-        """The broker sends an entry of so many messages."""
-        consumption = self._consumers.get(consumer_id) or self._consumption(consumer_id, consumer, at)
-        if consumption is None:
-            return
-        consumption.delivered += messages
-        if again:
-            consumption.redelivered += messages
-        if position not in consumption.unacknowledged and self._unacknowledged < self._limit:
-            self._unacknowledged += 1
-            consumption.unacknowledged[position] = (at.last_ns, messages)
-        if consumption.permits is not None:
-            consumption.permits -= max(1, messages)
-            if consumption.permits <= 0 and consumption.dry_since is None:
-                consumption.dry_since = at.last_ns
-
-    def acknowledge(
-        self, consumer_id: int, consumer: Endpoint | None, at: At, positions: Sequence[Position], cumulative: bool
-    ) -> None:
-        """A consumer acknowledges entries; with `cumulative`, all up to each of them."""
-        consumption = self._consumption(consumer_id, consumer, at)
-        if consumption is None:
-            return
-        if not cumulative:
-            self._acknowledge(consumption, positions, at.first_ns)
-            return
-        for position in positions:
-            before = list(takewhile(position.__ge__, consumption.unacknowledged))
-            self._acknowledge(consumption, before, at.first_ns)
-
-    def _consumption(self, consumer_id: int | None, consumer: Endpoint | None, at: At) -> Consumption | None:
+    def consumption(self, consumer_id: int | None, consumer: Endpoint | None, at: At) -> Consumption | None:
+        """What is kept of a consumer, of which a frame comes; None where it has no id, or where consumers are many."""
         if consumer_id is None:
             return None
         consumption = self._consumers.get(consumer_id)
         if consumption is None and len(self._consumers) < _CONSUMERS:
             consumption = self._consumers[consumer_id] = Consumption(consumer, at)
         return consumption
+
+    def subscribe(self, consumer_id: int | None, consumer: Endpoint | None, at: At) -> None:
+        """A consumer begins."""
+        consumption = self.consumption(consumer_id, consumer, at)
+        if consumption is not None:
+            consumption.consumer = consumer
+            self._forget(consumption, list(consumption.unacknowledged))  # of an earlier life of this id
+            consumption.end_dry(at.last_ns)
+            consumption.permits = 0
+
+    def grant(self, consumption: Consumption, ns: int, permits: int) -> None:
+        """A consumer lets the broker send so many messages more."""
+        if consumption.permits is None:
+            return  # how many it had before the capture began is not known
+        consumption.permits += permits
+        if consumption.permits > 0:
+            consumption.end_dry(ns)
+
+    def leave(self, consumption: Consumption, ns: int) -> None:
+        """A consumer ends: nobody waits for its permits any more."""
+        consumption.end_dry(ns)
+        consumption.permits = None
+
+    def deliver(self, consumption: Consumption, ns: int, position: Position, messages: int, again: bool) -> None:
+        """The broker sends an entry of so many messages."""
+        consumption.delivered += messages
+        if again:
+            consumption.redelivered += messages
+        if position not in consumption.unacknowledged and self._unacknowledged < self._limit:
+            self._unacknowledged += 1
+            consumption.unacknowledged[position] = (ns, messages)
+        if consumption.permits is not None:
+            consumption.permits -= max(1, messages)
+            if consumption.permits <= 0 and consumption.dry_since is None:
+                consumption.dry_since = ns
+
+    def acknowledge(self, consumption: Consumption, ns: int, positions: Sequence[Position], cumulative: bool) -> None:
+        """A consumer acknowledges entries; with `cumulative`, all up to each of them."""
+        if not cumulative:
+            self._acknowledge(consumption, positions, ns)
+            return
+        for position in positions:
+            before = list(takewhile(position.__ge__, consumption.unacknowledged))
+            self._acknowledge(consumption, before, ns)
 
     def _acknowledge(self, consumption: Consumption, positions: Sequence[Position], time: int) -> None:
         for position in positions:
@@ -235,29 +223,35 @@ class PulsarDiagnostics:
 
     # --- commands, one by one ---
 
+    def _of(self, frame: Frame, request: PulsarRequest) -> Consumption | None:
+        return self.consumption(request.endpoint_id, request.endpoint, _at(frame))
+
     def _subscribe(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        if request.endpoint_id is not None:
-            self.subscribe(request.endpoint_id, request.endpoint, _at(frame))
+        self.subscribe(request.endpoint_id, request.endpoint, _at(frame))
 
     def _flow(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        if request.endpoint_id is not None:
-            self.grant(request.endpoint_id, request.endpoint, _at(frame), body.messagePermits)
+        consumption = self._of(frame, request)
+        if consumption is not None:
+            self.grant(consumption, _at(frame).last_ns, body.messagePermits)
 
     def _leave(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        if request.endpoint_id is not None:
-            self.leave(request.endpoint_id, request.endpoint, _at(frame))
+        consumption = self._of(frame, request)
+        if consumption is not None:
+            self.leave(consumption, frame.first_ns)
 
     def _message(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        if request.endpoint_id is not None:
+        consumption = self._of(frame, request)
+        if consumption is not None:
             position = (body.message_id.ledgerId, body.message_id.entryId)
             again = bool(body.redelivery_count)
-            self.deliver(request.endpoint_id, request.endpoint, _at(frame), position, request.records or 0, again)
+            self.deliver(consumption, _at(frame).last_ns, position, request.records or 0, again)
 
     def _ack(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
         number = body.validation_error if body.HasField("validation_error") else unknown_number(body, 4)
         if number is not None:
             self._report_discarded(frame, body, request, number)
-        if request.endpoint_id is None:
+        consumption = self._of(frame, request)
+        if consumption is None:
             return
         cumulative = body.ack_type == _CUMULATIVE
         positions = []
@@ -266,10 +260,10 @@ class PulsarDiagnostics:
                 positions.append((id_.ledgerId, id_.entryId))
             elif cumulative:
                 positions.append((id_.ledgerId, id_.entryId - 1))  # of its batch, messages are left
-        self.acknowledge(request.endpoint_id, request.endpoint, _at(frame), positions, cumulative)
+        self.acknowledge(consumption, frame.first_ns, positions, cumulative)
 
     def _redeliver(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        consumption = self._consumption(request.endpoint_id, request.endpoint, _at(frame))
+        consumption = self._of(frame, request)
         if consumption is not None:
             positions = [(id_.ledgerId, id_.entryId) for id_ in body.message_ids]
             self._forget(consumption, positions or list(consumption.unacknowledged))

@@ -19,7 +19,7 @@ from dissectors.pulsar.columnar import Messages
 from dissectors.pulsar.command_columns import position
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.decoded_frames import PulsarFrames
-from dissectors.pulsar.diagnostics import REDIRECT, At, Position, PulsarDiagnostics
+from dissectors.pulsar.diagnostics import REDIRECT, At, Consumption, Position, PulsarDiagnostics
 from dissectors.pulsar.names import short
 from dissectors.pulsar.orphans import ID_FIELDS
 from dissectors.pulsar.subjects import Subject, unsigned
@@ -29,6 +29,8 @@ _new = tuple.__new__
 
 Change = Callable[[PulsarConversation], None]
 Changes = Iterator[tuple[int, Change]]
+_ConsumerEvent = tuple[Callable[..., None], int, int, tuple[Any, ...]]
+"""A method of the diagnostics; group of the consumer in Subjects, time and values for it."""
 
 
 class _Regular(NamedTuple):
@@ -48,10 +50,12 @@ class _Regular(NamedTuple):
         values = self.messages.texts(field, self.frames.frames.buf, self.rows)
         return [None if value is None else text(value) for value in values]
 
-    def places(self) -> list[At]:
-        facts = self.frames.frames.facts(self.which)
-        columns = (facts.first_ns, facts.last_ns, facts.packet_ref, facts.offset)
-        return list(map(_new, repeat(At), zip(*(column.tolist() for column in columns), strict=True)))
+
+def _places(frames: PulsarFrames, which: Ints) -> list[At]:
+    """When some frames came, and where they are."""
+    facts = frames.frames.facts(which)
+    columns = (facts.first_ns, facts.last_ns, facts.packet_ref, facts.offset)
+    return list(map(_new, repeat(At), zip(*(column.tolist() for column in columns), strict=True)))
 
 
 def changes(frames: PulsarFrames) -> Changes:
@@ -94,7 +98,7 @@ def _accept(software: str | None, version: int | None, most: int, conversation: 
 
 
 def _introductions(regular: _Regular) -> Changes:
-    columns = (regular.which.tolist(), regular.numbers(ID_FIELDS[regular.name]), regular.places())
+    columns = (regular.which.tolist(), regular.numbers(ID_FIELDS[regular.name]), _places(regular.frames, regular.which))
     for i, id_, at in zip(*columns, strict=True):
         yield i, partial(_introduce, regular.name, id_, regular.frames.subjects.at(i), at)
 
@@ -149,35 +153,39 @@ def _redirect(conversation: PulsarConversation) -> None:
 # --- what consumers receive ---
 
 
-class ConsumerEvent(NamedTuple):
-    """A frame of a consumer: the method of the diagnostics that takes it, and with what."""
-
-    method: Callable[..., None]
-    group: int  # of subjects.endpoints
-    consumer_id: int
-    at: At
-    values: tuple[Any, ...]
-
-
-def consumer_events(frames: PulsarFrames) -> tuple[Ints, list[ConsumerEvent]]:
+class ConsumerEvents:
     """The regular frames that show how consumers keep up, and the event that each makes, in their order."""
-    which: list[Ints] = []
-    events: list[ConsumerEvent] = []
-    watched = frames.conversations[0].diagnostics is not None
-    for name, (method, values) in WATCHED_EFFECTS.items() if watched else ():
-        if name in frames.found:
-            _, each, messages, _ = frames.found[name]
-            rows = np.flatnonzero(frames.regular[each])
-            regular = _Regular(frames, name, each[rows], rows, messages)
-            groups = frames.subjects.group[regular.which].tolist()
-            columns = (groups, regular.numbers("consumer_id"), regular.places(), values(regular))
-            which.append(regular.which)
-            events += map(_new, repeat(ConsumerEvent), zip(repeat(method), *columns))
-    if not which:
-        return np.zeros(0, np.int64), events
-    indices = np.concatenate(which)
-    turn = np.argsort(indices)
-    return indices[turn], [events[k] for k in turn.tolist()]
+
+    def __init__(self, frames: PulsarFrames) -> None:
+        which = [np.zeros(0, np.int64)]
+        events: list[_ConsumerEvent] = []
+        watched = frames.conversations[0].diagnostics is not None
+        for name, (method, moment, values) in WATCHED_EFFECTS.items() if watched else ():
+            if name in frames.found:
+                _, each, messages, _ = frames.found[name]
+                rows = np.flatnonzero(frames.regular[each])
+                regular = _Regular(frames, name, each[rows], rows, messages)
+                columns = (frames.subjects.group, getattr(frames.frames, moment))
+                which.append(regular.which)
+                events += zip(repeat(method), *(column[regular.which].tolist() for column in columns), values(regular))
+        every = np.concatenate(which)
+        turn = np.argsort(every)
+        self.which = every[turn]  # the frames
+        self._events = [events[k] for k in turn.tolist()]
+        self._subjects = frames.subjects
+        groups, first = np.unique(frames.subjects.group[self.which], return_index=True)
+        self._begins = dict(zip(groups.tolist(), _places(frames, self.which[first]), strict=True))
+
+    def take(self, begin: int, end: int, diagnostics: PulsarDiagnostics) -> None:
+        """Let the diagnostics of a connection take some, whose groups were looked up."""
+        known: dict[int, Consumption | None] = {}
+        for method, group, ns, values in self._events[begin:end]:
+            if group not in known:
+                consumer = self._subjects.endpoints[group]
+                known[group] = diagnostics.consumption(self._subjects.ids[group], consumer, self._begins[group])
+            consumption = known[group]
+            if consumption is not None:
+                method(diagnostics, consumption, ns, *values)
 
 
 def _grants(regular: _Regular) -> Iterable[tuple[Any, ...]]:
@@ -198,13 +206,16 @@ def _deliveries(regular: _Regular) -> Iterable[tuple[Any, ...]]:
 
 def _acknowledgements(regular: _Regular) -> Iterable[tuple[Any, ...]]:
     positions: list[list[Position]] = [[] for _ in regular.messages.ok]
+    cumulative = regular.messages.number("ack_type") == _CUMULATIVE
     ids = regular.messages.nested.get("message_id")
     if ids is not None:
-        each = _positions(ids.messages.number("ledgerId"), ids.messages.number("entryId"))
-        for parent, one in zip(ids.parent.tolist(), each, strict=True):
-            positions[parent].append(one)
-    cumulative = (regular.messages.number("ack_type")[regular.rows] == _CUMULATIVE).tolist()
-    return zip([positions[row] for row in regular.rows.tolist()], cumulative, strict=True)
+        partial = ids.messages.has("ack_set")  # of its batch, messages are left
+        which = np.flatnonzero(~partial | cumulative[ids.parent])
+        ledger, entry = (unsigned(ids.messages.number(name)[which]) for name in ("ledgerId", "entryId"))
+        columns = (ids.parent[which].tolist(), ledger, entry, partial[which].tolist())
+        for row, number, last, less in zip(*columns, strict=True):
+            positions[row].append((number, last - less))
+    return zip([positions[row] for row in regular.rows.tolist()], cumulative[regular.rows].tolist(), strict=True)
 
 
 def _positions(ledger: Ints, entry: Ints) -> list[Position]:
@@ -223,11 +234,11 @@ EFFECTS: dict[str, Callable[[_Regular], Changes]] = {
 }
 """Commands that change something, and how."""
 
-WATCHED_EFFECTS: dict[str, tuple[Callable[..., None], Callable[[_Regular], Iterable[tuple[Any, ...]]]]] = {
-    "FLOW": (PulsarDiagnostics.grant, _grants),
-    "MESSAGE": (PulsarDiagnostics.deliver, _deliveries),
-    "ACK": (PulsarDiagnostics.acknowledge, _acknowledgements),
-    "CLOSE_CONSUMER": (PulsarDiagnostics.leave, _departures),
-    "UNSUBSCRIBE": (PulsarDiagnostics.leave, _departures),
+WATCHED_EFFECTS: dict[str, tuple[Callable[..., None], str, Callable[[_Regular], Iterable[tuple[Any, ...]]]]] = {
+    "FLOW": (PulsarDiagnostics.grant, "last_ns", _grants),
+    "MESSAGE": (PulsarDiagnostics.deliver, "last_ns", _deliveries),
+    "ACK": (PulsarDiagnostics.acknowledge, "first_ns", _acknowledgements),
+    "CLOSE_CONSUMER": (PulsarDiagnostics.leave, "first_ns", _departures),
+    "UNSUBSCRIBE": (PulsarDiagnostics.leave, "first_ns", _departures),
 }
-"""Commands whose effect only findings need: what takes it, and with which values of the frames."""
+"""Commands whose effect only findings need: what takes it, at which time, and with which values of the frames."""

@@ -39,7 +39,7 @@ class Entries:
         self._report = report
         self._limits = conversation.options.limits
         self.messages = MessageRows(conversation, self.unpack, self.finding)
-        self._encrypted: set[tuple[int | None, int | None]] = set()  # producers and consumers
+        self.encrypted: set[tuple[int | None, int | None]] = set()  # producers and consumers that are known to encrypt
         self._held = 0  # bytes of values that wait for receipts
         self._overflowed = False
 
@@ -187,9 +187,9 @@ class Entries:
     def _report_encryption(self, view: EntryView) -> None:
         """Once for each producer and consumer."""
         who = (view.request.api_code, view.request.endpoint_id)
-        if who in self._encrypted or len(self._encrypted) >= _ENCRYPTED:
+        if who in self.encrypted or len(self.encrypted) >= _ENCRYPTED:
             return
-        self._encrypted.add(who)
+        self.encrypted.add(who)
         names = [text(key.key) for key in view.meta.encryption_keys]
         self.finding(view, "encrypted", "Payloads are encrypted: sizes and checksums only", keys=names)
 

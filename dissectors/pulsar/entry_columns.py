@@ -1,8 +1,8 @@
 """The entries of many SEND and MESSAGE frames at once: batches.read and what Entries finds out, by column.
 
 An entry is left to the one-by-one way (`ok` is False) where it needs more care than that: a wrong checksum, a payload
-that is encrypted, a chunk, a marker, compacted or does not decompress, sizes that do not fit, metadata that is not
-plain (columnar.py).
+that is a chunk, a marker, compacted or does not decompress, sizes that do not fit, metadata that is not plain
+(columnar.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dissectors.wire import codecs
 from dissectors.wire.codecs import CodecError
 
 NO_CHECKSUM = -1
-_IRREGULAR = ("encryption_keys", "num_chunks_from_msg", "marker_type", "compacted_batch_indexes")
+_IRREGULAR = ("num_chunks_from_msg", "marker_type", "compacted_batch_indexes")
 _LATEST_MS = 1 << 43  # a publish time beyond it has no place in a column of ns
 _BROKER_MAGIC, _CRC_MAGIC = int.from_bytes(BROKER_ENTRY_MAGIC, "big"), int.from_bytes(CHECKSUM_MAGIC, "big")
 
@@ -45,8 +45,19 @@ class EntryColumns(NamedTuple):
         return self.end - self.payload
 
     @property
+    def encrypted(self) -> Bools:
+        """Whether the client encrypted the payload."""
+        return self.meta.has("encryption_keys")
+
+    @property
+    def replicated(self) -> Bools:
+        """Whether the entry comes from another cluster, whose broker is its producer here."""
+        replicated: Bools = self.meta.size("replicated_from") != 0  # old clients set it to nothing
+        return replicated
+
+    @property
     def uncompressed_bytes(self) -> Ints:
-        """Bytes of the payload, decompressed."""
+        """Bytes of the payload, decompressed. Of one that is encrypted they are not known."""
         return np.where(self.meta.number("compression") != 0, self.meta.number("uncompressed_size"), self.payload_bytes)
 
     @property
@@ -76,7 +87,6 @@ def read(octets: Octets, after: Ints, end: Ints, limits: Limits) -> EntryColumns
     ok &= meta.ok
     for name in _IRREGULAR:
         ok &= ~meta.has(name)
-    ok &= meta.size("replicated_from") == 0
     published = meta.number("publish_time")
     ok &= (published >= 0) & (published < _LATEST_MS)
     return EntryColumns(ok, at, end, covered, payload, stored, meta)
@@ -108,7 +118,7 @@ def notify(buf: bytes, entries: EntryColumns, which: Bools) -> None:
 def _compressed(buf: bytes, entries: EntryColumns, which: Bools) -> Iterator[tuple[int, str, memoryview, int]]:
     """(number of the entry, codec, payload, its bytes once decompressed) of those that are compressed."""
     view, codec = memoryview(buf), entries.meta.number("compression")
-    packed = np.flatnonzero(which & (codec != 0))
+    packed = np.flatnonzero(which & (codec != 0) & ~entries.encrypted)
     columns = (packed, codec[packed], entries.payload[packed], entries.end[packed], entries.uncompressed_bytes[packed])
     for i, number, start, end, size in zip(*(column.tolist() for column in columns), strict=True):
         yield i, CODECS[number], view[start:end], size

@@ -8,7 +8,7 @@ conversation one by one, in their place in that order:
 
     sends that fail, authentication, watchers, scalable topics           rare, with rules of their own
     requests whose answer is not at hand, answers whose request is not   they wait, or are orphans
-    chunks, markers, encrypted, compacted or damaged entries             they have a state, or findings
+    chunks, markers, compacted or damaged entries, news of encryption    they have a state, or findings
 
 Which frames are regular follows from their bytes and from what is open, so both ways give the same rows; a property
 test compares them.
@@ -27,11 +27,13 @@ from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, FAILING, SPA
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.decode import decode
 from dissectors.pulsar.decoded_frames import DecodedEntries, PulsarFrames
-from dissectors.pulsar.effects import changes, consumer_events
+from dissectors.pulsar.effects import ConsumerEvents, changes
 from dissectors.pulsar.emit import signed
+from dissectors.pulsar.entry_columns import EntryColumns
 from dissectors.pulsar.frames import PADDING
 from dissectors.pulsar.match import key_of
 from dissectors.pulsar.row_columns import report_batches, report_errors, report_exchanges
+from dissectors.pulsar.subjects import unsigned
 
 _SPACES = tuple(dict.fromkeys(space for space, _ in SPACES.values() if space))
 _SPACE_CODES = {space: code for code, space in enumerate(_SPACES)}
@@ -236,11 +238,29 @@ class _Exchanges(PulsarFrames):
             self.regular[carrying] = False
         which = np.flatnonzero(self.regular & carrying)
         entries = entry_columns.read(self.frames.octets, self.after[which], self.frames.end[which], self.limits)
+        self._leave_out_news(which, entries)
         if {"batches", "findings"} & self.tables:
             entry_columns.verify(self.frames.buf, entries, self.limits)
         self.regular[which] = entries.ok
         self.entries = DecodedEntries(which, entries)
         self._agree()
+
+    def _leave_out_news(self, which: Ints, entries: EntryColumns) -> None:
+        """The first encrypted entry of a producer or consumer is a finding."""
+        some = np.flatnonzero(entries.encrypted & entries.ok)
+        if not len(some):
+            return
+        ids = np.zeros(len(self.code), np.int64)
+        for name, field in (("SEND", "producer_id"), ("MESSAGE", "consumer_id")):
+            if name in self.found:
+                ids[self.found[name].which] = self.found[name].messages.number(field)
+        at = which[some]
+        columns = self.frames.conversation[at].tolist(), self.code[at].tolist(), unsigned(ids[at])
+        known: set[tuple[int, int, int]] = set()
+        for i, who in zip(some.tolist(), zip(*columns, strict=True), strict=True):
+            if who not in known and who[1:] not in self.conversations[who[0]].entries.encrypted:
+                entries.ok[i] = False
+            known.add(who)
 
     def _compacted(self) -> Bools:
         """The conversations in which a consumer may read a compacted topic."""
@@ -266,9 +286,9 @@ class _Exchanges(PulsarFrames):
         subjects.name_topics(self.found, regular, frames.buf)
         subjects.find_endpoints(self.found, regular, epoch)
         pending = dict(changes(self))
-        watched, events = consumer_events(self)
+        events = ConsumerEvents(self)
         every = np.arange(naming.sum() + 1)
-        groups, parts = np.searchsorted(subjects.epochs, every), np.searchsorted(epoch[watched], every)
+        groups, parts = np.searchsorted(subjects.epochs, every), np.searchsorted(epoch[events.which], every)
         looking = np.flatnonzero(naming)[np.diff(groups) > 0]
         irregular = np.flatnonzero(~regular)
         stops = distinct(np.concatenate((irregular, looking, np.fromiter(pending, np.int64, len(pending)))))
@@ -283,8 +303,8 @@ class _Exchanges(PulsarFrames):
                 pending[i](conversation)
             if group < end:
                 subjects.look_up(group, end, conversation.state.names)
-                for method, of, consumer_id, place, values in events[first:stop]:
-                    method(conversation.diagnostics, consumer_id, subjects.endpoints[of], place, *values)
+                if first < stop and conversation.diagnostics is not None:
+                    events.take(first, stop, conversation.diagnostics)
         subjects.settle()
         self._count()
 

@@ -47,7 +47,8 @@ class Subjects:
         self.endpoints: list[Endpoint | None] = []  # of each group, once it is looked up
         self._values = [Subject()]
         self._codes = {Subject(): 0}
-        self._lookups: list[tuple[int, int]] = []  # of each group: whether it is a consumer's, and its id
+        self.ids: list[int] = []  # of each group
+        self._consumer: list[int] = []  # of each group: whether it is a consumer's
 
     def code(self, subject: Subject) -> int:
         """The code of a subject."""
@@ -96,13 +97,14 @@ class Subjects:
         head = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))[: len(which)]
         self.group[which[turn]] = np.cumsum(head) - 1
         self.epochs, consumer, ids = keys[:, head]
-        self._lookups = list(zip(consumer.tolist(), unsigned(ids), strict=True))
-        self.endpoints = [None] * len(self._lookups)
+        self.ids, self._consumer = unsigned(ids), consumer.tolist()
+        self.endpoints = [None] * len(self.ids)
 
     def look_up(self, begin: int, end: int, names: PulsarNames) -> None:
         """Look up what the ids of some groups stand for, in what their connection knows in their epoch."""
         known = names.producers, names.consumers
-        self.endpoints[begin:end] = [known[consumer].get(id_) for consumer, id_ in self._lookups[begin:end]]
+        each = zip(self._consumer[begin:end], self.ids[begin:end], strict=True)
+        self.endpoints[begin:end] = [known[consumer].get(id_) for consumer, id_ in each]
 
     def settle(self) -> None:
         """All groups were looked up: give their frames their subjects."""

@@ -89,7 +89,8 @@ GOOD: list[Any] = [(1, 7), (2, [(1, 1), (2, 2)])]  # of CommandMessage
     [
         [(1, 7)],  # a required field is missing
         [*GOOD, (1, 8)],  # one comes twice
-        [*GOOD, (77, 1)],  # one is not in the schema
+        [*GOOD, (77, 1)],  # one has a number beyond those of the schema
+        [*GOOD, (3, b"\1\2")],  # one has another wire type than in the schema
         [*GOOD, (3, 1 << 32)],  # a number is too large for its type
         [(1, 7), (2, [(1, 1)])],  # a required field of an inner message is missing
         [*GOOD, *[(4, 1)] * 60],  # there are many
@@ -98,6 +99,35 @@ GOOD: list[Any] = [(1, 7), (2, [(1, 1), (2, 2)])]  # of CommandMessage
 def test_what_is_not_plain_is_left_to_the_library(fields: list[Any]) -> None:
     found, _ = read("CommandMessage", [wire.message(GOOD), wire.message(fields), wire.message(GOOD)])
     assert found.ok.tolist() == [True, False, True]
+
+
+# tags of a field that is not in the schema
+VARINT, EIGHT, SIZED, FOUR = (bytes([12 << 3 | wire_type]) for wire_type in (0, 1, 2, 5))
+GROUP = bytes([12 << 3 | 3, 12 << 3 | 4])
+
+
+@pytest.mark.parametrize(
+    ("field", "ok"),
+    [
+        (VARINT + b"\xff" * 9 + b"\1", True),
+        (EIGHT + b"\xff" * 8, True),
+        (SIZED + b"\3new", True),
+        (FOUR + bytes(4), True),
+        (EIGHT + bytes(8) + FOUR + bytes(4) + VARINT + b"\0" + SIZED + b"\0", True),
+        (EIGHT + bytes(7), False),
+        (FOUR + bytes(3), False),
+        (SIZED + b"\4new", False),
+        (VARINT + b"\xff" * 11, False),
+        (GROUP, False),
+    ],
+)
+def test_fields_that_the_schema_does_not_have_are_passed_over(field: bytes, ok: bool) -> None:
+    good = wire.message(GOOD)
+    for odd in (good + field, field + good):
+        found, buf = read("CommandMessage", [good, odd, good])
+        assert found.ok.tolist() == [True, ok, True]
+        for i in np.flatnonzero(found.ok).tolist():
+            _assert_equal(api.CommandMessage.FromString(good), found, i, buf)
 
 
 def test_messages_within_messages_are_read_to_a_bounded_depth() -> None:

@@ -30,6 +30,7 @@ from tests.pulsar import wire
 LZ4_OF_EIGHT_ZEROS = bytes([0x13, 0, 1, 0, 0x30, 0, 0, 0])
 TABLE_SETS = [("exchanges",), ("batches",), DEFAULT_TABLES, tuple(TABLES)]
 PROPERTY: wire.Field = (4, [(1, "colour"), (2, "blue")])
+ENCRYPTED: wire.Field = (13, [(1, "key"), (2, b"secret")])
 
 
 def entry(rng: random.Random, number: int) -> bytes:
@@ -47,7 +48,7 @@ def entry(rng: random.Random, number: int) -> bytes:
     elif kind == 3:
         magic = False
     elif kind == 4:
-        more += [(13, [(1, "key"), (2, b"secret")])]
+        more += [ENCRYPTED, *([(8, 1), (9, 8)] if number % 2 else [])]
     elif kind == 5:
         more += [(20, 21)]
     elif kind == 6:
@@ -66,6 +67,8 @@ def entry(rng: random.Random, number: int) -> bytes:
         more += [(2, 7), (60, 1)]
     elif kind == 14:
         more, payload = [*more, (8, 3), (9, 8)], zstandard.compress(bytes(8))
+    elif kind == 15:
+        more += [(50, number), (10, "not in the schema")]
     published = 1 << 62 if kind == 13 else 1_700_000_000_000
     meta = wire.metadata(number, *more, published=published)
     return wire.entry(meta, payload, crc=crc, magic=magic, broker=broker)
@@ -171,8 +174,8 @@ def test_bodies_of_some_apis_do_not_change_the_rows_of_others(seed: int, many: i
     assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, seed, bodies_of=some)
 
 
-def regular(messages: int) -> Script:
-    """A connection on which all goes well."""
+def regular(messages: int, *more: wire.Field) -> Script:
+    """A connection on which all goes well. more: fields in the metadata of its entries."""
     script = [
         (CLIENT, wire.connect()),
         (SERVER, wire.connected((3, 5_000_000))),
@@ -183,7 +186,7 @@ def regular(messages: int) -> Script:
         (CLIENT, wire.flow(1000)),
     ]
     for number in range(messages):
-        sent = wire.entry(wire.metadata(number, PROPERTY), b"payload")
+        sent = wire.entry(wire.metadata(number, PROPERTY, *more), b"payload")
         script += [
             (CLIENT, wire.send(number, sent)),
             (SERVER, wire.receipt(number, 7, number)),
@@ -223,6 +226,26 @@ def test_every_frame_of_a_regular_connection_goes_by_column(
     fed = Fed(script, tables)
     fed.take(len(script))
     assert fed.conversation.by_column == fed.conversation.frames == len(script)
+
+
+@pytest.mark.parametrize(
+    ("more", "alone"),
+    [
+        ([(5, "cluster-2")], 0),
+        ([(50, 1)], 0),  # not in the schema
+        ([ENCRYPTED], 3),  # a SEND with its receipt and a MESSAGE say so
+    ],
+)
+def test_what_all_entries_of_a_connection_have_in_common_does_not_keep_them_from_columns(
+    more: list[wire.Field], alone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = regular(10, *more)
+    assert_together_as_alone(PROTOCOL, [script] * 3, DEFAULT_TABLES, 7)
+    monkeypatch.setattr(frame_columns, "MANY", 1)
+    fed = Fed(script, DEFAULT_TABLES)
+    fed.take(len(script) // 2)
+    fed.take(len(script))
+    assert (fed.conversation.by_column, fed.conversation.frames) == (len(script) - alone, len(script))
 
 
 def test_a_request_whose_answer_comes_with_the_next_packets_goes_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
