@@ -121,6 +121,7 @@ def termination() -> Iterator[None]:
         raise SystemExit(TERMINATED)
 
     def interrupt(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)  # the next one ends also what does not listen: a query may not
         _stopped.append(INTERRUPTED)
         raise KeyboardInterrupt
 

@@ -266,6 +266,28 @@ def test_a_stopped_run_leaves_what_stood_there(tmp_path: Path, number: signal.Si
     assert [entry.name for entry in tmp_path.iterdir()] == ["rows.json"]
 
 
+def test_a_second_interrupt_ends_what_did_not_listen_to_the_first() -> None:
+    deaf = """if True:
+        import signal, time
+        from pipelines.cli import exits
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with exits.termination():
+            while True:
+                try:
+                    print("listening", flush=True)
+                    time.sleep(60)
+                except KeyboardInterrupt:
+                    pass
+    """
+    running = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE)
+    assert running.stdout is not None
+    for _ in range(2):
+        assert running.stdout.readline() == b"listening\n"
+        running.send_signal(signal.SIGINT)
+    running.communicate(timeout=30)
+    assert running.returncode == -signal.SIGINT
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, exits.INTERRUPTED), (signal.SIGTERM, exits.TERMINATED)])
 def test_a_library_that_makes_an_error_of_a_signal_does_not_make_it_ours(number: signal.Signals, code: int) -> None:
     stopped = typer.Typer(cls=exits.CommandGroup, callback=lambda: None)
