@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.source import open_raw
+from dissectors.conversation import Conversation, Protocol
 from dissectors.errors import InputError
 from dissectors.findings import finding
 from dissectors.late_names import Name
@@ -183,16 +184,18 @@ class Engine:
         """Let each protocol decode what was brought to its conversations, then close those that have ended."""
         held, fed = self._held, self._fed
         self._fed = {}
-        for protocol in self._protocols:
-            its_own = [s.conversation for s in fed if s.protocol is protocol and s.conversation is not None]
-            if its_own:  # what a protocol needs is loaded when the protocol is met
-                protocol.advance(its_own)
+        for protocol, conversations in self._by_protocol(fed):
+            protocol.advance(conversations)
         for session in fed:
             size = session.held
             if size > KIB:
                 held[session] = size
             elif held:
                 held.pop(session, None)
+        for session in self._ended:
+            session.end()
+        for protocol, conversations in self._by_protocol(self._ended):
+            protocol.prepare_finish(conversations)
         for session in self._ended:
             session.close()
             held.pop(session, None)
@@ -201,6 +204,13 @@ class Engine:
             self._shed()
         for tracker in self._trackers.values():
             tracker.pack(held)
+
+    def _by_protocol(self, sessions: Iterable[ConnectionSession]) -> Iterator[tuple[Protocol, list[Conversation]]]:
+        """The conversations of some sessions, by protocol: what one needs is loaded when it is met."""
+        for protocol in self._protocols:
+            its_own = [s.conversation for s in sessions if s.protocol is protocol and s.conversation is not None]
+            if its_own:
+                yield protocol, its_own
 
     def pack(self) -> None:
         """Keep all connections as bytes that can be, as the state of an engine is written and read soonest."""

@@ -12,7 +12,7 @@ to `advance`, which keeps the order of frames also then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -39,6 +39,7 @@ NONE = -1  # in a column: no value
 PADDING = 64  # zero bytes behind the last stream: a field may be read where a frame is too short for it
 _FEW = 16  # so many streams are walked one by one
 MANY, MUCH = 8, 64 * KIB  # fewer conversations, or bytes of them, are decoded one by one
+_KEPT = ("direction", "offset", "order", "first_ns", "last_ns", "packet_ref")  # columns that frames have
 _new = tuple.__new__
 
 
@@ -77,11 +78,26 @@ class _Part(NamedTuple):
     segments: int
 
 
+class _Kept(NamedTuple):
+    """The bytes of kept frames, one after the other; each frame is taken for one segment."""
+
+    buf: bytes
+    octets: Octets
+    starts: Ints
+    times: Ints
+    packet_refs: Ints
+    each: Sequence[_Stream] = ()
+
+
 class Frames(Generic[ConversationT]):
     """Whole frames, by conversation and within it in the order in which they were complete."""
 
     def __init__(
-        self, conversations: Sequence[ConversationT], streams: _Streams, columns: dict[str, Ints], taken: list[int]
+        self,
+        conversations: Sequence[ConversationT],
+        streams: _Streams | _Kept,
+        columns: dict[str, Ints],
+        taken: list[int],
     ) -> None:
         self.conversations = conversations
         self.buf = streams.buf
@@ -98,6 +114,19 @@ class Frames(Generic[ConversationT]):
         self._segments = streams.starts, streams.times, streams.packet_refs
         self._streams = streams.each
         self._taken = taken  # bytes, by stream
+
+    @classmethod
+    def kept(cls, conversations: Sequence[ConversationT], frames: Sequence[tuple[int, Frame]]) -> Frames[ConversationT]:
+        """Whole frames that were kept, with the indices of their conversations; of each its first packet is known."""
+        numbers, each = zip(*frames, strict=True)
+        ends = list(accumulate(frame.size for frame in each))
+        columns = {name: [getattr(frame, name) for frame in each] for name in _KEPT}
+        columns |= {"conversation": list(numbers), "start": [0, *ends[:-1]], "end": ends}
+        arrays = {name: np.array(column, np.int64) for name, column in columns.items()}
+        buf = b"".join([*(frame.data[frame.start : frame.end] for frame in each), bytes(PADDING)])
+        octets = np.frombuffer(buf, np.uint8)
+        streams = _Kept(buf, octets, arrays["start"], arrays["first_ns"], arrays["packet_ref"])
+        return cls(conversations, streams, arrays, [])
 
     def __len__(self) -> int:
         return len(self.start)

@@ -120,15 +120,20 @@ class ConnectionSession:
         elif self.conversation is not None:
             self._feed(events, notes)
 
-    def close(self) -> None:
-        """The flow has ended."""
+    def end(self) -> None:
+        """The flow has ended: bring the rest to the conversation."""
         if self.flow.has_news:
             self.deliver()
         if self._tls is not None:
             self._pass_on(*_sorted(self._tls.close()))
         self._conclude()
         if self.conversation is not None:
-            self.conversation.close(self.flow.last_time)
+            self.conversation.end(self.flow.last_time)
+
+    def close(self) -> None:
+        """Behind `end`: report what is still open, and the connection."""
+        if self.conversation is not None:
+            self.conversation.finish()
             if self._forced():
                 self.conversation.confirm()
             elif not self.conversation.frames:

@@ -87,7 +87,11 @@ def feed_many(
         if at_once:
             protocol.advance(conversations)
         for conversation in conversations:
-            conversation.close(1_700_000_000_000_000_000 + next(order) * 5_000_000)
+            conversation.end(1_700_000_000_000_000_000 + next(order) * 5_000_000)
+        if at_once:
+            protocol.prepare_finish(conversations)
+        for conversation in conversations:
+            conversation.finish()
     rows = {table: [repr(row) for row in batch.to_pylist()] for table, batch in sink.drain()}
     sums = sorted(
         repr((c.frames, c.framed_bytes, c.skipped_bytes, c.pending_bytes, c.summary())) for c in conversations

@@ -13,6 +13,7 @@ import dissectors
 from dissectors import frame_columns
 from dissectors.conversation import Conversation
 from dissectors.engine import Engine
+from dissectors.kafka import orphaned_fetches
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.options import Options
 from dissectors.pulsar.conversation import PulsarConversation
@@ -50,8 +51,10 @@ def test_captures_give_the_same_rows_together_and_one_by_one(
 
     monkeypatch.setattr(frame_columns, "MANY", 1 << 30)
     monkeypatch.setattr(frame_columns, "MUCH", 1 << 60)
+    monkeypatch.setattr(orphaned_fetches, "_WORTH", 1 << 30)
     want = rows()
     monkeypatch.setattr(frame_columns, "MANY", 1)
+    monkeypatch.setattr(orphaned_fetches, "_WORTH", 1)
     for worth in ("kafka", "iggy"):
         monkeypatch.setattr(f"dissectors.{worth}.exchange_columns._WORTH", 2)
     assert rows() == want

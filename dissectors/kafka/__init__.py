@@ -55,5 +55,10 @@ class Kafka(Protocol):
 
         advance(conversations)
 
+    def prepare_finish(self, conversations: Sequence[KafkaConversation]) -> None:
+        from dissectors.kafka.orphaned_fetches import explain_together
+
+        explain_together(conversations)
+
 
 PROTOCOL = Kafka()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from sys import intern
 from typing import Any
@@ -155,11 +155,8 @@ class KafkaConversation(Conversation):
         self.recovery.skipped(direction, start, end)
 
     def on_close(self) -> None:
-        if self.held_behind_holes:
-            self.recovery.finish(CLIENT, SERVER)
-        if self._made("orphans"):
-            for orphan in self.orphans.release():
-                self._explain(*orphan)
+        for frame, call in self.explained():
+            self.answer_lost(frame, call)
         calls, fetches = self.waiting.rest()
         for call in (*self.tokens, *calls):
             self._unanswered(call, at_end=True)
@@ -371,12 +368,22 @@ class KafkaConversation(Conversation):
         else:
             self._answer(frame, call, api, frame.start + 8, min(frame.end, frame.known))
 
-    def _explain(self, frame: Frame, correlation_id: int, early: bool) -> None:
-        """An answer to a request that was not captured, now that all that was captured is known."""
+    def explained(self) -> Iterator[tuple[Frame, KafkaRequest]]:
+        """The answers whose requests were not captured, with what is known of these at the end; others are reported."""
+        if self.held_behind_holes:
+            self.recovery.finish(CLIENT, SERVER)
+        if self._made("orphans"):
+            for orphan in self.orphans.release():
+                call = self._explain(*orphan)
+                if call is not None:
+                    yield orphan.frame, call
+
+    def _explain(self, frame: Frame, correlation_id: int, early: bool) -> KafkaRequest | None:
+        """What is known of the request of an answer; None where that is nothing, and the answer is reported."""
         api = explain(frame, self._used, self._holes)
         if api is None and (self._used.apis or self._holes) and not early:
             self._report_orphan(frame, correlation_id)
-            return
+            return None
         ids = list(self._client_ids.values())
         call = KafkaRequest(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
         if api is None:
@@ -384,10 +391,15 @@ class KafkaConversation(Conversation):
             found = self.recovery.found(frame, frame.start + 8)
             lost = self.precedents.of(SERVER, frame.offset).lost_request(correlation_id)
             self.carried.found(SERVER, found, lost, frame.facts)
-            return
+            return None
         if api not in self._used.apis:
             call.version = None  # the API is sure, the version is not
-        self._answer(frame, call, api, frame.start + 8, min(frame.end, frame.known))
+        return call
+
+    def answer_lost(self, frame: Frame, call: KafkaRequest) -> None:
+        """The answer to a request that was not captured, of an API that is known."""
+        assert call.api_version is not None
+        self._answer(frame, call, call.api_version, frame.start + 8, min(frame.end, frame.known))
 
     def _report_orphan(self, frame: Frame, correlation_id: int) -> None:
         message = str(correlation_id).join(LOST_REQUEST)

@@ -21,7 +21,6 @@ from operator import itemgetter
 from sys import intern
 
 import numpy as np
-import pyarrow as pa
 
 from dissectors import arrow
 from dissectors.exchange import CALL, OK, columns_from_frames, held, queued
@@ -29,7 +28,7 @@ from dissectors.frame_columns import Bools, Frames, Ints, decode_together, disti
 from dissectors.kafka import columnar, decode, orphan_columns
 from dissectors.kafka.body_summary import BodySummary, Topic
 from dissectors.kafka.carried import METADATA_LOG
-from dissectors.kafka.coded import NO_VALUE, GrowingColumns, runs
+from dissectors.kafka.coded import NO_VALUE, GrowingColumns, known, runs
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import ApiVersion, api_version
 from dissectors.kafka.decoded_frames import KafkaFrames
@@ -431,31 +430,13 @@ class ExchangeColumns(KafkaFrames):
 
     # --- rows ---
 
-    def _topic_lists(self, requests: Ints) -> pa.Array:
-        """All topics of each exchange, each once, in order of appearance."""
-        frame, topic = self.topics.by_frame()
-        keep = self.regular[frame]
-        frame, topic = frame[keep], topic[keep]
-        names = self.names_of(frame, topic)
-        distinct = {value: code for code, value in enumerate(names.values)}
-        topic = np.array([distinct[value] for value in names.values], np.int64)[names.codes]
-        request = np.where(self.frames.client[frame], frame, self.partner[frame])
-        order = np.lexsort((frame, request))  # stable: the request's topics, then the answer's
-        request, topic = request[order], topic[order]
-        _, first = np.unique(request * len(names.values) + topic, return_index=True)
-        first.sort()
-        ends = np.searchsorted(request[first], requests, "right")
-        offsets = np.append(0, ends).astype(np.int32)
-        texts = arrow.take(pa.array(names.values, pa.string()), topic[first])
-        return pa.ListArray.from_arrays(arrow.column(offsets), texts)
-
     def _report(self, requests: Ints, waited: Masked) -> None:
         """The rows of regular exchanges; waited: how long each request queued."""
         if not self.report.wants_exchanges:
             return
         place = self.frames.packet_ref[requests], self.frames.first_ns[requests]
         turn = np.lexsort(place)  # as rows go out: none need be moved then
-        topics = arrow.take(self._topic_lists(requests), turn)
+        topics = arrow.take(self.topic_lists(requests), turn)
         requests, waited = requests[turn], Masked(waited.values[turn], waited.missing[turn])
         answers = self.partner[requests]
         request, response = self.frames.facts(requests), self.frames.facts(answers)
@@ -473,14 +454,10 @@ class ExchangeColumns(KafkaFrames):
             error_count=0,
             topics=topics,
             partitions=np.where(partitions, partitions, self.partitions[answers]),
-            records=_known(self.records[requests]),
-            payload_bytes=_known(self.payload[requests]),
+            records=known(self.records[requests]),
+            payload_bytes=known(self.payload[requests]),
             long_poll=self.may_wait[requests] & held(times["wait_ns"], waited, np.maximum(self.payload[requests], 0)),
-            throttle_ms=_known(self.throttle[answers]),
+            throttle_ms=known(self.throttle[answers]),
             retransmitted=self.frames.retransmitted(requests, answers),
             **times,
         )
-
-
-def _known(column: Ints) -> Masked:
-    return Masked(column, column == NO_VALUE)

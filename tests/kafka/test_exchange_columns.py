@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors import frame_columns
-from dissectors.kafka import PROTOCOL, exchange_columns
+from dissectors.kafka import PROTOCOL, exchange_columns, orphaned_fetches
 from dissectors.records import DEFAULT_TABLES, TABLES
 from dissectors.tcp.chunk import CLIENT, SERVER
 from tests.kafka.wire import (
@@ -195,7 +195,8 @@ def test_connections_of_which_one_direction_was_captured_give_the_same_rows(
     rng = random.Random(seed)
     tables = tuple(TABLES) if rng.random() < 0.2 else DEFAULT_TABLES
     scripts = [[part for part in long_conversation(rng) if part[0] == direction] for _ in range(many)]
-    assert_together_as_alone(PROTOCOL, scripts, tables, seed, often=0.1, midstream=midstream)
+    worth = orphaned_fetches, 1 + seed % 40
+    assert_together_as_alone(PROTOCOL, scripts, tables, seed, often=0.1, midstream=midstream, worth=worth)
 
 
 def long_conversation(rng: random.Random) -> Script:
@@ -209,7 +210,17 @@ def long_conversation(rng: random.Random) -> Script:
 def test_answers_that_cannot_wait_for_an_explanation_go_by_column(midstream: bool) -> None:
     script = [(SERVER, fetched(id_, {("t", 0): TWO + PACKED}, 0, 0)) for id_ in range(1, 200)]
     (one,) = assert_together_as_alone(PROTOCOL, [script], DEFAULT_TABLES, 7, often=0, midstream=midstream)
-    assert one.by_column == len(script) - 64  # type: ignore[attr-defined]
+    assert one.by_column == len(script)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("tables", [("exchanges",), ("batches",), ("findings",), DEFAULT_TABLES])
+def test_plain_answers_to_lost_fetches_go_by_column(tables: tuple[str, ...]) -> None:
+    plain = [fetched(id_, {("t", 0): TWO + PACKED, ("u", id_): TWO}, 0, 0) for id_ in range(1, 41)]
+    refused = fetched(41, {}, 0, 3)
+    broken = fetched(42, {("t", 0): TWO + TWO[:-1] + b"?"}, 0, 0)
+    scripts = [[(SERVER, answer) for answer in answers] for answers in (plain, [*plain, refused, broken])]
+    together = assert_together_as_alone(PROTOCOL, scripts, tables, 7, often=0)
+    assert sum(one.by_column for one in together) >= 2 * len(plain)  # type: ignore[attr-defined]
 
 
 def test_a_consumer_goes_by_column_from_one_fetch_to_the_next() -> None:

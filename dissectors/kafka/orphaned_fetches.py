@@ -1,0 +1,146 @@
+"""Answers to fetches whose requests were not captured, of many connections that have ended, by column.
+
+Which API an answer belongs to is found for each alone (orphans.py). Most of those for which it is found answer fetches:
+the plain ones become rows together, with their batches. A plain one has no error and nothing of the controllers' log,
+and its batches are whole and right. All others go one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dissectors.exchange import OK, ORPHAN, columns_from_frames
+from dissectors.frame import Frame
+from dissectors.frame_columns import Frames
+from dissectors.kafka.body_summary import BodySummary
+from dissectors.kafka.carried import METADATA_LOG
+from dissectors.kafka.coded import NO_VALUE, known
+from dissectors.kafka.conversation import KafkaConversation
+from dissectors.kafka.decode import FETCH, after_tags
+from dissectors.kafka.decoded_frames import KafkaFrames
+from dissectors.kafka.fetches_in_order import NOT_KNOWN
+from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.record_set_columns import ROLES, RecordSetColumns
+from dissectors.tcp.chunk import SERVER
+
+_WORTH = 32  # fewer answers are as quick one by one
+_MUCH = 4 << 20  # bytes of answers that are kept until they become rows
+
+
+class _Answer(NamedTuple):
+    """A plain answer to a fetch."""
+
+    conversation: KafkaConversation
+    frame: Frame
+    call: KafkaRequest
+    summary: BodySummary
+
+
+def explain_together(conversations: Sequence[KafkaConversation]) -> None:
+    """Explain the answers that have waited for the end of their connections."""
+    plain: list[_Answer] = []
+    size = 0
+    for conversation in conversations:
+        for frame, call in conversation.explained():
+            summary = _plain(conversation, frame, call)
+            if summary is None:
+                conversation.answer_lost(frame, call)
+            else:
+                plain.append(_Answer(conversation, frame, call, summary))
+                size += frame.size
+        if size > _MUCH:
+            _report(plain)
+            plain, size = [], 0
+    _report(plain)
+
+
+def _plain(conversation: KafkaConversation, frame: Frame, call: KafkaRequest) -> BodySummary | None:
+    """What an answer says, if it is a plain answer to a fetch; with the names of topics that are known by now."""
+    api, emit = call.api_version, conversation.emit
+    if api is None or api.key != FETCH or emit.report.wants_messages or conversation.sink.wants_body(api.name):
+        return None
+    if conversation.pieces(SERVER, frame.offset, frame.offset + frame.size):
+        return None  # it is known of each byte where it came from
+    body = after_tags(frame.data, frame.start + 8) if api.response_tags else frame.start + 8
+    summary = api.summarise_response(frame.data, body, frame.end)
+    if not summary.whole or summary.faults or summary.names:
+        return None
+    if any(records.topic in METADATA_LOG for records in summary.sets):
+        return None
+    sets = [records._replace(topic=emit.names.name(records.topic) or "") for records in summary.sets]
+    return summary._replace(topics=emit.names.all((), summary.topics), sets=sets)
+
+
+def _report(answers: Sequence[_Answer]) -> None:
+    """The rows of plain answers."""
+    if not answers:
+        return
+    left = answers
+    if len(answers) >= _WORTH:
+        columns = _FetchedColumns(answers)
+        columns.decode()
+        left = [answer for answer, regular in zip(answers, columns.regular.tolist(), strict=True) if not regular]
+    for conversation, frame, call, _ in left:
+        conversation.answer_lost(frame, call)
+
+
+class _FetchedColumns(KafkaFrames):
+    """Plain answers to fetches. Each stands for its request, too."""
+
+    def __init__(self, answers: Sequence[_Answer]) -> None:
+        conversations = list(dict.fromkeys(answer.conversation for answer in answers))
+        number = {conversation: t for t, conversation in enumerate(conversations)}
+        frames = [(number[answer.conversation], answer.frame) for answer in answers]
+        super().__init__(Frames.kept(conversations, frames))
+        self.partner = np.arange(len(answers))
+        self.key[:] = FETCH
+        self.regular[:] = self.fetches.read[:] = True
+        for i, (conversation, frame, call, summary) in enumerate(answers):
+            self.version[i] = NO_VALUE if call.version is None else call.version
+            self.client_id[i] = self.texts.code(call.client_id)
+            self.role[i] = ROLES.index(conversation.precedents.of(SERVER, frame.offset).role)
+            self.throttle[i] = NO_VALUE if summary.throttle_ms is None else summary.throttle_ms
+            self.partitions[i] = summary.partitions
+            for topic in summary.topics:
+                self.topics.add(i, self.texts.code(topic))
+            shift = int(self.frames.start[i]) - frame.start
+            for topic, partition, start, size in summary.sets:
+                self.sets.add(i, self.texts.code(topic), partition, start + shift, size)
+
+    def decode(self) -> None:
+        """The rows; an answer in whose batches anything must be looked into is not regular, and has none."""
+        carried = RecordSetColumns(self)
+        if not self.regular.any():
+            return
+        for t in self.frames.conversation[self.regular].tolist():
+            self.conversations[t].by_column += 1
+        carried.deliver(np.full(len(carried.frame), NOT_KNOWN))
+        if self.diagnosing:
+            carried.diagnose()
+        carried.report()
+        if self.report.wants_exchanges:
+            self._report_exchanges()
+
+    def _report_exchanges(self) -> None:
+        which = np.flatnonzero(self.regular)
+        self.sink.extend(
+            "exchanges",
+            len(which),
+            **self.request_columns(which),
+            kind=ORPHAN,
+            api_code=FETCH,
+            version=known(self.version[which]),
+            status=OK,
+            error_count=0,
+            topics=self.topic_lists(which),
+            partitions=self.partitions[which],
+            records=self.records[which],
+            payload_bytes=self.payload[which],
+            long_poll=False,
+            throttle_ms=known(self.throttle[which]),
+            retransmitted=self.frames.retransmitted(which, which),
+            **columns_from_frames(None, self.frames.facts(which)),
+        )
