@@ -28,6 +28,7 @@ OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a batch
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 class ErrorCode(NamedTuple):
@@ -177,6 +178,30 @@ def columns_from_frames(request: FrameFacts | None, response: FrameFacts | None)
         "complete": request.complete & response.complete,
         "response_packet_ref": response.packet_ref,
     }
+
+
+_OF_REQUEST = ("request_ns", "request_bytes", "request_packet_ref")
+_OF_RESPONSE = ("response_ns", "response_bytes", "response_packet_ref")
+_OF_BOTH = ("wait_ns", "total_ns", "queued_ns")
+
+
+def columns_of_some(columns: dict[str, Any], no_request: Bools, no_response: Bools) -> dict[str, Any]:
+    """Columns of exchanges, some of which have no request or no response: what is not there is null in them."""
+    return columns | {
+        name: _without(columns[name], missing)
+        for names, missing in (
+            (_OF_REQUEST, no_request),
+            (_OF_RESPONSE, no_response),
+            (_OF_BOTH, no_request | no_response),
+        )
+        if missing.any()
+        for name in names
+    }
+
+
+def _without(column: Ints | Masked, missing: Bools) -> Masked:
+    """A column in which more values are missing."""
+    return Masked(column.values, column.missing | missing) if isinstance(column, Masked) else Masked(column, missing)
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------

@@ -277,10 +277,11 @@ class KafkaConversation(Conversation):
             self._client_ids[name] = text
         return text
 
-    def note_columns(self, correlation_id: int, frames: int) -> None:
+    def note_columns(self, correlation_id: int, requests: int, answers: int) -> None:
         """Take note of regular exchanges that were decoded by column: the newest correlation id, how many frames."""
-        self.last_id, self.answered = correlation_id, True
-        self.by_column += frames
+        self.last_id = correlation_id
+        self.answered |= answers > 0
+        self.by_column += requests + answers
 
     def note_use(self, api: ApiVersion, size: int, times: int = 1) -> None:
         """Take note of requests that the client made."""

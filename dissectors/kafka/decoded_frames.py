@@ -32,6 +32,7 @@ class KafkaFrames:
         self.key, self.version = integers(octets, start + 4, 2), integers(octets, start + 6, 2)  # of requests
         self.correlation_id = integers(octets, start + np.where(frames.client, 8, 4), 4)
         self.partner = np.full(n, NO_VALUE)  # the answer of a request, the request of an answer
+        self.silent = np.zeros(n, bool)  # a request that has no answer by protocol: if regular, its own partner
         self.regular = np.zeros(n, bool)
         self.odd = np.array(
             [bool(conversation.tokens) or conversation.raw_sasl for conversation in self.conversations]

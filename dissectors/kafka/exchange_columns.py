@@ -1,12 +1,13 @@
 """Many frames of many connections at once: headers, matching, record batches and rows by column.
 
-`KafkaConversation` takes one frame after the other. Most exchanges need none of its care: the request and its answer
-are whole, lie in the bytes at hand, and neither changes what the connection knows. Such exchanges are regular; they are
-matched, decoded and reported here without an object each. Every other frame goes, in its order, to its conversation:
+`KafkaConversation` takes one frame after the other. Most exchanges need none of its care: the request and its answer,
+if it has one by protocol, are whole, lie in the bytes at hand, and neither changes what the connection knows. Such
+exchanges are regular; they are matched, decoded and reported here without an object each. Every other frame goes, in
+its order, to its conversation:
 
     share fetches, snapshots, joins  they are rare, and change what the connection knows
     errors, unknown APIs, tags       rows of their own, findings
-    acks=0, no answer at hand        they wait, or do not
+    no answer at hand                they wait
     old formats, damaged batches     they are looked into message by message
     a connection whose answers do not follow its requests one by one
 
@@ -23,7 +24,7 @@ from sys import intern
 import numpy as np
 
 from dissectors import arrow
-from dissectors.exchange import CALL, OK, columns_from_frames, held, queued
+from dissectors.exchange import CALL, OK, ONE_WAY, UNKNOWN, columns_from_frames, columns_of_some, held, queued
 from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct, integers
 from dissectors.kafka import columnar, decode, orphan_columns
 from dissectors.kafka.body_summary import BodySummary, Topic
@@ -38,7 +39,7 @@ from dissectors.kafka.frames import HEAD, announced_columns, measure_columns
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.plan import GROUP, plan
 from dissectors.kafka.record_set_columns import RecordSetColumns
-from dissectors.sink import Masked
+from dissectors.sink import Coded, Masked
 
 _RARE = frozenset({decode.SHARE_FETCH, decode.FETCH_SNAPSHOT, decode.ENVELOPE})
 _WORTH = 96  # fewer bodies of one message are as quick one by one
@@ -57,7 +58,6 @@ class ExchangeColumns(KafkaFrames):
         super().__init__(frames)
         self.name_size = integers(frames.octets, frames.start + 12, 2)  # of the client id; negative for null
         self.body = frames.start + HEAD + np.maximum(self.name_size, 0)
-        self.silent = np.zeros(len(frames), bool)  # a request that has no answer by protocol
         self.alone = orphan_columns.only_answers(self)  # by conversation
         self.software: list[tuple[int, int, tuple[str | None, str | None]]] = []  # request, conversation
         self.before = self._answered_before()
@@ -79,7 +79,7 @@ class ExchangeColumns(KafkaFrames):
         groups = self._requests()
         self._match()
         for api, requests in groups:
-            self._answers(api, requests[self.regular[requests]])
+            self._answers(api, requests[self.regular[requests] & ~self.silent[requests]])
         carried = RecordSetColumns(self)
         self._note_client_ids()
         self._in_order(carried)
@@ -143,7 +143,6 @@ class ExchangeColumns(KafkaFrames):
             found.ok[pair.row] = False
         if "acks" in found.values:
             self.silent[which] = found.ok & (found.values["acks"] == 0)
-            self.regular[which[self.silent[which]]] = False
         if api.key == decode.FETCH:
             self.fetches.read[which] = found.ok
             self.fetches.keep(which, found)
@@ -180,7 +179,7 @@ class ExchangeColumns(KafkaFrames):
             if api.key == decode.PRODUCE:
                 self.silent[i] = summary.values["acks"] == 0
                 self.odd[t] |= not summary.whole
-            if not summary.whole or summary.names or self.silent[i]:
+            if not summary.whole or summary.names:
                 self.regular[i] = False
                 continue
             self.group[i] = self.texts.code(summary.values.get(GROUP))
@@ -232,6 +231,8 @@ class ExchangeColumns(KafkaFrames):
         self.regular &= ~self.odd[frames.conversation]
         pair = there & ~self.odd[conversation]
         self.partner[request[pair]], self.partner[answers[pair]] = answers[pair], request[pair]
+        one_way = np.flatnonzero(self.silent & self.regular)
+        self.partner[one_way] = one_way
         self.regular &= self.partner >= 0
         self.regular[answers[pair]] = self.regular[request[pair]]
 
@@ -335,7 +336,7 @@ class ExchangeColumns(KafkaFrames):
                 carried.diagnose_request(i)
                 continue
             conversation, frame = self.conversations[t], next(each)
-            if partner < 0:
+            if partner in (NO_VALUE, i):
                 conversation.answered_ns = int(self.before[i]) or conversation.answered_ns
                 conversation.on_frame(frame)
             elif i < partner:
@@ -402,9 +403,10 @@ class ExchangeColumns(KafkaFrames):
             self.conversations[t].note_use(apis[v], n, count)
         last = np.flatnonzero(np.diff(conversation, append=-1))
         counts = np.diff(last, prepend=-1)
-        columns = np.stack((conversation[last], self.correlation_id[requests][last], counts))
-        for t, correlation_id, count in zip(*columns.tolist(), strict=True):
-            self.conversations[t].note_columns(correlation_id, 2 * count)
+        answers = np.diff(np.cumsum(~self.silent[requests])[last], prepend=0)
+        columns = np.stack((conversation[last], self.correlation_id[requests][last], counts, answers))
+        for t, *noted in zip(*columns.tolist(), strict=True):
+            self.conversations[t].note_columns(*noted)
 
     def _diagnose(self, requests: Ints, waited: Ints) -> None:
         """Diagnostics of the clients take note of removed APIs, of commits, and of requests that queued."""
@@ -439,24 +441,24 @@ class ExchangeColumns(KafkaFrames):
         topics = arrow.take(self.topic_lists(requests), turn)
         requests, waited = requests[turn], Masked(waited.values[turn], waited.missing[turn])
         answers = self.partner[requests]
-        request, response = self.frames.facts(requests), self.frames.facts(answers)
-        times = columns_from_frames(request, response)
-        partitions = self.partitions[requests]
+        one_way = self.silent[requests]
+        times = columns_from_frames(self.frames.facts(requests), self.frames.facts(answers)) | {"queued_ns": waited}
+        times = columns_of_some(times, np.zeros_like(one_way), one_way)
+        may_wait, payload, partitions = self.may_wait[requests], self.payload[requests], self.partitions[requests]
         self.sink.extend(
             "exchanges",
             len(requests),
             **self.request_columns(requests),
-            kind=CALL,
+            kind=Coded((CALL, ONE_WAY), one_way.astype(np.int64)),
             api_code=self.key[requests],
             version=self.version[requests],
-            queued_ns=waited,
-            status=OK,
+            status=Coded((OK, UNKNOWN), one_way.astype(np.int64)),
             error_count=0,
             topics=topics,
             partitions=np.where(partitions, partitions, self.partitions[answers]),
             records=known(self.records[requests]),
-            payload_bytes=known(self.payload[requests]),
-            long_poll=self.may_wait[requests] & held(times["wait_ns"], waited, np.maximum(self.payload[requests], 0)),
+            payload_bytes=known(payload),
+            long_poll=Masked(may_wait & held(times["wait_ns"], waited, np.maximum(payload, 0)), one_way),
             throttle_ms=known(self.throttle[answers]),
             retransmitted=self.frames.retransmitted(requests, answers),
             **times,

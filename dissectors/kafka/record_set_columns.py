@@ -73,7 +73,7 @@ class RecordSetColumns:
         """By set: the offset of its first batch as the answer has it, and whether the answer speaks of the set."""
         decoded = self._decoded
         answer, topic, partition, offset = decoded.bases.by_frame()
-        mine = np.flatnonzero(self._produced)
+        mine = np.flatnonzero(self._produced & ~decoded.silent[self._frame])
         wanted = (decoded.partner[self._frame[mine]], self._topic[mine], self._partition[mine])
         base, answered = np.full(len(self._frame), batches.NO_OFFSET), np.zeros(len(self._frame), bool)
         if np.array_equal(wanted[0], answer) and np.all(np.diff(answer) > 0):  # one set each: the common case
@@ -165,9 +165,10 @@ class RecordSetColumns:
             first = frames.fact(int(frame[run[0]]))
             self._watch(run).packed(first, len(run), int(stored[run].sum()), int(self._uncompressed[run].sum()))
         single = found.records == 1
+        awaited = produced & ~self._decoded.silent[frame]  # who sends without an answer does not send again
         for run in self._by_conversation(np.flatnonzero(produced)):
             self._watch(run).sent(frames.fact(int(frame[run[0]])), len(run), int(np.count_nonzero(single[run])))
-        for run in self._by_conversation(np.flatnonzero(produced & (found.field("producer_id") < 0))):
+        for run in self._by_conversation(np.flatnonzero(awaited & (found.field("producer_id") < 0))):
             self._watch(run).not_idempotent(frames.fact(int(frame[run[0]])), len(run))
         numbered = self._numbered()
         if self.in_order:

@@ -20,9 +20,10 @@ from dissectors.exchange import (
     UNKNOWN,
     ErrorCode,
     columns_from_frames,
+    columns_of_some,
     queued,
 )
-from dissectors.frame_columns import NONE, Bools, Ints
+from dissectors.frame_columns import NONE, Ints
 from dissectors.pulsar import entry_columns
 from dissectors.pulsar.api import text
 from dissectors.pulsar.batches import CODEC_NAMES
@@ -33,9 +34,6 @@ from dissectors.pulsar.entries import FORMAT, MS
 from dissectors.pulsar.entry_columns import NO_CHECKSUM
 from dissectors.sink import Coded, Masked, hex_column, text_column
 
-_OF_REQUEST = ("request_ns", "request_bytes", "request_packet_ref")
-_OF_RESPONSE = ("response_ns", "response_bytes", "response_packet_ref")
-_OF_BOTH = ("wait_ns", "total_ns", "queued_ns")
 _NAMES = [COMMANDS[code].name if code in COMMANDS else None for code in range(max(COMMANDS) + 1)]
 
 
@@ -69,8 +67,7 @@ def report_exchanges(decoded: PulsarFrames) -> None:
     first_facts, last_facts = decoded.frames.facts(which), decoded.frames.facts(last)
     columns = columns_from_frames(first_facts, last_facts)
     columns["queued_ns"] = queued(first_facts, last_facts, np.zeros(len(which), np.int64))
-    for names, missing in ((_OF_REQUEST, push), (_OF_RESPONSE, one_way), (_OF_BOTH, alone)):
-        columns |= {name: _without(columns[name], missing) for name in names}
+    columns = columns_of_some(columns, push, one_way)
     columns |= _shared(decoded, which) | decoded.subjects.columns(which)
     columns["dialect"] = _dialects(decoded, last)
     columns["partitions"] = _partitions(decoded, columns["partitions"], last)
@@ -200,8 +197,3 @@ def _names(values: list[bytes | None]) -> Coded:
 
 def _masked(column: Ints) -> Masked:
     return Masked(column, column == NONE)
-
-
-def _without(column: Ints | Masked, missing: Bools) -> Masked:
-    """A column in which more values are missing."""
-    return Masked(column.values, column.missing | missing) if isinstance(column, Masked) else Masked(column, missing)

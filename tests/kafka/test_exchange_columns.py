@@ -136,6 +136,65 @@ def test_nearly_all_frames_of_regular_connections_go_by_column(worth: int, seed:
     assert share >= 0.9
 
 
+@pytest.mark.parametrize("acks", [(0,), (0, 1, -1)], ids=str)
+@pytest.mark.parametrize("worth", [1, 1000])
+@settings(max_examples=20)
+@given(seed=st.integers(0, 1 << 32))
+def test_a_produce_without_an_answer_goes_by_column(worth: int, acks: tuple[int, ...], seed: int) -> None:
+    rng = random.Random(seed)
+    tables = tuple(table for table in TABLES if table != "messages")
+    scripts = [pipelined(rng, [sent(rng, id_, rng.choice(acks)) for id_ in range(40)]) for _ in range(4)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_columns, "MANY", 1)
+        patch.setattr(exchange_columns, "_WORTH", worth)
+        got, share = fed(scripts, tables, seed, at_once=True, often=0)
+    assert got == rows_of(scripts, tables, seed, at_once=False)
+    assert share >= 0.9
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 4))
+def test_a_produce_without_an_answer_gives_the_same_rows_whatever_the_broker_does(seed: int, many: int) -> None:
+    """It answers all the same, skips ids, or closes the connection in the middle of a request."""
+    rng = random.Random(seed)
+    tables = tuple(TABLES) if rng.random() < 0.2 else DEFAULT_TABLES
+    scripts = [mishandled(rng) for _ in range(many)]
+    assert_together_as_alone(PROTOCOL, scripts, tables, seed, worth=(exchange_columns, 1 + seed % 8))
+
+
+def sent(rng: random.Random, id_: int, acks: int) -> tuple[bytes, bytes | None]:
+    """A Produce of whole and right batches, and its answer unless none is wanted."""
+    some = rng.choice((TWO, PACKED, TWO + TWO, idempotent(rng)))
+    sets = {("t", 0): some, ("u", rng.randrange(3)): TWO}
+    answer = produced(id_, [(*key, 0, id_) for key in sets])
+    return produce(id_, sets, acks, client=rng.choice(("tester", ""))), answer if acks else None
+
+
+def pipelined(rng: random.Random, exchanges: list[tuple[bytes, bytes | None]]) -> Script:
+    """Exchanges whose answers come in order, and late."""
+    script: Script = []
+    owed: list[bytes] = []
+    for request_, answer in exchanges:
+        script.append((CLIENT, request_))
+        owed += [answer] if answer else []
+        while owed and rng.random() < 0.5:
+            script.append((SERVER, owed.pop(0)))
+    return script + [(SERVER, answer) for answer in owed]
+
+
+def mishandled(rng: random.Random) -> Script:
+    exchanges = [sent(rng, id_, rng.choice((0, 0, 1, -1))) for id_ in range(30)]
+    for id_ in rng.sample(range(30), rng.choice((0, 1, 3))):
+        without, answer = exchanges[id_]
+        exchanges[id_] = without, rng.choice((None, produced(id_, [("t", 0, rng.choice((0, 6)), 7)]), answer))
+    script = pipelined(rng, exchanges)
+    if rng.random() < 0.5:
+        script = script[: rng.randrange(1, len(script))]
+        direction, data = script[-1]
+        script[-1] = direction, data[: rng.randrange(1, len(data) + 1)]
+    return script
+
+
 def conversation(rng: random.Random) -> Script:
     """What one connection carries: mostly exchanges one after the other, now and then pipelined or unanswered."""
     script: Script = []
