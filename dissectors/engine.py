@@ -187,6 +187,8 @@ class Engine:
             its_own = [s.conversation for s in fed if s.protocol is protocol and s.conversation is not None]
             if its_own:  # what a protocol needs is loaded when the protocol is met
                 protocol.advance(its_own)
+            for conversation in its_own:
+                conversation.resends.shorten()
         for session in fed:
             size = session.held
             if size > KIB:
