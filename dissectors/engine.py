@@ -186,6 +186,8 @@ class Engine:
         self._fed = {}
         for protocol, conversations in self._by_protocol(fed):
             protocol.advance(conversations)
+            for conversation in conversations:
+                conversation.resends.shorten()
         for session in fed:
             size = session.held
             if size > KIB:

@@ -14,7 +14,7 @@ from dissectors.tcp.chunk import Ints, Resent
 Bools = npt.NDArray[np.bool_]
 AT_END = (1 << 63) - 1  # an order behind all others
 _APART = 1 << 40  # bytes between directions that are looked up together: no stream is longer
-STRETCHES = 4096  # of a direction that are remembered: those that lie last in the stream
+STRETCHES = 4096  # of a direction that are kept when it was decoded: those that lie last in the stream
 
 
 class Resends:
@@ -29,6 +29,11 @@ class Resends:
     def add(self, direction: int, resent: Resent) -> None:
         """Bytes were sent again."""
         self.by_direction.setdefault(direction, ResentStretches()).add(*resent)
+
+    def shorten(self) -> None:
+        """All that is at hand was decoded: of very many stretches, forget those that hardly anybody will ask for."""
+        for side in self.by_direction.values():
+            side.shorten()
 
     def within(self, frame: FrameFacts, order: int) -> bool:
         """Whether a byte of a frame had been sent more than once by the delivery `order`."""
@@ -87,6 +92,10 @@ class ResentStretches:
         columns = self._starts, self._ends, self._orders
         for column, values in zip(columns, zip(*new, strict=True), strict=True):
             column[a:b] = values
+
+    def shorten(self) -> None:
+        """Keep the last STRETCHES."""
+        for column in (self._starts, self._ends, self._orders):
             del column[:-STRETCHES]
 
     def extend(self, other: ResentStretches, shift: int) -> None:

@@ -56,10 +56,12 @@ def test_many_connections_are_asked_together_as_each_alone(
     assert among(connections, which, frames, order).tolist() == alone
 
 
-def test_of_very_many_stretches_the_last_of_the_stream_are_remembered() -> None:
+def test_of_very_many_stretches_the_last_of_the_stream_are_kept() -> None:
     resent = ResentStretches()
     for i in range(3 * STRETCHES):
         resent.add(2 * i, 2 * i + 1, i)
+    assert all(resent.within(2 * i, 2 * i + 1, i) for i in range(3 * STRETCHES))
+    resent.shorten()
     known = [resent.within(2 * i, 2 * i + 1, i) for i in range(3 * STRETCHES)]
     assert known == [False] * (2 * STRETCHES) + [True] * STRETCHES
 
@@ -125,6 +127,19 @@ def test_a_request_sent_again_before_its_answer_marks_its_exchange_and_no_other(
         for one in (path, tmp_path / "before.pcap")
     ]
     assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("many", [1, 1 << 30], ids=["together", "one by one"])
+def test_however_many_requests_are_sent_again_while_nothing_is_decoded_each_marks_its_exchange(
+    path: Path, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", many)
+    monkeypatch.setattr("dissectors.resends.STRETCHES", 1)
+    requests = calls_of_one_packet(path, "request")
+    send_again(path, tmp_path / "again.pcap", {packet: packet for packet in requests.values()})
+    rows = dissectors.dissect([tmp_path / "again.pcap"], ["exchanges"])["exchanges"].to_pylist()
+    assert {row["exchange_id"] for row in rows if row["retransmitted"]} >= requests.keys()
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)

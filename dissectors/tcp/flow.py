@@ -280,33 +280,30 @@ class Flow:
         if size <= 1 and end == half.next:
             half.keep_alives += 1
             return
-        if end <= half.next:
-            self._again(half, offset, end, data, arrival, packet_ref, time)
-            return
+        again = []  # stretches that were sent before
         if offset < half.next:
-            known = half.next - offset
-            self._again(half, offset, half.next, data[:known], arrival, packet_ref, time)
-            offset, size, data = half.next, size - known, data[known:]
-        if offset < half.top:
-            self._late(half, offset, end, time, arrival)
-        half.top = max(half.top, end)
-        half.hold(HeldSegment(offset, arrival, size, data, ack, packet_ref, time))
-
-    def _again(self, half: Half, start: int, end: int, data: bytes, arrival: int, packet_ref: int, time: int) -> None:
-        """Bytes that were delivered before."""
-        half.repeat(start, end, arrival << ORDER_SHIFT)
-        if data and end > 0:
-            half.compare(start, data, packet_ref, time)
+            known = min(half.next, end) - offset
+            again.append((offset, offset + known))
+            if data and offset + known > 0:
+                half.compare(offset, data[:known], packet_ref, time)
+            offset, size, data = offset + known, size - known, data[known:]
+        if size and offset < half.top:
+            again += self._sent_before(half, offset, end, time)
+            half.out_of_order += not again
+        if again:
+            half.repeat(again, arrival << ORDER_SHIFT)
+        if size:
+            half.top = max(half.top, end)
+            half.hold(HeldSegment(offset, arrival, size, data, ack, packet_ref, time))
 
     @staticmethod
-    def _late(half: Half, offset: int, end: int, time: int, arrival: int) -> None:
-        """Bytes that come after later ones: re-ordered on the way, or lost once and sent again."""
+    def _sent_before(half: Half, offset: int, end: int, time: int) -> list[tuple[int, int]]:
+        """Of bytes that come after later ones, those that wait already; all, where they were lost and sent again."""
         at = bisect_left(half.held, offset, key=_offset)
         after = half.held[at] if at < len(half.held) else None
         if after is not None and time - after.time > _REORDER_NS:
-            half.repeat(offset, end, arrival << ORDER_SHIFT)
-        else:
-            half.out_of_order += 1
+            return [(offset, end)]
+        return half.waiting(offset, end)
 
     # --- delivery ---
 

@@ -17,6 +17,7 @@ RECENT_BYTES = 16 * 1024  # delivered bytes kept to compare retransmissions with
 RECENT_PACKETS = 16  # packets in which a copy of a packet is looked for
 UNPLACED = -2  # less an acknowledgement number whose direction has not begun: its stream offset is not known yet
 CONFLICTS = 1000  # of a direction that are kept, each to be a finding
+_NEARBY = 64  # segments before a late one in which its bytes are looked for
 COPY_NS = 100_000_000  # what has no IP id is sent again later than this, and captured twice sooner
 NAMED = 1  # set in the signature of a packet with data that has an IP id
 _offset = attrgetter("offset")
@@ -203,13 +204,28 @@ class Half:
         self.next += len(data)
         self.bytes += len(data)
 
-    def repeat(self, start: int, end: int, order: int) -> None:
-        """Bytes were sent again."""
+    def waiting(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The stretches of [start, end) that wait for delivery."""
+        first = max(0, bisect_left(self.held, start, key=_offset) - _NEARBY)
+        found, at = [], start
+        for i in range(first, len(self.held)):
+            held = self.held[i]
+            if held.offset >= end:
+                break
+            begin, stop = max(at, held.offset), min(end, held.offset + held.size)
+            if begin < stop:
+                found.append((begin, stop))
+                at = stop
+        return found
+
+    def repeat(self, stretches: Iterable[tuple[int, int]], order: int) -> None:
+        """A segment came with bytes that were sent before."""
         self.retransmissions += 1
-        self.retransmitted_bytes += end - start
         if not isinstance(self.resent, list):
             self.resent = []
-        self.resent.append(Resent(start, end, order))
+        for start, end in stretches:
+            self.retransmitted_bytes += end - start
+            self.resent.append(Resent(start, end, order))
 
     def follow(self, packets: int, signatures: Iterable[int], expect: int) -> None:
         """Packets came that follow on exactly; what they carry is added apart."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from dissectors.tcp.chunk import Chunk, Gap, Resent
@@ -46,7 +47,7 @@ class TlsSide:
         self.messages: bytearray | None = bytearray()  # handshake bytes not parsed; None once some were lost
         self._offset = 0  # plaintext bytes so far, holes included
         self._history: deque[Opened] = deque(maxlen=HISTORY)
-        self._resent: list[Resent] = []  # of bytes not decrypted yet
+        self._resent: list[Resent] = []  # a heap: of bytes not decrypted yet
         self._out: list[Chunk | Gap | Resent] = []
 
     @property
@@ -100,10 +101,15 @@ class TlsSide:
         self._out.append(Chunk(begin, plain, starts, [order] * len(starts), packet_refs, times))
         self._offset = end
         self._history.append(Opened(record.offset, record.end, begin, end))
-        for resent in self._resent:
-            if resent.start < record.end and resent.end > record.offset:
+        beyond = []
+        while self._resent and self._resent[0].start < record.end:
+            resent = heappop(self._resent)
+            if resent.end > record.offset:
                 self._out.append(Resent(begin, end, resent.order))
-        self._resent = [resent for resent in self._resent if resent.end > record.end]
+            if resent.end > record.end:
+                beyond.append(resent)
+        for resent in beyond:
+            heappush(self._resent, resent)
 
     def hole(self, gap: Gap, length: int) -> None:
         """Plaintext that is missing. gap: what lost it; length: bytes of plaintext, none where not above 0."""
@@ -117,7 +123,7 @@ class TlsSide:
             if resent.start < end and resent.end > start:
                 self._out.append(Resent(plain_start, plain_end, resent.order))
         if not self.dead and (not self._history or resent.end > self._history[-1].end):
-            self._resent.append(resent)
+            heappush(self._resent, resent)
 
     def collect(self) -> Iterator[Chunk | Gap | Resent]:
         """What there is to report; chunks that follow each other become one."""

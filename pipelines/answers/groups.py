@@ -7,7 +7,7 @@ Iggy        JOIN_CONSUMER_GROUP and LEAVE_CONSUMER_GROUP
 
 A group of Kafka has a name of its own in the cluster. A subscription belongs to a topic, whose partitions share it; a
 group of Iggy to a topic of a stream: of one name there may be many. Offsets that a transaction of Kafka commits count
-once an EndTxn has committed it.
+once an EndTxn has committed it, and never where the producer begins anew before that.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ TABLES = ("exchanges", "batches", "connections")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
 HEARTBEATS = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 LEAVING = frozenset({-1, -2})
-COMMIT, TXN_COMMIT, END_TXN = "OffsetCommit", "TxnOffsetCommit", "EndTxn"
+COMMIT, TXN_COMMIT = "OffsetCommit", "TxnOffsetCommit"
+END_TXN, BEGIN_ANEW = "EndTxn", "InitProducerId"
 COMMITS = (COMMIT, TXN_COMMIT)
 PULSAR_IN, PULSAR_OUT = "SUBSCRIBE", frozenset({"CLOSE_CONSUMER", "UNSUBSCRIBE"})
 IGGY_IN, IGGY_OUT = "JOIN_CONSUMER_GROUP", "LEAVE_CONSUMER_GROUP"
 IGGY_NAMING = ("CREATE_CONSUMER_GROUP", "GET_CONSUMER_GROUP")  # whose answers say which name a number has
 APIS = (
-    "JoinGroup", "SyncGroup", "LeaveGroup", *COMMITS, END_TXN, *sorted(HEARTBEATS), PULSAR_IN, *sorted(PULSAR_OUT),
-    IGGY_IN, IGGY_OUT, *IGGY_NAMING,
+    "JoinGroup", "SyncGroup", "LeaveGroup", *COMMITS, END_TXN, BEGIN_ANEW, *sorted(HEARTBEATS), PULSAR_IN,
+    *sorted(PULSAR_OUT), IGGY_IN, IGGY_OUT, *IGGY_NAMING,
 )  # fmt: skip
 """What is looked at; `full` bodies are needed of these."""
 _Key = tuple[str, str | None, str]  # protocol, topic, name
@@ -126,7 +127,7 @@ def groups(tables: Relations) -> list[Group]:
     joining: dict[_Key, _Round] = {}
     for row in rows:
         request, response = _bodies(row)
-        if row["api"] == END_TXN:
+        if row["api"] in (END_TXN, BEGIN_ANEW):
             _end_transaction(found.values(), row, request)
             continue
         reader = _reader(row, request, names)
@@ -272,7 +273,8 @@ def _commit_in_transaction(
 
 
 def _end_transaction(groups: Iterable[Group], row: Row, request: Mapping[str, Any]) -> None:
-    if row["status"] == "ok":
+    """An EndTxn says how; of a producer that begins anew, the broker aborts what it had left open."""
+    if row["status"] == "ok" and not request.get("keepPreparedTxn"):
         for group in groups:
             group.end_transaction(request.get("transactionalId", ""), bool(request.get("committed")))
 

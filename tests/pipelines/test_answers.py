@@ -658,6 +658,29 @@ def test_offsets_of_a_transaction_count_once_it_has_committed(ended: bool | None
     assert group.lag == lag
 
 
+@pytest.mark.parametrize(
+    ("begins", "lag"),
+    [
+        ({"transactionalId": "t"}, 6),
+        ({"transactionalId": "t", "keepPreparedTxn": True}, 2),
+        ({"transactionalId": "other"}, 2),
+        ({"transactionalId": None}, 2),
+    ],
+)
+def test_a_producer_that_begins_anew_has_aborted_what_it_left_open(begins: dict[str, Any], lag: int) -> None:
+    def offsets(partition: int, offset: int) -> list[dict[str, Any]]:
+        return [{"name": "a", "partitions": [{"partitionIndex": partition, "committedOffset": offset}]}]
+
+    rows: list[dict[str, Any]] = [
+        {"api": "OffsetCommit", "request": {"topics": offsets(0, 4)}},
+        {"api": "TxnOffsetCommit", "request": {"transactionalId": "t", "topics": offsets(0, 8)}},
+        {"api": "InitProducerId", "group": None, "request": begins},
+        {"api": "EndTxn", "group": None, "request": {"transactionalId": "t", "committed": True}},
+    ]
+    (group,) = groups_of(rows, [{"topic": "a", "partition": 0, "last_offset": 9}])
+    assert group.lag == lag
+
+
 def test_a_commit_does_not_say_of_which_kind_its_group_is() -> None:
     (group,) = groups_of([{"api": "OffsetCommit"}, {"api": "ConsumerGroupHeartbeat"}, {"api": "OffsetCommit"}], [])
     assert group.kind == "consumer"

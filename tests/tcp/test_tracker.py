@@ -136,6 +136,49 @@ def test_a_retransmission_that_fills_a_hole_is_counted(tmp_path: Path) -> None:
     assert flow.halves[client_half(flow)].retransmissions == 1
 
 
+@pytest.mark.parametrize(
+    ("sent", "counts"),
+    [
+        ("def", (1, 3, 0)),
+        ("e", (1, 1, 0)),
+        ("fgh", (1, 3, 0)),
+        ("abcd", (1, 1, 0)),
+        ("abcdefghi", (1, 6, 0)),
+        ("abc", (0, 0, 1)),
+    ],
+)
+def test_what_waits_behind_a_hole_and_comes_again_is_a_retransmission_however_soon(
+    sent: str, counts: tuple[int, int, int], tmp_path: Path
+) -> None:
+    conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"def").send(CLIENT, b"ghi")
+    packets = conversation.packets
+    first = packets.pop(3)  # it comes late, or not at all
+    start = "abcdefghi".index(sent)
+    seq = conversation.next[CLIENT] - 9 + start
+    packets.append(
+        segment(CLIENT, SERVER, seq, conversation.next[SERVER], sent.encode(), ACK, time=packets[-1].time, ip_id=99)
+    )
+    if start:
+        packets.append(first._replace(time=packets[-1].time))
+    data, gaps, flow = the_stream(tmp_path, packets)
+    half = flow.halves[client_half(flow)]
+    assert (data, gaps) == (b"abcdefghi", [])
+    late = 1 if start else 0
+    assert (half.retransmissions, half.retransmitted_bytes, half.out_of_order - late) == counts
+
+
+def test_a_segment_with_bytes_that_were_delivered_and_some_that_wait_is_one_retransmission(tmp_path: Path) -> None:
+    conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"def").send(CLIENT, b"ghi")
+    packets = conversation.packets
+    del packets[4]
+    seq, ack = conversation.next[CLIENT] - 9, conversation.next[SERVER]
+    packets.append(segment(CLIENT, SERVER, seq, ack, b"abcdefghi", ACK, time=packets[-1].time, ip_id=99))
+    data, gaps, flow = the_stream(tmp_path, packets)
+    half = flow.halves[client_half(flow)]
+    assert (data, gaps) == (b"abcdefghi", [])
+    assert (half.retransmissions, half.retransmitted_bytes, half.out_of_order) == (1, 6, 0)
+
+
 def test_a_packet_captured_twice_is_a_duplicate_not_a_retransmission(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"def")
     conversation.packets.insert(4, conversation.packets[3])
