@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dissectors.frame import FrameFacts
 from dissectors.records import Batch, Conn, Error, Exchange, Message
-from dissectors.resends import AT_END, Resends
+from dissectors.resends import Resends
 from dissectors.sink import Coded, Masked, Sink, text_column
 from dissectors.tcp.chunk import CLIENT
 
@@ -249,14 +249,15 @@ class Report:
         records: int | None = None,
         payload_bytes: int | None = None,
         body: str | None = None,
-        at_end: bool = False,
+        until: int | None = None,
         **columns: Any,
     ) -> None:
         """A request with its answer, or one of the two; and a row of `errors` for each error of the answer.
 
         request: what is known of the exchange, also where its frame was not captured. topics, partitions, records,
         payload_bytes: what the answer says; None where it says no more than the request. body: the decoded answer.
-        at_end: the connection has ended. columns: further ones of `exchanges`, or that override what the frames say.
+        until: the delivery at which an answer was waited for no longer. columns: further ones of `exchanges`, or that
+        override what the frames say.
         """
         if errors and response is not None:
             for error in errors:
@@ -290,14 +291,14 @@ class Report:
             "response": bodies[1],
         }
         again = bool(self._resends.by_direction)
-        row["retransmitted"] = again and self._retransmitted(request.frame, response, at_end)
+        row["retransmitted"] = again and self._retransmitted(request.frame, response, until)
         row |= columns_from_frames(request.frame, response)
         row |= columns
         self._append("exchanges", Exchange(self.conn, **row))
 
-    def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, at_end: bool) -> bool:
+    def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, until: int | None) -> bool:
         frames = [frame for frame in (request, response) if frame is not None]
-        order = AT_END if at_end else frames[-1].order
+        order = frames[-1].order if until is None else until
         return any(self._resends.within(frame, order) for frame in frames)
 
     def error(self, error: ErrorCode, request: PendingRequest, response: FrameFacts) -> None:

@@ -21,6 +21,7 @@ from dissectors.frame import Frame
 from dissectors.inbox import INVALID, MORE
 from dissectors.options import Options
 from dissectors.records import Conn
+from dissectors.resends import AT_END
 from dissectors.sink import Sink, Suspect
 from dissectors.tcp.chunk import CLIENT
 
@@ -87,7 +88,7 @@ class ToyConversation(Conversation):
 
     def on_close(self) -> None:
         for request in self.open.values():
-            self.report.exchange(UNANSWERED, request, at_end=True)
+            self.report.exchange(UNANSWERED, request, until=AT_END)
 
 
 class Toy(Protocol):

@@ -99,10 +99,10 @@ class Calls:
             return
         self.unanswered(self.pairing.call(call))
 
-    def unanswered(self, calls: list[IggyRequest], *, at_end: bool = False) -> None:
+    def unanswered(self, calls: list[IggyRequest], *, until: int | None = None) -> None:
         """Requests that are given up."""
         for call in calls:
-            self.emit.exchange(UNANSWERED, call, at_end=at_end)
+            self.emit.exchange(UNANSWERED, call, until=until)
 
     # --- answers ---
 
@@ -117,7 +117,7 @@ class Calls:
                 direction=SERVER,
                 time=answer.first_ns,
             )
-        self.unanswered(given_up)
+        self.unanswered(given_up, until=answer.order)
         if judged == PAIRED:
             self.orphans.report_surplus()
         return judged, call

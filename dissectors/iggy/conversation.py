@@ -17,6 +17,7 @@ from dissectors.iggy.vsr import Vsr
 from dissectors.inbox import MORE
 from dissectors.options import Options
 from dissectors.records import Conn
+from dissectors.resends import AT_END
 from dissectors.search import Judgement
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
@@ -169,7 +170,7 @@ class IggyConversation(Conversation):
 
     def on_close(self) -> None:
         calls = self.calls
-        calls.unanswered(calls.pairing.close(), at_end=True)
+        calls.unanswered(calls.pairing.close(), until=AT_END)
         self._resolved()
         calls.orphans.report_surplus()
         calls.emit.report.flush()

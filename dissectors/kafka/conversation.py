@@ -56,6 +56,7 @@ from dissectors.kafka.resync import Resync
 from dissectors.kafka.sessions import FetchSessions
 from dissectors.options import Options
 from dissectors.records import Conn
+from dissectors.resends import AT_END
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
@@ -159,7 +160,7 @@ class KafkaConversation(Conversation):
             self.answer_lost(frame, call)
         calls, fetches = self.waiting.rest()
         for call in (*self.tokens, *calls):
-            self._unanswered(call, at_end=True)
+            self._unanswered(call, until=AT_END)
         if fetches:
             self.emit.unanswered(joined(fetches))
         self.tokens = ()
@@ -349,7 +350,7 @@ class KafkaConversation(Conversation):
         _, correlation_id = RESPONSE_HEAD.unpack_from(data, start)
         call, passed = self.waiting.take(correlation_id)
         for lost in passed:
-            self._unanswered(lost, complete=False)
+            self._unanswered(lost, until=frame.order, complete=False)
         if call is None:
             if not self.orphans.hold(frame, correlation_id, self.midstream and not self.answered):
                 self._report_orphan(frame, correlation_id)
@@ -512,9 +513,9 @@ class KafkaConversation(Conversation):
                 **evidence,
             )
 
-    def _unanswered(self, call: KafkaRequest, *, at_end: bool = False, **columns: Any) -> None:
+    def _unanswered(self, call: KafkaRequest, *, until: int | None = None, **columns: Any) -> None:
         self.carried.settle(call, {}, None)
-        self.emit.exchange(UNANSWERED, call, at_end=at_end, **columns)
+        self.emit.exchange(UNANSWERED, call, until=until, **columns)
 
     def _full(self, frame: Frame, api: ApiVersion, what: str, full: Full) -> str:
         """A body as JSON; what is odd about it becomes a finding."""

@@ -42,6 +42,7 @@ from dissectors.pulsar.orphans import LostRequests
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.state import PulsarState
 from dissectors.records import Conn
+from dissectors.resends import AT_END
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
@@ -109,7 +110,7 @@ class PulsarConversation(Conversation):
 
     def on_close(self) -> None:
         for request in self.pending.rest():
-            self._give_up(request, at_end=True)
+            self._give_up(request, until=AT_END)
         if self.diagnostics is not None:
             self.diagnostics.close(self.last_ns)
 
@@ -255,7 +256,7 @@ class PulsarConversation(Conversation):
             return pending.only(direction, SPACES[command.code][0]) if cut else None
         if command.by == "ping":
             for lost in pending.take_outlived(direction, key, frame.order):
-                self._give_up(lost)
+                self._give_up(lost, until=frame.order)
         if pending.find(direction, key) is not None:
             return key
         without_id = pending.without_id(direction, key[0])
@@ -277,9 +278,9 @@ class PulsarConversation(Conversation):
         self.entries.settle(request, answer, error)
         self.emit.call(request, frame, answer, error)
 
-    def _give_up(self, request: PulsarRequest, *, at_end: bool = False) -> None:
+    def _give_up(self, request: PulsarRequest, *, until: int | None = None) -> None:
         self.entries.settle(request, None, None)
-        self.emit.unanswered(request, at_end=at_end)
+        self.emit.unanswered(request, until=until)
 
     # --- what a row needs of a frame ---
 

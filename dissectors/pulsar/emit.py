@@ -44,9 +44,9 @@ class PulsarEmitter:
             dialect=self.state.dialect,
         )
 
-    def unanswered(self, request: PulsarRequest, *, at_end: bool) -> None:
+    def unanswered(self, request: PulsarRequest, *, until: int | None) -> None:
         """A request that has no answer; for a command that no table knows, none is to be expected."""
-        self._request(ONE_WAY if request.command is None else UNANSWERED, request, at_end=at_end)
+        self._request(ONE_WAY if request.command is None else UNANSWERED, request, until=until)
 
     def orphan(self, answer: PulsarRequest, error: ErrorCode | None) -> None:
         """An answer whose request was not captured: half of that request's exchange, where it says which."""
@@ -68,12 +68,12 @@ class PulsarEmitter:
         assert request.frame is not None
         self.report.error(error, request, request.frame)
 
-    def _request(self, kind: str, request: PulsarRequest, *, at_end: bool = False) -> None:
+    def _request(self, kind: str, request: PulsarRequest, *, until: int | None = None) -> None:
         self.report.exchange(
             kind,
             request,
             status=UNKNOWN,
-            at_end=at_end,
+            until=until,
             long_poll=request.answer_announced,
             dialect=self.state.dialect,
         )

@@ -282,7 +282,7 @@ def _end_transaction(groups: Iterable[Group], row: Row, request: Mapping[str, An
 def _offsets(
     row: Row, request: Mapping[str, Any], response: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, int], int]]:
-    """((topic, partition), offset) of what a broker took of a commit."""
+    """((topic, partition), offset) of a commit, but for what the broker refused."""
     refused = {place for place, partition in _partitions(response) if partition.get("errorCode")}
     if row["status"] == "error" and not refused:
         return

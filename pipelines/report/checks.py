@@ -114,7 +114,7 @@ def _retransmitted(page: Builder) -> Iterator[Sentence]:
     if not packets or resent / packets < RETRANSMITTED:
         return
     (worst,) = page.tables(_most("retransmissions"))
-    waited = page.analysis.sum("latency", "retransmitted")
+    waited = page.tables("select coalesce(sum(retransmitted), 0) as n from latency where not long_poll")[0]["n"]
     held_up = f"; {_many(waited, 'request', 'requests')} waited for them" if waited else ""
     yield Sentence(
         4, "warn", f"{units.count(resent)} retransmissions,",

@@ -11,7 +11,9 @@ from dissectors.kafka import PROTOCOL
 from dissectors.kafka.decode import full
 from dissectors.options import Options
 from dissectors.records import TABLES
-from tests.feeding import CLIENT, SERVER, feed, feed_every_way
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import Chunk, Resent
+from tests.feeding import CLIENT, SERVER, conn, feed, feed_every_way
 from tests.kafka.wire import (
     any_body,
     batch,
@@ -103,6 +105,20 @@ def test_an_answer_to_a_later_request_leaves_the_earlier_ones_unanswered() -> No
         (2, "call", True),
         (3, "unanswered", True),
     ]
+
+
+def test_a_request_without_an_answer_was_sent_again_by_the_time_a_later_one_was_answered() -> None:
+    sink = Sink(("exchanges",))
+    sink.files = ["x.pcap"]
+    conversation = PROTOCOL.conversation(conn("kafka"), sink, Options(tables=("exchanges",)), midstream=False)
+    first, second, answer = produce(1, {("a", 0): ONE}), produce(2, {("b", 0): ONE}), produced(2, [("b", 0, 0, 2)])
+    conversation.receive(CLIENT, Chunk(0, first + second, [0], [1], [1], [1]))
+    conversation.advance()
+    conversation.resends.add(CLIENT, Resent(0, len(first), 2))
+    conversation.receive(SERVER, Chunk(0, answer, [0], [3], [3], [3]))
+    conversation.resends.add(CLIENT, Resent(len(first), len(first + second), 4))
+    conversation.advance()
+    assert [(e.kind, e.retransmitted) for e in sink.exchanges] == [("unanswered", True), ("call", False)]
 
 
 def test_a_refused_api_versions_is_read_in_version_0() -> None:
