@@ -282,7 +282,7 @@ def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str])
     if isinstance(column, pa.Array):
         return [column]
     if isinstance(column, Coded):
-        return [arrow.take(_array(column.values, type), column.codes)]
+        return [_coded(*column, type)]
     if isinstance(column, Masked):
         return [_numbers(column.values, type, column.missing)]
     if isinstance(column, np.ndarray):
@@ -290,6 +290,12 @@ def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str])
     if isinstance(column, list):
         return [_array(column, type)]
     return [pa.repeat(pa.scalar(column, type), rows)]
+
+
+def _coded(values: Sequence[Any], codes: npt.NDArray[np.int64], type: pa.DataType) -> pa.Array:
+    if len(codes) and (codes == codes[0]).all():  # a third of the cost
+        return pa.repeat(_array([values[codes[0]]], type)[0], len(codes))
+    return arrow.take(_array(values, type), codes)
 
 
 def _numbers(values: npt.NDArray[Any], type: pa.DataType, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:

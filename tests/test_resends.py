@@ -16,7 +16,9 @@ from dissectors import frame_columns
 from dissectors.frame import FrameFacts
 from dissectors.limits import Limits
 from dissectors.resends import STRETCHES, Resends, ResentStretches, among
-from dissectors.tcp.chunk import Resent
+from dissectors.tcp.chunk import CLIENT, Resent
+from tests.benchmarks.captures import FILE_HEADER, SEGMENT, Wire
+from tests.kafka.wire import batch, produce, record
 from tests.lossy import packets, segments
 
 SAMPLES = sorted((Path(__file__).parent.parent / "samples").glob("*.pcap"))
@@ -159,3 +161,27 @@ def test_a_request_sent_again_and_never_answered_says_so(
         assert [(row["kind"], row["retransmitted"]) for row in rows if row["exchange_id"] == id_] == [
             ("unanswered", True)
         ]
+
+
+@pytest.mark.parametrize("many", [1, 1 << 30], ids=["together", "one by one"])
+def test_a_request_without_an_answer_is_marked_where_it_was_sent_again_before_it_was_whole(
+    many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", many)
+    monkeypatch.setattr(frame_columns, "MUCH", many)
+    request = produce(1, {("t", 0): batch([record(0, b"k", bytes(2 * SEGMENT))])}, acks=0)
+    path, again = tmp_path / "whole.pcap", tmp_path / "again.pcap"
+    with path.open("wb") as file:
+        file.write(FILE_HEADER)
+        wire = Wire(file, 40_000)
+        for _ in range(3):
+            wire.send(CLIENT, request)
+    data = [i for i, carried in enumerate(segments(path)) if carried and carried.size]
+    first, last = data[3], data[-1]  # of the second request, which is not whole; of the third, which is
+    send_again(path, again, {first: first, last: last})
+    rows = dissectors.dissect([again], ["exchanges"])["exchanges"].to_pylist()
+    assert [(row["kind"], row["retransmitted"]) for row in rows] == [
+        ("oneway", False),
+        ("oneway", True),
+        ("oneway", False),
+    ]
