@@ -83,8 +83,8 @@ class CarriedBatches:
         if carried:
             call.batches = carried
 
-    def settle(self, call: KafkaRequest, codes: dict[Any, int], bases: dict[Any, int] | None) -> None:
-        """Report the batches of a Produce, now that it is known what became of them."""
+    def settle(self, call: KafkaRequest, codes: dict[Any, int], bases: dict[Any, int] | None, order: int = -1) -> None:
+        """Report the batches of a Produce, now that it is known what became of them. order: of the answer."""
         if call.frame is None:
             return
         for (topic, partition, start, _), seen in call.batches:
@@ -97,7 +97,7 @@ class CarriedBatches:
                 elif base < 0 or (seen and seen[0].unit.start > start):
                     base = None
             if code and self._watch is not None:
-                self._watch.refused(topic, partition, seen)
+                self._watch.refused(topic, partition, seen, order)
             self._emit.batches(PRODUCED, call, call.frame, topic, partition, seen, outcome, base)
         self._conversation.sink.let_go(call.kept)
         call.kept = 0

@@ -466,7 +466,8 @@ class KafkaConversation(Conversation):
         elif api.key == PRODUCE:
             if call.batches or call.found:
                 codes = {(f.topic, f.partition): f.code for f in faults}
-                self.carried.settle(call, codes, {(topic, partition): base for topic, partition, base in summary.pairs})
+                bases = {(topic, partition): base for topic, partition, base in summary.pairs}
+                self.carried.settle(call, codes, bases, frame.order)
         elif api.key == JOIN_GROUP and self.watch is not None and not faults:
             self.watch.joined(frame, call.values.get("groupId"), summary.values.get("generationId"))
         elif api.key == SASL_HANDSHAKE and api.version == 0 and not faults:

@@ -90,6 +90,14 @@ class Tally:
 _NEVER = Tally()
 
 
+class _Sent(NamedTuple):
+    """The newest batch of a producer to a partition."""
+
+    number: int
+    order: int  # at which it came
+    refused: int = -1  # order of the answer that refused a batch of this number; it may be known before the batch is
+
+
 class KafkaDiagnostics:
     """Keeps count on one connection; of one frame, or of many at once, of which the first is given."""
 
@@ -97,7 +105,7 @@ class KafkaDiagnostics:
 
     def __init__(self) -> None:
         self._tallies: dict[str, dict[Any, Tally]] = {}  # by kind of advice; what it is of
-        self._sequences: dict[ProducerKey, int] = {}
+        self._sequences: dict[ProducerKey, _Sent] = {}
 
     def _of(self, kind: str) -> dict[Any, Tally]:
         return self._tallies.get(kind, _NO_TALLIES)
@@ -179,7 +187,7 @@ class KafkaDiagnostics:
                     self.not_idempotent(frame, 1)
                 if unit.base_sequence >= 0 and unit.producer_id >= 0:
                     key = (unit.producer_id, unit.producer_epoch, topic, partition)
-                    self.sequences(key, unit.base_sequence, unit.base_sequence, frame, ())
+                    self.sequences(key, unit.base_sequence, unit.base_sequence, frame, (), frame.order)
 
     def packed(self, first: Frame | FrameFacts, times: int, stored: int, uncompressed: int) -> None:
         """Compressed batches, and their bytes."""
@@ -205,25 +213,28 @@ class KafkaDiagnostics:
         last: int,
         frame: Frame | FrameFacts,
         repeats: Sequence[Frame | FrameFacts],
+        order: int,
     ) -> None:
-        """Sequence numbers of a producer's batches to a partition: the first, in `frame`, to the last.
+        """Sequence numbers of a producer's batches to a partition: the first, in `frame`, to the last, at `order`.
 
         repeats: the frames in which one was that of the batch before.
         """
         known = self._sequences.get(key)
         if known is None and len(self._sequences) >= _SEQUENCES:
             return
-        for again in (frame, *repeats) if known == first else repeats:
-            self._tally("duplicate_sequence").add(again)
-        self._sequences[key] = last
+        again = known is not None and known.number == first and not known.order < known.refused < frame.order
+        for repeat in (frame, *repeats) if again else repeats:
+            self._tally("duplicate_sequence").add(repeat)
+        self._sequences[key] = _Sent(last, order, known.refused if known is not None and known.number == last else -1)
 
-    def refused(self, topic: Topic, partition: int, seen: Sequence[VerifiedBatch]) -> None:
-        """The broker refused batches: the client must send them again, with the same sequence numbers."""
+    def refused(self, topic: Topic, partition: int, seen: Sequence[VerifiedBatch], order: int) -> None:
+        """The answer at `order` refused batches: the client must send them again, with the same sequence numbers."""
         for batch in seen:
             unit = batch.unit
             key = (unit.producer_id, unit.producer_epoch, topic, partition)
-            if self._sequences.get(key) == unit.base_sequence:
-                del self._sequences[key]
+            known = self._sequences.get(key)
+            if known is not None and known.number == unit.base_sequence:
+                self._sequences[key] = known._replace(refused=order)
 
     def queued(self, request: FrameFacts, api: str, queued_ns: int) -> None:
         """A request, not a fetch, that waited `queued_ns` behind others of its connection."""

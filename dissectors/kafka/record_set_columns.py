@@ -179,7 +179,7 @@ class RecordSetColumns:
         """The same for the sequence numbers of the next of the requests `in_order`."""
         watch, fact = self._decoded.watch(request), next(self._facts)
         for key, number in self.in_order[request]:
-            watch.sequences(key, number, number, fact, ())
+            watch.sequences(key, number, number, fact, (), fact.order)
 
     def _diagnose_sequences(self, found: BatchColumns) -> None:
         frame, keys, sequence = self._frame[found.set], self._keys(found), found.field("base_sequence")
@@ -193,6 +193,7 @@ class RecordSetColumns:
                 int(sequence[last]),
                 self._frames.fact(int(frame[first])),
                 [self._frames.fact(i) for i in frame[again].tolist()],
+                int(self._frames.order[frame[last]]),
             )
 
     def _by_conversation(self, which: Ints) -> list[Ints]:

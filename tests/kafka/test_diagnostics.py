@@ -7,8 +7,15 @@ import json
 import os
 import struct
 
+import pytest
+
+from dissectors import frame_columns
 from dissectors.kafka import PROTOCOL
-from tests.feeding import CLIENT, SERVER, feed_every_way
+from dissectors.kafka.conversation import KafkaConversation
+from dissectors.options import Options
+from dissectors.sink import Sink
+from dissectors.tcp.chunk import Chunk
+from tests.feeding import CLIENT, SERVER, conn, feed_every_way
 from tests.kafka.wire import batch, fetch, fetched, message, produce, produced, record, request, response, text
 
 ONE = [record(0, None, b"value")]
@@ -75,6 +82,44 @@ def test_a_refused_batch_may_be_sent_again() -> None:
     one = batch(TWO, producer=(5, 0, 0))
     script = [(CLIENT, produce(1, {("t", 0): one})), (SERVER, produced(1, [("t", 0, 3, -1)]))]
     assert "duplicate_sequence" not in advice([*script, *sent([one])])
+
+
+@pytest.mark.parametrize("many", [1, 1 << 30], ids=["by column", "one by one"])
+@pytest.mark.parametrize("cuts", [(), (1,), (2,), (3,), (4,), (1, 2, 3, 4, 5)])
+@pytest.mark.parametrize(
+    ("order", "again"),
+    [
+        ("send send refuse accept", 1),  # sent again before the answer
+        ("send refuse send accept", 0),
+        ("send refuse send send accept accept", 1),  # of these, the second has no reason
+        ("send send refuse refuse send accept", 1),
+    ],
+)
+def test_a_refusal_allows_what_is_sent_behind_it_however_a_capture_is_cut(
+    order: str, again: int, cuts: tuple[int, ...], many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", many)
+    monkeypatch.setattr(frame_columns, "MUCH", many)
+    sink = Sink(("findings",))
+    sink.files = ["x.pcap"]
+    conversation = PROTOCOL.conversation(conn("kafka"), sink, Options(tables=("findings",)), midstream=False)
+    assert isinstance(conversation, KafkaConversation)
+    sent = answered = 0
+    at = [0, 0]
+    for n, what in enumerate(order.split(), 1):
+        if what == "send":
+            direction, data = CLIENT, produce(sent := sent + 1, {("t", 0): batch(TWO, producer=(5, 0, 0))})
+        else:
+            code = 6 if what == "refuse" else 0
+            direction, data = SERVER, produced(answered := answered + 1, [("t", 0, code, -1 if code else 5)])
+        conversation.receive(direction, Chunk(at[direction], data, [at[direction]], [n], [n], [n]))
+        at[direction] += len(data)
+        if n in cuts:
+            PROTOCOL.advance([conversation])
+    PROTOCOL.advance([conversation])
+    conversation.close(9)
+    found = {row["kind"]: json.loads(row["evidence"]) for _, rows in sink.drain() for row in rows.to_pylist()}
+    assert found.get("duplicate_sequence", {"count": 0})["count"] == again
 
 
 def join(correlation_id: int, generation: int) -> list[tuple[int, bytes]]:
