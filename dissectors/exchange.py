@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dissectors.arrow import Bools, Ints
 from dissectors.frame import FrameFacts
 from dissectors.records import Batch, Conn, Error, Exchange, Message
 from dissectors.resends import Resends
@@ -26,9 +26,6 @@ from dissectors.tcp.chunk import CLIENT
 CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push", "orphan"  # kinds of exchange
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a batch
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class ErrorCode(NamedTuple):

@@ -23,6 +23,7 @@ from dissectors.frame import Frame, FrameFacts
 from dissectors.inbox import INVALID, MORE
 from dissectors.limits import KIB
 from dissectors.resends import among
+from dissectors.sink import Masked
 from dissectors.tcp.chunk import CLIENT, SERVER, Segments, Span
 
 Ints = npt.NDArray[np.int64]
@@ -53,6 +54,11 @@ def distinct(values: Ints) -> Ints:
     """The distinct values, in order; numpy.unique of these alone would load masked arrays first."""
     ordered = np.sort(values)
     return np.concatenate((ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]]))
+
+
+def nullable(column: Ints) -> Masked:
+    """A column in which NONE is null."""
+    return Masked(column, column == NONE)
 
 
 def table(rows: Iterable[Sequence[int]], columns: int) -> Ints:
@@ -186,14 +192,13 @@ class Frames(Generic[ConversationT]):
                       last_ns, packet_ref)  # fmt: skip
             yield _new(Frame, values)
 
-    def retransmitted(self, request: Ints, response: Ints) -> Bools:
+    def retransmitted(self, which: Ints, *frames: FrameFacts) -> Bools:
         """Whether a byte of each exchange was sent more than once by the time its last frame was whole.
 
-        request, response: of each; the same frame where there is one only.
+        which: a frame of each. frames: facts of its first frame and its last, or of the only one.
         """
         resends = [conversation.resends for conversation in self.conversations]
-        of, order = self.conversation[request], self.order[response]
-        return among(resends, of, self.facts(request), order) | among(resends, of, self.facts(response), order)
+        return among(resends, self.conversation[which], frames[-1].order, *frames)
 
     def frame(self, i: int) -> Frame:
         """One of them, over bytes of its own."""

@@ -6,12 +6,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from dissectors.arrow import Bools, Ints
 from dissectors.frame import FrameFacts
-from dissectors.tcp.chunk import Ints, Resent
+from dissectors.tcp.chunk import Resent
 
-Bools = npt.NDArray[np.bool_]
 AT_END = (1 << 63) - 1  # an order behind all others
 _APART = 1 << 40  # bytes between directions that are looked up together: no stream is longer
 STRETCHES = 4096  # of a direction that are kept when it was decoded: those that lie last in the stream
@@ -41,8 +40,8 @@ class Resends:
         return side is not None and side.within(frame.offset, frame.offset + frame.size, order)
 
 
-def among(connections: Sequence[Resends], connection: Ints, frames: FrameFacts, order: Ints) -> Bools:
-    """The same of columns of frames, each of one of the connections: its index."""
+def among(connections: Sequence[Resends], connection: Ints, order: Ints, *frames: FrameFacts) -> Bools:
+    """The same of columns of frames, each of one of the connections: its index. Of several frames in a row, of any."""
     found = np.zeros(len(order), bool)
     place = np.full((len(connections), 2), -1)  # of each direction with any, in a row of them
     every, places = ResentStretches(), 0
@@ -53,10 +52,11 @@ def among(connections: Sequence[Resends], connection: Ints, frames: FrameFacts, 
             places += 1
     if not places:
         return found
-    at = place[connection, frames.direction]
-    mine = np.flatnonzero(at >= 0)
-    start = at[mine] * _APART + frames.offset[mine]
-    found[mine] = every.among(start, start + frames.size[mine], order[mine])
+    for each in frames:
+        at = place[connection, each.direction]
+        mine = np.flatnonzero(at >= 0)
+        start = at[mine] * _APART + each.offset[mine]
+        found[mine] |= every.among(start, start + each.size[mine], order[mine])
     return found
 
 

@@ -26,6 +26,12 @@ OFFSETS = st.integers(0, 40)
 REPEATS = st.lists(st.tuples(OFFSETS, st.integers(1, 12), st.integers(0, 30)))
 
 
+@pytest.fixture(params=[1, 1 << 30], ids=["together", "one by one"])
+def _each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_columns, "MANY", request.param)
+    monkeypatch.setattr(frame_columns, "MUCH", request.param)
+
+
 @given(REPEATS, OFFSETS, st.integers(1, 12), st.integers(0, 30))
 def test_a_byte_was_repeated_when_one_of_the_repetitions_by_then_covers_it(
     repeats: list[tuple[int, int, int]], start: int, size: int, order: int
@@ -55,7 +61,7 @@ def test_many_connections_are_asked_together_as_each_alone(
     frames = FrameFacts(direction, offset, size, order, order, order, order, order >= 0)
     each = [FrameFacts(d, o, s, 0, 0, 0, 0, True) for _, d, o, s, _ in asked]
     alone = [connections[row[0]].within(frame, row[-1]) for row, frame in zip(asked, each, strict=True)]
-    assert among(connections, which, frames, order).tolist() == alone
+    assert among(connections, which, order, frames).tolist() == alone
 
 
 def test_of_very_many_stretches_the_last_of_the_stream_are_kept() -> None:
@@ -96,13 +102,11 @@ def send_again(path: Path, to: Path, requests: dict[int, int]) -> None:
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
-@pytest.mark.parametrize("many", [1, 1 << 30], ids=["together", "one by one"])
+@pytest.mark.usefixtures("_each_way")
 @pytest.mark.parametrize("block_bytes", [700, 1 << 20])
 def test_a_request_sent_again_before_its_answer_marks_its_exchange_and_no_other(
-    path: Path, many: int, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", many)
-    monkeypatch.setattr(frame_columns, "MUCH", many)
     for worth in ("kafka", "iggy"):
         monkeypatch.setattr(f"dissectors.{worth}.exchange_columns._WORTH", 1)
     requests, responses = (calls_of_one_packet(path, side) for side in ("request", "response"))
@@ -132,11 +136,10 @@ def test_a_request_sent_again_before_its_answer_marks_its_exchange_and_no_other(
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
-@pytest.mark.parametrize("many", [1, 1 << 30], ids=["together", "one by one"])
+@pytest.mark.usefixtures("_each_way")
 def test_however_many_requests_are_sent_again_while_nothing_is_decoded_each_marks_its_exchange(
-    path: Path, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", many)
     monkeypatch.setattr("dissectors.resends.STRETCHES", 1)
     requests = calls_of_one_packet(path, "request")
     send_again(path, tmp_path / "again.pcap", {packet: packet for packet in requests.values()})
@@ -145,11 +148,8 @@ def test_however_many_requests_are_sent_again_while_nothing_is_decoded_each_mark
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
-@pytest.mark.parametrize("many", [1, 1 << 30], ids=["together", "one by one"])
-def test_a_request_sent_again_and_never_answered_says_so(
-    path: Path, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", many)
+@pytest.mark.usefixtures("_each_way")
+def test_a_request_sent_again_and_never_answered_says_so(path: Path, tmp_path: Path) -> None:
     requests = calls_of_one_packet(path, "request")
     head, _ = packets(path)
     for id_ in list(requests)[::40]:
@@ -163,12 +163,8 @@ def test_a_request_sent_again_and_never_answered_says_so(
         ]
 
 
-@pytest.mark.parametrize("many", [1, 1 << 30], ids=["together", "one by one"])
-def test_a_request_without_an_answer_is_marked_where_it_was_sent_again_before_it_was_whole(
-    many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", many)
-    monkeypatch.setattr(frame_columns, "MUCH", many)
+@pytest.mark.usefixtures("_each_way")
+def test_a_request_without_an_answer_is_marked_where_it_was_sent_again_before_it_was_whole(tmp_path: Path) -> None:
     request = produce(1, {("t", 0): batch([record(0, b"k", bytes(2 * SEGMENT))])}, acks=0)
     path, again = tmp_path / "whole.pcap", tmp_path / "again.pcap"
     with path.open("wb") as file:

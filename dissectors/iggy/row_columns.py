@@ -20,7 +20,7 @@ from dissectors.exchange import (
     exchange_ids,
     queued,
 )
-from dissectors.frame_columns import NONE, Bools, Ints
+from dissectors.frame_columns import NONE, Bools, Ints, nullable
 from dissectors.iggy import layouts
 from dissectors.iggy.batches import FORMATS
 from dissectors.iggy.body_columns import Variant
@@ -226,7 +226,7 @@ class _Rows:
             len(answers),
             scope=self._of_errors("scope", answers),
             topic=_coded(self.topics.values, self.topics.codes[requests]),
-            partition=_known(self.partition[requests]),
+            partition=nullable(self.partition[requests]),
             code=self.decoded.status[answers],
             name=self._of_errors("name", answers),
             retriable=self._of_errors("retriable", answers),
@@ -262,10 +262,10 @@ class _Rows:
             "error_count": failed.astype(np.int64),
             "topics": pa.ListArray.from_arrays(arrow.column(offsets), names),
             "queued_ns": queued(request, response, decoded.before[answers]),
-            "partitions": _known(_either(self.partitions, answers, requests)),
-            "records": _known(records),
-            "payload_bytes": _known(_either(self.payload_bytes, answers, requests)),
-            "retransmitted": self.frames.retransmitted(requests, answers),
+            "partitions": nullable(_either(self.partitions, answers, requests)),
+            "records": nullable(records),
+            "payload_bytes": nullable(_either(self.payload_bytes, answers, requests)),
+            "retransmitted": self.frames.retransmitted(requests, request, response),
             **columns_from_frames(request, response),
         }
 
@@ -326,7 +326,7 @@ class _Rows:
         return self._shared(requests, answers) | {
             "role": Coded([CONSUME, PRODUCE], units.produced),
             "topic": _coded(self.topics.values, self.topics.codes[requests]),
-            "partition": _known(partition),
+            "partition": nullable(partition),
             "base_offset": Masked(base, unplaced),
             "last_offset": Masked(last, unplaced),
             "position": arrow.decimals(arrow.column(base, missing=unplaced)),
@@ -414,10 +414,6 @@ def _rows(place: Place | None, rows: Ints) -> Place | None:
 
 def _either(column: Ints, first: Ints, second: Ints) -> Ints:
     return np.where(column[first] != NONE, column[first], column[second])
-
-
-def _known(column: Ints) -> Masked:
-    return Masked(column, column == NONE)
 
 
 def _coded(values: Sequence[Any], codes: Ints) -> Coded:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dissectors.frame_columns import PADDING, Bools, Ints, Octets
+from dissectors.frame_columns import NONE, PADDING, Bools, Ints, Octets
 from dissectors.kafka.body_summary import Topic
-from dissectors.sink import Masked
 
 _FEW = 64  # fewer texts are as quick one by one
 _SWEEPS = 16  # distinct texts that are looked for among all rows
-NO_VALUE = -1
+NO_VALUE = NONE
 """In a column of numbers that are never negative: none."""
 
 
@@ -111,11 +110,6 @@ class GrowingColumns:
         columns = [np.concatenate(arrays) for arrays in self._arrays]
         order = np.argsort(columns[0], kind="stable")
         return [column[order] for column in columns]
-
-
-def known(column: Ints) -> Masked:
-    """A column in which some rows have no value."""
-    return Masked(column, column == NO_VALUE)
 
 
 def runs(*columns: Ints) -> list[Ints]:

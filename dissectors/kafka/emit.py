@@ -102,7 +102,7 @@ class KafkaEmitter:
             ),
             partitions=np.array(fetches.partitions),
             retransmitted=among(
-                [self.conversation.resends], np.zeros_like(frames.size), frames, np.full_like(frames.size, AT_END)
+                [self.conversation.resends], np.zeros_like(frames.size), np.full_like(frames.size, AT_END), frames
             ),
             **columns_from_frames(frames, None),
         )

@@ -25,11 +25,11 @@ import numpy as np
 
 from dissectors import arrow
 from dissectors.exchange import CALL, OK, ONE_WAY, UNKNOWN, columns_from_frames, columns_of_some, held, queued
-from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct, integers
+from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct, integers, nullable
 from dissectors.kafka import columnar, decode, orphan_columns
 from dissectors.kafka.body_summary import BodySummary, Topic
 from dissectors.kafka.carried import METADATA_LOG
-from dissectors.kafka.coded import NO_VALUE, GrowingColumns, known, runs
+from dissectors.kafka.coded import NO_VALUE, GrowingColumns, runs
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import ApiVersion, api_version
 from dissectors.kafka.decoded_frames import KafkaFrames
@@ -442,7 +442,8 @@ class ExchangeColumns(KafkaFrames):
         requests, waited = requests[turn], Masked(waited.values[turn], waited.missing[turn])
         answers = self.partner[requests]
         one_way = self.silent[requests]
-        times = columns_from_frames(self.frames.facts(requests), self.frames.facts(answers)) | {"queued_ns": waited}
+        request, response = self.frames.facts(requests), self.frames.facts(answers)
+        times = columns_from_frames(request, response) | {"queued_ns": waited}
         times = columns_of_some(times, np.zeros_like(one_way), one_way)
         may_wait, payload, partitions = self.may_wait[requests], self.payload[requests], self.partitions[requests]
         self.sink.extend(
@@ -456,10 +457,10 @@ class ExchangeColumns(KafkaFrames):
             error_count=0,
             topics=topics,
             partitions=np.where(partitions, partitions, self.partitions[answers]),
-            records=known(self.records[requests]),
-            payload_bytes=known(payload),
+            records=nullable(self.records[requests]),
+            payload_bytes=nullable(payload),
             long_poll=Masked(may_wait & held(times["wait_ns"], waited, np.maximum(payload, 0)), one_way),
-            throttle_ms=known(self.throttle[answers]),
-            retransmitted=self.frames.retransmitted(requests, answers),
+            throttle_ms=nullable(self.throttle[answers]),
+            retransmitted=self.frames.retransmitted(requests, request, response),
             **times,
         )

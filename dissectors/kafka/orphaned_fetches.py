@@ -14,10 +14,10 @@ import numpy as np
 
 from dissectors.exchange import OK, ORPHAN, columns_from_frames
 from dissectors.frame import Frame
-from dissectors.frame_columns import Frames
+from dissectors.frame_columns import Frames, nullable
 from dissectors.kafka.body_summary import BodySummary
 from dissectors.kafka.carried import METADATA_LOG
-from dissectors.kafka.coded import NO_VALUE, known
+from dissectors.kafka.coded import NO_VALUE
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import FETCH, after_tags
 from dissectors.kafka.decoded_frames import KafkaFrames
@@ -126,13 +126,14 @@ class _FetchedColumns(KafkaFrames):
 
     def _report_exchanges(self) -> None:
         which = np.flatnonzero(self.regular)
+        facts = self.frames.facts(which)
         self.sink.extend(
             "exchanges",
             len(which),
             **self.request_columns(which),
             kind=ORPHAN,
             api_code=FETCH,
-            version=known(self.version[which]),
+            version=nullable(self.version[which]),
             status=OK,
             error_count=0,
             topics=self.topic_lists(which),
@@ -140,7 +141,7 @@ class _FetchedColumns(KafkaFrames):
             records=self.records[which],
             payload_bytes=self.payload[which],
             long_poll=False,
-            throttle_ms=known(self.throttle[which]),
-            retransmitted=self.frames.retransmitted(which, which),
-            **columns_from_frames(None, self.frames.facts(which)),
+            throttle_ms=nullable(self.throttle[which]),
+            retransmitted=self.frames.retransmitted(which, facts),
+            **columns_from_frames(None, facts),
         )

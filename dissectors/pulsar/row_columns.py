@@ -23,7 +23,7 @@ from dissectors.exchange import (
     columns_of_some,
     queued,
 )
-from dissectors.frame_columns import NONE, Ints
+from dissectors.frame_columns import NONE, Ints, nullable
 from dissectors.pulsar import entry_columns
 from dissectors.pulsar.api import text
 from dissectors.pulsar.batches import CODEC_NAMES
@@ -80,10 +80,10 @@ def report_exchanges(decoded: PulsarFrames) -> None:
         error_code=_of_errors(decoded, "code", last),
         error_name=_of_errors(decoded, "name", last),
         error_count=decoded.error[last].astype(np.int64),
-        retransmitted=decoded.frames.retransmitted(which, last),
+        retransmitted=decoded.frames.retransmitted(which, first_facts, last_facts),
         long_poll=Coded([False, None], push.astype(np.int64)),
-        records=_masked(_of_entries(decoded, "records")[which]),
-        payload_bytes=_masked(_of_entries(decoded, "payload_bytes")[which]),
+        records=nullable(_of_entries(decoded, "records")[which]),
+        payload_bytes=nullable(_of_entries(decoded, "payload_bytes")[which]),
         **columns,
     )
 
@@ -173,7 +173,7 @@ def _partitions(decoded: PulsarFrames, subject: Coded, answers: Ints) -> Masked:
         _, which, messages, _ = decoded.found["PARTITIONED_METADATA_RESPONSE"]
         there = messages.has("partitions")
         stated[which[there]] = messages.number("partitions")[there]
-    return _masked(np.where(stated[answers] == NONE, own, stated[answers]))
+    return nullable(np.where(stated[answers] == NONE, own, stated[answers]))
 
 
 def _positions(decoded: PulsarFrames, which: Ints) -> pa.Array:
@@ -193,7 +193,3 @@ def _names(values: list[bytes | None]) -> Coded:
     number: dict[bytes | None, int] = {}
     codes = np.array([number.setdefault(value, len(number)) for value in values], np.int64)
     return Coded([text(value or b"") for value in number], codes)
-
-
-def _masked(column: Ints) -> Masked:
-    return Masked(column, column == NONE)
