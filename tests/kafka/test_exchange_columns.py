@@ -118,22 +118,27 @@ def commit(id_: int) -> bytes:
     return request(8, 2, id_, body)
 
 
-@pytest.mark.parametrize("worth", [1, 1000])
-@settings(max_examples=25)
-@given(seed=st.integers(0, 1 << 32))
-def test_nearly_all_frames_of_regular_connections_go_by_column(worth: int, seed: int) -> None:
-    rng = random.Random(seed)
+def assert_nearly_all_by_column(scripts: list[Script], seed: int, worth: int) -> None:
+    """Of all frames together; the rows are those of each connection alone."""
     tables = tuple(table for table in TABLES if table != "messages")
-    scripts: list[Script] = []
-    for _ in range(rng.randrange(1, 9)):
-        pairs = [regular_exchange(rng, id_) for id_ in range(1, 40)]
-        scripts.append([part for sent, answer in pairs for part in ((CLIENT, sent), (SERVER, answer))])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frame_columns, "MANY", 1)
         patch.setattr(exchange_columns, "_WORTH", worth)
         got, share = fed(scripts, tables, seed, at_once=True, often=0)
     assert got == rows_of(scripts, tables, seed, at_once=False)
     assert share >= 0.9
+
+
+@pytest.mark.parametrize("worth", [1, 1000])
+@settings(max_examples=25)
+@given(seed=st.integers(0, 1 << 32))
+def test_nearly_all_frames_of_regular_connections_go_by_column(worth: int, seed: int) -> None:
+    rng = random.Random(seed)
+    scripts: list[Script] = []
+    for _ in range(rng.randrange(1, 9)):
+        pairs = [regular_exchange(rng, id_) for id_ in range(1, 40)]
+        scripts.append([part for sent, answer in pairs for part in ((CLIENT, sent), (SERVER, answer))])
+    assert_nearly_all_by_column(scripts, seed, worth)
 
 
 @pytest.mark.parametrize("acks", [(0,), (0, 1, -1)], ids=str)
@@ -142,14 +147,8 @@ def test_nearly_all_frames_of_regular_connections_go_by_column(worth: int, seed:
 @given(seed=st.integers(0, 1 << 32))
 def test_a_produce_without_an_answer_goes_by_column(worth: int, acks: tuple[int, ...], seed: int) -> None:
     rng = random.Random(seed)
-    tables = tuple(table for table in TABLES if table != "messages")
     scripts = [pipelined(rng, [sent(rng, id_, rng.choice(acks)) for id_ in range(40)]) for _ in range(4)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame_columns, "MANY", 1)
-        patch.setattr(exchange_columns, "_WORTH", worth)
-        got, share = fed(scripts, tables, seed, at_once=True, often=0)
-    assert got == rows_of(scripts, tables, seed, at_once=False)
-    assert share >= 0.9
+    assert_nearly_all_by_column(scripts, seed, worth)
 
 
 @settings(max_examples=40)
