@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -14,11 +15,17 @@ from pipelines.cli.output import output as opened
 from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import Since, Until
 
+_EPOCH = datetime(1970, 1, 1)  # UTC, as the times that --since takes
+
 
 def report(
     out: Annotated[str, typer.Argument(metavar="OUT", help="The folder that `analyze` wrote; a path or a URL.")],
     since: Since = None,
     until: Until = None,
+    last: Annotated[
+        str | None,
+        typer.Option("--last", metavar="24h", help="The last so much time, up to the last request in OUT."),
+    ] = None,
     site: Annotated[
         str | None,
         typer.Option("--site", metavar="NAME,…", help="At these capture points; * and ? are wild."),
@@ -46,18 +53,21 @@ def report(
     Examples:
       brokerscope report out
       brokerscope report lake --since 2026-01-31T08:00 --until 2026-01-31T09:00 --topic 'orders*'
+      brokerscope report lake --last 24h
     """
     from pipelines import report as pages
     from pipelines import standing
     from pipelines.report.selection import Selection
 
+    root = storage.local_path(out)
+    if root is not None and root.is_file():
+        raise InputError(f"{public_path(out)}: a file, not a folder that `brokerscope analyze` wrote")
+    if last is not None:
+        since = _before_the_end(out, last, alone=since is None and until is None)
     try:
         selection = Selection(since, until, site, topic)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="which part") from None
-    root = storage.local_path(out)
-    if root is not None and root.is_file():
-        raise InputError(f"{public_path(out)}: a file, not a folder that `brokerscope analyze` wrote")
     without_pandas()
     page = output or storage.join(out, pages.PART if selection else pages.PAGE)
     if page == STDOUT:
@@ -68,3 +78,19 @@ def report(
     pages.write_to(page, out, selection or None, anew=standing.is_behind(out))
     if not quiet:
         print(public_path(page))
+
+
+def _before_the_end(out: str, width: str, *, alone: bool) -> str:
+    """The time from which `--last` selects. alone: whether no other option says which time is meant."""
+    from pipelines.formats import units
+    from pipelines.report.load import RECORD_FOLDER
+    from pipelines.report.records import last_time_us
+
+    ns = units.nanoseconds(width)
+    if not ns or not alone:
+        reason = f"{width!r} is no time like 90m, 24h, 7d" if not ns else "stands alone, without --since and --until"
+        raise typer.BadParameter(reason, param_hint="--last")
+    end_us = last_time_us(storage.join(out, RECORD_FOLDER))
+    if end_us is None:
+        raise InputError(f"{public_path(out)}: no requests here to count back from")
+    return (_EPOCH + timedelta(microseconds=max(0, end_us - ns // 1000))).isoformat(timespec="microseconds")

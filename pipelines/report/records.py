@@ -17,7 +17,7 @@ from dissectors.errors import InputError
 from dissectors.records import schema
 from pipelines import scratch, storage
 from pipelines.database import sentence
-from pipelines.report.selection import Selection
+from pipelines.report.selection import Selection, day_of
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, files
@@ -72,6 +72,26 @@ class Records:
     def one(self, sql: str) -> dict[str, Any]:
         """The single row of a query."""
         return self.rows(sql)[0]
+
+
+def last_time_us(folder: str) -> int | None:
+    """When the last request in a folder of records was sent, µs since the epoch; None where there is none.
+
+    Only the last day's records are read. Raises InputError where they cannot be.
+    """
+    import duckdb
+
+    dated: dict[str, list[str]] = {}
+    for place in _folders(folder).get("exchanges", ()):
+        dated.setdefault(day_of(place) or "", []).append(storage.join(folder, "exchanges", place))
+    if not dated:
+        return None
+    with scratch.folder() as room, LocalEngine(folder, (), room, memory=MEMORY) as engine:
+        try:
+            (row,) = engine.fetch(f"select epoch_us(max(time)) as us from {files(*dated[max(dated)])}").to_pylist()
+        except duckdb.Error as error:
+            raise InputError(f"{folder}: cannot be read: {sentence(error)}") from None
+    return row["us"]  # type: ignore[no-any-return]
 
 
 @contextmanager

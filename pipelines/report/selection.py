@@ -72,8 +72,8 @@ class Selection:
         last = self.until[:10] if self.until and _DAY.match(self.until) else "9"
 
         def wanted(folder: str) -> bool:
-            _, dated, day = folder.rpartition("/date=")
-            return not dated or day == NOWHERE or first <= day <= last
+            day = day_of(folder)
+            return day is None or first <= day <= last
 
         # a time with an offset may be a day off in UTC: those are told from the rows alone
         offset = any(time and re.search(r"[+-]\d{2}:?\d{2}$", time[10:]) for time in (self.since, self.until))
@@ -86,3 +86,9 @@ class Selection:
             return " and ".join(filter(None, parts)) or None
         topic = self.topic if table in _NAMING else None
         return condition(table, since=self.since, until=self.until, site=self.site, topic=topic)
+
+
+def day_of(folder: str) -> str | None:
+    """The day of the records in a folder (site=…/date=…); None of records without a time, or of no known day."""
+    _, dated, day = folder.rpartition("/date=")
+    return day if dated and day != NOWHERE else None

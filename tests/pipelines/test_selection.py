@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from pipelines import storage
 from pipelines.analyze import analyze
 from pipelines.cli import app
 from pipelines.report.load import loaded
+from pipelines.report.records import last_time_us
 from pipelines.report.selection import Selection
 from tests.pipelines.conftest import SAMPLES
 
@@ -160,6 +161,35 @@ def test_only_folders_of_the_days_asked_for_are_read() -> None:
     assert asked.days("exchanges", folders) == ["site=a/date=2026-01-02", "site=b/date=__HIVE_DEFAULT_PARTITION__", ""]
     assert asked.days("connections", folders) == [folder for folder in folders if "01-03" not in folder]
     assert Selection(since="2026-01-02T00:00+05:00").days("exchanges", folders) == folders
+
+
+def test_the_last_so_much_time_ends_with_the_last_request(out: Path, tmp_path: Path) -> None:
+    rows = records(out, "exchanges")
+    end = max(row["time"] for row in rows)
+    since = end - timedelta(milliseconds=1500)
+    pages = [tmp_path / "last.html", tmp_path / "since.html"]
+    for page, part in zip(pages, (["--last", "1.5s"], ["--since", f"{since:%Y-%m-%dT%H:%M:%S.%f}"]), strict=True):
+        done = CliRunner().invoke(app, ["report", str(out), *part, "-o", str(page), "--quiet"])
+        assert done.exit_code == 0, done.output
+    assert pages[0].read_text() == pages[1].read_text()
+    assert 0 < calls([row for row in rows if row["time"] >= since]) < calls(rows)
+
+
+def test_only_the_last_day_is_asked_for_the_last_request(tmp_path: Path) -> None:
+    folder = tmp_path / "exchanges" / "site=s"
+    times = {"date=2026-01-30": 1_769_800_000_000_000, "date=2026-01-31": 1_769_900_000_000_000}
+    for day, time in times.items():
+        (folder / day).mkdir(parents=True)
+        pq.write_table(pa.table({"time": pa.array([time], pa.timestamp("us", "UTC"))}), folder / day / "a.parquet")
+    (folder / "date=2026-01-30" / "b.parquet").write_text("not read")
+    assert last_time_us(str(tmp_path)) == times["date=2026-01-31"]
+    assert last_time_us(str(tmp_path / "exchanges")) is None
+
+
+@pytest.mark.parametrize("arguments", [["--last", "5"], ["--last", "24h", "--since", "10:00"]])
+def test_a_last_time_that_means_nothing_is_wrong_usage(out: Path, arguments: list[str]) -> None:
+    done = CliRunner().invoke(app, ["report", str(out), *arguments])
+    assert (done.exit_code, "--last" in done.stderr) == (2, True)
 
 
 def test_what_lies_at_a_url_gives_the_same_pages(out: Path, middle: datetime, tmp_path: Path) -> None:
