@@ -155,6 +155,8 @@ def dissect(
         batches = chosen(run.records())
         with writing(format, one, pa_schema(rows.schema, names), stream) as writer:
             for batch in first(batches if order is None else sorted_by(batches, order, head), head):
+                if stream.isatty():
+                    run.bar.end()
                 writer.write(batch.select(names))
                 written += batch.num_rows
                 stream.flush()  # who reads along sees the rows now

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -191,6 +193,25 @@ def test_a_closed_stdout_is_silent(capture: str, command: str) -> None:
     line = f"{' '.join(COMMAND)} {command} {capture} -q >&-"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (exits.DONE, "")
+
+
+@pytest.mark.parametrize("command", ["summary", "info", "top", "groups", "sql"])
+def test_an_answer_goes_to_stdout_while_a_terminal_shows_how_far_reading_is(
+    capture: str, tmp_path: Path, command: str
+) -> None:
+    at_once = "from pipelines.cli import main, progress; progress._PATIENCE = 0; progress._STEP = 0.01; main()"
+    query = ["select count(*) from exchanges"] if command == "sql" else []
+    line = [sys.executable, "-c", at_once, command, capture, *query]
+    piped = subprocess.run(line, capture_output=True, timeout=60, check=True).stdout
+    mine, its = pty.openpty()
+    with (tmp_path / "answer").open("wb") as file:
+        subprocess.run(line, stdout=file, stderr=its, timeout=60, check=True)
+    os.close(its)
+    with contextlib.suppress(OSError):  # Linux: where all has been read
+        while os.read(mine, 1 << 16):
+            pass
+    os.close(mine)
+    assert (tmp_path / "answer").read_bytes() == piped
 
 
 @pytest.mark.parametrize("command", ["summary", "dissect"])
