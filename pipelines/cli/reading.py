@@ -219,12 +219,13 @@ def saw_the_same(sites: Sequence[str], count: int) -> str:
 
 def selected(since: str | None, until: str | None) -> Selection:
     """What --since and --until ask for. Raises typer.BadParameter where one means nothing."""
+    from pipelines.answers.select import MeaninglessError
     from pipelines.report.selection import Selection
 
     try:
         return Selection(since, until)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--since, --until") from None
+    except MeaninglessError as error:
+        raise typer.BadParameter(str(error), param_hint=error.option) from None
 
 
 def exists(path: str) -> bool:

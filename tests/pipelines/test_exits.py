@@ -57,6 +57,17 @@ TABLE: tuple[tuple[str, int, str], ...] = (
     ("analyze CAPTURE -o OUT --engine abacus", exits.WRONG_USAGE, "--engine"),
     ("analyze CAPTURE -o OUT --bucket soon", exits.WRONG_USAGE, "--bucket"),
     ("analyze - -o OUT", exits.WRONG_USAGE, "standard input"),
+    ("diff - -", exits.WRONG_USAGE, "one capture"),
+    ("show -- -:18", exits.WRONG_USAGE, "read twice"),
+    ("analyze EMPTY -o OUT", exits.WRONG_USAGE, "name of a capture is empty"),
+    ("top EMPTY", exits.WRONG_USAGE, "name of a capture is empty"),
+    ("dissect CAPTURE -o EMPTY", exits.WRONG_USAGE, "name of the output is empty"),
+    ("forensics CAPTURE --extract EMPTY", exits.WRONG_USAGE, "name of the output is empty"),
+    ("report EMPTY", exits.WRONG_USAGE, "name of the folder is empty"),
+    ("report FOLDER --since nonsense", exits.WRONG_USAGE, "for --since: 'nonsense'"),
+    ("summary CAPTURE --until 25:00", exits.WRONG_USAGE, "for --until: '25:00'"),
+    ("dissect CAPTURE --until 25:00", exits.WRONG_USAGE, "for --until: '25:00'"),
+    ("dissect CAPTURE --slower-than 5", exits.WRONG_USAGE, "for --slower-than: '5'"),
     ("dissect CAPTURE -o FILE/rows", exits.UNREADABLE, "cannot write"),
     ("dissect CAPTURE -o CAPTURE", exits.WRONG_USAGE, "input"),
     ("annotate CAPTURE -o CAPTURE", exits.WRONG_USAGE, "input"),
@@ -107,7 +118,8 @@ def test_an_error_is_one_line_and_its_exit_code_says_whose(
     mine.write_bytes(Path(capture).read_bytes())
     (tmp_path / "file").write_text("no capture")
     (tmp_path / "folder").mkdir()
-    names = {"CAPTURE": mine, "MISSING": tmp_path / "missing", "FILE": tmp_path / "file", "OUT": tmp_path / "out"}
+    names: dict[str, Path | str] = {"EMPTY": ""}
+    names |= {"CAPTURE": mine, "MISSING": tmp_path / "missing", "FILE": tmp_path / "file", "OUT": tmp_path / "out"}
     names["FOLDER"] = tmp_path / "folder"
     given = []
     for part in line.split(" "):
