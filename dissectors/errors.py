@@ -16,5 +16,9 @@ class InputError(BrokerscopeError):
     """A capture cannot be read at all."""
 
 
+class NoNameError(BrokerscopeError):
+    """A path is empty, as where a shell's variable is not set."""
+
+
 class TruncatedError(BrokerscopeError):
     """A capture ends early or is damaged; what came before is good."""

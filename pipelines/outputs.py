@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import BrokerscopeError, NoNameError
 from pipelines import leftovers
 
 _INFIX = ".brokerscope-"
@@ -55,6 +55,7 @@ def file(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> Iterator[B
             with target.open("wb") as stream:
                 yield stream
             return
+        target.parent.mkdir(parents=True, exist_ok=True)
         with _temporary(target, folder=False) as temporary:
             with temporary.open("wb") as stream:
                 yield stream
@@ -101,6 +102,7 @@ def files(
     write is one of `inputs`, and OutputError where it cannot be written or another run is writing it.
     """
     target = Path(os.path.realpath(path))
+    refuse_inputs(path, ())
     with contextlib.ExitStack() as stack:
         with _reported(path):
             if target.exists() and not target.is_dir():
@@ -142,6 +144,8 @@ def _entries(target: Path) -> set[str]:
 
 def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
     """Raise OutputIsInputError where one of `inputs` is the file at `path`, or lies in the folder at `path`."""
+    if not os.fspath(path):
+        raise NoNameError("the name of the output is empty")
     target = Path(os.path.realpath(path))
     for given in inputs:
         same = _is_same(given, target)

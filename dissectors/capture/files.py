@@ -11,7 +11,7 @@ from pathlib import Path
 from dissectors.capture import stores
 from dissectors.capture.reader import is_capture
 from dissectors.capture.source import STDIN, is_url
-from dissectors.errors import InputError
+from dissectors.errors import InputError, NoNameError
 from dissectors.redaction import public_path
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -26,6 +26,8 @@ def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     out: dict[str, None] = {}
     for given in paths:
         path = os.fspath(given)
+        if not path:
+            raise NoNameError("the name of a capture is empty")
         if path == STDIN:
             found = [path]
         elif is_url(path):

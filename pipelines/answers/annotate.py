@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.answers.records import Relations, query
-from pipelines.formats import units
+from pipelines.formats import statuses, units
 from pipelines.formats.plain import clean, cut
 
 TABLES = ("exchanges", "batches", "findings")
@@ -49,7 +49,7 @@ def _frame(row: Mapping[str, Any], side: str) -> str:
     if side == "response":
         if row["wait_ns"] is not None:
             parts.append(f"after {units.duration(row['wait_ns'])}")
-        parts.append(row["error_name"] or row["status"] or "")
+        parts.append(statuses.status(row))
         parts.append("long poll" if row["long_poll"] else "")
     elif row["kind"] in ("unanswered", "oneway"):
         parts.append(row["kind"])

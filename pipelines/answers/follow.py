@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from pipelines.answers.records import Relations, Row, query
-from pipelines.formats import units
+from pipelines.formats import statuses, units
 
 TABLES = ("exchanges", "connections", "findings")
 CLIENT, SERVER, NOTE = "→", "←", "!"
@@ -39,7 +39,11 @@ def _opened(connection: Mapping[str, Any]) -> Row:
 def _closed(connection: Mapping[str, Any]) -> Row:
     ends = {"fin": "closed", "reset": "reset"}
     parts = [ends.get(connection["closed"] or "", "still open when the capture ends")]
-    counted = (("retransmissions", "segment", "re-sent"), ("gaps", "gap", ""), ("zero_windows", "zero window", ""))
+    counted = (
+        ("retransmissions", "segment", statuses.SENT_AGAIN),
+        ("gaps", "gap", ""),
+        ("zero_windows", "zero window", ""),
+    )
     parts += [
         f"{units.counted(connection[column], noun)} {what}".strip()
         for column, noun, what in counted
@@ -61,11 +65,11 @@ def _frames(exchange: Mapping[str, Any]) -> list[Row]:
     if exchange["response_packet"] is not None:
         about = [f"#{number}" if number is not None else "", units.size(exchange["response_bytes"])]
         if exchange["status"] != "ok":
-            about.append(exchange["error_name"] or exchange["status"])
+            about.append(statuses.status(exchange))
         if exchange["request_packet"] is None:
             about.append(_about(exchange))
         about += ["long poll"] if exchange["long_poll"] else []
-        about += ["re-sent"] if exchange["retransmitted"] else []
+        about += [statuses.SENT_AGAIN] if exchange["retransmitted"] else []
         event = _event(_answered(exchange), SERVER, api, _said(about), exchange, "response_file", "response_packet")
         made.append({**event, "wait_ns": exchange["wait_ns"]})
     return made

@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 
 from dissectors import records
 from pipelines.database import literal
@@ -15,6 +16,7 @@ _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 _MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?)(Z|[+-]\d{2}:?\d{2})?")
 _DAY_US = 86_400_000_000
 _WILD = re.compile(r"[*?\[]")
+_SINCE, _UNTIL = ("--since", ">="), ("--until", "<")  # options, and how a time compares with what they say
 
 # what counts as an error in a table
 _ERRORS = {
@@ -23,6 +25,14 @@ _ERRORS = {
     "errors": "expected IS NOT TRUE",
     "findings": "severity = 'error'",
 }
+
+
+class MeaninglessError(ValueError):
+    """What an option says means nothing."""
+
+    def __init__(self, option: str, why: str) -> None:
+        super().__init__(why)
+        self.option = option
 
 
 def condition(
@@ -42,7 +52,7 @@ def condition(
 ) -> str | None:
     """The condition, None for all rows. clock: the column that --since and --until mean, by default the row's time.
 
-    Raises ValueError for what means nothing, or nothing for this table.
+    Raises MeaninglessError for what means nothing, or nothing for this table.
     """
     have = [column.name for column in records.columns(table)]
     clock = clock or ("start_time" if table == "connections" else "time")
@@ -55,17 +65,17 @@ def condition(
         ("--client", client, ("client_id", "client_ip", "connection"), _client),
         ("--api", api, ("api",), _any_of),
         ("--group", group, ("group",), _any_of),
-        ("--slower-than", slower_than, (span,), lambda v, c: f"{c[0]} > {_duration(v)}"),
+        ("--slower-than", slower_than, (span,), lambda v, c: f"{c[0]} > {_duration('--slower-than', v)}"),
     )
     for option, value, columns, made in options:
         if value is not None:
             present = [column for column in columns if column in have]
             if not present:
-                raise ValueError(f"{option} has no meaning for {table}")
+                raise MeaninglessError(option, f"has no meaning for {table}")
             parts.append(made(value, present))
     if errors:
         if table not in _ERRORS:
-            raise ValueError(f"--errors has no meaning for {table}")
+            raise MeaninglessError("--errors", f"has no meaning for {table}")
         parts.append(_ERRORS[table])
     return " AND ".join(parts) or None
 
@@ -73,8 +83,8 @@ def condition(
 def open_during(since: str | None, until: str | None) -> str | None:
     """That a connection was open in some part of a span of time, as `condition` reads it; None for any time."""
     first, last = _of_day(since), _of_day(until)
-    parts = [_moment("start_time", "<", until)] if until is not None and last is None else []
-    parts += [_moment("end_time", ">=", since)] if since is not None and first is None else []
+    parts = [_moment("start_time", *_UNTIL, until)] if until is not None and last is None else []
+    parts += [_moment("end_time", *_SINCE, since)] if since is not None and first is None else []
     if first is not None or last is not None:
         first, last = first or 0, _DAY_US if last is None else last
         last += _DAY_US if last < first else 0
@@ -86,8 +96,8 @@ def open_during(since: str | None, until: str | None) -> str | None:
 
 def _during(clock: str, since: str | None, until: str | None) -> list[str]:
     """From a time on, and before another. Of times of day, 23:50 to 00:10 is over midnight."""
-    parts = [_moment(clock, ">=", since)] if since is not None else []
-    parts += [_moment(clock, "<", until)] if until is not None else []
+    parts = [_moment(clock, *_SINCE, since)] if since is not None else []
+    parts += [_moment(clock, *_UNTIL, until)] if until is not None else []
     first, last = _of_day(since), _of_day(until)
     over_midnight = first is not None and last is not None and last < first
     return [f"({' OR '.join(parts)})"] if over_midnight else parts
@@ -103,7 +113,7 @@ def _of_day(text: str | None) -> int | None:
     return None
 
 
-def _moment(column: str, sign: str, text: str) -> str:
+def _moment(column: str, option: str, sign: str, text: str) -> str:
     """A time of day, or a date with or without one; UTC."""
     with contextlib.suppress(ValueError):  # the shape of a time, and yet none: a zone 25 hours away
         if _of_day(text) is not None:
@@ -112,13 +122,13 @@ def _moment(column: str, sign: str, text: str) -> str:
             moment, zone = datetime.fromisoformat(match[1]), match[2] or ""
             datetime.fromisoformat(f"2000-01-01T00:00{zone}")
             return f"{column} {sign} TIMESTAMPTZ {literal(f'{moment}{zone}')}"
-    raise ValueError(f"{text!r} is no time like 01:11:18 or 2026-01-31T01:11:18")
+    raise MeaninglessError(option, f"{text!r} is no time like 01:11:18 or 2026-01-31T01:11:18")
 
 
-def _duration(text: str) -> int:
+def _duration(option: str, text: str) -> int:
     ns = units.nanoseconds(text)
     if ns is None:
-        raise ValueError(f"{text!r} is no duration like 500us, 50ms, 2s")
+        raise MeaninglessError(option, f"{text!r} is no duration like 500us, 50ms, 2s")
     return ns
 
 
@@ -133,6 +143,11 @@ def _any_of(text: str, columns: Sequence[str]) -> str:
         else:
             tests.append(_like(column, name))
     return f"({' OR '.join(tests) or 'false'})"
+
+
+def is_named(name: str, wanted: str) -> bool:
+    """Whether a name is one of several, as `_any_of` reads them."""
+    return any(fnmatchcase(name.lower(), one.strip().lower()) for one in wanted.split(","))
 
 
 def _like(value: str, name: str) -> str:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from dissectors.findings import KINDS
 from pipelines.answers.records import Relations, Row, query, read
 from pipelines.blind_spots import LOOKED_AT, BlindSpot, Seen
-from pipelines.formats import units
+from pipelines.formats import statuses, units
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.lost_brokers import lost_brokers
 
 TABLES = ("exchanges", "batches", "errors", "connections", "findings")
 SLOW_NS = 1_000_000_000  # a request that takes longer is worth a sentence
 RESENT = 0.01  # share of packets sent again, or of calls that they held up, that is worth a sentence
+UNKNOWN_API = "an unknown request"
 FEWEST = 100  # values below which a 99th percentile says nothing
 
 _SPAN = "SELECT min(start_time) AS first, max(end_time) AS last, count(*) AS connections FROM connections"
@@ -40,13 +41,13 @@ SELECT coalesce(name, 'error ' || code) AS name, api, count(*) AS count, min(tim
 FROM (SELECT *, row(time, file, packet, topic) AS place FROM errors) WHERE expected IS NOT TRUE
 GROUP BY 1, 2 ORDER BY count DESC, 1, 2
 """
-_SLOWEST = """
-SELECT time, total_ns, CASE status WHEN 'error' THEN coalesce(error_name, 'error ' || error_code) ELSE status END
-       AS status, api, list_aggregate(topics, 'string_agg', ', ') AS topic, client_id AS client,
+_SLOWEST = f"""
+SELECT time, total_ns, {statuses.STATUS} AS status, api,
+       list_aggregate(topics, 'string_agg', ', ') AS topic, client_id AS client,
        split_part(connection, '>', 2) AS server, wait_ns, queued_ns, retransmitted,
        request_file AS file, request_packet AS packet
 FROM exchanges WHERE total_ns IS NOT NULL AND NOT coalesce(long_poll, false)
-ORDER BY total_ns DESC, time, request_file, request_packet LIMIT {count}
+ORDER BY total_ns DESC, time, request_file, request_packet LIMIT {{count}}
 """
 _FINDINGS = """
 SELECT severity, kind, count(*) AS count, arg_min(file, place) AS file, arg_min(packet, place) AS packet
@@ -82,6 +83,7 @@ class Summary:
     blind: list[BlindSpot]
     slowest: list[Row]
     errors: list[Row]
+    error_kinds: int  # names and APIs among all of them
 
 
 def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None) -> Summary:
@@ -96,6 +98,7 @@ def summary(tables: Relations, *, rows: int = 5, cut_packets: int | None = None)
         _blind_spots(tables, cut_packets),
         slowest,
         errors[:rows],
+        len(errors),
     )
 
 
@@ -123,7 +126,9 @@ def _wrong(
         made.append(f"{of} {verb} wrong: `brokerscope forensics` says which bytes broke, and where")
     if errors:
         total = units.counted(sum(row["count"] for row in errors), "error")
-        named = ", ".join(f"{row['name']} to {row['api']} ({units.count(row['count'])})" for row in errors[:3])
+        named = ", ".join(
+            f"{row['name']} to {row['api'] or UNKNOWN_API} ({units.count(row['count'])})" for row in errors[:3]
+        )
         more = f" and {units.counted(len(errors) - 3, 'more kind')}" if len(errors) > 3 else ""
         answers = f" in {units.counted(counts['failed'], 'answer')}" if counts["failed"] else ""
         made.append(f"{total}{answers}: {named}{more}")
@@ -134,8 +139,9 @@ def _wrong(
         worst = slowest[0]
         queued = worst["queued_ns"] or 0
         where = " behind other requests of its connection" if queued > worst["total_ns"] / 2 else ""
-        again = ", and bytes of it were sent again" if worst["retransmitted"] else ""
-        made.append(f"a {worst['api']} took {units.duration(worst['total_ns'])}{where}{again}")
+        again = f", and {statuses.BYTES_SENT_AGAIN}" if worst["retransmitted"] else ""
+        took = units.duration(worst["total_ns"])
+        made.append(f"The slowest request took {took}{where}{again}: {worst['api'] or UNKNOWN_API}")
     for row in findings:
         if row["kind"] not in ("bad_checksum", "gap"):
             made.append(f"{units.count(row['count'])} × {row['kind']}: {_meaning(row['kind'])}")
@@ -149,7 +155,7 @@ def _sent_again(counts: Row, held_up: Row) -> Iterator[str]:
     of_packets, of_calls = counts["resent"] / counts["packets"], held_up["count"] / max(1, counts["calls"])
     if max(of_packets, of_calls) < RESENT:
         return
-    sentence = f"{units.share(of_packets)} of the packets were sent again"
+    sentence = f"{units.share(of_packets)} of the packets were {statuses.SENT_AGAIN}"
     if held_up["count"]:
         calls, median = units.counted(held_up["count"], "call"), units.duration(held_up["total_ns"])
         sentence += f"; {calls} that waited for them took {median} in the median"

@@ -45,8 +45,11 @@ def diff(
       brokerscope diff monday.pcap tuesday.pcap
       brokerscope diff out-before out-after -f json
     """
+    from dissectors.capture.source import STDIN
     from pipelines.answers import diff as answers
 
+    if before == after == STDIN:
+        raise typer.BadParameter("standard input is one capture: name a file", param_hint="AFTER")
     with (
         reading.records([before], answers.TABLES) as before_all,
         reading.records([after], answers.TABLES) as after_all,

@@ -116,8 +116,8 @@ def dissect(
                 name, where=where, since=since, until=until, topic=topic, client=client, api=api, group=group,
                 errors=errors, slower_than=slower_than,
             )  # fmt: skip
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
+        except select.MeaninglessError as error:
+            raise typer.BadParameter(str(error), param_hint=error.option) from None
         try:
             wanted[name] = _wanted(name, condition, full=full, payloads=payloads)
         except ValueError as error:
@@ -155,6 +155,8 @@ def dissect(
         batches = chosen(run.records())
         with writing(format, one, pa_schema(rows.schema, names), stream) as writer:
             for batch in first(batches if order is None else sorted_by(batches, order, head), head):
+                if stream.isatty():
+                    run.bar.end()
                 writer.write(batch.select(names))
                 written += batch.num_rows
                 stream.flush()  # who reads along sees the rows now

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import BrokerscopeError, NoNameError
 from dissectors.redaction import public_path
 from pipelines import outputs
 
@@ -84,7 +84,7 @@ def _meaning(error: Exception) -> tuple[int, str]:
     if usage is not None:  # what the parser of the command line raises
         where = getattr(error, "ctx", None)
         return WRONG_USAGE, f"{usage()}{f' ({where.command_path} --help)' if where else ''}"
-    if isinstance(error, outputs.OutputIsInputError):
+    if isinstance(error, outputs.OutputIsInputError | NoNameError):
         return WRONG_USAGE, str(error)
     if isinstance(error, BrokerscopeError):
         return UNREADABLE, str(error)

@@ -51,6 +51,8 @@ def forensics(
       brokerscope forensics capture.pcap -f json | jq .diagnosis.pattern
     """
     options = reading.options()
+    if extract is not None:
+        outputs.refuse_inputs(extract, ())
     from dissectors.forensics import Investigation, report
 
     bar = progress.Bar(quiet=reading.quiet)

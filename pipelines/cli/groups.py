@@ -40,7 +40,9 @@ EVENTS = (
 def groups(
     captures: Captures,
     reading: Reading,
-    group: Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only groups of this name.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NAME,…", help="Only these groups; * and ? stand for any text.")
+    ] = None,
     head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Events.")] = 200,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
@@ -59,20 +61,22 @@ def groups(
     """
     from pipelines.answers import groups as answers
     from pipelines.answers.records import queryable
+    from pipelines.answers.select import is_named
 
     options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
     with reading.run(captures, options) as run:
         wanted = answers.only_groups(run.records())
         with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
             found = answers.groups(tables)
-        found = [one for one in found if group is None or one.name == group]
-        events = sorted((event for one in found for event in one.events), key=lambda event: event.time)
+        named = [one for one in found if group is None or is_named(one.name, group)]
+        events = sorted((event for one in named for event in one.events), key=lambda event: event.time)
         if format == "json":
-            printing.show_json([{**one.row(), "events": [event._asdict() for event in one.events]} for one in found])
-        elif not found:
-            print("No consumer group or subscription in these captures.")
+            printing.show_json([{**one.row(), "events": [event._asdict() for event in one.events]} for one in named])
+        elif not named:
+            asked = f" {group}" if found else ""
+            printing.show_text(f"No consumer group or subscription{asked} in these captures.")
         else:
-            printing.show_rows([one.row() for one in found], GROUPS)
+            printing.show_rows([one.row() for one in named], GROUPS)
             print()
             printing.show_rows([event._asdict() for event in events[:head]], EVENTS)
             if len(events) > head:

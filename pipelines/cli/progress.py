@@ -41,6 +41,10 @@ class Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Take the bar away."""
         self._finished.set()
         if self._wanted:
             self._watcher.join(timeout=2)
@@ -55,7 +59,8 @@ class Bar:
         columns = (
             TextColumn("{task.description}"), BarColumn(), DownloadColumn(), SpeedColumn(), TimeRemainingColumn(),
         )  # fmt: skip
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        # what is printed to stdout meanwhile stays there
+        with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
             shown, task = self._what, progress.add_task(self._what, total=None)
             size = _size(self.total)
             while not self._finished.wait(_STEP):

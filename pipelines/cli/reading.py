@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dissectors.run import Run
     from pipelines.answers.records import Relations
     from pipelines.blind_spots import Seen
+    from pipelines.cli.watched_run import WatchedRun
     from pipelines.report.selection import Selection
 
 READ_RECORDS = "summary, top, diff, follow, sql and report"  # what `analyze` wrote
@@ -117,16 +118,16 @@ class Reading:
         return [*files, *([] if self.keylog is None else [self.keylog])]
 
     @contextmanager
-    def run(self, captures: Sequence[str], options: Options) -> Iterator[Run]:
+    def run(self, captures: Sequence[str], options: Options) -> Iterator[WatchedRun]:
         """A run over the captures, with a progress bar on a terminal. What could not be read is reported at the end."""
         import pyarrow as pa
 
-        from dissectors.run import Run
         from pipelines.cli.progress import Bar
+        from pipelines.cli.watched_run import WatchedRun
 
         pa.set_memory_pool(pa.system_memory_pool())  # what rows leave free serves the next packets: its own keeps it
         bar = Bar(quiet=self.quiet)
-        running = Run(captures, options, bar.update)
+        running = WatchedRun(captures, options, bar)
         self.refuse_records(running.files)
         bar.total = running.files
         with bar:
@@ -218,12 +219,13 @@ def saw_the_same(sites: Sequence[str], count: int) -> str:
 
 def selected(since: str | None, until: str | None) -> Selection:
     """What --since and --until ask for. Raises typer.BadParameter where one means nothing."""
+    from pipelines.answers.select import MeaninglessError
     from pipelines.report.selection import Selection
 
     try:
         return Selection(since, until)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--since, --until") from None
+    except MeaninglessError as error:
+        raise typer.BadParameter(str(error), param_hint=error.option) from None
 
 
 def exists(path: str) -> bool:

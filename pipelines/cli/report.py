@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dissectors.errors import InputError
+from dissectors.errors import InputError, NoNameError
 from dissectors.redaction import public_path
 from pipelines import storage
 from pipelines.cli.output import STDOUT
@@ -57,8 +57,11 @@ def report(
     """
     from pipelines import report as pages
     from pipelines import standing
+    from pipelines.answers.select import MeaninglessError
     from pipelines.report.selection import Selection
 
+    if not out:
+        raise NoNameError("the name of the folder is empty")
     root = storage.local_path(out)
     if root is not None and root.is_file():
         raise InputError(f"{public_path(out)}: a file, not a folder that `brokerscope analyze` wrote")
@@ -66,8 +69,8 @@ def report(
         since = _before_the_end(out, last, alone=since is None and until is None)
     try:
         selection = Selection(since, until, site, topic)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="which part") from None
+    except MeaninglessError as error:
+        raise typer.BadParameter(str(error), param_hint=error.option) from None
     without_pandas()
     page = output or storage.join(out, pages.PART if selection else pages.PAGE)
     if page == STDOUT:

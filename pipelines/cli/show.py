@@ -14,7 +14,7 @@ import typer
 from dissectors.errors import InputError
 from pipelines.cli import printing
 from pipelines.cli.reading import Reading, exists, reads_captures
-from pipelines.formats import units
+from pipelines.formats import statuses, units
 from pipelines.formats.grid import terminal_width
 from pipelines.formats.outline import outline
 from pipelines.formats.plain import clean
@@ -52,6 +52,7 @@ def show(
       brokerscope show 7b3a887c557f5841-c53 captures/
     """
     from dissectors.capture import expand
+    from dissectors.capture.source import STDIN
     from pipelines.answers import connection
 
     places = [match for match in map(_PLACE.fullmatch, arguments) if match and not exists(match[0])]
@@ -60,6 +61,8 @@ def show(
     if len(places) + len(ids) != 1:
         raise typer.BadParameter("name one FILE:PACKET, or one exchange id and its captures", param_hint="FILE:PACKET")
     files = list(dict.fromkeys([*(match["file"] for match in places), *captures]))
+    if places and files[0] == STDIN:
+        raise typer.BadParameter("the capture is read twice: name a file", param_hint="FILE:PACKET")
     if not files:
         raise typer.BadParameter(f"name the capture that holds {ids[0]}", param_hint="CAPTURE")
     reading.refuse_records(expand(files))
@@ -105,7 +108,7 @@ def _is_capture(text: str) -> bool:
 
 def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], request: Any, response: Any) -> None:
     version = "" if exchange["version"] is None else f" v{exchange['version']}"
-    status = exchange["error_name"] or exchange["status"]
+    status = statuses.status(exchange)
     kind = "" if exchange["kind"] == "call" else f", {exchange['kind']}"
     printing.show_text(f"{exchange['protocol']} {exchange['api'] or '?'}{version}: {status}{kind}")
     facts = (
@@ -159,7 +162,7 @@ def _is_decoded(exchange: Mapping[str, Any], request: Any, response: Any) -> boo
 def _durations(exchange: Mapping[str, Any]) -> str:
     names = (("total_ns", "in all"), ("wait_ns", "waiting for the answer"), ("queued_ns", "of it behind others"))
     parts = [f"{units.duration(exchange[c])} {what}" for c, what in names if exchange[c]]
-    return ", ".join([*parts, "bytes of it were sent again"] if exchange["retransmitted"] else parts)
+    return ", ".join([*parts, statuses.BYTES_SENT_AGAIN] if exchange["retransmitted"] else parts)
 
 
 def _frame(exchange: Mapping[str, Any], side: str) -> str | None:

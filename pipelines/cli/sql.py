@@ -43,7 +43,7 @@ def sql(
     \b
     Examples:
       brokerscope sql capture.pcap "select api, count(*) from exchanges group by 1"
-      brokerscope sql out "select * from t_latency order by p99_ns desc limit 5"
+      brokerscope sql out "select * from t_latency order by total_p99_ns desc limit 5"
       brokerscope sql capture.pcap
     """
     from dissectors.capture.source import STDIN

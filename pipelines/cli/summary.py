@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
 from pipelines.cli.reading import Captures, Reading, Since, Until, reads_captures, selected
-from pipelines.formats import units
+from pipelines.formats import statuses, units
 
 if TYPE_CHECKING:
     from pipelines.answers.summary import Summary
@@ -68,22 +69,21 @@ def summary(
         else:
             if part:
                 printing.show_text(f"Only {part}: what happened then, and the connections that were open.")
-            show(made)
+            show(made, "then" if part else "in these captures")
 
 
-def show(made: Summary) -> None:
-    """Print the verdict."""
+def show(made: Summary, where: str = "in these captures") -> None:
+    """Print the verdict. where: what it is of."""
     span = made.span
     if span["first"] is not None:
-        seconds = units.duration((span["last"] - span["first"]).total_seconds() * 1e9)
-        printing.show_text(f"{span['first']:%Y-%m-%d %H:%M:%S} to {span['last']:%H:%M:%S} UTC, {seconds}")
+        printing.show_text(_span(span["first"], span["last"]))
     for row in made.protocols:
         printing.show_text(_protocol(row), lead=f"{row['protocol']:<8}")
     for spot in made.blind:
         printing.show_text(str(spot), lead="! ")
     print()
     if not made.protocols:
-        print("No Kafka, Pulsar or Iggy in these captures.")
+        print(f"No Kafka, Pulsar or Iggy {where}.")
         return
     if made.wrong:
         print("What is wrong")
@@ -95,13 +95,20 @@ def show(made: Summary) -> None:
         print("Nothing wrong was seen.")
     if made.slowest:
         print("\nSlowest requests")
-        marked = [
-            row | {"status": f"{row['status']}, sent again"} if row["retransmitted"] else row for row in made.slowest
-        ]
-        printing.show_rows(marked, SLOWEST)
+        rows = [row | {"status": statuses.marked(row["status"], row["retransmitted"])} for row in made.slowest]
+        printing.show_rows(rows, SLOWEST)
     if made.errors:
         print("\nErrors")
         printing.show_rows(made.errors, ERRORS)
+        if made.error_kinds > len(made.errors):
+            more = units.counted(made.error_kinds - len(made.errors), "more kind")
+            printing.show_text(f"and {more}: brokerscope dissect -t errors")
+
+
+def _span(first: datetime, last: datetime) -> str:
+    """From when to when, and how long; the second date only where it is another."""
+    end = f"{last:%H:%M:%S}" if last.date() == first.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+    return f"{first:%Y-%m-%d %H:%M:%S} to {end} UTC, {units.duration((last - first).total_seconds() * 1e9)}"
 
 
 def _protocol(row: printing.Row) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipelines.formats.plain import cut, width, wrapped
+from pipelines.formats.statuses import marked
 
 GAP = 2
 NARROWEST = 40  # a terminal below this is not taken at its word
@@ -28,7 +29,7 @@ _ELSEWHERE = "…"
 _RED, _YELLOW, _DIM, _OFF = "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 _TONES = {
     "error": _RED, "bad": _RED, "warning": _YELLOW, "unanswered": _YELLOW, "unverifiable": _YELLOW, "orphan": _YELLOW,
-    "ok, sent again": _YELLOW,
+    marked("ok", True): _YELLOW,
 }  # fmt: skip
 _QUIET = frozenset({"ok", "unknown", "info", "", "absent", "call", "oneway", "push"})
 
@@ -166,14 +167,15 @@ class Grid:
     def _row(self, row: Sequence[str]) -> Iterator[str]:
         cells = [row[at] for at in self._shown]
         below: list[int] = []  # of `cells`: those that stand in lines of their own
-        line, taken = self._aligned(cells)
+        line, taken = self._aligned(cells, toned_as=cells)
         while taken > self._room and len(below) < len(cells):
             widest = max(
                 (i for i in range(len(cells)) if i not in below),
                 key=lambda i: width(cells[i]) - self._widths[self._shown[i]],
             )
             below.append(widest)
-            line, taken = self._aligned([_ELSEWHERE if i in below else cell for i, cell in enumerate(cells)])
+            there = [_ELSEWHERE if i in below else cell for i, cell in enumerate(cells)]
+            line, taken = self._aligned(there, toned_as=cells)
         if taken > self._room:  # not even this fits: the row is a record
             below, line = list(range(len(cells))), ""
         if line:
@@ -190,25 +192,28 @@ class Grid:
             yield f"{lead}{line}"
             lead = " " * len(lead)
 
-    def _aligned(self, cells: Sequence[str]) -> tuple[str, int]:
-        """(a line, its width). A cell that is too long takes room from the padding of those after it."""
+    def _aligned(self, cells: Sequence[str], toned_as: Sequence[str] | None = None) -> tuple[str, int]:
+        """(a line, its width). A cell that is too long takes room from the padding of those after it.
+
+        toned_as: the cells whose meaning the tones show; a line of heads has none.
+        """
         parts: list[str] = []
         at = due = 0
-        for cell, index in zip(cells, self._shown, strict=True):
+        for i, (cell, index) in enumerate(zip(cells, self._shown, strict=True)):
             column, wide = self._columns[index], width(cell)
             blank = max(0, due + self._widths[index] - at - wide)
             before = blank if column.right else max(0, due - at)
-            parts.append(" " * before + (self._toned(cell) if column.toned else cell))
+            parts.append(" " * before + (self._toned(cell, toned_as[i]) if column.toned and toned_as else cell))
             at += before + wide + GAP
             due += self._widths[index] + GAP
             parts.append(" " * GAP)
         line = "".join(parts).rstrip(" ")
         return line, at - GAP if cells and cells[-1] else width(line)
 
-    def _toned(self, cell: str) -> str:
-        if not self._colour or cell in _QUIET:
+    def _toned(self, cell: str, meant: str) -> str:
+        if not self._colour or meant in _QUIET:
             return cell
-        return f"{_TONES.get(cell, _RED)}{cell}{_OFF}"
+        return f"{_TONES.get(meant, _RED)}{cell}{_OFF}"
 
 
 def _total(widths: Iterable[int]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pipelines.formats import units
+from pipelines.formats import statuses, units
 from pipelines.report.elements import shown
 from pipelines.report.load import Analysis, Row
 from pipelines.report.section import Builder
@@ -162,11 +162,11 @@ def _slow(page: Builder) -> Iterator[Sentence]:
     for one in slowest(page)[:1]:
         if one["total_ns"] < SLOW_NS:
             break
-        again = ", and bytes of it were sent again" if one["retransmitted"] else ""
+        again = f", and {statuses.BYTES_SENT_AGAIN}" if one["retransmitted"] else ""
         waited = f", {units.share(one['waiting'])} of it waiting for" if one["waiting"] is not None else " at"
         yield Sentence(
             3, "warn", f"The slowest request took {_long(one['total_ns'])}:",
-            f"a {one['protocol']} {one['api']}{waited} {one['broker']}{again}.", "slowest",
+            f"{one['protocol']} {one['api']}{waited} {one['broker']}{again}.", "slowest",
         )  # fmt: skip
 
 

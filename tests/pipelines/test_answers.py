@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +30,13 @@ from pipelines import database
 from pipelines.answers import connection, diff, groups, records, select, summary, top
 from pipelines.answers.records import query
 from pipelines.cli import app
+from pipelines.cli import summary as cli
 from pipelines.cli.dissect import sorted_by
 from pipelines.cli.reading import Reading
+from pipelines.cli.sql import sql as sql_command
 from pipelines.formats import units
 from pipelines.formats.plain import width
+from pipelines.tables import TABLES as AGGREGATES
 from tests.pipelines import synthetic
 
 MADE = synthetic.make(exchanges=400)
@@ -261,6 +266,44 @@ def test_summary_says_what_waited_for_packets_that_were_sent_again(samples: list
     assert sentence in text
     shown = summary.summary(dissectors.dissect([path])).slowest
     assert text.count("ok, sent again") == sum(row["retransmitted"] for row in shown) > 0
+
+
+def test_a_span_over_midnight_names_both_days_and_a_part_without_packets_is_no_statement_on_the_captures(
+    capsys: pytest.CaptureFixture[str], refused: str
+) -> None:
+    late = pa.scalar(datetime(2026, 11, 22, 0, 10, tzinfo=UTC), pa.timestamp("us", "UTC"))
+    early = pa.scalar(datetime(2026, 11, 21, 23, 50, tzinfo=UTC), pa.timestamp("us", "UTC"))
+    made = MADE["connections"]
+    for name, time in (("start_time", early), ("end_time", late)):
+        at = made.schema.get_field_index(name)
+        made = made.set_column(at, made.schema.field(at), pa.chunked_array([pa.repeat(time, made.num_rows)]))
+    cli.show(summary.summary({**MADE, "connections": made}))
+    assert capsys.readouterr().out.startswith("2026-11-21 23:50:00 to 2026-11-22 00:10:00 UTC, 20 min 00 s\n")
+    assert "No Kafka, Pulsar or Iggy then." in run("summary", refused, "--since", "2099-01-01")
+
+
+def test_errors_without_an_api_name_no_none_and_kinds_that_are_not_shown_are_counted() -> None:
+    errors = MADE["errors"]
+    at = errors.schema.get_field_index("api")
+    nameless = errors.set_column(at, errors.schema.field(at), pa.nulls(errors.num_rows, pa.string()))
+    made = summary.summary({**MADE, "errors": nameless}, rows=1)
+    assert any(f"to {summary.UNKNOWN_API} (" in sentence for sentence in made.wrong)
+    assert not any("None" in sentence for sentence in made.wrong)
+    assert made.error_kinds == len({row["name"] for row in errors.to_pylist() if not row["expected"]})
+
+
+def test_groups_are_chosen_by_several_names_and_wild_ones(samples: list[str]) -> None:
+    path = sample(samples, "pulsar-subscriptions.pcap")
+    every = [row["group"] for row in objects("groups", path)]
+    assert [row["group"] for row in objects("groups", path, "--group", f"{every[0][:-1]}?, nothing")][:1] == every[:1]
+    assert [row["group"] for row in objects("groups", path, "--group", "*")] == every
+    assert run("groups", path, "--group", "nothing") == "No consumer group or subscription nothing in these captures.\n"
+
+
+def test_the_query_of_the_help_names_columns_that_are_there() -> None:
+    named = re.search(r"from t_(\w+) order by (\w+)", inspect.getdoc(sql_command) or "")
+    assert named
+    assert named[2] in [column.name for column in AGGREGATES[named[1]].columns]
 
 
 def test_summary_of_nothing_is_no_error() -> None:

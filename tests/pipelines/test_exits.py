@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -55,6 +57,17 @@ TABLE: tuple[tuple[str, int, str], ...] = (
     ("analyze CAPTURE -o OUT --engine abacus", exits.WRONG_USAGE, "--engine"),
     ("analyze CAPTURE -o OUT --bucket soon", exits.WRONG_USAGE, "--bucket"),
     ("analyze - -o OUT", exits.WRONG_USAGE, "standard input"),
+    ("diff - -", exits.WRONG_USAGE, "one capture"),
+    ("show -- -:18", exits.WRONG_USAGE, "read twice"),
+    ("analyze EMPTY -o OUT", exits.WRONG_USAGE, "name of a capture is empty"),
+    ("top EMPTY", exits.WRONG_USAGE, "name of a capture is empty"),
+    ("dissect CAPTURE -o EMPTY", exits.WRONG_USAGE, "name of the output is empty"),
+    ("forensics CAPTURE --extract EMPTY", exits.WRONG_USAGE, "name of the output is empty"),
+    ("report EMPTY", exits.WRONG_USAGE, "name of the folder is empty"),
+    ("report FOLDER --since nonsense", exits.WRONG_USAGE, "for --since: 'nonsense'"),
+    ("summary CAPTURE --until 25:00", exits.WRONG_USAGE, "for --until: '25:00'"),
+    ("dissect CAPTURE --until 25:00", exits.WRONG_USAGE, "for --until: '25:00'"),
+    ("dissect CAPTURE --slower-than 5", exits.WRONG_USAGE, "for --slower-than: '5'"),
     ("dissect CAPTURE -o FILE/rows", exits.UNREADABLE, "cannot write"),
     ("dissect CAPTURE -o CAPTURE", exits.WRONG_USAGE, "input"),
     ("annotate CAPTURE -o CAPTURE", exits.WRONG_USAGE, "input"),
@@ -105,7 +118,8 @@ def test_an_error_is_one_line_and_its_exit_code_says_whose(
     mine.write_bytes(Path(capture).read_bytes())
     (tmp_path / "file").write_text("no capture")
     (tmp_path / "folder").mkdir()
-    names = {"CAPTURE": mine, "MISSING": tmp_path / "missing", "FILE": tmp_path / "file", "OUT": tmp_path / "out"}
+    names: dict[str, Path | str] = {"EMPTY": ""}
+    names |= {"CAPTURE": mine, "MISSING": tmp_path / "missing", "FILE": tmp_path / "file", "OUT": tmp_path / "out"}
     names["FOLDER"] = tmp_path / "folder"
     given = []
     for part in line.split(" "):
@@ -191,6 +205,25 @@ def test_a_closed_stdout_is_silent(capture: str, command: str) -> None:
     line = f"{' '.join(COMMAND)} {command} {capture} -q >&-"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (exits.DONE, "")
+
+
+@pytest.mark.parametrize("command", ["summary", "info", "top", "groups", "sql"])
+def test_an_answer_goes_to_stdout_while_a_terminal_shows_how_far_reading_is(
+    capture: str, tmp_path: Path, command: str
+) -> None:
+    at_once = "from pipelines.cli import main, progress; progress._PATIENCE = 0; progress._STEP = 0.01; main()"
+    query = ["select count(*) from exchanges"] if command == "sql" else []
+    line = [sys.executable, "-c", at_once, command, capture, *query]
+    piped = subprocess.run(line, capture_output=True, timeout=60, check=True).stdout
+    mine, its = pty.openpty()
+    with (tmp_path / "answer").open("wb") as file:
+        subprocess.run(line, stdout=file, stderr=its, timeout=60, check=True)
+    os.close(its)
+    with contextlib.suppress(OSError):  # Linux: where all has been read
+        while os.read(mine, 1 << 16):
+            pass
+    os.close(mine)
+    assert (tmp_path / "answer").read_bytes() == piped
 
 
 @pytest.mark.parametrize("command", ["summary", "dissect"])

@@ -105,7 +105,7 @@ def test_a_device_is_written_to_and_stays_a_device(tmp_path: Path) -> None:
     os.close(reader)
 
 
-@pytest.mark.parametrize("path", ["missing/rows.csv", "file/rows.csv", "folder", "x" * 300])
+@pytest.mark.parametrize("path", ["file/rows.csv", "folder", "x" * 300])
 def test_an_output_that_cannot_be_written_is_one_sentence(tmp_path: Path, path: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.formats.statuses import MARKED
 from pipelines.report.elements import Html
 from pipelines.report.load import Row
 from pipelines.report.section import Builder, Section
@@ -31,7 +32,7 @@ _ORDER = "total_ns desc, time, connection, request_packet, api, correlation_id, 
 _SLOWEST = f"""
     select epoch_us(time) as time, protocol, coalesce(api, '?') as api, total_ns, wait_ns / total_ns as waiting,
            queued_ns / total_ns as queued, {CLIENT} as client, {SERVER} as broker, topics[:21] as topics, "group",
-           coalesce(error_name, status) || if(retransmitted, ', sent again', '') as status, retransmitted,
+           {MARKED} as status, retransmitted,
            request_file as file, request_packet as packet, row_number() over (order by {_ORDER}) as place
     from (select * from exchanges where {_SLOW} order by {_ORDER} limit {CARRIED})"""
 
