@@ -14,6 +14,7 @@ from typing import Any
 
 from dissectors.iggy.secrets import option_value
 from dissectors.redaction import REDACTED
+from dissectors.wording import plural
 
 Reader = Callable[[bytes, int, int], tuple[Any, int]]
 
@@ -37,7 +38,7 @@ class ShortError(MalformedBodyError):
 def need(pos: int, size: int, end: int, what: str) -> int:
     """The position after `size` bytes, if they are there."""
     if size > end - pos:
-        raise ShortError(f"{what} of {size} bytes with {end - pos} left", pos)
+        raise ShortError(f"{what} of {size} {plural(size, 'byte')} with {end - pos} left", pos)
     return pos + size
 
 

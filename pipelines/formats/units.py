@@ -16,12 +16,16 @@ def duration(ns: float | None) -> str:
     """1234567 -> `1.23 ms`."""
     if ns is None:
         return ""
-    if abs(ns) >= 120_000_000_000:
+    if ns < 0:
+        return f"-{duration(-ns)}"
+    if ns >= 120_000_000_000:
         minutes, seconds = divmod(round(ns / 1e9), 60)
         hours, minutes = divmod(minutes, 60)
+        if hours >= 48:
+            return f"{hours // 24} d {hours % 24:02} h"
         return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
     for size, name in _DURATIONS:
-        if abs(ns) >= size:
+        if ns >= size:
             return f"{_three(ns / size)} {name}"
     return f"{ns:.0f} ns"
 

@@ -175,6 +175,15 @@ def test_a_table_without_rows_is_written_too(format: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 ns"), (1.5, "1.50 s"), (119, "119 s"), (125, "2 min 05 s"), (-125, "-2 min 05 s"), (7_322, "2 h 02 min"),
+     (172_799, "47 h 59 min"), (172_800, "2 d 00 h"), (3e6, "34 d 17 h")],
+)  # fmt: skip
+def test_a_long_duration_is_written_in_days_hours_and_minutes(seconds: float, text: str) -> None:
+    assert units.duration(seconds * 1e9) == text
+
+
+@pytest.mark.parametrize(
     ("part", "text"),
     [(1, "100 %"), (0.9997, "99.97 %"), (0.99995, ">99.99 %"), (0.995, "99.50 %"), (0.812, "81.2 %"), (0, "0 %"),
      (0.00001, "<0.01 %")],

@@ -310,7 +310,8 @@ def test_captures_far_apart_leave_idle_time_out_and_say_how_much(browser: Tab, t
 
 def test_numbers_are_written_as_on_the_command_line(tab: Tab) -> None:
     units = (ASSETS / "units.js").read_text(encoding="utf-8")
-    values = [0, 1, 7, 999, 1_000, 1_234, 12_345, 999_999, 1_234_567, 59_994_000_000, 119e9, 121e9, 7_322e9, 3e15]
+    values = [0, 1, 7, 999, 1_000, 1_234, 12_345, 999_999, 1_234_567, 59_994_000_000, 119e9, 121e9, 7_322e9, 3e14,
+              3e15, -7_322e9, -5]  # fmt: skip
     shares = [0, 0.00001, 0.0001, 0.0123, 0.1234, 0.5, 0.98765, 0.99999, 1]
     for unit in ("ns", "bytes", "bytes/s", "1/s", "count", "ratio", "share"):
         for value in shares if unit == "share" else values:

@@ -8,8 +8,10 @@ const scaled = (number, scale, rest) => {
 };
 const units = {
   duration(ns) {
-    if (Math.abs(ns) >= 120e9) {
+    if (ns < 0) return `-${units.duration(-ns)}`;
+    if (ns >= 120e9) {
       const seconds = Math.round(ns / 1e9), minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60);
+      if (hours >= 48) return `${Math.floor(hours / 24)} d ${two(hours % 24)} h`;
       return hours ? `${hours} h ${two(minutes % 60)} min` : `${minutes} min ${two(seconds % 60)} s`;
     }
     return scaled(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]], (n) => `${n.toFixed(0)} ns`);
