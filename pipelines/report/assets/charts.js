@@ -114,7 +114,8 @@ const spread = (sum, marks, paintWith, width) => {
   const places = [...bars.keys()], most = Math.max(...bars.values());
   const low = Math.floor(Math.min(...places) / BARS), high = Math.max(low + 1, Math.ceil((Math.max(...places) + 1) / BARS - 1e-9));
   const x = (log) => edge + (log - low) / (high - low) * (width - 2 * edge), parts = [];
-  const every = Math.ceil((high - low) * 52 / width); // decades a label
+  const room = high > 11 ? 80 : 52; // of a label: those of minutes and more are longer
+  const every = Math.ceil((high - low) * room / width); // decades a label
   for (let decade = low; decade <= high; decade++) {
     const at = round(x(decade));
     parts.push(svg("line", { x1: at, x2: at, y1: head, y2: height - foot, class: "grid" }));
