@@ -21,6 +21,7 @@ except ImportError:  # they lie elsewhere in another version; there they are for
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+Octets = npt.NDArray[np.uint8]
 
 
 def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: Bools | None = None) -> pa.Array:
@@ -38,7 +39,7 @@ def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: B
     return pa.Array.from_buffers(wanted, len(values), [valid, data])
 
 
-def texts(characters: npt.NDArray[np.uint8]) -> pa.Array:
+def texts(characters: Octets) -> pa.Array:
     """ASCII texts of one length as a column: uint8[n, length]."""
     n, length = characters.shape
     offsets = np.arange(n + 1, dtype=np.int32) * np.int32(length)
@@ -54,7 +55,7 @@ def decimals(values: pa.Array) -> pa.Array:
 def as_numbers(values: pa.Array, missing: int) -> Ints:
     """Times or numbers as int64, with `missing` where there is none."""
     numbers = call_function("cast", [values], CastOptions.safe(pa.int64()))
-    filled: npt.NDArray[np.int64] = _filled(numbers, missing).to_numpy(zero_copy_only=False)
+    filled: Ints = _filled(numbers, missing).to_numpy(zero_copy_only=False)
     return filled
 
 
@@ -64,7 +65,7 @@ def missing(values: pa.Array) -> Bools:
     return nulls
 
 
-def take(values: Any, index: npt.NDArray[np.int64] | pa.Array) -> Any:
+def take(values: Any, index: Ints | pa.Array) -> Any:
     """The rows of a column or of a record batch at some indices."""
     return call_function("take", [values, index if isinstance(index, pa.Array) else column(index)])
 
@@ -116,7 +117,7 @@ def flat(lists: pa.Array) -> pa.Array:
 
 def parents(lists: pa.Array) -> Ints:
     """The row of each value in a column of lists."""
-    rows: npt.NDArray[np.int64] = call_function("list_parent_indices", [lists]).to_numpy()
+    rows: Ints = call_function("list_parent_indices", [lists]).to_numpy()
     return rows
 
 

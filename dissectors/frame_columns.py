@@ -18,6 +18,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dissectors.arrow import Bools as Bools
+from dissectors.arrow import Ints as Ints
+from dissectors.arrow import Octets as Octets
 from dissectors.conversation import Conversation
 from dissectors.frame import Frame, FrameFacts
 from dissectors.inbox import INVALID, MORE
@@ -26,9 +29,6 @@ from dissectors.resends import among
 from dissectors.sink import Masked
 from dissectors.tcp.chunk import CLIENT, SERVER, Segments, Span
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Octets = npt.NDArray[np.uint8]
 ConversationT = TypeVar("ConversationT", bound=Conversation)
 Measure = Callable[[Bools, Octets, Ints, Ints], Ints]
 """(whether it is the client's, bytes, where a frame starts, where its stream ends) -> sizes, MORE or INVALID, as

@@ -19,10 +19,10 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dissectors import arrow
+from dissectors.arrow import Bools, Ints
 from dissectors.limits import Limits
 
 MARK = "\0"
@@ -189,7 +189,7 @@ def resolve(batch: pa.RecordBatch, names: Names) -> pa.RecordBatch:
     return batch
 
 
-def waiting(batch: pa.RecordBatch, names: Names, clock: int) -> tuple[npt.NDArray[np.bool_], set[str]]:
+def waiting(batch: pa.RecordBatch, names: Names, clock: int) -> tuple[Bools, set[str]]:
     """(whether each row still waits for a name when the capture has come to `clock`, the keys that it waits for)."""
     waits = np.zeros(batch.num_rows, bool)
     keys: set[str] = set()
@@ -209,7 +209,7 @@ def waiting(batch: pa.RecordBatch, names: Names, clock: int) -> tuple[npt.NDArra
     return waits, keys
 
 
-def row_times(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+def row_times(batch: pa.RecordBatch) -> Ints:
     """The end of the microsecond of each row, int64 ns: a name reported in it counts; 0 where a row has no time."""
     column = batch.column("time" if "time" in batch.schema.names else "start_time")
     return arrow.as_numbers(column, 0) * 1000 + 999
@@ -220,7 +220,7 @@ def _named(batch: pa.RecordBatch) -> list[int]:
     return [at for name in NAMED_COLUMNS if (at := batch.schema.get_field_index(name)) >= 0]
 
 
-def _marked(column: pa.Array) -> npt.NDArray[np.bool_]:
+def _marked(column: pa.Array) -> Bools:
     """Whether a token stands in each row."""
     rows = np.zeros(len(column), bool)
     listed = pa.types.is_list(column.type)

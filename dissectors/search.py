@@ -14,11 +14,10 @@ from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from dissectors.arrow import Octets
 from dissectors.limits import SEARCH_CANDIDATE_COST, SEARCH_COST_PER_BYTE, SEARCH_CREDIT
 
-Octets = npt.NDArray[np.uint8]
 Places = Any  # npt.NDArray[np.intp]; a selection of one is untyped to numpy's own stubs
 _FIRST_WINDOW, _LARGEST_WINDOW = 1 << 11, 1 << 16  # a start is mostly near; numpy's own cost is small for large ones
 

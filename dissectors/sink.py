@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dissectors import arrow, records
+from dissectors.arrow import Bools, Ints
 from dissectors.late_names import LIKELY, Name
 from dissectors.limits import Limits
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
@@ -46,7 +47,7 @@ class Suspect(NamedTuple):
     checksum_bytes: int
     byteorder: Literal["big", "little"]
     base: int | None  # TCP sequence number of stream offset 0; None where the stream is what TLS carried
-    pieces: tuple[tuple[int, int, int], ...]  # stream offset, packet (Place) and time of each segment
+    pieces: tuple[tuple[int, int, int], ...]  # stream offset, packet reference and time of each segment
 
 
 def bounded(suspects: Iterable[Suspect], limits: Limits) -> list[Suspect]:
@@ -65,17 +66,17 @@ class Coded(NamedTuple):
     """A column by its distinct values: `values[codes[i]]` is that of row i."""
 
     values: Sequence[Any]
-    codes: npt.NDArray[np.int64]
+    codes: Ints
 
 
 class Masked(NamedTuple):
     """A column in which values are missing."""
 
-    values: npt.NDArray[np.int64]
-    missing: npt.NDArray[np.bool_]
+    values: Ints
+    missing: Bools
 
 
-def text_column(*parts: Coded | npt.NDArray[np.int64]) -> pa.Array:
+def text_column(*parts: Coded | Ints) -> pa.Array:
     """Texts joined from parts, row by row: texts by their distinct values, or numbers as decimals."""
     columns = [
         arrow.take(pa.array(part.values, pa.string()), part.codes)
@@ -86,7 +87,7 @@ def text_column(*parts: Coded | npt.NDArray[np.int64]) -> pa.Array:
     return arrow.joined(*columns)
 
 
-def hex_column(values: npt.NDArray[np.int64]) -> pa.Array:
+def hex_column(values: Ints) -> pa.Array:
     """Unsigned 32-bit numbers as `checksum.shown` has them: 0x and eight digits."""
     characters = np.empty((len(values), 10), np.uint8)
     characters[:, :2] = tuple(b"0x")
@@ -125,7 +126,7 @@ class Sink:
         self._shared: dict[tuple[bytes, str], tuple[bytes, str]] = {}
         self._ready: dict[str, list[pa.RecordBatch]] = {}
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
-        self.files: list[str] = []  # file index -> path, for Place
+        self.files: list[str] = []  # file index -> path, for packet references
 
     def name(self, key: str, time: int, name: str, *, likely: bool = False) -> None:
         """Report what `key` is called: for certain, or likely. The same name again says nothing new, unless earlier."""
@@ -292,13 +293,13 @@ def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str])
     return [pa.repeat(pa.scalar(column, type), rows)]
 
 
-def _coded(values: Sequence[Any], codes: npt.NDArray[np.int64], type: pa.DataType) -> pa.Array:
+def _coded(values: Sequence[Any], codes: Ints, type: pa.DataType) -> pa.Array:
     if len(codes) and (codes == codes[0]).all():  # a third of the cost
         return pa.repeat(_array([values[codes[0]]], type)[0], len(codes))
     return arrow.take(_array(values, type), codes)
 
 
-def _numbers(values: npt.NDArray[Any], type: pa.DataType, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+def _numbers(values: npt.NDArray[Any], type: pa.DataType, missing: Bools | None = None) -> pa.Array:
     if type == pa.string():
         return arrow.decimals(arrow.column(values, missing=missing))
     return arrow.column(values, type, missing)
@@ -332,7 +333,7 @@ def _times(values: Sequence[int | None] | Masked) -> pa.Array:
     return arrow.column(us, pa.timestamp("us", "UTC"), missing)
 
 
-def _integers(values: Sequence[int | None] | Masked) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _integers(values: Sequence[int | None] | Masked) -> tuple[Ints, Bools]:
     """Values as int64, 0 where there is none or where it does not fit, and a mask of these."""
     if isinstance(values, Masked):
         return values.values, values.missing

@@ -10,7 +10,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-Column = npt.NDArray[np.int64]
+from dissectors.arrow import Ints
+
 _V4_MAPPED = 0xFFFF << 32  # ::ffff:a.b.c.d: how an IPv4 address lies in (hi, lo)
 
 # TCP flags
@@ -25,27 +26,27 @@ class PacketBlock:
     """n TCP packets. Every column is int64[n] but where noted; times are ns since the epoch."""
 
     buffer: bytes | memoryview
-    file: Column  # index of the file
-    number: Column  # packet number in the file, from 1
-    time: Column  # as the capture says
-    clock: Column  # the same, never stepping back within a file: what packets are ordered by
-    length: Column  # on the wire
+    file: Ints  # index of the file
+    number: Ints  # packet number in the file, from 1
+    time: Ints  # as the capture says
+    clock: Ints  # the same, never stepping back within a file: what packets are ordered by
+    length: Ints  # on the wire
     src_hi: npt.NDArray[np.uint64]  # addresses as two 64-bit halves; IPv4 as ::ffff:a.b.c.d
     src_lo: npt.NDArray[np.uint64]
     dst_hi: npt.NDArray[np.uint64]
     dst_lo: npt.NDArray[np.uint64]
-    sport: Column
-    dport: Column
-    seq: Column
-    ack: Column
-    flags: Column
-    window: Column
-    ip_id: Column  # 0 for IPv6
-    check: Column  # TCP checksum as on the wire
-    at: Column  # index of the payload in buffer
-    size: Column  # payload bytes on the wire
-    have: Column  # payload bytes captured
-    via: Column  # bits of VIA
+    sport: Ints
+    dport: Ints
+    seq: Ints
+    ack: Ints
+    flags: Ints
+    window: Ints
+    ip_id: Ints  # 0 for IPv6
+    check: Ints  # TCP checksum as on the wire
+    at: Ints  # index of the payload in buffer
+    size: Ints  # payload bytes on the wire
+    have: Ints  # payload bytes captured
+    via: Ints  # bits of VIA
 
     def __len__(self) -> int:
         return len(self.number)
@@ -82,7 +83,7 @@ def sorted_by_time(block: PacketBlock) -> PacketBlock:
     return block if order is None else block.take(order)
 
 
-def in_time_order(clock: Column, file: Column, number: Column) -> npt.NDArray[np.intp] | None:
+def in_time_order(clock: Ints, file: Ints, number: Ints) -> npt.NDArray[np.intp] | None:
     """The order in which packets are decoded: by time, then file and number; None where they stand in it."""
     step = np.diff(clock)
     if (step > 0).all():

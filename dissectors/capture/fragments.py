@@ -19,12 +19,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dissectors.arrow import Ints
 from dissectors.capture.block import VIA, PacketBlock, concat
-from dissectors.capture.layers import FRAGMENT, OTHER, Layers, next_kind
-
-Ints = npt.NDArray[np.int64]
+from dissectors.capture.layers import OTHER, Layers, next_kind
 
 _DATAGRAMS = 4096  # incomplete ones kept; the oldest goes first
 _DATAGRAM_BYTES = 65_536  # what the 13-bit offset can address
@@ -171,6 +169,3 @@ class Fragments:
             whole += piece[len(whole) - start :]
         del self._open[key]
         return proto, bytes(whole[: datagram.total]), max(datagram.packets, key=place)
-
-
-__all__ = ["FRAGMENT", "Fragments", "Packet", "place"]

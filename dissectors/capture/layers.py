@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dissectors.arrow import Ints
 from dissectors.capture.block import VIA
 from dissectors.wire.structs import structs
-
-Ints = npt.NDArray[np.int64]
 
 # Kinds of header. The first three end a packet's way.
 (

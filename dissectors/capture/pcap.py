@@ -21,15 +21,13 @@ from contextlib import suppress
 from typing import IO, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dissectors.arrow import Ints
 from dissectors.capture.raw import RawBlock
 from dissectors.capture.source import block_sizes, read_fully, step_back
 from dissectors.errors import TruncatedError
 from dissectors.limits import Limits
 from dissectors.wire.structs import structs
-
-Ints = npt.NDArray[np.int64]
 
 FILE_HEADER = 24
 _LENGTH = 8  # where the captured length lies in a packet's header

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from dissectors.arrow import Ints
 from dissectors.capture.block import PacketBlock, sorted_by_time
 from dissectors.capture.fragments import Fragments, Packet
 from dissectors.capture.layers import LINK_TYPES, OTHER, TCP, Layers
 from dissectors.capture.packed import pack, unpack
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)

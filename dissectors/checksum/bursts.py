@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dissectors.arrow import Ints
 from dissectors.checksum.diagnosis import Alternative, Flip
 from dissectors.checksum.patterns import SHAPED_BYTES, DamagePattern
 
@@ -22,7 +23,6 @@ LISTED = 8  # alternatives that are listed
 BLOCK = 1 << 18  # places looked at in one operation
 KEPT = 1 << 14  # of a block: the best
 
-Ints = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 
 
@@ -102,6 +102,3 @@ def _lowest(words: Ints) -> Ints:
     """Index of the lowest bit that is set."""
     out: Ints = np.log2((words & -words).astype(np.float64)).astype(np.int64)
     return out
-
-
-__all__ = ["LISTED", "WINDOW", "Bursts", "bursts"]

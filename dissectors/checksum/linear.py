@@ -21,10 +21,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dissectors.arrow import Ints, Octets
 from dissectors.checksum.verify import CRC32, CRC32C
 
 Words = NDArray[np.uint32]
-Bytes = NDArray[np.uint8]
 
 POLYNOMIALS = {CRC32: 0xEDB88320, CRC32C: 0x82F63B78}
 ONES = 0xFFFFFFFF  # initial register and final xor of both
@@ -55,7 +55,7 @@ class Crc:
         """A^bits of one value."""
         return int(self.advance(np.array([value], np.uint32), bits)[0])
 
-    def advance_each(self, values: Words, bits: NDArray[np.int64]) -> Words:
+    def advance_each(self, values: Words, bits: Ints) -> Words:
         """A^bits[i] of values[i]; all bits >= 0, or all <= 0."""
         back = bool(len(bits)) and bool((bits < 0).any())
         left = np.abs(bits)
@@ -128,7 +128,7 @@ class BitTable:
             self._bits.append(crc.advance(self._bits[-1], 1))
         self._bits.reverse()
 
-    def place(self, values: Bytes, start: int) -> Words:
+    def place(self, values: Octets, start: int) -> Words:
         """What each of these bytes contributes where values[0] is byte `start` of the data."""
         stop = self.size - start  # distance in bytes, plus one
         out = np.zeros(len(values), np.uint32)

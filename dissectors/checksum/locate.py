@@ -44,7 +44,7 @@ from dissectors.checksum.diagnosis import (
     Diagnosis,
     Flip,
 )
-from dissectors.checksum.linear import ONES, PERIOD, POLYNOMIALS
+from dissectors.checksum.linear import PERIOD, POLYNOMIALS
 from dissectors.checksum.patterns import DamagePattern
 from dissectors.checksum.verify import compute
 
@@ -336,6 +336,3 @@ def _neighbours(data: bytes, stored: int, computed: int, hash: Hash, width: int,
             return seen
     whole = "every single bit" if tried >= 8 * len(data) else "the first bits"
     return Diagnosis(UNKNOWN, note=f"This checksum is not linear: {tried} neighbours tried ({whole}), none fits")
-
-
-__all__ = ["DOUBTFUL", "ONES", "Diagnosis", "Flip", "locate", "stored_checksum"]

@@ -15,6 +15,7 @@ from itertools import groupby
 
 import numpy as np
 
+from dissectors.arrow import Octets
 from dissectors.checksum.diagnosis import (
     CRLF,
     REPEATED,
@@ -26,7 +27,7 @@ from dissectors.checksum.diagnosis import (
     Diagnosis,
     Flip,
 )
-from dissectors.checksum.linear import ONES, BitTable, Bytes, Crc, Words, crc_of
+from dissectors.checksum.linear import ONES, BitTable, Crc, Words, crc_of
 from dissectors.checksum.plausible import Model
 from dissectors.checksum.verify import CRC32C, compute
 
@@ -62,7 +63,7 @@ class DamagePattern:
         return crc_of(self.kind)
 
     @cached_property
-    def array(self) -> Bytes:
+    def array(self) -> Octets:
         return np.frombuffer(self.data, np.uint8)
 
     @cached_property
@@ -288,7 +289,7 @@ def rewritings(data: bytes) -> Iterator[tuple[bytes, str, str]]:
         plain = data.replace(b"\r\n", b"\n")
         yield plain.replace(b"\n", b"\r\n"), CRLF, "Line ends were translated from CRLF to LF"
     try:
-        yield data.decode().encode("latin-1"), UTF8, "Bytes were taken for Latin-1 and encoded as UTF-8"
+        yield data.decode().encode("latin-1"), UTF8, "Octets were taken for Latin-1 and encoded as UTF-8"
     except UnicodeError:
         return
 

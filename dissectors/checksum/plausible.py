@@ -14,10 +14,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dissectors.checksum.linear import Bytes
+from dissectors.arrow import Ints, Octets
 
 Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
 
 _SMOOTH = 2.0  # pairs that each byte is taken to have been seen with before any was counted
 _UNIFORM = 0.5  # share of the uniform distribution
@@ -27,7 +26,7 @@ _LEAST = -8.0  # bits: nothing captured is taken for less likely than a random b
 class Model:
     """The probabilities of one piece of data."""
 
-    def __init__(self, data: Bytes) -> None:
+    def __init__(self, data: Octets) -> None:
         self.data = data.astype(np.int64)
         before = np.concatenate((np.zeros(1, np.int64), self.data[:-1]))
         pairs = before << 8 | self.data

@@ -38,7 +38,7 @@ class Evidence:
     encrypted: bool
     located: bool  # the broken bytes are known for certain
     carried: Sequence[Segment]  # the packets of the broken bytes; of all bytes where these are not known
-    mended: Mapping[int, str]  # place -> TCP verdict of the packet with the corrected bytes
+    mended: Mapping[int, str]  # packet reference -> TCP verdict of the packet with the corrected bytes
     carriers: Carriers
     copies: Sequence[Copy]
     protocol: str | None
@@ -46,7 +46,7 @@ class Evidence:
     outcome: str | None  # of a produced batch
     sightings: Sequence[Mapping[str, Any]]  # rows of `related`
     reactions: Sequence[Mapping[str, Any]]
-    names: Mapping[int, str]  # place -> "packet 12"
+    names: Mapping[int, str]  # packet reference -> "packet 12"
     inner: Sequence[str] = ()  # what the codec's own checksums say
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from dissectors.arrow import Ints
 from dissectors.checksum.bursts import LISTED, WINDOW, Bursts, bursts
 from dissectors.checksum.diagnosis import SINGLE_BIT, STORED, Diagnosis
 from dissectors.checksum.linear import POLYNOMIALS
@@ -23,8 +23,6 @@ from dissectors.forensics.packets import Segment
 from dissectors.sink import Suspect
 
 _ONES = 65_535  # the ones' complement sum is arithmetic modulo this
-
-Ints = npt.NDArray[np.int64]
 
 
 def narrow(diagnosis: Diagnosis, suspect: Suspect, segments: Sequence[Segment], is_valid: Validity | None) -> Diagnosis:
@@ -64,8 +62,8 @@ def _fitting(found: Bursts, case: DamagePattern, segment: Segment, first: int) -
         change = found.error >> 8 * step & 255
         inside &= (change == 0) | ((index >= start) & (index < stop))
         old = case.array[np.clip(index, 0, size - 1)].astype(np.int64)
-        packet_ref = segment.payload_at + index - start - segment.where.tcp  # in the TCP segment
-        delta += ((old ^ change) - old) * np.where(packet_ref % 2 == 0, 256, 1)
+        at = segment.payload_at + index - start - segment.where.tcp  # in the TCP segment
+        delta += ((old ^ change) - old) * np.where(at % 2 == 0, 256, 1)
     total = fold(summed(segment.packet, segment.where))
     chosen: Ints = np.flatnonzero(inside & ((total + delta) % _ONES == 0))
     return chosen

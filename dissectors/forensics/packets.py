@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dissectors.arrow import Bools, Ints
 from dissectors.capture.block import PacketBlock, address, address_halves
 from dissectors.capture.files import site_of
 from dissectors.capture.fragments import Fragments
@@ -278,9 +279,7 @@ def _touches(suspect: Suspect, block: PacketBlock, row: int) -> bool:
     return bool(_within(suspect, block, np.array([row]))[1][0])
 
 
-def _within(
-    suspect: Suspect, block: PacketBlock, rows: npt.NDArray[np.intp]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _within(suspect: Suspect, block: PacketBlock, rows: npt.NDArray[np.intp]) -> tuple[Ints, Bools]:
     """(index in the unit at which each packet of its direction begins, whether the packet has bytes of the unit)."""
     assert suspect.base is not None
     start = (block.seq[rows] - (suspect.base + suspect.offset)) & _MASK
@@ -288,10 +287,10 @@ def _within(
     return start, (start < len(suspect.unit)) & (start + block.have[rows] > 0)
 
 
-def _of_direction(block: PacketBlock, key: Ends) -> npt.NDArray[np.bool_]:
+def _of_direction(block: PacketBlock, key: Ends) -> Bools:
     source, sport, target, dport = key
     src, dst = address_halves(source), address_halves(target)
-    same: npt.NDArray[np.bool_] = (
+    same: Bools = (
         (block.sport == sport)
         & (block.dport == dport)
         & (block.src_hi == np.uint64(src[0]))

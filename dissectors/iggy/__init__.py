@@ -31,7 +31,7 @@ class Iggy(Protocol):
         from dissectors.iggy import layouts
         from dissectors.iggy.secrets import carriers
 
-        return carriers(layouts.commands_with("options"))
+        return carriers(layouts.commands_with_options())
 
     def dialects(self) -> Sequence[str]:
         from dissectors.iggy import tables

@@ -183,7 +183,7 @@ def read(
 
     repair: a length that broke is looked for (length_repair.py): not where the question is only whether this is a run.
 
-    MalformedError if the messages do not tile the run. Where bytes are missing, the run holds the messages before them.
+    MalformedBodyError if the messages do not tile the run. Where bytes are missing, it holds the messages before them.
     """
     form = FORMATS[name]
     if form.walk is None:
@@ -381,8 +381,8 @@ def _verify_messages(kind: str, messages: list[Msg], buf: bytes, known: int, who
         if computed != stored:
             wrong += 1
             if first is None:
-                packet_ref = (message.covered, message.end - message.covered)
-                first = ChecksumVerdict("bad", shown(kind, stored), shown(kind, computed), i, packet_ref)
+                covered = (message.covered, message.end - message.covered)
+                first = ChecksumVerdict("bad", shown(kind, stored), shown(kind, computed), i, covered)
     if first is not None:
         return first._replace(wrong=wrong)
     one = len(messages) == 1 and stored is not None and computed is not None
@@ -406,8 +406,8 @@ def suspects(
     for m in messages:
         computed = compute(run.checksum_kind, view[m.covered : m.end])
         if computed != m.stored:
-            packet_ref = (m.start, m.covered) if m.covered == m.start + 8 else (m.start + 33, m.start + 37)
-            yield run.checksum_kind, m.stored, computed, packet_ref, [(m.covered, m.end)]
+            place = (m.start, m.covered) if m.covered == m.start + 8 else (m.start + 33, m.start + 37)
+            yield run.checksum_kind, m.stored, computed, place, [(m.covered, m.end)]
     if batch is not None and len(messages) == batch.total:
         covered = sealed(batch)
         computed = compute(XXH3, b"".join(view[a:b] for a, b in covered))

@@ -1,4 +1,4 @@
-"""One frame -> one Message: header fields, and the body read by the layout that fits.
+"""Frame -> header fields, and the body as the layout that fits reads it.
 
 VSR header, from byte 128 on
   Request                       Reply                         Eviction

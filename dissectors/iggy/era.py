@@ -92,10 +92,6 @@ class Era:
         """The releases that remain, oldest first."""
         return list(tables.names(self.allowed))
 
-    def dialects(self) -> list[str]:
-        """Their dialects, oldest first."""
-        return list(dict.fromkeys(r.dialect for i, r in enumerate(tables.releases()) if self.allowed >> i & 1))
-
     def confidence(self) -> float:
         """How sure `dialect` is: its share of the weight of all that remains."""
         return _confidence(self.allowed, tuple(self.hints), self.dialect)

@@ -1,8 +1,7 @@
 """The field types of Iggy's bodies that are more than a number: one small reader each.
 
-A reader takes `(buf, pos, end)` and gives `(value, position after it)`. It raises MalformedError rather than read past
-`end`.
-Secrets become REDACTED here, so that no later code ever holds them.
+A reader takes `(buf, pos, end)` and gives `(value, position after it)`. It raises MalformedBodyError rather than read
+past `end`. Secrets become REDACTED here, so that no later code ever holds them.
 """
 
 from __future__ import annotations

@@ -17,13 +17,11 @@ from functools import cache, partial
 from struct import Struct
 
 import numpy as np
-import numpy.typing as npt
 
-from dissectors.frame_columns import Bools, Ints, Measure
+from dissectors.frame_columns import Bools, Ints, Measure, Octets
 from dissectors.iggy import tables
 from dissectors.iggy.columnar import numbers
 from dissectors.inbox import INVALID, MORE
-from dissectors.search import Octets
 from dissectors.tcp.chunk import CLIENT
 
 LEGACY, VSR = "legacy", "vsr"
@@ -115,7 +113,7 @@ def size_before_command(buf: bytes, pos: int, end: int, most: int) -> int:
 
 
 @cache
-def among(table: Callable[[], Iterable[int]]) -> npt.NDArray[np.bool_]:
+def among(table: Callable[[], Iterable[int]]) -> Bools:
     """bool[65536]: whether a 16-bit number is one of a table's."""
     known = np.zeros(1 << 16, bool)
     known[[number for number in table() if number <= _MAX_CODE]] = True

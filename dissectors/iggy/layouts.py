@@ -1,8 +1,8 @@
 """Bodies of commands: the rows of proto/iggy/layouts.txt, compiled to decoders.
 
 A row is valid for a range of releases; a field may be of a type that has versions of its own. Both are expanded release
-by release, and releases whose expansions are equal share one Layout. A Layout is a list of steps: a run of fixed fields
-is one precompiled Struct, everything else a reader of kinds.py.
+by release, and releases whose expansions are equal share one BodyLayout. That is a list of steps: a run of fixed fields
+is one precompiled Struct, everything else a reader of field_types.py.
 """
 
 from __future__ import annotations
@@ -274,13 +274,13 @@ def versions(side: str, name: str) -> tuple[BodyLayout, ...]:
 
 
 @cache
-def commands_with(kind: str) -> frozenset[str]:
-    """The commands whose request or response holds a field whose type begins so, in any release."""
-    found = set()
-    for side, name in _file():
-        if side != "type" and any(f":{kind}" in field for one in versions(side, name) for field in one.fields):
-            found.add(name)
-    return frozenset(found)
+def commands_with_options() -> frozenset[str]:
+    """The commands whose request or response holds options, in any release."""
+    return frozenset(
+        name
+        for side, name in _file()
+        if side != "type" and any(":options" in layout.text for layout in versions(side, name))
+    )
 
 
 def metadata_fits(values: dict[str, Any], start: int, after: int) -> bool:

@@ -42,7 +42,7 @@ class IggyOrphans:
     def __init__(self, calls: OrphanContext) -> None:
         self._calls = calls
         self._surplus = 0  # answers to no request since the last pair
-        self._surplus_at = (0, 0, 0)  # time, place and stream offset of the first
+        self._surplus_at = (0, 0, 0)  # time, packet and stream offset of the first
 
     @property
     def has_surplus(self) -> bool:

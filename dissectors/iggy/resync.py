@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dissectors.frame_columns import Bools
+from dissectors.frame_columns import Bools, Octets
 from dissectors.iggy import batches, layouts, tables
 from dissectors.iggy.columnar import numbers
 from dissectors.iggy.field_types import MalformedBodyError, ShortError
@@ -33,7 +33,7 @@ from dissectors.iggy.frames import (
     VSR,
     among,
 )
-from dissectors.search import Judgement, Octets, Places, SearchBudget, first_start, places
+from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 _SMALL = 1 << 16  # bodies of all requests but sends

@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dissectors.frame_columns import NONE, PADDING, Bools, Ints, Octets
+from dissectors.frame_columns import PADDING, Bools, Ints, Octets
 from dissectors.kafka.body_summary import Topic
 
 _FEW = 64  # fewer texts are as quick one by one
 _SWEEPS = 16  # distinct texts that are looked for among all rows
-NO_VALUE = NONE
-"""In a column of numbers that are never negative: none."""
 
 
 class CodedTexts:

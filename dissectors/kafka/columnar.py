@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Ints, Octets, integers
-from dissectors.kafka.coded import NO_VALUE, CodedTexts
+from dissectors.frame_columns import NONE, Bools, Ints, Octets, integers
+from dissectors.kafka.coded import CodedTexts
 from dissectors.kafka.plan import GROUP, KEY_TYPE, Op, Step, Tag
 
 _STRIDES = 1024  # elements of one array that are stepped over at once
@@ -70,7 +70,7 @@ class ColumnSummary:
         self.pairs: list[Pairs] = []
         self.forgotten: list[Pairs] = []  # what leaves a fetch session
         self.beyond = np.zeros(rows, bool)  # an array has elements of which nothing is noted
-        self.values: dict[str, Ints] = {}  # numbers; NO_VALUE where a row has no such field
+        self.values: dict[str, Ints] = {}  # numbers; NONE where a row has no such field
         self.texts: dict[str, tuple[Ints, Ints]] = {}  # start, size; -1 for null
         self.throttle: Ints | None = None
 
@@ -211,7 +211,7 @@ class _Walk:
         self.found.throttle = self.number(step, r)
 
     def on_value(self, step: Step, r: _Rows) -> None:
-        values = self.found.values.setdefault(step.name, np.full(len(self.end), NO_VALUE))
+        values = self.found.values.setdefault(step.name, np.full(len(self.end), NONE))
         values[r.rows] = self.number(step, r)
 
     def on_text(self, step: Step, r: _Rows) -> None:
@@ -221,7 +221,7 @@ class _Walk:
 
     def on_group(self, step: Step, r: _Rows) -> None:
         rows, n = len(self.end), self.length(step, r)
-        start, size = self.found.texts.setdefault(GROUP, (np.full(rows, NO_VALUE), np.full(rows, NO_VALUE)))
+        start, size = self.found.texts.setdefault(GROUP, (np.full(rows, NONE), np.full(rows, NONE)))
         first = start[r.rows] < 0
         start[r.rows], size[r.rows] = r.at, np.where(first, n, -1)
         r.at = r.at + np.maximum(n, 0)

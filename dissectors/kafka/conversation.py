@@ -26,12 +26,10 @@ from dissectors.kafka.body_summary import BodySummary
 from dissectors.kafka.carried import CarriedBatches
 from dissectors.kafka.decode import (
     API_VERSIONS,
-    ENDS_EARLY,
     ENVELOPE,
     FETCH,
     FETCH_SNAPSHOT,
     JOIN_GROUP,
-    NOT_DECODED,
     PRODUCE,
     REQUEST_HEAD,
     RESPONSE_HEAD,
@@ -39,7 +37,6 @@ from dissectors.kafka.decode import (
     SHARE_FETCH,
     UNSUPPORTED_VERSION,
     ApiVersion,
-    Full,
     after_tags,
     api_version,
 )
@@ -47,6 +44,7 @@ from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.emit import KafkaEmitter, to_json
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.frames import measure_request, measure_response, plausible_request
+from dissectors.kafka.full import ENDS_EARLY, NOT_DECODED, Full
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, RequestSizes, explain
 from dissectors.kafka.pending import KafkaRequest, PendingFetches, joined
@@ -210,7 +208,8 @@ class KafkaConversation(Conversation):
             self.carried.settle(call, {}, None)
             self.emit.exchange(ONE_WAY, call)
             return
-        self._wait(call)
+        for dropped in self.waiting.add(call):
+            self._unanswered(dropped)
 
     def wait_for(self, fetches: PendingFetches) -> None:
         """As on_frame, for fetches that were decoded by column: their answers come later."""
@@ -223,11 +222,6 @@ class KafkaConversation(Conversation):
         if self.watch is not None:
             self.watch.fetches(fetches)
         for dropped in self.waiting.add_fetches(fetches):
-            self._unanswered(dropped)
-
-    def _wait(self, call: KafkaRequest) -> None:
-        """A request waits for its answer."""
-        for dropped in self.waiting.add(call):
             self._unanswered(dropped)
 
     def open_request(self, frame: Frame) -> KafkaRequest:
@@ -252,7 +246,9 @@ class KafkaConversation(Conversation):
         call = KafkaRequest(frame.facts, api, correlation_id, client_id)
         if api.known:
             self._request_body(frame, call, api, data, body, have)
-            self._note(call, api, frame)
+            self.note_use(api, frame.size)
+            if self.watch is not None:
+                self.watch.request(frame, call)
         elif (key, version) not in self._unknown and len(self._unknown) < 1000:
             self._unknown += ((key, version),)
             self.finding_at(
@@ -263,12 +259,6 @@ class KafkaConversation(Conversation):
                 version=version,
             )
         return call
-
-    def _note(self, call: KafkaRequest, api: ApiVersion, frame: Frame) -> None:
-        """Take note of a request."""
-        self.note_use(api, frame.size)
-        if self.watch is not None:
-            self.watch.request(frame, call)
 
     def note_client_id(self, name: bytes, offset: int) -> str:
         """Take note of the client id of a request; its text."""

@@ -16,7 +16,7 @@ from typing import Any
 from dissectors.kafka import schema
 from dissectors.kafka.body_summary import BodySummary, Summariser, summariser
 from dissectors.kafka.body_validation import is_sensible
-from dissectors.kafka.full import ENDS_EARLY, NOT_DECODED, Full, full
+from dissectors.kafka.full import Full, full
 from dissectors.kafka.writer import LONGEST, skip_tags
 from dissectors.wire.varint import unsigned
 
@@ -32,7 +32,7 @@ NO_CLIENT_ID = (7, 0)
 
 
 def within(summary: Summariser, data: bytes, start: int, end: int) -> BodySummary:
-    """BodySummary a message that does not fit into its frame: nothing that lies beyond `end` is looked at."""
+    """Summarise a message that does not fit into its frame: nothing that lies beyond `end` is looked at."""
     return summary(data[:end], start, end)
 
 
@@ -94,6 +94,3 @@ def after_tags(data: bytes, at: int) -> int:
     """The index after a header's tagged fields."""
     count, at = unsigned(data, at, LONGEST)
     return skip_tags(data, at, count)
-
-
-__all__ = ["ENDS_EARLY", "NOT_DECODED", "Full", "BodySummary", "ApiVersion", "after_tags", "full", "api_version"]

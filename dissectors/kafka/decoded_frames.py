@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from dissectors import arrow
 from dissectors.exchange import exchange_ids
-from dissectors.frame_columns import Frames, Ints, integers
-from dissectors.kafka.coded import NO_VALUE, CodedTexts, GrowingColumns
+from dissectors.frame_columns import NONE, Frames, Ints, integers
+from dissectors.kafka.coded import CodedTexts, GrowingColumns
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import api_version
 from dissectors.kafka.diagnostics import KafkaDiagnostics
@@ -31,7 +31,7 @@ class KafkaFrames:
         self.size = frames.end - start
         self.key, self.version = integers(octets, start + 4, 2), integers(octets, start + 6, 2)  # of requests
         self.correlation_id = integers(octets, start + np.where(frames.client, 8, 4), 4)
-        self.partner = np.full(n, NO_VALUE)  # the answer of a request, the request of an answer
+        self.partner = np.full(n, NONE)  # the answer of a request, the request of an answer
         self.silent = np.zeros(n, bool)  # a request that has no answer by protocol: if regular, its own partner
         self.regular = np.zeros(n, bool)
         self.odd = np.array(
@@ -42,9 +42,9 @@ class KafkaFrames:
         self.group = np.full(n, null)  # number of the text
         self.client_id = np.full(n, null)
         self.partitions = np.zeros(n, np.int64)
-        self.records = np.full(n, NO_VALUE)
-        self.payload = np.full(n, NO_VALUE)
-        self.throttle = np.full(n, NO_VALUE)
+        self.records = np.full(n, NONE)
+        self.payload = np.full(n, NONE)
+        self.throttle = np.full(n, NONE)
         self.may_wait = np.zeros(n, bool)  # a fetch that allows the broker to wait for data
         self.role = np.zeros(n, np.int64)  # of the batches in a frame: index in record_set_columns.ROLES
         self.topics = GrowingColumns(2)  # frame, number of the topic

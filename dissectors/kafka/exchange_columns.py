@@ -25,11 +25,11 @@ import numpy as np
 
 from dissectors import arrow
 from dissectors.exchange import CALL, OK, ONE_WAY, UNKNOWN, columns_from_frames, columns_of_some, held, queued
-from dissectors.frame_columns import Bools, Frames, Ints, decode_together, distinct, integers, nullable
+from dissectors.frame_columns import NONE, Bools, Frames, Ints, decode_together, distinct, integers, nullable
 from dissectors.kafka import columnar, decode, orphan_columns
 from dissectors.kafka.body_summary import BodySummary, Topic
 from dissectors.kafka.carried import METADATA_LOG
-from dissectors.kafka.coded import NO_VALUE, GrowingColumns, runs
+from dissectors.kafka.coded import GrowingColumns, runs
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import ApiVersion, api_version
 from dissectors.kafka.decoded_frames import KafkaFrames
@@ -196,7 +196,7 @@ class ExchangeColumns(KafkaFrames):
         for topic in summary.topics:
             named.add(i, self.texts.code(topic))
         for each in summary.sets:
-            partition = NO_VALUE if each.partition is None else each.partition
+            partition = NONE if each.partition is None else each.partition
             self.sets.add(i, self.texts.code(each.topic), partition, each.start, each.size)
         if fetch:
             self.fetches.keep_one(i, summary)
@@ -336,7 +336,7 @@ class ExchangeColumns(KafkaFrames):
                 carried.diagnose_request(i)
                 continue
             conversation, frame = self.conversations[t], next(each)
-            if partner in (NO_VALUE, i):
+            if partner in (NONE, i):
                 conversation.answered_ns = int(self.before[i]) or conversation.answered_ns
                 conversation.on_frame(frame)
             elif i < partner:
@@ -373,7 +373,7 @@ class ExchangeColumns(KafkaFrames):
         others = np.flatnonzero(~self.regular & self.frames.client & (self.key == decode.API_VERSIONS))
         last = dict(zip(self.frames.conversation[others].tolist(), others.tolist(), strict=True))
         for i, t, software in sorted(self.software, key=itemgetter(0)):
-            if i > last.get(t, NO_VALUE) and not self.odd[t]:
+            if i > last.get(t, NONE) and not self.odd[t]:
                 self.conversations[t].software = software
 
     # --- what the connections remember ---

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Frames, Ints
+from dissectors.frame_columns import NONE, Bools, Frames, Ints
 from dissectors.kafka.body_summary import BodySummary
-from dissectors.kafka.coded import NO_VALUE, CodedTexts, GrowingColumns
+from dissectors.kafka.coded import CodedTexts, GrowingColumns
 from dissectors.kafka.columnar import ColumnSummary
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.delivery import READ_COMMITTED
 from dissectors.kafka.pending import FETCH_VALUES
 from dissectors.kafka.sessions import FINAL
 
-_ABSENT = {"replicaId": NO_VALUE, "maxWaitMs": 0, "isolationLevel": 0, "sessionId": 0, "sessionEpoch": FINAL}
+_ABSENT = {"replicaId": NONE, "maxWaitMs": 0, "isolationLevel": 0, "sessionId": 0, "sessionEpoch": FINAL}
 """The values in fetches and their answers, and what a version means that has no such field."""
 
 

@@ -12,14 +12,8 @@ import numpy as np
 
 from dissectors.frame_columns import Bools, Ints, Measure, Octets, integers
 from dissectors.inbox import INVALID, MORE
-from dissectors.kafka.decode import (
-    NO_CLIENT_ID,
-    NOT_DECODED,
-    REQUEST_HEAD,
-    ApiVersion,
-    after_tags,
-    api_version,
-)
+from dissectors.kafka.decode import NO_CLIENT_ID, REQUEST_HEAD, ApiVersion, after_tags, api_version
+from dissectors.kafka.full import NOT_DECODED
 from dissectors.limits import Limits
 
 HEAD = REQUEST_HEAD.size  # 14

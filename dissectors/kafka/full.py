@@ -183,8 +183,8 @@ class FullWriter(SourceWriter):
             return f"{self.const('cut', without_tokens)}({text})" if field.name in secrets.TEXT_FIELDS else text
         if field.type == "records":
             return f"{{'sizeInBytes': {n}}}"
-        packet_ref = (self.message.name, field.name)
-        show = beside(nested.VERSIONED[packet_ref]) if packet_ref in nested.VERSIONED else nested.SHOWN.get(packet_ref)
+        key = (self.message.name, field.name)
+        show = beside(nested.VERSIONED[key]) if key in nested.VERSIONED else nested.SHOWN.get(key)
         if show is not None:
             return f"{self.const('show', show)}(d[p:p + {n}], {out}, {field.name!r})"
         if secrets.is_secret(self.message.name, field.name):

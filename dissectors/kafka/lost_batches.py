@@ -21,10 +21,11 @@ import numpy as np
 
 from dissectors.checksum import CRC32C, compute
 from dissectors.frame import Frame
+from dissectors.frame_columns import Octets
 from dissectors.kafka import batches
 from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError, RecordBatch
 from dissectors.kafka.body_summary import BodySummary, RecordSet
-from dissectors.search import Judgement, Octets, Places, SearchBudget, first_start, places
+from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import Chunk, Piece
 from dissectors.wire.structs import structs
 

@@ -89,9 +89,6 @@ class KafkaPendingRequests:
         packed = sum([len(packed.ids) for packed in self._packed]) if self._packed else 0
         return len(self._calls) + packed + len(self._newest)
 
-    def __contains__(self, correlation_id: int) -> bool:
-        return correlation_id in self._ids
-
     def ids(self) -> list[int]:
         """The correlation ids that an answer may carry."""
         return [i for i in self._ids if i is not None]

@@ -14,10 +14,9 @@ import numpy as np
 
 from dissectors.exchange import OK, ORPHAN, columns_from_frames
 from dissectors.frame import Frame
-from dissectors.frame_columns import Frames, nullable
+from dissectors.frame_columns import NONE, Frames, nullable
 from dissectors.kafka.body_summary import BodySummary
 from dissectors.kafka.carried import METADATA_LOG
-from dissectors.kafka.coded import NO_VALUE
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import FETCH, after_tags
 from dissectors.kafka.decoded_frames import KafkaFrames
@@ -99,10 +98,10 @@ class _FetchedColumns(KafkaFrames):
         self.key[:] = FETCH
         self.regular[:] = self.fetches.read[:] = True
         for i, (conversation, frame, call, summary) in enumerate(answers):
-            self.version[i] = NO_VALUE if call.version is None else call.version
+            self.version[i] = NONE if call.version is None else call.version
             self.client_id[i] = self.texts.code(call.client_id)
             self.role[i] = ROLES.index(conversation.precedents.of(SERVER, frame.offset).role)
-            self.throttle[i] = NO_VALUE if summary.throttle_ms is None else summary.throttle_ms
+            self.throttle[i] = NONE if summary.throttle_ms is None else summary.throttle_ms
             self.partitions[i] = summary.partitions
             for topic in summary.topics:
                 self.topics.add(i, self.texts.code(topic))

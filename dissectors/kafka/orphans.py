@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from dissectors.frame import Frame
 from dissectors.kafka import schema
 from dissectors.kafka.body_validation import Candidates, steps_of
-from dissectors.kafka.decode import NOT_DECODED, ApiVersion, after_tags, api_version
+from dissectors.kafka.decode import ApiVersion, after_tags, api_version
+from dissectors.kafka.full import NOT_DECODED
 from dissectors.kafka.plan import Step
 from dissectors.packing import pack, unpack
 

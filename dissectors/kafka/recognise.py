@@ -13,8 +13,9 @@ from __future__ import annotations
 from functools import partial
 
 from dissectors.kafka import schema
-from dissectors.kafka.decode import API_VERSIONS, REQUEST_HEAD, UNSUPPORTED_VERSION, api_version, full
+from dissectors.kafka.decode import API_VERSIONS, REQUEST_HEAD, UNSUPPORTED_VERSION, api_version
 from dissectors.kafka.frames import HEAD, MAX_FRAME, is_text
+from dissectors.kafka.full import full
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.resync import Resync
 from dissectors.search import GrowingSearch, Judgement, SearchBudget

@@ -11,16 +11,9 @@ import numpy as np
 
 from dissectors.frame_columns import Bools, Octets, integers
 from dissectors.kafka import schema
-from dissectors.kafka.decode import (
-    NO_CLIENT_ID,
-    NOT_DECODED,
-    PRODUCE,
-    REQUEST_HEAD,
-    ApiVersion,
-    after_tags,
-    api_version,
-)
+from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVersion, after_tags, api_version
 from dissectors.kafka.frames import HEAD, MAX_FRAME, SAMPLE, begins, decodes_request, decodes_response, is_text
+from dissectors.kafka.full import NOT_DECODED
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER

@@ -149,7 +149,7 @@ class Single(NamedTuple):
 
 
 def singles(meta: Any, payload: bytes | memoryview) -> Iterator[Single]:
-    """The messages of a decompressed payload. Raises MalformedError.
+    """The messages of a decompressed payload. Raises MalformedEntryError.
 
     Of a batch that was compacted the metadata may list the places of the survivors. It then holds these alone, or all
     its messages, with empty ones in the other places.
@@ -163,9 +163,9 @@ def singles(meta: Any, payload: bytes | memoryview) -> Iterator[Single]:
             yield Single(i, single, start, end)
         return
     found = list(_walk(payload, count, len(survivors)))
-    packet_refs = survivors if len(found) < count else range(count)
-    for packet_ref, (single, start, end) in zip(packet_refs, found, strict=True):
-        yield Single(packet_ref, single, start, end)
+    numbers = survivors if len(found) < count else range(count)
+    for number, (single, start, end) in zip(numbers, found, strict=True):
+        yield Single(number, single, start, end)
 
 
 def _walk(payload: bytes | memoryview, count: int, enough: int) -> Iterator[tuple[Any, int, int]]:

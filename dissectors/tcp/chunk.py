@@ -12,10 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple, overload
 
-import numpy as np
-import numpy.typing as npt
-
-Ints = npt.NDArray[np.int64]
+from dissectors.arrow import Ints
 
 CLIENT, SERVER = 0, 1  # who sent the bytes
 SIDES = ("client", "server")
@@ -36,7 +33,7 @@ class Chunk(NamedTuple):
     data: bytes
     starts: list[int]  # stream offset of each piece, ascending; the first may begin before `offset`
     orders: list[int]  # delivery order of each piece, ascending
-    packet_refs: list[int]  # packet of each piece (records.Place)
+    packet_refs: list[int]  # packet of each piece (records.PacketRef)
     times: list[int]  # ns since the epoch: first arrival of each piece
 
     @property

@@ -126,7 +126,7 @@ class Half:
         self.gap_bytes = 0
         self.zero_windows = 0
         self.keep_alives = 0
-        self._pieces: list[tuple[int, int, int, int, bytes]] = _NONE  # offset, order, place, time, bytes
+        self._pieces: list[tuple[int, int, int, int, bytes]] = _NONE  # offset, order, packet, time, bytes
         self._history = history
 
     def start(self, seq: int, *, syn: bool) -> None:

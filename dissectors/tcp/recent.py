@@ -16,8 +16,9 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from dissectors.arrow import Ints
 from dissectors.packing import compress, decompress
-from dissectors.tcp.chunk import Chunk, Ints, Span
+from dissectors.tcp.chunk import Chunk, Span
 
 RECENT_NS = 3_000_000_000  # how long they may be compared with: senders wait some hundred milliseconds, seconds at most
 _BUNDLE_BYTES = 32 * 1024  # before compression: what a look at one of its runs costs

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from dissectors.arrow import slices
+from dissectors.arrow import Ints, slices
 from dissectors.capture.block import ACK, FIN, RST, SYN, PacketBlock
 from dissectors.limits import Limits
 from dissectors.records import PACKET_SHIFT
-from dissectors.tcp.chunk import Ints, Segments
+from dissectors.tcp.chunk import Segments
 from dissectors.tcp.flow import ORDER_SHIFT, Ends, Flow, Opening
 from dissectors.tcp.half import MASK, NAMED, RECENT_PACKETS
 

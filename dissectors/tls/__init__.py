@@ -12,6 +12,6 @@ layer.py      a connection: when the keys of its directions change, and records 
 """
 
 from dissectors.tls.keylog import KeyLog
-from dissectors.tls.recognise import looks_like_tls, sends_client_hello
+from dissectors.tls.recognise import looks_like_tls
 
-__all__ = ["KeyLog", "looks_like_tls", "sends_client_hello"]
+__all__ = ["KeyLog", "looks_like_tls"]

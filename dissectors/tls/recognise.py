@@ -26,25 +26,20 @@ def looks_like_tls(client: bytes, server: bytes) -> bool | None:
     return False if answers and None not in answers else None
 
 
-def sends_client_hello(data: bytes) -> bool:
-    """Whether these first bytes of a direction are a ClientHello: their sender is the client, whoever opened TCP."""
-    return _hello(data, (CLIENT_HELLO,)) is True
-
-
 def _side(data: bytes) -> bool | None:
     if data[0] == HANDSHAKE:
-        return _hello(data, (CLIENT_HELLO, SERVER_HELLO))
+        return _hello(data)
     return _chain(data) if data[0] == APPLICATION_DATA else False
 
 
-def _hello(data: bytes, messages: tuple[int, ...]) -> bool | None:
+def _hello(data: bytes) -> bool | None:
     expected = (
         (HANDSHAKE,),
         (3,),
         range(5),
         range(0x41),
         range(256),
-        messages,
+        (CLIENT_HELLO, SERVER_HELLO),
         (0,),
         range(256),
         range(256),

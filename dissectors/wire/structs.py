@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dissectors.arrow import Ints
+
 Structs = npt.NDArray[np.void]
 """Structured array, void[n]: its fields are columns."""
 
 
-def structs(buffer: Any, layout: np.dtype[np.void], at: npt.NDArray[np.int64]) -> Structs:
+def structs(buffer: Any, layout: np.dtype[np.void], at: Ints) -> Structs:
     """The headers that begin at some indices of a buffer, which they must lie in. They may overlap."""
     size = layout.itemsize
     every = np.ndarray((max(0, len(buffer) - size + 1),), f"V{size}", buffer, 0, (1,))

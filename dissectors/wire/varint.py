@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from dissectors.arrow import Ints, Octets
 
 MOST = 10  # bytes of 64 bits
 _WORD = 8
@@ -59,9 +60,7 @@ def zigzag(data: bytes, at: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), after
 
 
-def many(
-    octets: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def many(octets: Octets, at: Ints) -> tuple[Ints, Ints, Ints]:
     """The integers at some indices as signed 64-bit numbers, the indices after them, and which of them are malformed.
 
     Behind each index there must be ten bytes; one that goes on after them, or has more than 64 bits, is malformed.
@@ -75,7 +74,7 @@ def many(
     return value, after, malformed
 
 
-def _long(octets: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> tuple[Any, Any, Any]:
+def _long(octets: Octets, at: Ints) -> tuple[Any, Any, Any]:
     """The same of integers of more than one byte: eight bytes at once, and two more where they do not suffice."""
     words = np.ndarray((len(octets) - _WORD + 1,), "<u8", octets, 0, (1,))[at]
     ends = ~words & _HIGH_BITS

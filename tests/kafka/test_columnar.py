@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dissectors.frame_columns import PADDING
+from dissectors.frame_columns import NONE, PADDING
 from dissectors.kafka import columnar, schema
 from dissectors.kafka.body_summary import BodySummary, summariser
-from dissectors.kafka.coded import NO_VALUE, CodedTexts
+from dissectors.kafka.coded import CodedTexts
 from dissectors.kafka.plan import GROUP, plan
 from tests.kafka.wire import any_body
 
@@ -88,7 +88,7 @@ def same(name: str, version: int, bodies: list[bytes]) -> int:
             k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in want.items()
         }
         for key, values in found.values.items():
-            assert values[row] == (NO_VALUE if summary.values[key] is None else summary.values[key])
+            assert values[row] == (NONE if summary.values[key] is None else summary.values[key])
         for key, (starts, sizes) in found.texts.items():
             start, size = int(starts[row]), int(sizes[row])
             assert summary.values[key] == (
@@ -156,4 +156,4 @@ def test_the_tagged_fields_of_a_replica_are_read_by_column() -> None:
     bodies = [head + b"\0", head + b"\1\1" + bytes([len(state)]) + state, head + b"\2\0\2\2x\1\x0d" + state]
     assert same("FetchRequest", 15, bodies) == 3
     *_, found = walked("FetchRequest", 15, bodies)
-    assert found.values["replicaId"].tolist() == [NO_VALUE, 2, 2]
+    assert found.values["replicaId"].tolist() == [NONE, 2, 2]

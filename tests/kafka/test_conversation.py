@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from dissectors.kafka import PROTOCOL
-from dissectors.kafka.decode import full
+from dissectors.kafka.full import full
 from dissectors.options import Options
 from dissectors.records import TABLES
 from dissectors.sink import Sink

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dissectors.kafka import schema
 from dissectors.kafka.body_summary import summariser
-from dissectors.kafka.decode import full
+from dissectors.kafka.full import full
 from dissectors.kafka.nested import DECODED, INNER, PRINCIPAL
 from dissectors.kafka.plan import PAIRED, VALUES
 from dissectors.kafka.schema import MessageSchema, SchemaField

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from dissectors.kafka import schema
-from dissectors.kafka.decode import full
-from dissectors.kafka.full import uuid_text
+from dissectors.kafka.full import full, uuid_text
 from tests.kafka.encoder import Encoder
 from tests.kafka.oracles import kio_bytes, kio_class, kio_differences, kio_instance, kio_messages
 

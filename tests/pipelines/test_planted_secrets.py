@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 import dissectors
 from dissectors.iggy import PROTOCOL as IGGY
 from dissectors.iggy import secrets as iggy_secrets
-from dissectors.iggy.layouts import REQUEST, RESPONSE, versions
+from dissectors.iggy import tables as iggy_tables
+from dissectors.iggy.layouts import REQUEST, RESPONSE, BodyField, versions
 from dissectors.kafka import schema
 from dissectors.kafka.schema import MessageSchema, SchemaField
 from dissectors.kafka.secrets import SECRET_FIELDS, SETTINGS, TEXT_FIELDS
@@ -341,6 +342,16 @@ def test_every_secret_type_of_a_layout_is_in_the_table_of_iggy_and_back() -> Non
                 if field.type.startswith("secret"):
                     found.setdefault(name, set()).add(field.name)
     assert found == {name: set(fields) for name, fields in iggy_secrets.SECRET_FIELDS.items()}
+
+
+def test_every_command_of_iggy_with_options_may_carry_a_credential() -> None:
+    def has_options(fields: Sequence[BodyField]) -> bool:
+        return any(field.type.startswith("options") or has_options(field.fields) for field in fields)
+
+    names = {command.name for commands in iggy_tables.commands().values() for command in commands}
+    layouts = {name: (*versions(REQUEST, name), *versions(RESPONSE, name)) for name in names}
+    found = {name for name in names if any(has_options(layout.fields) for layout in layouts[name])}
+    assert {"CREATE_TOPIC", "GET_STREAMS"} <= found <= IGGY.credentials().apis
 
 
 def test_every_field_in_the_tables_of_kafka_is_in_the_schema() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.tls import KeyLog, looks_like_tls, sends_client_hello
+from dissectors.tls import KeyLog, looks_like_tls
 
 from .sessions import clear, client_hello, server_hello
 
@@ -49,12 +49,6 @@ def test_more_bytes_never_take_a_certain_answer_back() -> None:
         answers = [looks_like_tls(stream[:size], b"") for size in range(len(stream) + 1)]
         certain = [answer for answer in answers if answer is not None]
         assert len(set(certain)) <= 1, stream
-
-
-def test_the_hello_shows_who_is_client() -> None:
-    assert sends_client_hello(HELLO)
-    assert not sends_client_hello(ANSWER)
-    assert not sends_client_hello(b"")
 
 
 def test_a_key_log_is_read_past_comments_labels_and_damage() -> None:
