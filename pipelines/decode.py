@@ -20,7 +20,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from dissectors import engine
 from dissectors.findings import finding
@@ -29,7 +28,7 @@ from dissectors.options import Options
 from dissectors.sink import to_batch
 from pipelines import names, storage
 from pipelines.blocks import Arrival, Row, Sharing, Work, cut, from_arrow, survey, to_arrow
-from pipelines.record_files import RecordWriter, Written
+from pipelines.record_files import RecordWriter, Written, rows_of
 from pipelines.tails import Tail, Untouched, copied
 from pipelines.tasks import Batches, Task, each, given, made
 
@@ -109,7 +108,7 @@ def reader() -> Task:
 
     def run(batches: Batches) -> Batches:
         for url in given(batches):
-            yield from _parquet(url)
+            yield from rows_of(url)
 
     return run
 
@@ -133,7 +132,7 @@ def resolver(staging: str, paths: Sequence[str], options: Options, only: frozens
     """
 
     def put_in(files: Sequence[Waiting]) -> list[list[Written] | None]:
-        keys = [{key for batch in _parquet(file.url) for key in open_keys(batch)} for file in files]
+        keys = [{key for batch in rows_of(file.url) for key in open_keys(batch)} for file in files]
         wanted = pa.array(sorted(set().union(*keys)), pa.string())
         known = names.load(paths, keys=wanted, wait_ns=options.limits.name_wait_ns)
         return [
@@ -146,7 +145,7 @@ def resolver(staging: str, paths: Sequence[str], options: Options, only: frozens
 
 def _with_names(file: Waiting, known: Names, staging: str) -> list[Written]:
     writer = RecordWriter(storage.join(staging, RECORDS), f"part-{random.token_hex(8)}")
-    for batch in _parquet(file.url):
+    for batch in rows_of(file.url):
         writer.write(file.table, resolve(batch, known))
     return writer.close()
 
@@ -165,7 +164,7 @@ def merger(staging: str) -> Task:
     def merge(files: Merging) -> list[Written]:
         writer = RecordWriter(storage.join(staging, RECORDS), f"merged-{random.token_hex(8)}")
         for url in files.urls:
-            for batch in _parquet(url):
+            for batch in rows_of(url):
                 writer.write(files.table, batch)
         return writer.close()
 
@@ -232,8 +231,3 @@ def decode_rows(rows: Iterable[Row], job: Job) -> tuple[Arrival, engine.Engine, 
     for secret in job.secrets:
         running.keylog.add(secret)
     return arrival, running, batches
-
-
-def _parquet(path: str) -> Batches:
-    with storage.open_file(path) as stream:
-        yield from pq.ParquetFile(stream).iter_batches()

@@ -17,17 +17,18 @@ import hashlib
 import json
 import secrets as random
 import tempfile
-from collections.abc import Collection, Iterator, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Set
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dissectors.errors import BrokerscopeError
 from pipelines import leftovers, outputs, storage
 from pipelines.record_files import Written
 from pipelines.stages import Rows, Site, site_of_json
 
+Parsed = TypeVar("Parsed")
 FOLDER = ".lake"
 CASES = "cases.json"  # what forensics said of bad checksums, by all that it depends on
 FORMAT = 4
@@ -50,6 +51,10 @@ class Manifest:
     sites: dict[str, Site] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)  # below LAKE/.lake/names
     notes: list[Written] = field(default_factory=list)  # findings about files
+
+    def places(self) -> set[str]:
+        """Where its captures lie, or lay at last."""
+        return {file.place for site in self.sites.values() for file in site.files} - {""}
 
     def rows(self) -> Iterator[Rows]:
         """All that record files belong to, but the notes."""
@@ -81,13 +86,13 @@ def load(lake: str) -> Manifest | None:
 
     Ends what a killed run had begun to carry out, and removes what others had not come to commit.
     """
-    left = storage.read(storage.join(lake, _COMMIT))
+    left = _parsed(lake, _COMMIT, _plan)
     if left is not None:
-        _carry_out(lake, json.loads(left))
+        _carry_out(lake, left)
+    manifest = _parsed(lake, _MANIFEST, _manifest)
     for name in storage.folders(lake, _STAGING):
         storage.remove_folder(storage.join(lake, name))
-    data = storage.read(storage.join(lake, _MANIFEST))
-    return None if data is None else _manifest(json.loads(data))
+    return manifest
 
 
 def commit(lake: str, staging: str, had: Set[str], after: Manifest) -> None:
@@ -108,10 +113,9 @@ def commit(lake: str, staging: str, had: Set[str], after: Manifest) -> None:
 
 def fingerprint(lake: str) -> str:
     """The same as long as the lake holds the same records; "" where it holds none."""
-    data = storage.read(storage.join(lake, _MANIFEST))
-    if data is None:
+    manifest = _parsed(lake, _MANIFEST, _manifest)
+    if manifest is None:
         return ""
-    manifest = _manifest(json.loads(data))
     names = sorted(file.path for file in manifest.records())
     return hashlib.sha256(repr((manifest.made_by, names)).encode()).hexdigest()
 
@@ -139,6 +143,25 @@ def _staged(name: str) -> str:
     return name.removeprefix(f"{FOLDER}/")
 
 
+def _parsed(lake: str, name: str, parse: Callable[[Any], Parsed]) -> Parsed | None:
+    """What a file of the lake says; None where there is none. Raises BrokerscopeError where it is damaged."""
+    path = storage.join(lake, name)
+    data = storage.read(path)
+    if data is None:
+        return None
+    try:
+        return parse(json.loads(data))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:  # whatever stands there
+        raise BrokerscopeError(f"{path}: is damaged: restore it, or make the lake anew in another folder") from error
+
+
+def _plan(data: Any) -> dict[str, Any]:
+    """What a run had begun to carry out."""
+    _manifest(data["manifest"])
+    moves = [(str(before), str(after)) for before, after in data["moves"]]
+    return {"moves": moves, "removals": list(map(str, data["removals"])), "manifest": data["manifest"]}
+
+
 def _manifest(data: dict[str, Any]) -> Manifest:
     format = data.get("format")
     if format not in _READ:
@@ -154,33 +177,41 @@ def answers(lake: Path, entries: Collection[str], marker: str) -> Iterator[Path]
 
     The marker, one of them, goes first and comes last. Of a block that makes nothing, all stays.
     """
-    lake.mkdir(parents=True, exist_ok=True)
-    leftovers.sweep(lake.glob(f"{_ANSWERS}*"), _YOUNG)
-    with tempfile.TemporaryDirectory(prefix=_ANSWERS, dir=lake) as name, leftovers.locked(Path(name)):
-        folder = Path(name, "new")
-        folder.mkdir()
+    with ExitStack() as stack:
+        with outputs.reported(lake):
+            lake.mkdir(parents=True, exist_ok=True)
+            leftovers.sweep(lake.glob(f"{_ANSWERS}*"), _YOUNG)
+            name = stack.enter_context(tempfile.TemporaryDirectory(prefix=_ANSWERS, dir=lake))
+            stack.enter_context(leftovers.locked(Path(name)))
+            folder = Path(name, "new")
+            folder.mkdir()
         yield folder
-        made = [path for path in (folder / entry for entry in entries) if path.exists() and not path.is_symlink()]
-        if made:
-            (lake / marker).unlink(missing_ok=True)
-        for path in sorted(made, key=lambda path: path.name == marker):
-            outputs.swap(path, lake / path.name)
+        with outputs.reported(lake):
+            made = [path for path in (folder / entry for entry in entries) if path.exists() and not path.is_symlink()]
+            if made:
+                (lake / marker).unlink(missing_ok=True)
+            for path in sorted(made, key=lambda path: path.name == marker):
+                outputs.swap(path, lake / path.name)
 
 
 @contextmanager
 def locked(lake: str) -> Iterator[None]:
-    """Only one run changes a lake at a time. Raises BrokerscopeError where another does; local file systems only."""
+    """Only one run changes a lake at a time. Raises BrokerscopeError where another does.
+
+    Only local file systems have locks, and not all of them.
+    """
     local = storage.local_path(lake)
     if local is None:
         yield
         return
-    import fcntl
-
     path = local / _LOCK
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise BrokerscopeError(f"{lake}: another run is updating it") from error
+    with outputs.reported(lake):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    with file:
+        free = True
+        with suppress(OSError):  # a file system without locks
+            free = leftovers.lock(file.fileno())
+        if not free:
+            raise BrokerscopeError(f"{lake}: another run is updating it")
         yield

@@ -58,6 +58,28 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
     return news
 
 
+def places_anew(before: Manifest, options: Options, given: Given) -> set[str]:
+    """Where the captures lie of a lake that is to be decoded anew.
+
+    Raises InputError where one is gone of which the lake has records.
+    """
+    read = [file for site in before.sites.values() for file in site.files if file.packets != 0]
+    places = {file.place for file in read if file.place}
+    paths = [*places, *(path for path in given if path not in places)]
+    size = dict(zip(paths, storage.each(file_size, [given.get(path, path) for path in paths]), strict=True))
+    there = [file for file in read if file.place and size[file.place] == file.size]
+    rest = [file for file in read if file not in there and not any(_holds(other, file) for other in there)]
+    changed = set(paths) - {file.place for file in there} if rest else ()
+    looks = storage.each(_Store(size, given, options.limits).look, [path for path in changed if size[path]])
+    for file in rest:
+        if not any(look is not None and look.is_of(file) for look in looks):
+            raise InputError(
+                f"{file.place or file.path}: is gone, and its records would be too: the lake is of another version, or"
+                " of other options or keys, and would be decoded anew; name another folder"
+            )
+    return {path for path in places if size[path]}
+
+
 class _Look(NamedTuple):
     """What a capture begins with."""
 

@@ -48,7 +48,7 @@ def file(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> Iterator[B
     """
     target = Path(os.path.realpath(path))  # a link stays, and what it points to is replaced
     refuse_inputs(path, inputs)
-    with _reported(path):
+    with reported(path):
         if target.is_dir():
             raise OutputError(f"cannot write {path}: it is a folder")
         if target.exists() and not target.is_file():
@@ -76,15 +76,15 @@ def folder(
     target = Path(os.path.realpath(path))
     refuse_inputs(path, inputs)
     with contextlib.ExitStack() as stack:
-        with _reported(path):
+        with reported(path):
             if target.exists() and not target.is_dir():
                 raise OutputError(f"cannot write {path}: it is a file, not a folder")
             _refuse_foreign(path, target, marker, entries)
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = stack.enter_context(_temporary(target, folder=True))
-        with _reported(path, FULL):
+        with reported(path, FULL):
             yield temporary
-        with _reported(path):
+        with reported(path):
             _refuse_foreign(path, target, marker, entries)
             _take_mode(temporary, target)
             swap(temporary, target)
@@ -104,7 +104,7 @@ def files(
     target = Path(os.path.realpath(path))
     refuse_inputs(path, ())
     with contextlib.ExitStack() as stack:
-        with _reported(path):
+        with reported(path):
             if target.exists() and not target.is_dir():
                 raise OutputError(f"cannot write {path}: it is a file, not a folder")
             for name in filter(ours, _entries(target)):
@@ -112,9 +112,9 @@ def files(
             target.parent.mkdir(parents=True, exist_ok=True)
             place = target if _may_be_exchanged(target, ours) else target / target.name
             temporary = stack.enter_context(_temporary(place, folder=True))
-        with _reported(path, FULL):
+        with reported(path, FULL):
             yield temporary
-        with _reported(path):
+        with reported(path):
             names = _entries(temporary)
             if not names:
                 return
@@ -277,7 +277,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _reported(path: str | os.PathLike[str], only: Collection[int] | None = None) -> Iterator[None]:
+def reported(path: str | os.PathLike[str], only: Collection[int] | None = None) -> Iterator[None]:
     """What the system says against writing, as one sentence; `only` these error numbers, where given."""
     try:
         yield

@@ -144,6 +144,15 @@ def _shares(table: str, batch: pa.RecordBatch) -> Iterator[tuple[str | None, int
         yield (None if at < 0 else names[at]), (None if none else since), rows
 
 
+def rows_of(url: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a file. Raises StorageError."""
+    with storage.open_file(url) as stream:
+        try:
+            yield from pq.ParquetFile(stream).iter_batches()
+        except (pa.ArrowException, OSError) as error:
+            raise storage.StorageError(f"{url}: cannot be read: {error}") from error
+
+
 def write_empty(root: str, tables: dict[str, pa.Schema]) -> list[Written]:
     """A file without rows for each of these tables, so that a reader finds its columns."""
     out = []

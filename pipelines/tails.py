@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from dissectors.capture.block import address
 from dissectors.engine import Engine
 from dissectors.records import endpoint
 from dissectors.tcp.packed import Packed
 from dissectors.tcp.runs import ends_of
-from pipelines import storage
+from pipelines.record_files import rows_of
 
 
 class TailFile(NamedTuple):
@@ -53,9 +52,8 @@ def copied(files: Iterable[TailFile], untouched: Untouched) -> Iterator[tuple[st
     if not untouched.keys:
         return
     for table, url in files:
-        with storage.open_file(url) as stream:
-            for batch in pq.ParquetFile(stream).iter_batches():
-                yield table, batch.filter(pc.is_in(_names(batch), untouched.names))
+        for batch in rows_of(url):
+            yield table, batch.filter(pc.is_in(_names(batch), untouched.names))
 
 
 def _names_of(key: bytes, packed: bytes) -> tuple[str, str]:

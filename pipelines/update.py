@@ -32,7 +32,7 @@ from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
 from dissectors.engine import Engine, decode_all, end_all
 from dissectors.errors import BrokerscopeError
-from dissectors.options import Options
+from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
 from pipelines import lake as lakes
 from pipelines import names, storage
@@ -50,7 +50,7 @@ from pipelines.decode import (
     resolver,
 )
 from pipelines.lake import Manifest
-from pipelines.news import Given, choose
+from pipelines.news import Given, choose, places_anew
 from pipelines.record_files import Written, may_hold, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
@@ -180,7 +180,10 @@ def _load(job: UpdateJob, site: str, part: int) -> tuple[Engine, list[Packet]]:
     data = storage.read(url)
     if data is None:
         raise BrokerscopeError(f"{url}: is gone; without it the lake must be made anew")
-    running, fragments = pickle.loads(data)
+    try:
+        running, fragments = pickle.loads(data)
+    except Exception as error:  # a damaged pickle may raise anything
+        raise BrokerscopeError(f"{url}: is damaged; without it the lake must be made anew") from error
     running.sink.files = files
     return running, fragments
 
@@ -295,8 +298,10 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         anew = before is None or before.made_by != made_by
         after = Manifest(made_by, PARTS) if anew or before is None else before
         had = frozenset(before.inside()) if before else frozenset[str]()
-        known = {file.place for site in before.sites.values() for file in site.files} - {""} if before else set()
         given = {public_path(path): path for path in files}
+        known = set[str]()
+        if before is not None:
+            known = places_anew(before, options, given) if anew else before.places()
         news = choose(after, [*sorted(known - set(given)), *given], options, given)
         if news.moved and not news.inputs:
             lakes.commit(lake, lakes.new_staging(), had, after)
@@ -312,7 +317,7 @@ def update_records(spark: SparkSession, files: Sequence[str], lake: str, options
 def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
     """What decides how captures are decoded."""
     secrets = hashlib.sha256(b"".join(keylog)).hexdigest() if keylog else ""
-    return f"{product_version()} {options} {secrets}"
+    return f"{product_version()} {replace(options, jobs=ALL_CORES)} {secrets}"  # rows do not depend on jobs
 
 
 def _decode(

@@ -82,7 +82,10 @@ def _heads(url: str, inside: str) -> tuple[str, str]:
 
 
 def site_of(path: str, rule: str) -> str:
-    """The capture point of a file: by `folder`, by `file`, or the first group of a regular expression in its path."""
+    """The capture point of a file: by `folder`, by `file`, or what a regular expression finds in its path.
+
+    Of groups, that is the first that takes part.
+    """
     path = public_path(path)
     if rule == "file":
         return path
@@ -94,4 +97,5 @@ def site_of(path: str, rule: str) -> str:
         raise InputError(f"--site {rule}: {error}") from error
     if match is None:
         return str(Path(path).parent)
-    return match.group(1) if match.re.groups else match.group(0)
+    named = (group for group in match.groups() if group is not None)  # of (a)|(b), one takes no part
+    return next(named, match.group(0))

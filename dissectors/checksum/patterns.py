@@ -289,7 +289,7 @@ def rewritings(data: bytes) -> Iterator[tuple[bytes, str, str]]:
         plain = data.replace(b"\r\n", b"\n")
         yield plain.replace(b"\n", b"\r\n"), CRLF, "Line ends were translated from CRLF to LF"
     try:
-        yield data.decode().encode("latin-1"), UTF8, "Octets were taken for Latin-1 and encoded as UTF-8"
+        yield data.decode().encode("latin-1"), UTF8, "Bytes were taken for Latin-1 and encoded as UTF-8"
     except UnicodeError:
         return
 

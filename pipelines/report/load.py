@@ -129,15 +129,16 @@ def refuse_read_back(path: str | Path, out: str | Path) -> None:
 
 
 def _key(row: Row) -> tuple[Any, ...]:
-    return tuple(row[key] for key in CASE_KEYS)
+    return tuple(row.get(key) for key in CASE_KEYS)
 
 
 def _described(out: str) -> tuple[dict[str, Any], list[Row]]:
     """What is known about the run, and what forensics found out."""
     try:
-        about = json.loads(storage.read(storage.join(out, ABOUT)) or "{}")
-        return about, [json.loads(line) for line in (storage.read(storage.join(out, CASES_FILE)) or b"").splitlines()]
-    except ValueError as error:
+        about = dict(json.loads(storage.read(storage.join(out, ABOUT)) or "{}"))
+        cases = (storage.read(storage.join(out, CASES_FILE)) or b"").splitlines()
+        return about, [dict(json.loads(line)) for line in cases]
+    except (ValueError, TypeError) as error:  # no JSON, or no objects
         raise InputError(f"{public_path(out)}: cannot be read: {error}") from None
 
 

@@ -255,6 +255,14 @@ def test_a_site_is_the_folder_the_file_or_what_an_expression_says() -> None:
     assert site_of("/a/broker-3/c.pcap", r"/(broker-\d+)/") == "broker-3"
 
 
+@pytest.mark.parametrize(
+    ("rule", "site"),
+    [("(alpha)|(beta)", "beta"), ("(alpha)|beta", "beta"), ("be(f)?t", "bet"), ("(x)?", ""), ("gamma", "/a/beta")],
+)
+def test_a_site_has_a_name_whichever_groups_of_an_expression_take_part(rule: str, site: str) -> None:
+    assert site_of("/a/beta/c.pcap", rule) == site
+
+
 def test_files_that_overlap_in_time_are_merged_in_time_order(tmp_path: Path) -> None:
     for name, part in (("a", PACKETS[::2]), ("b", PACKETS[1::2])):
         (tmp_path / name).write_bytes(pcap(part, nano=True))

@@ -554,3 +554,11 @@ def test_damaged_records_are_a_clear_error(tmp_path: Path) -> None:
     (out / "records" / "exchanges" / "part-0.parquet").write_bytes(b"PAR1 nothing of the sort PAR1")
     with pytest.raises(InputError, match="cannot be read"):
         report.write(out)
+
+
+@pytest.mark.parametrize("name", ["analysis.json", "forensics.jsonl"])
+def test_what_is_known_about_a_run_and_says_nothing_is_a_clear_error(tmp_path: Path, name: str) -> None:
+    out = fabricate.folder(tmp_path, {"exchanges": fabricate.exchanges(3, 1, 1)}, {})
+    (out / name).write_bytes(b"[1]")
+    with pytest.raises(InputError, match="cannot be read"):
+        report.write(out)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import dissectors
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import BrokerscopeError, InputError
 from dissectors.options import Options
 from pipelines import analyze as analysis
 from pipelines import lake as lakes
@@ -195,6 +198,102 @@ def test_a_file_that_was_read_may_go(spark: Any, chosen: list[str], tmp_path: Pa
         for path in store.day.iterdir():
             path.unlink()
     assert lake_rows(store.lake) == expected
+
+
+DAMAGED = {
+    "of no text": b"\xff",
+    "empty": b"",
+    "no object": b"[]",
+    "cut off": b'{"format": 4, ',
+    "lacks all": b'{"format": 4}',
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize("name", ["manifest.json", "commit.json"])
+def test_a_lake_that_is_damaged_is_named_in_one_line_and_stays(
+    chosen: list[str], tmp_path: Path, name: str, damage: bytes
+) -> None:
+    lake = tmp_path / "lake"
+    damaged, staged = lake / ".lake" / name, lake / ".staging-0" / "records" / "rows.parquet"
+    for path, data in ((damaged, damage), (staged, b"rows")):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(data)
+    done = CliRunner().invoke(app, ["analyze", chosen[0], "-o", str(lake), "--update", "--quiet"])
+    (line,) = done.stderr.splitlines()
+    assert done.exit_code == 3
+    assert f"{damaged}: is damaged" in line
+    assert (damaged.read_bytes(), staged.read_bytes()) == (damage, b"rows")
+
+
+def test_a_state_that_is_damaged_is_named(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+    store = Store(tmp_path, chosen[:1])
+    wanted = ["analyze", str(store.day), "-o", str(store.lake), "--quiet", "--update", "--records-only"]
+    store.arrive(store.hour(0))
+    assert CliRunner().invoke(app, wanted).exit_code == 0
+    before = lake_rows(store.lake)
+    for state in (store.lake / ".lake" / "state").iterdir():
+        state.write_bytes(b"nothing of the sort")
+    store.arrive(store.hour(1))
+    done = CliRunner().invoke(app, wanted)
+    assert done.exit_code == 3
+    assert re.search(r"/\.lake/state/\w+\.pickle: is damaged", done.stderr)
+    assert lake_rows(store.lake) == before
+
+
+@pytest.mark.parametrize("blocked", ["lake", "lake/.lake", "lake/.lake/lock/x"])
+def test_a_lake_that_cannot_be_written_is_one_line(chosen: list[str], tmp_path: Path, blocked: str) -> None:
+    path = tmp_path / blocked
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"")
+    done = CliRunner().invoke(app, ["analyze", chosen[0], "-o", str(tmp_path / "lake"), "--update", "--quiet"])
+    (line,) = done.stderr.splitlines()
+    assert done.exit_code == 3
+    assert line.startswith(f"brokerscope: cannot write {tmp_path / 'lake'}: ")
+
+
+def test_a_file_system_without_locks_has_lakes_too(
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def has_none(*args: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", has_none)
+    with lakes.locked(str(tmp_path / "lake")):
+        assert (tmp_path / "lake").is_dir()
+
+
+def test_how_many_processes_decode_makes_no_other_lake(spark: Any, chosen: list[str], tmp_path: Path) -> None:
+    store = Store(tmp_path, chosen[:1])
+    store.arrive(store.hour(0))
+    store.update(spark)
+    with update.planned(store.files(), str(store.lake), replace(OPTIONS, jobs=OPTIONS.jobs + 1)) as again:
+        assert not again.has_news
+
+
+def test_records_of_captures_that_are_gone_outlive_another_version(
+    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path, chosen[:1])
+    for n in range(2):
+        store.arrive(store.hour(n))
+        store.update(spark)
+    before = lake_rows(store.lake)
+    gone = store.day / store.hour(0)[0]
+    data = gone.read_bytes()
+    monkeypatch.setattr(update, "product_version", lambda: "another")
+    gone.unlink()
+    with pytest.raises(InputError, match=rf"{gone.name}: is gone, and its records would be too"):
+        store.update(spark)
+    gone.write_bytes(b"".join(data[:24] for _ in range(2)))  # another capture, over which it was written
+    with pytest.raises(InputError, match=gone.name):
+        store.update(spark)
+    assert lake_rows(store.lake) == before
+    gone.unlink()
+    (store.day / "renamed.pcap").write_bytes(data)
+    store.update(spark)
+    counts = {name: len(found) for name, found in lake_rows(store.lake).items()}
+    assert counts == {name: len(found) for name, found in before.items()}
 
 
 def test_two_runs_at_once_are_refused(spark: Any, chosen: list[str], tmp_path: Path) -> None:
