@@ -450,7 +450,7 @@ def test_an_interval_is_text_as_sql_writes_it_and_a_duration_where_a_format_has_
     (told,) = objects("sql", refused, f"select span::varchar as span, m::varchar as m from ({query})")
     assert row == told
     assert list(told.values()) == run("sql", refused, query, "-f", "csv").splitlines()[1].replace('"', "").split(",")
-    assert run("sql", refused, query).splitlines()[-1].split() == ["48", "h", "00", "min", "1", "year", "2", "months"]
+    assert run("sql", refused, query).splitlines()[-1].split() == ["2", "d", "00", "h", "1", "year", "2", "months"]
     run("sql", refused, query.partition(", interval")[0] + " from exchanges", "-o", tmp_path / "span.parquet")
     (span,) = pq.read_table(tmp_path / "span.parquet").column("span").to_pylist()
     assert span // timedelta(microseconds=1) == length["us"] + 2 * 86_400_000_000
