@@ -67,8 +67,12 @@ def places_anew(before: Manifest, options: Options, given: Given) -> set[str]:
     places = {file.place for file in read if file.place}
     paths = [*places, *(path for path in given if path not in places)]
     size = dict(zip(paths, storage.each(file_size, [given.get(path, path) for path in paths]), strict=True))
-    there = [file for file in read if file.place and size[file.place] == file.size]
-    rest = [file for file in read if file not in there and not any(_holds(other, file) for other in there)]
+
+    def is_there(file: File) -> bool:
+        return bool(file.place) and size[file.place] == file.size
+
+    there = [file for file in read if is_there(file)]
+    rest = [file for file in read if not is_there(file) and not any(_holds(other, file) for other in there)]
     changed = set(paths) - {file.place for file in there} if rest else ()
     looks = storage.each(_Store(size, given, options.limits).look, [path for path in changed if size[path]])
     for file in rest:

@@ -102,7 +102,7 @@ def files(
     write is one of `inputs`, and OutputError where it cannot be written or another run is writing it.
     """
     target = Path(os.path.realpath(path))
-    refuse_inputs(path, ())
+    refuse_no_name(path)
     with contextlib.ExitStack() as stack:
         with reported(path):
             if target.exists() and not target.is_dir():
@@ -142,10 +142,18 @@ def _entries(target: Path) -> set[str]:
     return {entry.name for entry in target.iterdir()} if target.is_dir() else set()
 
 
-def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
-    """Raise OutputIsInputError where one of `inputs` is the file at `path`, or lies in the folder at `path`."""
+def refuse_no_name(path: str | os.PathLike[str]) -> None:
+    """Raise NoNameError where the path of an output is empty."""
     if not os.fspath(path):
         raise NoNameError("the name of the output is empty")
+
+
+def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
+    """Raise OutputIsInputError where one of `inputs` is the file at `path`, or lies in the folder at `path`.
+
+    NoNameError where `path` is empty.
+    """
+    refuse_no_name(path)
     target = Path(os.path.realpath(path))
     for given in inputs:
         same = _is_same(given, target)

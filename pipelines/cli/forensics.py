@@ -52,7 +52,7 @@ def forensics(
     """
     options = reading.options()
     if extract is not None:
-        outputs.refuse_inputs(extract, ())
+        outputs.refuse_no_name(extract)
     from dissectors.forensics import Investigation, report
 
     bar = progress.Bar(quiet=reading.quiet)

@@ -217,13 +217,13 @@ def saw_the_same(sites: Sequence[str], count: int) -> str:
     )
 
 
-def selected(since: str | None, until: str | None) -> Selection:
-    """What --since and --until ask for. Raises typer.BadParameter where one means nothing."""
+def selected(since: str | None, until: str | None, site: str | None = None, topic: str | None = None) -> Selection:
+    """What --since, --until, --site and --topic ask for. Raises typer.BadParameter where one means nothing."""
     from pipelines.answers.select import MeaninglessError
     from pipelines.report.selection import Selection
 
     try:
-        return Selection(since, until)
+        return Selection(since, until, site, topic)
     except MeaninglessError as error:
         raise typer.BadParameter(str(error), param_hint=error.option) from None
 

@@ -13,7 +13,7 @@ from pipelines import storage
 from pipelines.cli.output import STDOUT
 from pipelines.cli.output import output as opened
 from pipelines.cli.pandas_guard import without_pandas
-from pipelines.cli.reading import Since, Until
+from pipelines.cli.reading import Since, Until, selected
 
 _EPOCH = datetime(1970, 1, 1)  # UTC, as the times that --since takes
 
@@ -57,8 +57,6 @@ def report(
     """
     from pipelines import report as pages
     from pipelines import standing
-    from pipelines.answers.select import MeaninglessError
-    from pipelines.report.selection import Selection
 
     if not out:
         raise NoNameError("the name of the folder is empty")
@@ -67,10 +65,7 @@ def report(
         raise InputError(f"{public_path(out)}: a file, not a folder that `brokerscope analyze` wrote")
     if last is not None:
         since = _before_the_end(out, last, alone=since is None and until is None)
-    try:
-        selection = Selection(since, until, site, topic)
-    except MeaninglessError as error:
-        raise typer.BadParameter(str(error), param_hint=error.option) from None
+    selection = selected(since, until, site, topic)
     without_pandas()
     page = output or storage.join(out, pages.PART if selection else pages.PAGE)
     if page == STDOUT:

@@ -79,18 +79,13 @@ def last_time_us(folder: str) -> int | None:
 
     Only the last day's records are read. Raises InputError where they cannot be.
     """
-    import duckdb
-
     dated: dict[str, list[str]] = {}
     for place in _folders(folder).get("exchanges", ()):
         dated.setdefault(day_of(place) or "", []).append(storage.join(folder, "exchanges", place))
     if not dated:
         return None
-    with scratch.folder() as room, LocalEngine(folder, (), room, memory=MEMORY) as engine:
-        try:
-            (row,) = engine.fetch(f"select epoch_us(max(time)) as us from {files(*dated[max(dated)])}").to_pylist()
-        except duckdb.Error as error:
-            raise InputError(f"{folder}: cannot be read: {sentence(error)}") from None
+    with _engine(folder) as engine:
+        (row,) = engine.fetch(f"select epoch_us(max(time)) as us from {files(*dated[max(dated)])}").to_pylist()
     return row["us"]  # type: ignore[no-any-return]
 
 
@@ -100,24 +95,28 @@ def opened(folder: str, selection: Selection | None = None) -> Iterator[Records 
 
     Raises InputError where they cannot be read.
     """
-    import duckdb
-
     there = _folders(folder)
     if "exchanges" not in there:
         yield None
         return
-    with (
-        scratch.folder() as room,
-        LocalEngine(folder, (), room, memory=MEMORY) as engine,
-    ):
+    with _engine(folder) as engine:
+        chosen = selection or Selection()
+        days = {name: chosen.days(name, there.get(name, ())) for name in READ}
+        sources = {name: [storage.join(folder, name, day) for day in days[name]] for name in READ}
+        known = {name: _relation(engine, sources[name], name) for name in READ}
+        engine.relations = {f"all_{name}": rows for name, rows in chosen.relations(known).items()}
+        _name(engine)
+        yield Records(engine)
+
+
+@contextmanager
+def _engine(folder: str) -> Iterator[LocalEngine]:
+    """Reads the records in a folder. What the database says against it is an InputError."""
+    import duckdb
+
+    with scratch.folder() as room, LocalEngine(folder, (), room, memory=MEMORY) as engine:
         try:
-            chosen = selection or Selection()
-            days = {name: chosen.days(name, there.get(name, ())) for name in READ}
-            sources = {name: [storage.join(folder, name, day) for day in days[name]] for name in READ}
-            known = {name: _relation(engine, sources[name], name) for name in READ}
-            engine.relations = {f"all_{name}": rows for name, rows in chosen.relations(known).items()}
-            _name(engine)
-            yield Records(engine)
+            yield engine
         except duckdb.Error as error:
             raise InputError(f"{folder}: cannot be read: {sentence(error)}") from None
 
