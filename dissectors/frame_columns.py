@@ -18,9 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dissectors.arrow import Bools as Bools
-from dissectors.arrow import Ints as Ints
-from dissectors.arrow import Octets as Octets
+from dissectors.arrow import Bools, Ints, Octets
 from dissectors.conversation import Conversation
 from dissectors.frame import Frame, FrameFacts
 from dissectors.inbox import INVALID, MORE

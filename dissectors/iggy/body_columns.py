@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Frames, Ints
+from dissectors.arrow import Bools, Ints
+from dissectors.frame_columns import Frames
 from dissectors.iggy import columnar, layouts, message_columns, tables
 from dissectors.iggy.columnar import BodyColumns
 from dissectors.iggy.conversation import IggyConversation

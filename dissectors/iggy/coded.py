@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dissectors.frame_columns import PADDING, Ints, Octets
+from dissectors.arrow import Ints, Octets
+from dissectors.frame_columns import PADDING
 from dissectors.iggy.field_types import identifier
 from dissectors.iggy.names import Identifier
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Ints, Octets
+from dissectors.arrow import Bools, Ints, Octets
 from dissectors.iggy.field_types import CONSUMERS, STRATEGIES
 from dissectors.iggy.layouts import BodyField, BodyLayout
 

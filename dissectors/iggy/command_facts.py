@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from dissectors.frame_columns import Bools
+from dissectors.arrow import Bools
 from dissectors.iggy import columnar, layouts, tables
 from dissectors.iggy.frames import SEND_MESSAGES, VSR
 from dissectors.iggy.state import LOGINS, IggyState

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dissectors.arrow import Ints
 from dissectors.frame import Frame
-from dissectors.frame_columns import NONE, Frames, Ints, distinct
+from dissectors.frame_columns import NONE, Frames, distinct
 from dissectors.iggy import body_columns, layouts, tables
 from dissectors.iggy.body_columns import Bodies
 from dissectors.iggy.conversation import IggyConversation

@@ -26,7 +26,8 @@ from itertools import islice
 import numpy as np
 
 from dissectors import checksum
-from dissectors.frame_columns import NONE, Bools, Frames, Ints, Octets, decode_together, distinct
+from dissectors.arrow import Bools, Ints, Octets
+from dissectors.frame_columns import NONE, Frames, decode_together, distinct
 from dissectors.iggy import command_facts, frames, layouts, tables
 from dissectors.iggy.body_columns import Bodies
 from dissectors.iggy.columnar import numbers

@@ -18,7 +18,8 @@ from struct import Struct
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Ints, Measure, Octets
+from dissectors.arrow import Bools, Ints, Octets
+from dissectors.frame_columns import Measure
 from dissectors.iggy import tables
 from dissectors.iggy.columnar import numbers
 from dissectors.inbox import INVALID, MORE

@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dissectors import checksum
+from dissectors.arrow import Bools, Ints, Octets
 from dissectors.checksum import CRC32, NONE, XXH3
-from dissectors.frame_columns import Bools, Ints, Octets, table
+from dissectors.frame_columns import table
 from dissectors.iggy.batches import BATCH_HEADER, FORMATS, FRAME_HEADER, IDEMPOTENT, INDEX_ENTRY, STATES, MessageFormat
 from dissectors.iggy.columnar import numbers
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Octets
+from dissectors.arrow import Bools, Octets
 from dissectors.iggy import batches, layouts, tables
 from dissectors.iggy.columnar import numbers
 from dissectors.iggy.field_types import MalformedBodyError, ShortError

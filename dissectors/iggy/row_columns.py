@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dissectors import arrow, checksum
+from dissectors.arrow import Bools, Ints
 from dissectors.exchange import (
     CALL,
     CONSUME,
@@ -20,7 +21,7 @@ from dissectors.exchange import (
     exchange_ids,
     queued,
 )
-from dissectors.frame_columns import NONE, Bools, Ints, nullable
+from dissectors.frame_columns import NONE, nullable
 from dissectors.iggy import layouts
 from dissectors.iggy.batches import FORMATS
 from dissectors.iggy.body_columns import Variant

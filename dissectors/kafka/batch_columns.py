@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dissectors.arrow import Bools, Ints, Octets
 from dissectors.checksum import CRC32C, function
-from dissectors.frame_columns import Bools, Ints, Octets, integers
+from dissectors.frame_columns import integers
 from dissectors.kafka.batches import CODEC_BITS, CODECS, CONTROL_BIT, HEADER, KEEPS_LENGTH, SMALLEST
 from dissectors.wire import codecs
 from dissectors.wire.codecs import decompressed_sizes

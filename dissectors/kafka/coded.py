@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dissectors.frame_columns import PADDING, Bools, Ints, Octets
+from dissectors.arrow import Bools, Ints, Octets
+from dissectors.frame_columns import PADDING
 from dissectors.kafka.body_summary import Topic
 
 _FEW = 64  # fewer texts are as quick one by one

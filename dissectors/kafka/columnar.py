@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dissectors.frame_columns import NONE, Bools, Ints, Octets, integers
+from dissectors.arrow import Bools, Ints, Octets
+from dissectors.frame_columns import NONE, integers
 from dissectors.kafka.coded import CodedTexts
 from dissectors.kafka.plan import GROUP, KEY_TYPE, Op, Step, Tag
 

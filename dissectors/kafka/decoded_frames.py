@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from dissectors import arrow
+from dissectors.arrow import Ints
 from dissectors.exchange import exchange_ids
-from dissectors.frame_columns import NONE, Frames, Ints, integers
+from dissectors.frame_columns import NONE, Frames, integers
 from dissectors.kafka.coded import CodedTexts, GrowingColumns
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import api_version

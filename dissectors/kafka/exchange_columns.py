@@ -24,8 +24,9 @@ from sys import intern
 import numpy as np
 
 from dissectors import arrow
+from dissectors.arrow import Bools, Ints
 from dissectors.exchange import CALL, OK, ONE_WAY, UNKNOWN, columns_from_frames, columns_of_some, held, queued
-from dissectors.frame_columns import NONE, Bools, Frames, Ints, decode_together, distinct, integers, nullable
+from dissectors.frame_columns import NONE, Frames, decode_together, distinct, integers, nullable
 from dissectors.kafka import columnar, decode, orphan_columns
 from dissectors.kafka.body_summary import BodySummary, Topic
 from dissectors.kafka.carried import METADATA_LOG

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dissectors.frame_columns import NONE, Bools, Frames, Ints
+from dissectors.arrow import Bools, Ints
+from dissectors.frame_columns import NONE, Frames
 from dissectors.kafka.body_summary import BodySummary
 from dissectors.kafka.coded import CodedTexts, GrowingColumns
 from dissectors.kafka.columnar import ColumnSummary

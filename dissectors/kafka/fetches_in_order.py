@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dissectors.arrow import Bools, Ints
 from dissectors.exchange import CONSUME, REPLICATE
 from dissectors.frame import FrameFacts
-from dissectors.frame_columns import Bools, Ints
 from dissectors.kafka.body_summary import Topic
 from dissectors.kafka.coded import GrowingColumns
 from dissectors.kafka.conversation import KafkaConversation

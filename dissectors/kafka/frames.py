@@ -10,7 +10,8 @@ import re
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Ints, Measure, Octets, integers
+from dissectors.arrow import Bools, Ints, Octets
+from dissectors.frame_columns import Measure, integers
 from dissectors.inbox import INVALID, MORE
 from dissectors.kafka.decode import NO_CLIENT_ID, REQUEST_HEAD, ApiVersion, after_tags, api_version
 from dissectors.kafka.full import NOT_DECODED

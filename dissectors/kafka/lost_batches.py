@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dissectors.arrow import Octets
 from dissectors.checksum import CRC32C, compute
 from dissectors.frame import Frame
-from dissectors.frame_columns import Octets
 from dissectors.kafka import batches
 from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError, RecordBatch
 from dissectors.kafka.body_summary import BodySummary, RecordSet

@@ -12,9 +12,10 @@ from itertools import chain
 import numpy as np
 
 from dissectors import search
+from dissectors.arrow import Bools, Ints
 from dissectors.exchange import OK, ORPHAN
 from dissectors.findings import KINDS
-from dissectors.frame_columns import Bools, Ints, distinct
+from dissectors.frame_columns import distinct
 from dissectors.kafka import batch_columns, lost_batches
 from dissectors.kafka.batch_columns import BatchColumns
 from dissectors.kafka.decode import RESPONSE_HEAD

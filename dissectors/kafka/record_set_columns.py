@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dissectors.arrow import Bools, Ints
 from dissectors.checksum import CRC32C
 from dissectors.exchange import CONSUME, OK, PRODUCE, REPLICATE, UNKNOWN
-from dissectors.frame_columns import Bools, Ints, integers
+from dissectors.frame_columns import integers
 from dissectors.kafka import batch_columns, batches, decode
 from dissectors.kafka.batch_columns import BatchColumns
 from dissectors.kafka.body_summary import Topic

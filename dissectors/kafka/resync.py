@@ -9,7 +9,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Octets, integers
+from dissectors.arrow import Bools, Octets
+from dissectors.frame_columns import integers
 from dissectors.kafka import schema
 from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVersion, after_tags, api_version
 from dissectors.kafka.frames import HEAD, MAX_FRAME, SAMPLE, begins, decodes_request, decodes_response, is_text

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 
-from dissectors.frame_columns import Bools, Ints, Octets
+from dissectors.arrow import Bools, Ints, Octets
 from dissectors.pulsar import api
 from dissectors.wire import varint
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Ints, Measure, Octets, integers
+from dissectors.arrow import Bools, Ints, Octets
+from dissectors.frame_columns import Measure, integers
 from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar import columnar
 from dissectors.pulsar.api import MESSAGES

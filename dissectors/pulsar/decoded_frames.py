@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from dissectors.arrow import Ints
 from dissectors.exchange import ErrorCode, exchange_ids
-from dissectors.frame_columns import NONE, Frames, Ints
+from dissectors.frame_columns import NONE, Frames
 from dissectors.pulsar.api import MESSAGES, text
 from dissectors.pulsar.command_columns import Commands, unsigned_32
 from dissectors.pulsar.conversation import PulsarConversation

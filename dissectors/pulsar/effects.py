@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dissectors.frame_columns import Ints
+from dissectors.arrow import Ints
 from dissectors.pulsar.api import text
 from dissectors.pulsar.columnar import Messages
 from dissectors.pulsar.command_columns import position

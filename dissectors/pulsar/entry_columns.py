@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dissectors import checksum
-from dissectors.frame_columns import Bools, Ints, Octets, integers
+from dissectors.arrow import Bools, Ints, Octets
+from dissectors.frame_columns import integers
 from dissectors.limits import Limits
 from dissectors.pulsar import columnar
 from dissectors.pulsar.batches import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, CODECS

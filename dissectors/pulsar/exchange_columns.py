@@ -20,7 +20,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dissectors.frame_columns import NONE, Bools, Ints, decode_together, distinct
+from dissectors.arrow import Bools, Ints
+from dissectors.frame_columns import NONE, decode_together, distinct
 from dissectors.pulsar import command_columns, commands, entry_columns
 from dissectors.pulsar.command_columns import REGULAR, Commands
 from dissectors.pulsar.commands import CLOSED_BY_BROKERS, COMMANDS, FAILING, SPACES, CommandRole, part_of

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dissectors import arrow, checksum
+from dissectors.arrow import Ints
 from dissectors.exchange import (
     CALL,
     CONSUME,
@@ -23,7 +24,7 @@ from dissectors.exchange import (
     columns_of_some,
     queued,
 )
-from dissectors.frame_columns import NONE, Ints, nullable
+from dissectors.frame_columns import NONE, nullable
 from dissectors.pulsar import entry_columns
 from dissectors.pulsar.api import text
 from dissectors.pulsar.batches import CODEC_NAMES

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dissectors.frame_columns import Bools, Ints
+from dissectors.arrow import Bools, Ints
 from dissectors.pulsar.api import text
 from dissectors.pulsar.command_columns import Commands
 from dissectors.pulsar.names import Endpoint, PulsarNames, Topic, short, topic
