@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dissectors import arrow
+from dissectors.arrow import Ints
 from pipelines.formats import units
 
 LOOKED_AT = {
@@ -30,8 +30,6 @@ STEP_US = 1_000_000  # a clock that goes back by less is the disorder of an ordi
 NAMED = 3  # ports that a line names
 SNAPLEN = '"snaplen"'  # in the evidence of a gap that a snap length made
 _NONE = -1  # in a column of numbers: no value
-
-Ints = npt.NDArray[np.int64]
 
 
 class BlindSpot(NamedTuple):
