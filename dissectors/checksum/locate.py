@@ -4,8 +4,8 @@ Explanations are tried in the order in which errors happen: one bit, the stored 
 swapped or shifted bytes, another length, another text encoding; at last what cannot be proven but can be seen, such as
 a run of zeros. A 32-bit syndrome is matched by one wrong hypothesis in 2^32, so an explanation's `chance`, all
 hypotheses of its kind that were tried times 2^-32, decides: below CERTAIN it is the answer; else the one with the least
-chance is, if below SURE; else what can be seen; else again the least chance, if below DOUBTFUL, or a burst, if below
-LIKELY, as one of several candidates; else nothing is claimed, but the likeliest bursts are listed.
+chance is, if below SURE; else what can be seen; else again the least chance, if below DOUBTFUL, as one of several
+candidates; else nothing is claimed, but the likeliest bursts are listed.
 
 Two things beside the checksum separate explanations. Corrections that make the data likelier (plausible.py) are met
 by chance so much the less. And where the caller can say whether data are valid (lengths add up, what is compressed
@@ -51,7 +51,6 @@ from dissectors.checksum.verify import compute
 CERTAIN = 1e-9  # matches by chance below which nothing else is tried
 SURE = 0.002  # below which the likeliest of all that fit stands
 DOUBTFUL = 0.05  # and above which it is none; between the two it is one of several
-LIKELY = 0.2  # below which a burst is named at least, as the likeliest of several
 MENDED = 8.0  # bits, at most: how seldom a wrong correction makes invalid data valid
 CHECKED = 512  # corrections of one kind whose validity is looked at, the best
 CHECKED_BYTES = 32 << 20  # and bytes looked at for it
