@@ -211,7 +211,8 @@ def _rest(site: Site, number: int, look: _Look | None, store: _Store) -> Input:
         return Input(number, path)
     packets = reached.packets or 0
     offset = reached.end if packets and look is not None and look.is_plain else None
-    return Input(number, path, Part(offset, size - (offset or 0), packets + 1, reached.clock, site.clock))
+    after = -1 if packets == file.packets else site.clock  # of what is new, the first may have the time of the last
+    return Input(number, path, Part(offset, size - (offset or 0), packets + 1, reached.clock, after))
 
 
 def _known_again(

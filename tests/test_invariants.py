@@ -15,6 +15,7 @@ import dissectors
 from dissectors.limits import Limits
 from dissectors.records import TABLES
 from tests.lossy import drop, packets, segments, untouched
+from tests.pipelines import cutting
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 CAPTURES = sorted(p for p in SAMPLES.iterdir() if p.suffix in (".pcap", ".pcapng"))
@@ -36,6 +37,16 @@ def rows(paths: list[Path] | Path, **more: Any) -> dict[str, list[str]]:
 @pytest.mark.parametrize(("block_bytes", "decode_bytes"), [(700, 0), (700, 2000), (700, 1 << 20), (20_000, 0)])
 def test_records_do_not_depend_on_the_block_size(path: Path, block_bytes: int, decode_bytes: int) -> None:
     assert rows(path, limits=Limits(block_bytes=block_bytes, decode_bytes=decode_bytes)) == rows(path)
+
+
+@pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
+@pytest.mark.parametrize("back_s", [0.001, 3600])
+def test_nor_where_the_clock_of_the_capturer_steps_back(path: Path, back_s: float, tmp_path: Path) -> None:
+    head, all_packets = cutting.read(path)
+    half = len(all_packets) // 2
+    later = cutting.shifted(head, all_packets[half:], -round(back_s * 10**9))
+    stepping = Path(cutting.write(tmp_path / "stepping.pcap", head, all_packets[:half] + later))
+    assert rows(stepping, limits=Limits(block_bytes=700, decode_bytes=2000)) == rows(stepping)
 
 
 @pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)

@@ -220,7 +220,7 @@ class Flow:
         self.halves[1 - direction].open(answer + 1, last_signature, self.syn_ack_time)
 
     def count(self, packets: int, time: int, packet_ref: int, arrival: int) -> None:
-        """Packets were taken by column; time, packet and arrival are those of the last one."""
+        """Packets were taken by column; time is the latest of theirs, packet and arrival are those of the last one."""
         self.packets += packets
         if time > self.last_time:
             self.last_time = time

@@ -87,6 +87,10 @@ class Sorted:
         """What the packets [start, end) came through."""
         return int(np.bitwise_or.reduce(self._via[start:end])) if self._tunnels else 0
 
+    def latest(self, start: int, end: int) -> int:
+        """Latest time of the packets [start, end)."""
+        return int(self._time[start:end].max()) if self._steps_back else self.time[end - 1]
+
     def sides_at(self, i: int) -> tuple[Side, Side]:
         """The run that begins with packet i."""
         row = self.runs[i]
@@ -149,6 +153,7 @@ class Sorted:
         self.time, self.packet_ref, self.arrival = _view(time), _view(packet_ref), _view(arrival)
         self.signature, self.run_end = _view(signature), _view(run_end)
         self._follow, self._time = follow, time
+        self._steps_back = bool(((time[1:] < time[:-1]) & ~new[1:]).any())  # the clock of the capturer
         begin = np.flatnonzero(_handshakes(new, direction, seq, ack, flags, size))
         then = begin + 1
         via = self._via[begin] | self._via[then]

@@ -357,4 +357,4 @@ def _take(flow: Flow, c: Sorted, i: int, sides: tuple[Side, Side]) -> None:
             flow.end(direction, fin)
         if direction == flow.opener and flow.ack_time is None and flow.syn_ack_time is not None:
             flow.ack_time = c.time[first]
-    flow.count(end - i, c.time[end - 1], c.packet_ref[end - 1], c.arrival[end - 1])
+    flow.count(end - i, c.latest(i, end), c.packet_ref[end - 1], c.arrival[end - 1])

@@ -59,15 +59,29 @@ def fragmented(head: bytes, packets: list[bytes], size: int, rng: random.Random)
 
 def timed(head: bytes, packets: list[bytes], step: int) -> list[bytes]:
     """The packets, each so many ns after the last one; of a capture that counts in ns or us."""
+    begin = times(head, packets[:1])[0]
+    return [_at(head, packet, begin + number * step) for number, packet in enumerate(packets)]
+
+
+def shifted(head: bytes, packets: list[bytes], by: int) -> list[bytes]:
+    """The packets, so many ns later."""
+    return [_at(head, packet, time + by) for time, packet in zip(times(head, packets), packets, strict=True)]
+
+
+def times(head: bytes, packets: list[bytes]) -> list[int]:
+    """When the packets were captured, in ns."""
     field = struct.Struct(_order(head) + "II")
-    unit = 1 if head[:4] in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d") else 1000
-    first, part = field.unpack_from(packets[0])
-    begin = first * 10**9 + part * unit
-    out = []
-    for number, packet in enumerate(packets):
-        seconds, rest = divmod(begin + number * step, 10**9)
-        out.append(field.pack(seconds, rest // unit) + packet[8:])
-    return out
+    return [seconds * 10**9 + part * _unit(head) for seconds, part in map(field.unpack_from, packets)]
+
+
+def _at(head: bytes, packet: bytes, time: int) -> bytes:
+    seconds, rest = divmod(time, 10**9)
+    return struct.pack(_order(head) + "II", seconds, rest // _unit(head)) + packet[8:]
+
+
+def _unit(head: bytes) -> int:
+    """What a capture counts in, in ns."""
+    return 1 if head[:4] in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d") else 1000
 
 
 def _order(head: bytes) -> str:

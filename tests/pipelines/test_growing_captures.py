@@ -120,6 +120,20 @@ def test_a_capture_that_grows_gives_what_one_run_gives(
     assert growing.manifest().files[0].packets == len(growing.packets)
 
 
+@pytest.mark.parametrize("back_s", [0, 3600])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_growing_capture_whose_clock_stands_or_steps_back_loses_nothing(
+    spark: Any, growing: Growing, form: str, back_s: int
+) -> None:
+    half = len(growing.packets) // 2
+    last, first = cutting.times(growing.head, growing.packets[half - 1 : half + 1])
+    growing.packets[half:] = cutting.shifted(growing.head, growing.packets[half:], last - first - back_s * 10**9)
+    for stop in (0.5, 0.6, 1.0):
+        path = growing.put("current.pcap", FORMS[form](growing.bytes_of(0, stop), growing.day.parent))
+        growing.update(spark)
+        assert lake_rows(growing.lake) == at_once([path]), stop
+
+
 def test_what_was_read_of_a_growing_capture_is_not_read_again(spark: Any, growing: Growing) -> None:
     half = growing.bytes_of(0, 0.5)
     growing.put("current.pcap", half + growing.packets[-1][:20])  # and the beginning of another packet
