@@ -42,12 +42,14 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
     opened = [given.get(path, path) for path in paths]
     size = dict(zip(paths, storage.each(file_size, opened), strict=True))
     store = _Store(size, given, options.limits)
-    known = {file.place: file.size for site in after.sites.values() for file in site.files if file.place}
-    changed = [path for path in paths if known.get(path) != size[path] and (path not in known or size[path])]
+    news = News()
+    known = {file.place: file for site in after.sites.values() for file in site.files if file.place}
+    changed = [path for path in paths if _has_changed(path, known.get(path), store)]
+    for file in (file for path, file in known.items() if file.is_unread and path not in given):
+        file.place, file.problems, news.moved = "", [], True  # nobody asks for it any more
     by_site: dict[str, list[str]] = {}
     for path in changed:
         by_site.setdefault(site_of(path, options.site), []).append(path)
-    news = News()
     for name, found in by_site.items():
         site = after.sites.setdefault(name, Site())
         before = [file.place for file in site.files]
@@ -127,6 +129,14 @@ class _Store(NamedTuple):
     def _reader(self, path: str, part: Part | None) -> Reader:
         limits = Limits(block_bytes=64 * KIB, packet_bytes=self.limits.packet_bytes)
         return Reader(self.given.get(path, path), 0, limits, part)
+
+
+def _has_changed(path: str, file: File | None, store: _Store) -> bool:
+    """Whether there may be more in a capture than was read. file: what is known of it."""
+    size = store.size[path]
+    if file is None:
+        return True
+    return size not in (0, file.size) and (path in store.given or not file.is_unread)
 
 
 def _added(site: Site, paths: Sequence[str], store: _Store) -> list[Input]:

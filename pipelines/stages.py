@@ -20,6 +20,8 @@ from typing import Any
 from dissectors.capture.reader import NOTHING, Reached
 from pipelines.record_files import Written
 
+UNKNOWN = -1  # size of a file that could not be read: the next run looks at it again
+_UNREADABLE = "unreadable_file"  # kind of finding
 _APART = 4  # a stage goes where its neighbours' ages, counted from the end, differ by no more than this factor
 _AT_ONCE = 3  # stages that a run makes before its end, at most
 
@@ -54,6 +56,11 @@ class File:
     first: int | None = None  # earliest time of a packet, ns
     clock: int = 0  # latest time of a packet, ns
     beginning: tuple[int, str] | None = None  # so many first packets, and their digest
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it could not be read at all."""
+        return not self.packets and self.beginning is None and any(kind == _UNREADABLE for kind, _ in self.problems)
 
     @property
     def reached(self) -> Reached:

@@ -36,7 +36,7 @@ from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
 from pipelines import lake as lakes
 from pipelines import names, storage
-from pipelines.blocks import Arrival, FileReport, Row, Sharing, checked
+from pipelines.blocks import UNREADABLE, Arrival, FileReport, Row, Sharing, checked
 from pipelines.decode import (
     NAMES,
     OPEN,
@@ -54,7 +54,7 @@ from pipelines.news import Given, choose, places_anew
 from pipelines.record_files import Written, may_hold, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
-from pipelines.stages import File, OpenFile, Rows, Site, Stage, times_of_stages
+from pipelines.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
 from pipelines.standing import product_version
 from pipelines.tails import Tail, TailFile, Untouched
 from pipelines.tasks import collect, each, in_groups, spread
@@ -401,6 +401,8 @@ def _stages(site: Site, reports: Mapping[int, Sequence[FileReport]]) -> list[Sta
 def _enter(file: File, read: FileReport) -> None:
     """Enter what was read of a file, or of a part of it."""
     file.problems += read.problems
+    if any(kind == UNREADABLE for kind, _ in read.problems):
+        file.size = UNKNOWN
     file.packets = max(file.packets or 0, read.packets)
     file.clock = max(file.clock, read.clock)
     if read.first is not None:

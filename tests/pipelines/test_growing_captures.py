@@ -298,6 +298,38 @@ def test_a_late_capture_needs_no_files_that_end_before_it(spark: Any, growing: G
     assert lake_rows(growing.lake) == expected
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_capture_that_could_not_be_read_is_read_once_it_can(spark: Any, growing: Growing, begun: bool) -> None:
+    growing.put("a.pcap", growing.bytes_of(0, 0.4))
+    if begun:
+        growing.put("b.pcap", growing.bytes_of(0.4, 0.6))
+        growing.update(spark)
+    path = growing.put("b.pcap", growing.bytes_of(0.4, 1.0))
+    with planned(growing.files(), str(growing.lake), OPTIONS) as update:
+        data = path.read_bytes()
+        path.write_bytes(bytes(len(data)))  # as where a file system does not answer
+        made = update.run(spark)
+    assert [message for _, message in made.problems] == [f"{path}: is not a pcap or pcapng capture"]
+    assert growing.reads() == {}
+    path.write_bytes(data)
+    assert list(growing.reads()) == ["b.pcap"]
+    growing.update(spark)
+    assert lake_rows(growing.lake) == at_once([growing.day / "a.pcap", path])
+
+
+def test_a_name_that_was_given_once_and_is_no_capture_is_not_complained_of_again(spark: Any, growing: Growing) -> None:
+    path = growing.put("a.pcap", growing.bytes_of(0, 0.5))
+    given = [str(path), str(growing.day / "none.pcap")]
+    made = update_records(spark, given, str(growing.lake), OPTIONS)
+    assert [message for _, message in made.problems] == [f"{given[1]}: no such file"]
+    assert update_records(spark, given, str(growing.lake), OPTIONS).problems == made.problems
+    with planned(given[:1], str(growing.lake), OPTIONS) as again:
+        assert (again.has_news, again.problems) == (False, [])
+    growing.put("b.pcap", growing.bytes_of(0.5, 1.0))
+    growing.update(spark)
+    assert lake_rows(growing.lake) == at_once(growing.files())
+
+
 def test_a_capture_that_has_no_packets_yet_is_read_once_it_has(spark: Any, growing: Growing) -> None:
     growing.put("a.pcap", growing.bytes_of(0, 0.5))
     growing.update(spark)
