@@ -31,6 +31,7 @@ class News:
 
     inputs: dict[str, list[Input]] = field(default_factory=dict)  # by site
     moved: bool = False  # whether a file lies elsewhere than the lake knew
+    dropped: bool = False  # whether a file is not to be complained of any more
 
 
 def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> News:
@@ -46,7 +47,7 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
     known = {file.place: file for site in after.sites.values() for file in site.files if file.place}
     changed = [path for path in paths if _has_changed(path, known.get(path), store)]
     for file in (file for path, file in known.items() if file.is_unread and path not in given):
-        file.place, file.problems, news.moved = "", [], True  # nobody asks for it any more
+        file.place, file.problems, news.dropped = "", [], True  # nobody asks for it any more
     by_site: dict[str, list[str]] = {}
     for path in changed:
         by_site.setdefault(site_of(path, options.site), []).append(path)

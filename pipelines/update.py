@@ -303,8 +303,11 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         if before is not None:
             known = places_anew(before, options, given) if anew else before.places()
         news = choose(after, [*sorted(known - set(given)), *given], options, given)
-        if news.moved and not news.inputs:
-            lakes.commit(lake, lakes.new_staging(), had, after)
+        if (news.moved or news.dropped) and not news.inputs:
+            staging = lakes.new_staging()
+            if news.dropped:
+                _report(storage.join(lake, staging), after, options)
+            lakes.commit(lake, staging, had, after)
         yield Update(lake, options, keylog, had, after, news.inputs, given, anew)
 
 

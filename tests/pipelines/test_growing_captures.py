@@ -325,6 +325,7 @@ def test_a_name_that_was_given_once_and_is_no_capture_is_not_complained_of_again
     assert update_records(spark, given, str(growing.lake), OPTIONS).problems == made.problems
     with planned(given[:1], str(growing.lake), OPTIONS) as again:
         assert (again.has_news, again.problems) == (False, [])
+    assert lake_rows(growing.lake)["findings"] == at_once([path])["findings"]
     growing.put("b.pcap", growing.bytes_of(0.5, 1.0))
     growing.update(spark)
     assert lake_rows(growing.lake) == at_once(growing.files())
