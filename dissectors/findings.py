@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from dissectors.records import Conn, Finding
 
 INFO, WARNING, ERROR = "info", "warning", "error"
+UNREADABLE, TRUNCATED = "unreadable_file", "truncated_file"  # kinds: what is wrong with a file as a whole
 
 
 class FindingKind(NamedTuple):
@@ -115,13 +116,13 @@ KINDS: dict[str, FindingKind] = {
         "Capture with a larger buffer (`tcpdump -B`), or on a machine that keeps up.",
         suspicious=True,
     ),
-    "truncated_file": FindingKind(
+    TRUNCATED: FindingKind(
         WARNING,
         "A file ends inside a packet, or is damaged from some point on; what came before it was read.",
         "Copy the file again, or let the capture finish before it is read.",
         suspicious=True,
     ),
-    "unreadable_file": FindingKind(
+    UNREADABLE: FindingKind(
         ERROR,
         "A file could not be read at all.",
         "Check the path, its permissions, and that it is a capture.",

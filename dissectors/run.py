@@ -15,7 +15,7 @@ from dissectors.capture.merge import Opener, SitePackets, interleave, merge
 from dissectors.capture.reader import Reader
 from dissectors.engine import Batches, Decoded, Pace, fewer_collections, overflowing, read_keylog
 from dissectors.errors import InputError
-from dissectors.findings import finding
+from dissectors.findings import TRUNCATED, UNREADABLE, finding
 from dissectors.limits import KIB, Limits
 from dissectors.options import Options
 from dissectors.records import Finding
@@ -37,7 +37,7 @@ class Run:
     def __init__(self, paths: Sequence[str], options: Options, progress: Callable[[int], None] | None = None) -> None:
         """progress is called with the bytes of input read so far. Raises InputError where nothing can be read."""
         self.options = options
-        self.problems: list[tuple[str, str]] = []
+        self.problems: list[tuple[str, str]] = []  # kind of finding, message
         self.readers: list[Reader] = []
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
         self.sums: Counter[tuple[str, str]] = Counter()  # of compressed data, as other processes have counted them
@@ -126,7 +126,7 @@ class Run:
                 first, format = peek(path, self.options.limits) if len(self.files) > 1 else (0, UNKNOWN)
                 formats.add(format)
             except InputError as error:
-                self.problems.append((path, str(error)))
+                self.problems.append((UNREADABLE, str(error)))
                 continue
             site = site_of(path, self.options.site)
             read = partial(self._read, index, path, keylog, fragments.setdefault(site, Fragments()))
@@ -141,7 +141,7 @@ class Run:
         try:
             reader = Reader(path, index, self.options.limits, fragments=fragments)
         except InputError as error:
-            self.problems.append((path, str(error)))
+            self.problems.append((UNREADABLE, str(error)))
             return
         self.readers.append(reader)
         if len(self.files) == 1:
@@ -149,7 +149,7 @@ class Run:
         blocks = chain(reader.blocks(), (None,))  # a pcapng file may carry a key log, also behind its last packet
         yield from filter(None, map(partial(self._look_at, reader), blocks))
         if reader.problem:
-            self.problems.append((path, reader.problem))
+            self.problems.append((TRUNCATED, reader.problem))
 
     def _late(self, fragments: Fragments, time: int) -> PacketBlock | None:
         """What the run decodes of the datagrams that were put off to a time (ns)."""
@@ -164,14 +164,10 @@ class Run:
 
     def _findings(self) -> list[Finding]:
         """What is to be reported of files. Raises InputError where none could be read."""
-        readable = {reader.path for reader in self.readers}
-        if self.problems and not readable:
+        if self.problems and not self.readers:
             raise InputError("; ".join(message for _, message in self.problems))
-        problems = [
-            finding(None, "truncated_file" if path in readable else "unreadable_file", message)
-            for path, message in self.problems
-        ]
-        return problems + [finding(None, *remark) for reader in self.readers for remark in reader.remarks()]
+        remarks = [remark for reader in self.readers for remark in reader.remarks()]
+        return [finding(None, *remark) for remark in self.problems + remarks]
 
 
 def refusal(rows: RowRelease) -> list[Finding]:

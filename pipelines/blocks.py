@@ -28,6 +28,7 @@ from dissectors.capture.raw import Census, RawBlock, packets, rejoin
 from dissectors.capture.reader import Part, Reached, Reader
 from dissectors.capture.split import Split, parts, read_split
 from dissectors.errors import InputError
+from dissectors.findings import TRUNCATED, UNREADABLE
 from dissectors.limits import KIB, MIB, Limits
 from dissectors.tcp.runs import connection_keys
 
@@ -42,7 +43,6 @@ DDL = "part int, site string, kind int, first bigint, data binary"
 ORDER = ("site", "kind", "first")  # of the rows of a part
 
 SECRETS, ENDS, FRAGMENTS, NOTE, PACKETS = range(5)  # kinds of rows, in the order in which a part wants them
-UNREADABLE, TRUNCATED = "unreadable_file", "truncated_file"
 
 _HELD_BYTES = 64 * MIB  # of capture that a task holds before it sends what it has cut
 _ROW_BYTES = 8 * MIB  # of payload in a row, about
@@ -236,7 +236,7 @@ def _grouped(blocks: Sequence[PacketBlock]) -> Iterator[list[PacketBlock]]:
 
 def _about(reader: Reader, split: Split, sharing: Sharing, reports: bool) -> Iterator[Row]:
     """What is to be reported of a file beside its packets, once it has been read."""
-    problems = [(TRUNCATED, reader.problem)] if reader.problem and split.last else []
+    problems = [(TRUNCATED, reader.problem)] if reader.problem else []
     problems += reader.remarks()
     if problems or reports:
         census, digests = reader.census, reader.beginning.digests

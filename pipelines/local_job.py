@@ -44,9 +44,7 @@ def decode_to_records(
         writer.write(table, batch)
     empty = set(options.tables) - {file.table for file in writer.close()}
     write_empty(str(folder), schemas(tuple(empty), full=options.full, payloads=options.payloads))
-    readable = {reader.path for reader in run.readers}
-    problems = [("truncated_file" if path in readable else "unreadable_file", text) for path, text in run.problems]
-    return LocalRecords(sorted(problems), run.suspects, run.files)
+    return LocalRecords(sorted(run.problems), run.suspects, run.files)
 
 
 def cases(engine: TableEngine, decoded: LocalRecords, options: Options) -> list[dict[str, Any]]:

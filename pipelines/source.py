@@ -29,10 +29,10 @@ from dissectors.capture import Split, expand, plan, read_split
 from dissectors.capture.arrow import SEGMENTS, note, to_arrow
 from dissectors.capture.split import SPLIT_BYTES
 from dissectors.errors import InputError
+from dissectors.findings import TRUNCATED, UNREADABLE
 from dissectors.limits import Limits
 
 SCHEMA = SEGMENTS.append(pa.field("file_order", pa.int64()))
-UNREADABLE, TRUNCATED = "unreadable_file", "truncated_file"  # how a note begins: the kind of finding that it becomes
 
 
 class PcapDataSource(DataSource):
@@ -90,7 +90,7 @@ def _segments(split: Split, limits: Limits) -> Iterator[pa.RecordBatch]:
         return
     for block in blocks:
         yield to_arrow(block, [split.path], [split.site])
-    if reader.problem and split.last:
+    if reader.problem:
         yield note(split.path, split.site, f"{TRUNCATED}: {reader.problem}")
     for kind, message in reader.remarks():
         yield note(split.path, split.site, f"{kind}: {message}")

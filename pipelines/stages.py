@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors.capture.reader import NOTHING, Reached
+from dissectors.findings import TRUNCATED, UNREADABLE
 from pipelines.record_files import Written
 
-UNKNOWN = -1  # size of a file that could not be read: the next run looks at it again
-_UNREADABLE = "unreadable_file"  # kind of finding
+UNKNOWN = -1  # size of a file that could not be read, or not some of its parts: the next run reads it again
 _APART = 4  # a stage goes where its neighbours' ages, counted from the end, differ by no more than this factor
 _AT_ONCE = 3  # stages that a run makes before its end, at most
 
@@ -60,7 +60,12 @@ class File:
     @property
     def is_unread(self) -> bool:
         """Whether it could not be read at all."""
-        return not self.packets and self.beginning is None and any(kind == _UNREADABLE for kind, _ in self.problems)
+        return not self.packets and self.beginning is None and any(kind == UNREADABLE for kind, _ in self.problems)
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether more of it lay there than could be read, and where that begins is known."""
+        return self.end is not None and self.end < self.size and any(kind == TRUNCATED for kind, _ in self.problems)
 
     @property
     def reached(self) -> Reached:

@@ -32,11 +32,12 @@ from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
 from dissectors.engine import Engine, decode_all, end_all
 from dissectors.errors import BrokerscopeError
+from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
 from pipelines import lake as lakes
 from pipelines import names, storage
-from pipelines.blocks import UNREADABLE, Arrival, FileReport, Row, Sharing, checked
+from pipelines.blocks import Arrival, FileReport, Row, Sharing, checked
 from pipelines.decode import (
     NAMES,
     OPEN,

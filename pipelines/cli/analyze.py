@@ -15,6 +15,7 @@ import typer
 
 from dissectors.capture.source import is_url
 from dissectors.errors import BrokerscopeError
+from dissectors.findings import UNREADABLE
 from dissectors.redaction import public_path
 from pipelines import outputs, report, storage
 from pipelines.cli import exits, progress
@@ -177,9 +178,9 @@ def _run(
     else:
         _show(outcome, storage.join(out, report.PAGE), reading.quiet)
     for kind, message in outcome.problems:
-        if kind == "unreadable_file" or not reading.quiet:
+        if kind == UNREADABLE or not reading.quiet:
             exits.say(f"brokerscope: {message}")
-    if any(kind == "unreadable_file" for kind, _ in outcome.problems):
+    if any(kind == UNREADABLE for kind, _ in outcome.problems):
         raise typer.Exit(exits.UNREADABLE)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dissectors.errors import InputError
+from dissectors.findings import UNREADABLE
 from dissectors.limits import Limits
 from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
@@ -184,11 +185,10 @@ class Reading:
 
     def say_problems(self, run: Run) -> None:
         """Say which inputs were not read whole. One that could not be read at all: exit code 3."""
-        readable = {reader.path for reader in run.readers}
-        for path, message in run.problems:
-            if path not in readable or not self.quiet:
+        for kind, message in run.problems:
+            if kind == UNREADABLE or not self.quiet:
                 exits.say(f"brokerscope: {message}")
-        if any(path not in readable for path, _ in run.problems):
+        if any(kind == UNREADABLE for kind, _ in run.problems):
             raise typer.Exit(exits.UNREADABLE)
 
 
