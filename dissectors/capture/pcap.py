@@ -74,8 +74,13 @@ def walk(buffer: bytes, format: PcapFormat, start: int, limits: Limits) -> tuple
                 break
             add(captured)
             at += header + captured
-    edges = np.cumsum(np.concatenate(([start], np.array(lengths, np.int64) + header)))
+    sizes = np.array(lengths, np.int64)
+    edges = np.cumsum(np.concatenate(([start], sizes + header)))
     whole = len(lengths) - int(edges[-1] > len(buffer))
+    zeros = bytes(header)
+    for empty in np.flatnonzero(sizes[:whole] == 0).tolist():
+        if buffer.startswith(zeros, edges[empty]):  # room that was never written, or lost in a crash
+            return edges[:empty], int(edges[empty]), "zeros where a packet was expected"
     stop = int(edges[whole])
     if captured > most and stop + header <= len(buffer):
         return edges[:whole], stop, f"a packet announces {captured} bytes"

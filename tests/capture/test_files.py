@@ -198,6 +198,16 @@ def test_a_packet_that_announces_gigabytes_ends_the_file(tmp_path: Path) -> None
     assert "damaged after packet 3" in str(reader.problem)
 
 
+@pytest.mark.parametrize("block_bytes", [64, 1 << 20])
+def test_zeros_behind_the_packets_are_damage_not_packets_of_1970(tmp_path: Path, block_bytes: int) -> None:
+    path = tmp_path / "t.pcap"
+    empty = struct.pack("<IIII", 1, 2, 0, 60)  # of which nothing was captured
+    path.write_bytes(pcap(PACKETS[:3]) + empty + bytes(100_000))
+    reader = Reader(str(path), 0, Limits(block_bytes=block_bytes))
+    assert payloads(list(reader.blocks())) == WANT[:3]
+    assert str(reader.problem).endswith("damaged after packet 4: zeros where a packet was expected")
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"\xd4\xc3\xb2\xa1cut off", b"hello, I am a text\n" * 10, b"\x1f\x8b broken gzip", b"\x0a\x0d"]
 )
