@@ -20,7 +20,7 @@ from dissectors.limits import KIB, Limits
 from dissectors.options import Options
 from pipelines import storage
 from pipelines.lake import Manifest
-from pipelines.stages import File, Site
+from pipelines.stages import UNKNOWN, File, Site
 
 Given = Mapping[str, str]  # a file's public name -> as the user gives it
 
@@ -45,7 +45,8 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
     store = _Store(size, given, options.limits)
     news = News()
     known = {file.place: file for site in after.sites.values() for file in site.files if file.place}
-    changed = [path for path in paths if _has_changed(path, known.get(path), store)]
+    changes = storage.each(lambda path: _has_changed(path, known.get(path), store), paths)
+    changed = [path for path, has_changed in zip(paths, changes, strict=True) if has_changed]
     for file in (file for path, file in known.items() if file.is_unread and path not in given):
         file.place, file.problems, news.dropped = "", [], True  # nobody asks for it any more
     by_site: dict[str, list[str]] = {}
@@ -124,7 +125,10 @@ class _Store(NamedTuple):
 
     def next_time(self, path: str, rest: Part) -> int | None:
         """Time of the first packet that has not been read, ns; None where there is none."""
-        raw = next(self._reader(path, rest).raw_blocks(), None)
+        try:
+            raw = next(self._reader(path, rest).raw_blocks(), None)
+        except InputError:
+            return None
         return None if raw is None else max(int(raw.time[0]), rest.clock)
 
     def _reader(self, path: str, part: Part | None) -> Reader:
@@ -137,7 +141,14 @@ def _has_changed(path: str, file: File | None, store: _Store) -> bool:
     size = store.size[path]
     if file is None:
         return True
-    return size not in (0, file.size) and (path in store.given or not file.is_unread)
+    if size == file.size:
+        return file.breaks_off and store.next_time(path, _unread(file, file.end, size)) is not None
+    return size != 0 and (path in store.given or not file.is_unread)
+
+
+def _unread(file: File, offset: int | None, size: int) -> Part:
+    """What of a file of so many bytes has not been read. offset: where that begins; None in other than plain pcap."""
+    return Part(offset, size - (offset or 0), (file.packets or 0) + 1, file.clock)
 
 
 def _added(site: Site, paths: Sequence[str], store: _Store) -> list[Input]:
@@ -176,10 +187,9 @@ def _next_time(site: Site, file: File, path: str, look: _Look | None, store: _St
     size = store.size[path]
     if file.packets is None or (file.end is not None and look.is_plain and size < file.end):
         return 0  # what was read of it does not hold: from the origin
-    if file.packets == 0:
+    if file.packets == 0 or file.size == UNKNOWN:
         return look.first
-    offset = file.end if look.is_plain else None
-    rest = Part(offset, size - (offset or 0), file.packets + 1, file.clock)
+    rest = _unread(file, file.end if look.is_plain else None, size)
     return None if _is_latest(file, site) else store.next_time(path, rest)
 
 

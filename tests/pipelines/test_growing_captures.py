@@ -18,8 +18,9 @@ import dissectors
 from dissectors.capture.split import SPLIT_BYTES
 from dissectors.errors import BrokerscopeError
 from pipelines import lake as lakes
+from pipelines.news import choose
 from pipelines.spark_job import SPLIT_SETTING
-from pipelines.stages import Site
+from pipelines.stages import UNKNOWN, Site
 from pipelines.update import planned, update_records
 from tests.capture.test_files import Pcapng
 from tests.pipelines import cutting
@@ -315,6 +316,37 @@ def test_a_capture_that_could_not_be_read_is_read_once_it_can(spark: Any, growin
     assert list(growing.reads()) == ["b.pcap"]
     growing.update(spark)
     assert lake_rows(growing.lake) == at_once([growing.day / "a.pcap", path])
+
+
+def test_a_capture_of_which_one_task_could_not_read_its_part_is_read_again_as_a_whole(
+    spark: Any, growing: Growing
+) -> None:
+    paths = [str(growing.put("a.pcap", growing.bytes_of(0, 0.4))), str(growing.put("b.pcap", growing.bytes_of(0.4, 1)))]
+    growing.update(spark)
+    after = lakes.load(str(growing.lake))
+    assert after is not None
+    (site,) = after.sites.values()
+    site.files[1].size = UNKNOWN
+    news = choose(after, paths, OPTIONS, {path: path for path in paths})
+    inputs = {file.path: file.since for files in news.inputs.values() for file in files}
+    assert inputs[paths[1]] is None
+
+
+@pytest.mark.parametrize("filler", [b"\0", b"\xff"])
+def test_a_capture_that_had_its_size_before_its_bytes_is_read_on_once_they_are_there(
+    spark: Any, growing: Growing, filler: bytes
+) -> None:
+    whole, half = growing.bytes_of(), growing.bytes_of(0, 0.5)
+    path = growing.put("a.pcap", half + filler * (len(whole) - len(half)))
+    for _ in range(2):
+        with planned(growing.files(), str(growing.lake), OPTIONS) as update:
+            if update.has_news:
+                update.run(spark)
+    assert growing.reads() == {}, "what is still damaged is not read again"
+    path.write_bytes(whole)
+    assert growing.reads() == {"a.pcap": len(growing.packets) // 2 + 1}
+    growing.update(spark)
+    assert lake_rows(growing.lake) == at_once([path])
 
 
 def test_a_name_that_was_given_once_and_is_no_capture_is_not_complained_of_again(spark: Any, growing: Growing) -> None:
