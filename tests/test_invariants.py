@@ -40,6 +40,18 @@ def test_records_do_not_depend_on_the_block_size(path: Path, block_bytes: int, d
 
 
 @pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
+@pytest.mark.parametrize("seed", range(3))
+def test_nor_where_packets_come_in_another_order(path: Path, seed: int, tmp_path: Path) -> None:
+    head, all_packets = cutting.read(path)
+    rng = random.Random(seed)
+    for n in range(len(all_packets) - 3):
+        if rng.random() < 0.1:
+            all_packets.insert(n + 3, all_packets.pop(n))
+    mixed = Path(cutting.write(tmp_path / "mixed.pcap", head, cutting.timed(head, all_packets, 1_000_000)))
+    assert rows(mixed, limits=Limits(block_bytes=700, decode_bytes=2000)) == rows(mixed)
+
+
+@pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
 @pytest.mark.parametrize("back_s", [0.001, 3600])
 def test_nor_where_the_clock_of_the_capturer_steps_back(path: Path, back_s: float, tmp_path: Path) -> None:
     head, all_packets = cutting.read(path)
