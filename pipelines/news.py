@@ -7,7 +7,7 @@ records of what it held stay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -76,11 +76,13 @@ def places_anew(before: Manifest, options: Options, given: Given) -> set[str]:
         return bool(file.place) and size[file.place] == file.size
 
     there = [file for file in read if is_there(file)]
-    rest = [file for file in read if not is_there(file) and not any(_holds(other, file) for other in there)]
+    held = _Held.by(there)
+    rest = [file for file in read if not is_there(file) and not held.has(file)]
     changed = set(paths) - {file.place for file in there} if rest else ()
     looks = storage.each(_Store(size, given, options.limits).look, [path for path in changed if size[path]])
+    begin = {beginning for look in looks if look is not None for beginning in look.beginnings}
     for file in rest:
-        if not any(look is not None and look.is_of(file) for look in looks):
+        if file.beginning not in begin:
             raise InputError(
                 f"{file.place or file.path}: is gone, and its records would be too: the lake is of another version, or"
                 " of other options or keys, and would be decoded anew; name another folder"
@@ -92,15 +94,8 @@ class _Look(NamedTuple):
     """What a capture begins with."""
 
     first: int | None  # time of its first packet, ns
-    digests: list[str]  # see Beginning
+    beginnings: list[tuple[int, str]]  # as of a file that was read when it had one packet, two, and so on
     is_plain: bool  # whether its packets lie on disk as they are
-
-    def is_of(self, file: File) -> bool:
-        """Whether this is the capture that was read as `file`."""
-        if file.beginning is None:
-            return False
-        count, digest = file.beginning
-        return self.digests[count - 1 : count] == [digest]
 
 
 class _Store(NamedTuple):
@@ -121,7 +116,7 @@ class _Store(NamedTuple):
             first = int(raw.time[0]) if first is None else first
             if reader.beginning.is_whole:
                 break
-        return _Look(first, reader.beginning.digests, reader.packet_header is not None)
+        return _Look(first, list(enumerate(reader.beginning.digests, 1)), reader.packet_header is not None)
 
     def next_time(self, path: str, rest: Part) -> int | None:
         """Time of the first packet that has not been read, ns; None where there is none."""
@@ -216,10 +211,13 @@ def _behind(site: Site, stage: int) -> list[tuple[int, File]]:
 
 def _missing(site: Site, stage: int, store: _Store) -> list[File]:
     """Files that are needed to go on from a stage, and not there."""
-    there = [file for file in site.files if file.place and store.size[file.place]]
-    gone = [(number, file) for number, file in _behind(site, stage) if file not in there]
-    begun = site.stages[stage].files
-    return [file for number, file in gone if number < begun or not any(_holds(other, file) for other in there)]
+
+    def is_there(file: File) -> bool:
+        return bool(file.place) and store.size[file.place] != 0
+
+    gone = [(number, file) for number, file in _behind(site, stage) if not is_there(file)]
+    begun, held = site.stages[stage].files, _Held.by(file for file in site.files if is_there(file))
+    return [file for number, file in gone if number < begun or not held.has(file)]
 
 
 def _rest(site: Site, number: int, look: _Look | None, store: _Store) -> Input:
@@ -246,19 +244,23 @@ def _known_again(
         look = looks.get(path)
         if look is None:
             continue
-        if file.beginning is None or look.is_of(file):
+        if file.beginning is None or file.beginning in look.beginnings:
             known[path] = file
         elif look.first is not None and look.first > file.clock:
             file.place = ""  # a ring of files: what this one held is gone
         else:
             known[path] = file
             file.packets = None  # it was made anew
+    gone: dict[tuple[int, str] | None, list[File]] = {}
+    for file in reversed(site.files):
+        if not file.place or not size[file.place]:
+            gone.setdefault(file.beginning, []).append(file)
     new = []
     for path, look in looks.items():
         if path in there and there[path].place == path:
             continue
-        gone = (file for file in site.files if not file.place or not size[file.place])
-        moved = next((file for file in gone if look is not None and look.is_of(file)), None)
+        alike = (gone.get(beginning) for beginning in reversed(look.beginnings if look else ()))
+        moved = next((files.pop() for files in alike if files), None)
         if moved is None:
             new.append(path)
             continue
@@ -274,7 +276,19 @@ def _is_latest(file: File, site: Site) -> bool:
     return file.clock == site.clock and all(o.packets is not None and o.clock < site.clock for o in others)
 
 
-def _holds(file: File, other: File) -> bool:
-    """Whether a capture has all packets of another: one was compressed from the other, and both were read."""
-    same = file.beginning is not None and file.beginning == other.beginning
-    return same and (file.packets or 0) >= (other.packets or 0)
+class _Held(NamedTuple):
+    """What capture files hold that are there."""
+
+    packets: dict[tuple[int, str] | None, int]  # by what it begins with, of the longest
+
+    @classmethod
+    def by(cls, files: Iterable[File]) -> _Held:
+        most: dict[tuple[int, str] | None, int] = {}
+        for file in files:
+            if file.beginning is not None:
+                most[file.beginning] = max(most.get(file.beginning, 0), file.packets or 0)
+        return cls(most)
+
+    def has(self, file: File) -> bool:
+        """Whether one has all packets of another file: it was compressed from that, and both were read."""
+        return self.packets.get(file.beginning, -1) >= (file.packets or 0)
