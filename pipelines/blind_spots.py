@@ -26,6 +26,7 @@ LOOKED_AT = {
     "findings": ("kind", "evidence"),
 }  # fmt: skip
 """Record table -> the columns that are needed of it."""
+YEAR_2000_US = 946_684_800_000_000  # older than any broker: a clock that was not set begins in 1970
 STEP_US = 1_000_000  # a clock that goes back by less is the disorder of an ordinary capture
 NAMED = 3  # ports that a line names
 SNAPLEN = '"snaplen"'  # in the evidence of a gap that a snap length made
@@ -96,7 +97,7 @@ class Seen:
     def spots(self, cut_packets: int | None = None) -> list[BlindSpot]:
         """The blind spots. cut_packets: packets kept only in part, where the reader counted them."""
         made = (self._encrypted(), self._cut(cut_packets), self._lost(cut_packets), self._one_way(), self._unknown(),
-                self._headless(), self._unfinished(), self._clock())  # fmt: skip
+                self._headless(), self._unfinished(), self._clock(), self._unset_clock())  # fmt: skip
         return [spot for spot in made if spot is not None]
 
     def _count(self, some: Iterable[Alike]) -> int:
@@ -185,6 +186,18 @@ class Seen:
         times = f"{units.counted(len(backward), 'time')}, by {units.duration(max(backward) * 1000)} at most"
         text = f"the capture's clock went back {times}"
         return BlindSpot("clock", text, "durations across a step are unknown; use NTP")
+
+    def _unset_clock(self) -> BlindSpot | None:
+        early = sorted(
+            name for name, parts in self.clocks.items() if any(((t >= 0) & (t < YEAR_2000_US)).any() for _, t in parts)
+        )
+        if not early:
+            return None
+        more = " …" if len(early) > 1 else ""
+        text = f"{units.counted(len(early), 'file')} from before 2000 ({early[0]}{more})"
+        return BlindSpot(
+            "unset_clock", text, "the clock was not set; rates over all time mislead, --since 2000-01-01 helps"
+        )
 
 
 def _places(names: pa.Array) -> Iterator[tuple[str, Ints]]:

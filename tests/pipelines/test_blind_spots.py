@@ -49,6 +49,12 @@ SEALED = {"protocol": None, "tls": True, "server_port": 9093}
         ([{"handshake": "none"}, {}], "mid_stream", "1 of 2 connections began before the capture", "names"),
         ([{"closed": "open"}, {}, {}], "open_end", "1 of 3 connections still open at the end", "--update"),
         ([{}, {"start_time": NOON - timedelta(hours=1)}], "clock", "went back 1 time, by 1 h 00 min at most", "NTP"),
+        (
+            [{}, {"file": "b.pcap", "start_time": datetime(1970, 1, 1, tzinfo=UTC)}],
+            "unset_clock",
+            "1 file from before 2000 (b.pcap)",
+            "--since 2000-01-01",
+        ),
     ],
 )
 def test_each_blind_spot_is_reported_with_what_to_do(
