@@ -23,6 +23,7 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
     "--no-default-browser-check", "--hide-scrollbars", "--remote-debugging-port=0",
 )  # fmt: skip
+KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), " ": (32, " "), "ArrowDown": (40, "")}
 START_S, ANSWER_S = 60, 120
 
 
@@ -95,13 +96,27 @@ class Tab:
         self.call("Input.insertText", text=text)
         self.settle()
 
+    def press(self, key: str, *, shift: bool = False) -> None:
+        """Press a key and let it go."""
+        code, text = KEYS[key]
+        pressed = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **pressed)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **pressed)
+        self.settle()
+
     def window(self, width: int, height: int, *, dark: bool = False) -> None:
         """Size in pixels, and what the system prefers."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self.call("Emulation.setEmulatedMedia", features=features)
+        self.call("Emulation.setEmulatedMedia", media="", features=features)
+        self.settle()
+
+    def paper(self, width: int) -> None:
+        """Lay the page out as for a printer, that many pixels between the margins; `window` ends it."""
+        self.call("Emulation.setEmulatedMedia", media="print")
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=700, deviceScaleFactor=1, mobile=False)
         self.settle()
 
     def picture(self, file: Path, *, whole: bool = False) -> None:

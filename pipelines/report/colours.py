@@ -11,4 +11,4 @@ def css() -> str:
     light = "".join(f"--{name}:{colours[0]};" for name, colours in found.items())
     dark = "".join(f"--{name}:{colours[1]};" for name, colours in found.items())
     badges = "".join(f".badge.{name}{{background:var(--{name})}}" for name in found)
-    return f':root{{{light}}}:root[data-theme="dark"]{{{dark}}}{badges}'
+    return f':root{{{light}}}@media screen{{:root[data-theme="dark"]{{{dark}}}}}{badges}'

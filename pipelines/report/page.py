@@ -46,7 +46,7 @@ def html(analysis: Analysis) -> str:
         "body",
         _navigation(),
         tag("div", _top(analysis), box, _tiles(builder), class_="top"),
-        tag("div", id="selector"),
+        tag("div", id="selector", role="group", aria_label="Select"),
         tag("main", tag("noscript", "Tables and charts are drawn by the script of this page."), *sections),
         _foot(analysis),
         tag("script", Html(builder.payload.json()), type="application/json", id="data"),

@@ -238,8 +238,7 @@ def test_a_packet_gives_the_commands_that_show_it(tab: Tab, nth: int) -> None:
         ["bash", "-c", f"printf '%s\\n' {wanted}"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     assert words == meant
-    tab.call("Input.dispatchKeyEvent", type="keyDown", key="Escape", code="Escape", windowsVirtualKeyCode=27)
-    tab.settle()
+    tab.press("Escape")
     assert tab.run("document.querySelector('.popover').hidden")
 
 
@@ -284,6 +283,129 @@ def test_at_390_pixels_nothing_is_wider_than_the_window_and_charts_keep_their_le
     assert all(300 < width <= 366 and abs(width - box) < 1.5 for width, box in narrow)
     assert wide > 1000
     assert tab.run("document.querySelectorAll('[data-view=requests_time] rect').length") > 20
+
+
+@pytest.mark.parametrize("width", [1300, 1000, 700, 390])
+def test_a_table_wider_than_its_place_says_so_and_leads_to_its_last_columns(tab: Tab, width: int) -> None:
+    tab.window(width, 900)
+    # of each table: whether it is cut at the right, whether it fades there, and what its button says
+    states = """[...document.querySelectorAll('[data-view] .scroll')].map((s) => {
+        const button = s.parentElement.querySelector('.sideways');
+        const cut = s.scrollLeft + s.clientWidth < s.scrollWidth - 1;
+        return [cut, s.matches('.goes-on'), button.hidden ? '' : button.textContent];
+    })"""
+    for cut, fades, says in tab.run(states):
+        assert (fades, says) == (cut, "More columns →" if cut else "")
+    assert tab.run("document.querySelectorAll('.goes-on').length") >= 2
+    for _ in range(12):
+        tab.run(
+            "document.querySelectorAll('.goes-on').forEach((s) => s.parentElement.querySelector('.sideways').click())"
+        )
+        tab.settle()
+    assert {(cut, fades) for cut, fades, _ in tab.run(states)} == {(False, False)}
+    assert "← First columns" in {says for *_, says in tab.run(states)} <= {"", "← First columns"}
+    covered = tab.run("""[...document.querySelectorAll('th.to-packet')].map((th) =>
+        th.previousElementSibling.getBoundingClientRect().right - th.getBoundingClientRect().left)""")
+    assert all(overlap < 1 for overlap in covered)
+
+
+def test_at_1300_pixels_the_links_to_all_sections_are_there(tab: Tab) -> None:
+    tab.window(1300, 900)
+    assert tab.run("document.querySelector('nav div').scrollWidth <= document.querySelector('nav div').clientWidth")
+
+
+# --- by keyboard alone -----------------------------------------------------------------------------------------------
+
+FOCUS = "document.activeElement"
+
+
+def test_a_name_is_selected_and_cleared_by_keyboard_and_the_focus_is_not_lost(tab: Tab) -> None:
+    tab.run("document.querySelector('[data-view=brokers] .pick').focus()")
+    tab.press("Enter")
+    assert tab.run(f"{FOCUS}.id") == "select-broker"
+    assert tab.run(f"{FOCUS}.value") != ""
+    while not tab.run(f"{FOCUS}.matches('.clear')"):
+        tab.press("Tab")
+    tab.press(" ")
+    assert tab.run(f"{FOCUS}.id") == "select-protocol"
+    assert tab.run("[...document.querySelectorAll('select')].every((select) => select.value === '')")
+
+
+def test_the_mouse_that_selects_a_name_leaves_the_arrows_to_the_page(tab: Tab) -> None:
+    tab.click("[data-view=brokers] .pick")
+    assert tab.run(f"{FOCUS}.tagName") != "SELECT"
+
+
+def test_after_more_rows_or_names_the_next_tab_goes_on_with_them(tab: Tab) -> None:
+    tab.run("document.querySelector('[data-name=findings] .all').focus()")
+    tab.press("Enter")
+    assert tab.run(f"{FOCUS} === document.querySelectorAll('[data-name=findings] tbody tr')[12]")
+    tab.run("document.querySelector('[data-name=findings] .all').focus()")
+    tab.press("Enter")
+    assert tab.run(f"{FOCUS}.textContent") == "Show all 60 rows"
+    row = tab.run("document.querySelector('[data-name=errors] .more').closest('tr').rowIndex")
+    tab.run("document.querySelector('[data-name=errors] .more').focus()")
+    tab.press(" ")
+    assert tab.run(f"{FOCUS}.closest('tr').rowIndex") == row
+
+
+def test_the_commands_of_a_packet_are_the_next_stop_and_lead_back_to_it(tab: Tab) -> None:
+    tab.run("document.querySelector('[data-name=slowest] .copy').focus()")
+    tab.press("Enter")
+    assert tab.run(f"{FOCUS}.matches('.popover .copy-line')")
+    tab.press("Tab")
+    assert tab.run(f"{FOCUS} === document.querySelector('.popover p:last-child .copy-line')")
+    tab.press("Tab")
+    assert tab.run("document.querySelector('.popover').hidden")
+    assert tab.run(f"{FOCUS}.closest('[data-name]').dataset.name") == "slowest"
+    tab.press("Tab", shift=True)
+    tab.press("Enter")
+    tab.press("Tab", shift=True)
+    assert tab.run("document.querySelector('.popover').hidden")
+    assert tab.run(f"{FOCUS}.closest('[data-name]').dataset.name") == "slowest"
+
+
+def test_a_heading_that_has_the_focus_is_not_hidden_by_the_column_of_packets(tab: Tab) -> None:
+    tab.window(1000, 900)
+    tab.run("document.querySelector('[data-name=health] th button').focus()")
+    stays = "document.querySelector('[data-name=health] th.to-packet')"
+    while not tab.run(f"{stays}.contains({FOCUS})"):
+        assert tab.run(f"{FOCUS}.getBoundingClientRect().left < {stays}.getBoundingClientRect().left - 20")
+        tab.press("Tab")
+
+
+# --- on paper --------------------------------------------------------------------------------------------------------
+
+LETTER = 965  # pixels between the margins of the narrowest paper, turned
+
+
+def test_on_paper_tables_and_charts_are_as_wide_as_the_paper_at_most(tab: Tab) -> None:
+    tab.paper(LETTER)
+    wide = "[...document.querySelectorAll('td, th, svg.chart, .tile')].map((e) => e.getBoundingClientRect().right)"
+    assert tab.run(f"Math.max(...{wide})") <= LETTER
+    assert tab.run("Math.max(...[...document.querySelectorAll('td .badge')].map((e) => e.offsetHeight))") < 25
+    controls = "nav, .filter, .sideways, .copy, .buttons button, .clear, .check, select"
+    assert tab.run(f"[...document.querySelectorAll('{controls}')].every((e) => e.checkVisibility() === false)")
+
+
+def test_paper_is_light_whatever_the_page_is(tab: Tab) -> None:
+    tab.window(1300, 900, dark=True)
+    tab.paper(LETTER)
+    colours = tab.run("(({backgroundColor, color}) => [backgroundColor, color])(getComputedStyle(document.body))")
+    assert colours == ["rgb(255, 255, 255)", "rgb(27, 36, 48)"]
+    badge = "getComputedStyle(document.querySelector('td .badge'))"
+    assert tab.run(f"{badge}.printColorAdjust") == "exact"
+    assert tab.run(f"{badge}.color") == "rgb(255, 255, 255)"
+
+
+def test_paper_says_what_was_selected_and_which_rows_are_missing(tab: Tab) -> None:
+    said = "getComputedStyle(document.querySelector('[data-name=findings] .buttons'), '::after').content"
+    tab.paper(LETTER)
+    assert tab.run(said) == '"12 of 60 rows are shown."'
+    choose(tab, "client", "10.0.0.7 client-7")
+    seen = "[...document.querySelectorAll('#selector label')].filter((label) => label.checkVisibility())"
+    assert tab.run(f"{seen}.map((label) => label.firstChild.textContent)") == ["client"]
+    assert tab.run("document.querySelector('[data-name=slowest] .note').checkVisibility()")
 
 
 def test_a_time_axis_is_whole_unless_idle_time_is_left_out_by_choice(tab: Tab) -> None:

@@ -13,4 +13,6 @@ const button = (text, attributes, act) => {
   made.addEventListener("click", act);
   return made;
 };
+// Where a button was that is gone: the next Tab goes on from there.
+const focusOn = (element) => { element.tabIndex = -1; element.focus({ preventScroll: true }); };
 const round = (number) => Math.round(number * 10) / 10;

@@ -36,7 +36,12 @@ let opener = null;
 const closePopover = () => { popover.hidden = true; if (opener) opener.setAttribute("aria-expanded", "false"); opener = null; };
 document.addEventListener("click", (event) => { if (opener && !popover.contains(event.target) && !opener.contains(event.target)) closePopover(); });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && opener) { const back = opener; closePopover(); back.focus(); }
+  if (!opener) return;
+  const ends = [popover.querySelector("button"), popover.querySelector("p:last-child button")];
+  if (event.key !== "Escape" && !(event.key === "Tab" && document.activeElement === ends[event.shiftKey ? 0 : 1])) return;
+  const back = opener;
+  closePopover();
+  back.focus(); // a Tab goes on from here
 });
 
 const openPopover = (from, file, packet) => {
@@ -51,6 +56,7 @@ const openPopover = (from, file, packet) => {
   popover.hidden = false;
   const at = from.getBoundingClientRect();
   popover.style.top = `${at.bottom + scrollY + 4}px`;
+  popover.querySelector("button").focus({ preventScroll: true });
   popover.style.left = `${Math.max(8, Math.min(at.left + scrollX, scrollX + root.clientWidth - popover.offsetWidth - 8))}px`;
 };
 

@@ -9,9 +9,10 @@ const selection = {
 const places = Object.fromEntries(Object.entries(names).map(([dimension, all]) => [dimension, new Map(all.map((name, at) => [name, at]))]));
 const chooser = (dimension, name) => {
   const select = document.getElementById(`select-${dimension}`), place = select && places[dimension].get(name);
-  return select === null || place === undefined ? null : () => {
+  return select === null || place === undefined ? null : (event) => {
     select.value = place;
     select.dispatchEvent(new Event("change"));
+    if (!event.detail) select.focus({ preventScroll: true }); // by keyboard: the button that was pressed is gone
   };
 };
 
@@ -48,11 +49,12 @@ const startSelector = (place) => {
     selects.push(select);
     place.append(el("label", null, el("span", null, dimension), select));
   }
-  const clear = button("Clear", { class: "clear", hidden: "" }, () => {
+  const clear = button("Clear", { class: "clear", hidden: "" }, (event) => {
     for (const select of selects) select.value = "";
     selection.chosen = {};
     clear.hidden = true;
     selection.change();
+    if (!event.detail) selects[0].focus({ preventScroll: true });
   });
   place.append(clear);
 };

@@ -2,6 +2,7 @@
 const FEW = 12;
 const STEP = 100;
 const NAMED = 3; // names of a list that are shown before "… +17"
+const FADE = 48; // pixels, as in page.css
 const WIDE = 44; // characters; longer texts may break anywhere
 const NUMBER = new Set(["ns", "bytes", "bytes/s", "1/s", "share", "ratio", "count", "code", "bar"]);
 
@@ -20,8 +21,10 @@ const listCell = ([listed, more]) => {
   if (hidden <= 0) return el("span", null, ...apart(texts));
   const rest = button(`… +${whole(hidden)}`, { class: "more", title: texts.slice(NAMED).join("\n") }, () => {
     rest.replaceWith(", ", ...apart(texts.slice(NAMED)), more ? ` and ${whole(more)} more` : "");
+    focusOn(list);
   });
-  return el("span", null, ...apart(texts.slice(0, NAMED)), " ", rest);
+  const list = el("span", null, ...apart(texts.slice(0, NAMED)), " ", rest);
+  return list;
 };
 
 const barCell = (value, row, table) => {
@@ -76,7 +79,27 @@ class TableView {
     this.body = el("tbody");
     this.buttons = el("p", { class: "buttons" });
     this.table = el("table", null, el("thead", null, this.head), this.body);
-    place.append(el("div", { class: "tools" }, this.note, this.filter), el("div", { class: "scroll" }, this.table), this.buttons);
+    this.scroll = el("div", { class: "scroll" }, this.table);
+    this.sideways = button("", { class: "sideways", hidden: "" }, () => {
+      this.scroll.scrollLeft = this.goesOn() ? this.scroll.scrollLeft + this.scroll.clientWidth / 2 : 0;
+    });
+    place.append(el("div", { class: "tools" }, this.note, this.sideways, this.filter), this.scroll, this.buttons);
+    this.scroll.addEventListener("scroll", () => this.edge());
+    const size = new ResizeObserver(() => this.edge());
+    size.observe(this.scroll);
+    size.observe(this.table);
+  }
+
+  goesOn() { return this.scroll.scrollWidth - this.scroll.clientWidth - this.scroll.scrollLeft > 1; }
+
+  // Say whether columns lie farther to the right, and how much of the width the column of packets covers.
+  edge() {
+    const { scroll, sideways } = this, stays = this.head.querySelector(".to-packet");
+    scroll.classList.toggle("goes-on", this.goesOn());
+    sideways.hidden = scroll.scrollWidth - scroll.clientWidth <= 1;
+    sideways.textContent = this.goesOn() ? "More columns →" : "← First columns";
+    const covered = stays && getComputedStyle(stays).position === "sticky" ? stays.offsetWidth + FADE : 0;
+    scroll.style.scrollPaddingRight = `${covered}px`;
   }
 
   // table: columns, rows, total, more, match, grey; unknown: selected dimensions that it does not know
@@ -116,11 +139,18 @@ class TableView {
         ...this.columns.map(([column, at]) => cell(row[at], column, row, this.data)))));
     if (!rows.length) this.body.append(el("tr", null, el("td", { class: "empty", colspan: this.columns.length }, "No rows of this selection.")));
     const left = rows.length - this.shown;
-    const more = (count) => () => { this.shown += count; this.draw(); };
+    const more = (count) => () => {
+      const first = this.shown;
+      this.shown += count;
+      this.draw();
+      focusOn(this.body.rows[first]);
+    };
+    const fewer = () => { this.shown = this.few; this.draw(); this.buttons.firstChild.focus(); };
+    this.buttons.dataset.printed = left > 0 ? `${whole(this.shown)} of ${whole(rows.length)} rows are shown.` : "";
     this.buttons.replaceChildren(...[
       left > STEP ? button(`Show ${STEP} more`, { class: "all" }, more(STEP)) : null,
       left > 0 ? button(`Show all ${whole(rows.length)} rows`, { class: "all" }, more(left)) : null,
-      this.shown > this.few && rows.length > this.few ? button("Show fewer", { class: "all" }, () => { this.shown = this.few; this.draw(); }) : null,
+      this.shown > this.few && rows.length > this.few ? button("Show fewer", { class: "all" }, fewer) : null,
     ].filter(Boolean));
   }
 
