@@ -105,8 +105,11 @@ def _plain(value: Any) -> Any:
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
-def as_text(case: Case, number: int, *, with_bytes: bool = False) -> str:
-    """What a person can paste into an incident report. with_bytes: as `as_json` has it."""
+def as_lines(case: Case, number: int, *, with_bytes: bool = False, across: int = 64) -> list[str]:
+    """What a person can paste into an incident report; names are as in the capture. with_bytes: as `as_json` has it.
+
+    across: bytes around what broke that one line holds.
+    """
     row = as_json(case, with_bytes=with_bytes)
     where = f"{row['topic'] or 'unknown topic'}"
     if row["partition"] is not None:
@@ -131,7 +134,9 @@ def as_text(case: Case, number: int, *, with_bytes: bool = False) -> str:
     if len(spots) > SPOTS:
         lines.append(f"         and {len(spots) - SPOTS} more bytes")
     if case.excerpt is not None and with_bytes and not _is_secret(case):
-        lines += [f"         {line}" for line in _compared(case.excerpt, {s.stream_offset for s in case.locations})]
+        lines += [
+            f"         {line}" for line in _compared(case.excerpt, {s.stream_offset for s in case.locations}, across)
+        ]
     for other in row["diagnosis"]["alternatives"][:ALTERNATIVES]:
         lines.append(f"         perhaps ({other['share']:.0%}): {_packet_refs(other['locations'])}")
     lines.append(f"   Where: {case.attribution.where}, {case.attribution.certainty}")
@@ -147,7 +152,7 @@ def as_text(case: Case, number: int, *, with_bytes: bool = False) -> str:
     filters = display_filters([case])
     for file, text in filters.items():
         lines.append(f"   Wireshark: {text}" + (f" in {file}" if len(filters) > 1 else ""))
-    return "\n".join(lines)
+    return lines
 
 
 def _by_byte(locations: Sequence[Location]) -> list[tuple[Location, str]]:
@@ -170,12 +175,14 @@ def _how_sure(diagnosis: dict[str, Any]) -> str:
     return f" (the likeliest of {diagnosis['candidates']} corrections that match the checksum)"
 
 
-def _compared(excerpt: Excerpt, broken: set[int]) -> Iterator[str]:
+def _compared(excerpt: Excerpt, broken: set[int], across: int) -> Iterator[str]:
     """The bytes as captured, and as they should be: the broken ones in brackets."""
     wrong = [excerpt.stream_offset + at in broken for at in range(len(excerpt.captured))]
-    yield f"captured   {_marked(excerpt.captured, wrong)}"
-    if excerpt.corrected is not None:
-        yield f"corrected  {_marked(excerpt.corrected, wrong)}"
+    for at in range(0, len(wrong), across):
+        part = slice(at, at + across)
+        yield f"captured   {_marked(excerpt.captured[part], wrong[part])}"
+        if excerpt.corrected is not None:
+            yield f"corrected  {_marked(excerpt.corrected[part], wrong[part])}"
 
 
 def _marked(data: bytes, wrong: Sequence[bool]) -> str:

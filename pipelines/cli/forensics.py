@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import collections
 import json
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from dissectors.forensics import Case, Investigation
 
 VERDICTS = ("ok", "bad", "unverifiable", "absent")
+CELLS_A_BYTE, BESIDE_BYTES = 5, 22  # of the bytes around what broke
+WHOLE = ("Wireshark: ", "captured   ", "corrected  ")  # lines to copy or to compare are not broken
+_LEAD = re.compile(r"( *)(\d+\. |(?:What|Where|Sums|Inside|See also|Wireshark): |captured   |corrected  )?")
 
 
 @reads_captures
@@ -62,9 +67,10 @@ def forensics(
     with bar:
         investigation.run()
     if format == "text":
-        print(_verdicts(investigation.verdicts, investigation.inner), flush=True)
+        _show_verdicts(investigation.verdicts, investigation.inner)
         if investigation.bad:
-            print(_parties(investigation), flush=True)
+            _show_parties(investigation)
+        print(end="", flush=True)
     cases: list[Case] = []
     inputs = reading.inputs(investigation.reader.files)
     with nullcontext() if extract is None else outputs.files(extract, ours=report.is_extract, inputs=inputs) as folder:
@@ -73,7 +79,7 @@ def forensics(
             if format == "json":
                 print(json.dumps(report.as_json(case, with_bytes=bytes_)))
             else:
-                print(f"\n{report.as_text(case, number, with_bytes=bytes_)}")
+                _show_case(case, number, bytes_)
             if folder is not None:
                 for name, data in report.extract(case, number).items():
                     (folder / name).write_bytes(data)
@@ -88,45 +94,72 @@ def forensics(
 
 def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:
     from dissectors.forensics import report
+    from pipelines.cli import printing
+    from pipelines.formats.plain import clean
 
     if len(cases) > 1:
         print("\nAll of them in Wireshark:")
         for file, text in report.display_filters(cases).items():
-            print(f"  {file}: {text}")
+            print(f"  {clean(file)}: {text}")
     rest = list(investigation.oddities())
     if rest:
-        print("\nWhat else does not fit:", *rest, sep="\n")
+        print("\nWhat else does not fit:")
+        for sentence in rest:
+            printing.show_text(sentence)
 
 
-def _verdicts(counts: collections.Counter[tuple[str, str, str]], inner: collections.Counter[tuple[str, str]]) -> str:
+def _show_case(case: Case, number: int, with_bytes: bool) -> None:
+    from dissectors.forensics import report
+    from pipelines.cli import printing
+    from pipelines.formats.grid import terminal_width
+    from pipelines.formats.plain import clean
+
+    print()
+    across = max(1, (terminal_width() - BESIDE_BYTES) // CELLS_A_BYTE)
+    for line in report.as_lines(case, number, with_bytes=with_bytes, across=across):
+        lead = _LEAD.match(line)
+        assert lead is not None
+        if lead[2] in WHOLE:
+            print(clean(line))
+        else:
+            printing.show_text(line[lead.end() :], len(lead[1]), lead[2] or "")
+
+
+def _show_verdicts(
+    counts: collections.Counter[tuple[str, str, str]], inner: collections.Counter[tuple[str, str]]
+) -> None:
     """Verdicts per protocol and kind of checksum, and of those that compressed data carry."""
-    from pipelines.formats import units
+    from pipelines.cli import printing
 
     if not counts:
-        return "No checksummed message data in these captures."
-    rows: list[tuple[str, ...]] = [("protocol", "checksum", *VERDICTS)]
-    for protocol, kind in sorted({key[:2] for key in counts}):
-        rows.append((protocol, kind, *(units.count(counts[protocol, kind, verdict]) for verdict in VERDICTS)))
-    for name in sorted({name for name, _ in inner}):
-        rows.append(("", name, *(units.count(inner[name, verdict]) for verdict in VERDICTS)))
-    return _aligned(rows, 2)
+        printing.show_text("No checksummed message data in these captures.")
+        return
+    rows: list[printing.Row] = [
+        {"protocol": protocol, "checksum": kind} | {verdict: counts[protocol, kind, verdict] for verdict in VERDICTS}
+        for protocol, kind in sorted({key[:2] for key in counts})
+    ]
+    rows += [
+        {"checksum": name} | {verdict: inner[name, verdict] for verdict in VERDICTS}
+        for name in sorted({name for name, _ in inner})
+    ]
+    _show_counts(rows, ("protocol", "checksum"))
 
 
-def _parties(investigation: Investigation) -> str:
+def _show_parties(investigation: Investigation) -> None:
     """Verdicts per topic, client, server and role, for those that have a bad one."""
-    from pipelines.formats import units
-
-    table = investigation.table
-    rows: list[tuple[str, ...]] = [("protocol", "topic", "client", "server", "role", *VERDICTS)]
-    for party in sorted({key[:-1] for key in table if key[-1] == "bad"}):
-        rows.append((*party, *(units.count(table[(*party, verdict)]) for verdict in VERDICTS)))
-    return "\n" + _aligned(rows, 5)
-
-
-def _aligned(rows: list[tuple[str, ...]], left: int) -> str:
-    """Columns of equal width; those from `left` on are numbers."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        for row in rows
+    table, names = investigation.table, ("protocol", "topic", "client", "server", "role")
+    print()
+    _show_counts(
+        [
+            dict(zip(names, party, strict=True)) | {verdict: table[(*party, verdict)] for verdict in VERDICTS}
+            for party in sorted({key[:-1] for key in table if key[-1] == "bad"})
+        ],
+        names,
     )
+
+
+def _show_counts(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
+    from pipelines.cli import printing
+
+    fields = [printing.PrintedField(name) for name in names]
+    printing.show_rows(rows, [*fields, *(printing.PrintedField(verdict, "count") for verdict in VERDICTS)])

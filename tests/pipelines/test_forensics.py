@@ -10,10 +10,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from dissectors.forensics import Investigation, report
 from dissectors.options import Options
 from pipelines.analyze import EngineName, OnSpark, analyze
+from pipelines.cli import app
 from pipelines.tables.integrity import CASE_COLUMNS, place
 from tests.forensics import scene
 from tests.pipelines.conftest import SAMPLES, Analysed
@@ -65,6 +67,25 @@ def broken_twice(tmp_path: Path) -> list[str]:
     for path, part in zip(files, (packets[:middle], packets[middle:]), strict=True):
         path.write_bytes(pcap(part, nano=True))
     return [str(path) for path in files]
+
+
+def test_a_topic_that_a_capture_names_does_nothing_to_the_terminal(tmp_path: Path) -> None:
+    packets = [p._replace(data=p.data.replace(b"orders", b"\x1b[2J\n1")) for p in scene.kafka().packets]
+    produced, at = scene.find(packets, b"1:The quick")
+    packets[produced] = scene.broken(packets[produced], {at: 2}, repaired=True)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(packets, nano=True))
+    done = CliRunner().invoke(app, ["forensics", str(path)])
+    assert done.exit_code == 1
+    assert all(line.isprintable() for line in done.stdout.splitlines())
+    assert r"\x1b[2J\n1, partition 3" in done.stdout
+
+
+def test_display_filters_stay_whole_in_a_narrow_terminal(broken_twice: list[str]) -> None:
+    done = CliRunner().invoke(app, ["forensics", *broken_twice], env={"COLUMNS": "40"})
+    filters = [line.strip() for line in done.stdout.splitlines() if "frame.number" in line]
+    assert len(filters) == 4
+    assert all(line.endswith("}") for line in filters)
 
 
 def analysed_into(out: Path, paths: list[str], engine: EngineName) -> list[dict[str, Any]]:
