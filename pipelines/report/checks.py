@@ -274,7 +274,7 @@ def _quick(page: Builder) -> Iterator[Sentence]:
         worst = max(rows, key=lambda row: row["total_max_ns"] or 0)
         yield Sentence(
             9, "good", f"No request took longer than {_long(worst['total_max_ns'] or 0)};",
-            f"the longest was a {worst['protocol']} {worst['api']}.", "slowest",
+            f"the longest was {worst['protocol']} {worst['api']}.", "slowest",
         )  # fmt: skip
 
 

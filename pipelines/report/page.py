@@ -80,7 +80,7 @@ def _navigation() -> Html:
 
 def _top(analysis: Analysis) -> Html:
     captures = analysis.about.get("files", [])
-    where = f"{len(captures):,} capture{'s' if len(captures) != 1 else ''}" if captures else ""
+    where = units.counted(len(captures), "capture") if captures else ""
     selection = analysis.about.get("selection")
     part_of = f"only {shown(selection)}" if selection else ""
     problems = analysis.about.get("problems", [])
@@ -169,7 +169,7 @@ def _foot(analysis: Analysis) -> Html:
     files = [tag("li", tag("code", shown(name))) for name in names[:LISTED]]
     if len(names) > LISTED:
         files.append(tag("li", f"… and {len(names) - LISTED:,} more"))
-    listed = tag("details", tag("summary", f"{len(names):,} captures"), tag("ul", *files)) if files else None
+    listed = tag("details", tag("summary", units.counted(len(names), "capture")), tag("ul", *files)) if files else None
     made = f"brokerscope {about.get('version', '')} · times are UTC · packet numbers count from 1 in each file"
     kept = "The records behind every number are in records/, the tables as Parquet and CSV in tables/."
     return tag("footer", listed, tag("p", kept), tag("p", made))

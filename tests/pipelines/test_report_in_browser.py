@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -428,6 +428,51 @@ def test_captures_far_apart_leave_idle_time_out_and_say_how_much(browser: Tab, t
     browser.click(".check input")
     assert "47 h" not in browser.run("document.querySelector('[data-view=requests_time]').textContent")
     assert browser.complaints == []
+
+
+def test_of_one_request_and_one_capture_nothing_is_said_in_the_plural(browser: Tab, tmp_path: Path) -> None:
+    out = fabricate.folder(tmp_path / "out", {"exchanges": fabricate.exchanges(1, 1, 1)}, {})
+    (out / "analysis.json").write_text(json.dumps({"files": ["x.pcap"]}))
+    browser.window(1300, 900)
+    browser.open(report.write(out))
+    assert not re.search(r"\b1 [a-z]+s\b", browser.run("document.body.textContent"))
+    marks = browser.run("[...document.querySelectorAll('[data-view=errors_time] text')].map((t) => t.textContent)")
+    assert marks == ["0", "1", "2025-10-09 08:53:20"]
+
+
+def test_a_day_that_begins_on_a_time_axis_has_its_date(browser: Tab, tmp_path: Path) -> None:
+    rows = fabricate.exchanges(240, 3, 3)
+    night = pa.array([datetime(2025, 10, 9, 23, tzinfo=UTC) + timedelta(seconds=30 * n) for n in range(240)])
+    rows = rows.set_column(rows.column_names.index("time"), "time", night.cast(pa.timestamp("us", "UTC")))
+    browser.window(1300, 900)
+    browser.open(report.write(fabricate.folder(tmp_path / "out", {"exchanges": rows}, {})))
+    ticks = browser.run(
+        "[...document.querySelectorAll('[data-view=requests_time] svg text')].map((t) => t.textContent)"
+    )
+    assert ticks[ticks.index("23:50") + 1] == "2025-10-10 00:00"
+
+
+def test_durations_of_hours_have_space_beside_their_chart(browser: Tab, tmp_path: Path) -> None:
+    rows = fabricate.exchanges(60, 3, 3)
+    for name in ("wait_ns", "total_ns"):
+        long = pa.array([10 ** (9 + n % 6) for n in range(60)], pa.int64())
+        rows = rows.set_column(rows.column_names.index(name), name, long)
+    browser.window(1300, 900)
+    browser.open(report.write(fabricate.folder(tmp_path / "out", {"exchanges": rows}, {})))
+    chart = "document.querySelector('[data-view=durations_time] svg')"
+    texts = f"[...{chart}.querySelectorAll('text')].map((t) => [t.textContent, t.getBoundingClientRect().left])"
+    left = browser.run(f"{chart}.getBoundingClientRect().left")
+    assert "27 h 46 min" in dict(browser.run(texts))
+    assert all(at >= left for _, at in browser.run(texts))
+
+
+@pytest.mark.parametrize("width", [1300, 390])
+def test_names_of_200_characters_leave_space_for_the_rest_of_the_row(browser: Tab, tmp_path: Path, width: int) -> None:
+    tables = {name: fabricate.rows(name, 3, "n" * 200) for name in TABLES}
+    browser.window(width, 900)
+    browser.open(report.write(fabricate.folder(tmp_path / "out", {"exchanges": fabricate.exchanges(9, 3, 3)}, tables)))
+    assert browser.run("document.documentElement.scrollWidth") == width
+    assert browser.run("Math.max(...[...document.querySelectorAll('td')].map((cell) => cell.offsetWidth))") <= 400
 
 
 def test_numbers_are_written_as_on_the_command_line(tab: Tab) -> None:

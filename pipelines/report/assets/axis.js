@@ -1,6 +1,6 @@
 // The time axis that all charts share: it runs from the first to the last bucket, also where nothing happened. Where
 // captures lie far apart, idle time is left out, and a broken line says how much; a box under the title brings it back.
-const LEFT = 68, RIGHT = 12;
+const LEFT = 74, RIGHT = 6;
 const IDLE = 20; // columns without anything that may be left out
 const BREAK = 22; // pixels of a broken line
 const BUSY = 0.1; // share of columns with something in them, below which idle time is left out at first
@@ -58,7 +58,7 @@ class Axis {
   seconds_at(column) { const piece = this.pieceOf(column); return (this.pieces[piece][0] + column - this.starts[piece]) * this.seconds; }
   label(column) { return clock(this.seconds_at(column), this.seconds, true); }
 
-  // [x of the tick, text, x of the text, its anchor]: whole times, as many as have space; a piece begins with its date
+  // [x of the tick, text, x of the text, its anchor]: whole times, as many as have space; a piece begins with its date, and so does a day
   ticks() {
     const made = [];
     let free = -Infinity;
@@ -79,7 +79,7 @@ class Axis {
         if (fits || this.width - wide > free) made.push([start, first, fits ? start : this.width, fits ? "start" : "end"]);
         free = fits ? start + wide : this.width;
       }
-      for (let seconds = Math.ceil(begin / every) * every; seconds < end; seconds += every) put(at(seconds), clock(seconds, Math.max(fine, every % 60 ? 1 : 60), false));
+      for (let seconds = Math.ceil(begin / every) * every; seconds < end; seconds += every) put(at(seconds), clock(seconds, Math.max(fine, every % 60 ? 1 : 60), seconds % 86400 === 0));
     });
     return made;
   }

@@ -36,7 +36,8 @@ const bars = (axis, series, write, { height = 150, label = "", base = 1000 } = {
   let top = 0;
   for (let column = 0; column < axis.columns; column++) top = Math.max(top, total(column));
   top = nice(top, base);
-  const { bottom, inner, parts } = frame(axis, height, top ? [[0, "0"], [0.5, write(top / 2)], [1, write(top)]] : [[0, "0"]]);
+  const half = write(top / 2) === write(top) ? [] : [[0.5, write(top / 2)]]; // there is no half of one error
+  const { bottom, inner, parts } = frame(axis, height, top ? [[0, "0"], ...half, [1, write(top)]] : [[0, "0"]]);
   const wide = Math.max(1, axis.step - (axis.step > 3 ? 1 : 0));
   for (let column = 0; column < axis.columns; column++) {
     if (!total(column)) continue;

@@ -38,7 +38,7 @@ const cell = (value, column, row, table) => {
   const text = cellText(value, column);
   const classes = [];
   if (column.mark && value && !(Array.isArray(value) && !value[0].length)) classes.push(column.mark);
-  if (column.unit === "packet") classes.push("to-packet");
+  if (column.unit === "packet") classes.push("to-packet", ...(text.length > WIDE ? ["long"] : []));
   else if (NUMBER.has(column.unit)) classes.push(column.unit === "bar" ? "w" : "n");
   else if (text.length > WIDE) classes.push("long");
   else if (column.unit !== "list") classes.push("name");

@@ -1,6 +1,7 @@
 // Numbers as people read them: the same texts as pipelines/formats/units.py and cells.py write.
 const three = (number) => number.toFixed(Math.abs(number) < 10 ? 2 : Math.abs(number) < 100 ? 1 : 0);
 const whole = (number) => Math.round(number).toLocaleString("en-US");
+const counted = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;
 const two = (number) => String(number).padStart(2, "0");
 const scaled = (number, scale, rest) => {
   for (const [limit, name] of scale) if (Math.abs(number) >= limit) return `${three(number / limit)} ${name}`;

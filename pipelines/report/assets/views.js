@@ -97,7 +97,7 @@ const spreadCards = (_, place) => {
   const across = Math.max(1, Math.floor((place.clientWidth + 26) / 346)), width = Math.floor((place.clientWidth - 26 * (across - 1)) / across);
   const cards = found.slice(0, SPREADS).map(({ keys, sum }) => {
     const protocol = protocolName(keys[0]), median = sum.quantile("p50");
-    const note = `${whole(sum.n)} requests${median === null ? "" : `, median ≈ ${units.duration(median)}`}`;
+    const note = `${counted(sum.n, "request")}${median === null ? "" : `, median ≈ ${units.duration(median)}`}`;
     return el("figure", null,
       el("figcaption", null, el("span", { class: `badge ${protocol}` }, protocol), " ", el("b", null, string(names.api[keys[1]])), el("small", null, note)),
       spread(sum, [["p50", median], ["p99", sum.quantile("p99")]], colour(protocol), width));
