@@ -370,8 +370,16 @@ def test_a_heading_that_has_the_focus_is_not_hidden_by_the_column_of_packets(tab
     tab.run("document.querySelector('[data-name=health] th button').focus()")
     stays = "document.querySelector('[data-name=health] th.to-packet')"
     while not tab.run(f"{stays}.contains({FOCUS})"):
-        assert tab.run(f"{FOCUS}.getBoundingClientRect().left < {stays}.getBoundingClientRect().left - 20")
+        assert tab.run(f"{FOCUS}.getBoundingClientRect().right < {stays}.getBoundingClientRect().left")
         tab.press("Tab")
+
+
+def test_a_packet_that_has_the_focus_moves_no_column(tab: Tab) -> None:
+    tab.window(1000, 900)
+    tab.press("Tab")
+    tab.run("document.querySelector('[data-name=health] td .copy').focus()")
+    tab.settle()
+    assert tab.run("document.querySelector('[data-name=health] .scroll').scrollLeft") == 0
 
 
 # --- on paper --------------------------------------------------------------------------------------------------------

@@ -85,6 +85,7 @@ class TableView {
     });
     place.append(el("div", { class: "tools" }, this.note, this.sideways, this.filter), this.scroll, this.buttons);
     this.scroll.addEventListener("scroll", () => this.edge());
+    this.scroll.addEventListener("focusin", (event) => this.uncover(event.target));
     const size = new ResizeObserver(() => this.edge());
     size.observe(this.scroll);
     size.observe(this.table);
@@ -92,14 +93,20 @@ class TableView {
 
   goesOn() { return this.scroll.scrollWidth - this.scroll.clientWidth - this.scroll.scrollLeft > 1; }
 
-  // Say whether columns lie farther to the right, and how much of the width the column of packets covers.
+  // Say whether columns lie farther to the right.
   edge() {
-    const { scroll, sideways } = this, stays = this.head.querySelector(".to-packet");
+    const { scroll, sideways } = this;
     scroll.classList.toggle("goes-on", this.goesOn());
     sideways.hidden = scroll.scrollWidth - scroll.clientWidth <= 1;
     sideways.textContent = this.goesOn() ? "More columns →" : "← First columns";
-    const covered = stays && getComputedStyle(stays).position === "sticky" ? stays.offsetWidth + FADE : 0;
-    scroll.style.scrollPaddingRight = `${covered}px`;
+  }
+
+  // Bring what got the focus by keyboard out from under the column of packets.
+  uncover(focused) {
+    const stays = this.head.querySelector(".to-packet");
+    if (!stays || !focused.matches("button:focus-visible") || focused.closest(".to-packet")) return;
+    const covered = focused.getBoundingClientRect().right + FADE - stays.getBoundingClientRect().left;
+    if (covered > 0) this.scroll.scrollLeft += covered;
   }
 
   // table: columns, rows, total, more, match, grey; unknown: selected dimensions that it does not know
