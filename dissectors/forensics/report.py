@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from dissectors.checksum import shown
 from dissectors.forensics.cases import Case, Excerpt, Location
@@ -25,6 +25,7 @@ _ROW = (
 SPOTS = 6  # broken bytes in the text; the JSON has all
 REVEALED = 4  # broken bytes whose values are shown without being asked for; more could be read
 ALTERNATIVES = 3  # in the text; the JSON has all
+_DEEPER = " " * 9  # below What: and Where:
 _PCAP_NS = 0xA1B23C4D
 _SNAPLEN = 262_144
 _EXTRACT = re.compile(r"\d{3,}-(received\.bin|corrected\.bin|packets(-link\d+)?\.pcap)")
@@ -105,8 +106,16 @@ def _plain(value: Any) -> Any:
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
-def as_lines(case: Case, number: int, *, with_bytes: bool = False, across: int = 64) -> list[str]:
-    """What a person can paste into an incident report; names are as in the capture. with_bytes: as `as_json` has it.
+class ReportLine(NamedTuple):
+    """A line of text; names in it are as in the capture."""
+
+    lead: str  # further lines are indented as it is wide, should one not be enough
+    text: str
+    whole: bool = False  # it is to be copied, or compared with the next: never broken
+
+
+def as_lines(case: Case, number: int, *, with_bytes: bool = False, across: int = 64) -> Iterator[ReportLine]:
+    """What a person can paste into an incident report. with_bytes: as `as_json` has it.
 
     across: bytes around what broke that one line holds.
     """
@@ -116,43 +125,45 @@ def as_lines(case: Case, number: int, *, with_bytes: bool = False, across: int =
         where += f", partition {row['partition']}"
     if row["position"] is not None:
         where += f", position {row['position']}"
-    lines = [
-        f"{number}. {row['protocol']} {row['role']}: {row['checksum_kind']} is {row['stored']}, "
-        f"the bytes give {row['computed']}",
-        f"   {where}; {row['length']} bytes",
-        f"   {row['connection']} at {row['time']}, {row['file']} packet {row['packet']}",
-        f"   What: {row['diagnosis']['pattern']}{_how_sure(row['diagnosis'])}",
-        f"         {row['diagnosis']['note']}",
-    ]
+    sums = f"{row['checksum_kind']} is {row['stored']}, the bytes give {row['computed']}"
+    yield ReportLine(f"{number}. ", f"{row['protocol']} {row['role']}: {sums}")
+    yield ReportLine("   ", f"{where}; {row['length']} bytes")
+    yield ReportLine("   ", f"{row['connection']} at {row['time']}, {row['file']} packet {row['packet']}")
+    yield ReportLine("   What: ", f"{row['diagnosis']['pattern']}{_how_sure(row['diagnosis'])}")
+    yield ReportLine(_DEEPER, row["diagnosis"]["note"])
+    yield from _places(case, with_bytes)
+    if case.excerpt is not None and with_bytes and not _is_secret(case):
+        for line in _compared(case.excerpt, {s.stream_offset for s in case.locations}, across):
+            yield ReportLine(_DEEPER, line, whole=True)
+    for other in row["diagnosis"]["alternatives"][:ALTERNATIVES]:
+        yield ReportLine(_DEEPER, f"perhaps ({other['share']:.0%}): {_packet_refs(other['locations'])}")
+    yield ReportLine("   Where: ", f"{case.attribution.where}, {case.attribution.certainty}")
+    for reason in case.attribution.because:
+        yield ReportLine(_DEEPER, reason)
+    packets = [f"packet {p['packet']} {_sums_of(p)}" for p in row["packets"]]
+    if packets:
+        more = f"; and {len(packets) - SPOTS} more" if len(packets) > SPOTS else ""
+        yield ReportLine("   Sums: ", f"{'; '.join(packets[:SPOTS])}{more}")
+    if row["inner"]:
+        yield ReportLine("   Inside: ", ", ".join(f"{one['checksum']} {one['verdict']}" for one in row["inner"]))
+    for sighting in case.related[:5]:
+        yield ReportLine("   See also: ", _sighting(sighting))
+    filters = display_filters([case])
+    for file, text in filters.items():
+        yield ReportLine("   Wireshark: ", text + (f" in {file}" if len(filters) > 1 else ""), whole=True)
+
+
+def _places(case: Case, with_bytes: bool) -> Iterator[ReportLine]:
+    """The bytes that broke."""
     spots = _by_byte(case.locations)
     revealed = _reveals(case, case.locations, with_bytes)
     for spot, bits in spots[:SPOTS]:
         right = "what it was is unknown" if spot.should_be is None else f"should be 0x{spot.should_be:02x}"
         values = f" 0x{spot.was:02x}, {right}" if revealed else ""
         at = "" if spot.packet_offset is None else f" byte {spot.packet_offset}"
-        lines.append(f"         packet {spot.packet}{at}{bits}:{values} ({spot.field or 'unnamed'})")
+        yield ReportLine(_DEEPER, f"packet {spot.packet}{at}{bits}:{values} ({spot.field or 'unnamed'})")
     if len(spots) > SPOTS:
-        lines.append(f"         and {len(spots) - SPOTS} more bytes")
-    if case.excerpt is not None and with_bytes and not _is_secret(case):
-        lines += [
-            f"         {line}" for line in _compared(case.excerpt, {s.stream_offset for s in case.locations}, across)
-        ]
-    for other in row["diagnosis"]["alternatives"][:ALTERNATIVES]:
-        lines.append(f"         perhaps ({other['share']:.0%}): {_packet_refs(other['locations'])}")
-    lines.append(f"   Where: {case.attribution.where}, {case.attribution.certainty}")
-    lines += [f"         {reason}" for reason in case.attribution.because]
-    sums = [f"packet {p['packet']} {_sums_of(p)}" for p in row["packets"]]
-    if sums:
-        more = f"; and {len(sums) - SPOTS} more" if len(sums) > SPOTS else ""
-        lines.append(f"   Sums: {'; '.join(sums[:SPOTS])}{more}")
-    if row["inner"]:
-        verdicts = ", ".join(f"{one['checksum']} {one['verdict']}" for one in row["inner"])
-        lines.append(f"   Inside: {verdicts}")
-    lines += [f"   See also: {_sighting(row)}" for row in case.related[:5]]
-    filters = display_filters([case])
-    for file, text in filters.items():
-        lines.append(f"   Wireshark: {text}" + (f" in {file}" if len(filters) > 1 else ""))
-    return lines
+        yield ReportLine(_DEEPER, f"and {len(spots) - SPOTS} more bytes")
 
 
 def _by_byte(locations: Sequence[Location]) -> list[tuple[Location, str]]:

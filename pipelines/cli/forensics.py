@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 VERDICTS = ("ok", "bad", "unverifiable", "absent")
 CELLS_A_BYTE, BESIDE_BYTES = 5, 22  # of the bytes around what broke
-WHOLE = ("Wireshark: ", "captured   ", "corrected  ")  # lines to copy or to compare are not broken
-_LEAD = re.compile(r"( *)(\d+\. |(?:What|Where|Sums|Inside|See also|Wireshark): |captured   |corrected  )?")
 
 
 @reads_captures
@@ -117,12 +114,10 @@ def _show_case(case: Case, number: int, with_bytes: bool) -> None:
     print()
     across = max(1, (terminal_width() - BESIDE_BYTES) // CELLS_A_BYTE)
     for line in report.as_lines(case, number, with_bytes=with_bytes, across=across):
-        lead = _LEAD.match(line)
-        assert lead is not None
-        if lead[2] in WHOLE:
-            print(clean(line))
+        if line.whole:
+            print(line.lead + clean(line.text))
         else:
-            printing.show_text(line[lead.end() :], len(lead[1]), lead[2] or "")
+            printing.show_text(line.text, lead=line.lead)
 
 
 def _show_verdicts(

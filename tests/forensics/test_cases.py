@@ -347,7 +347,7 @@ def test_the_json_object_has_its_documented_keys(tmp_path: Path) -> None:
 
 
 def test_the_text_names_packet_byte_bit_and_blame(tmp_path: Path) -> None:
-    text = "\n".join(report.as_lines(a_case(tmp_path), 1))
+    text = "\n".join(line.lead + line.text for line in report.as_lines(a_case(tmp_path), 1))
     offset = WHOLE.packets[PRODUCED].data.index(VALUE)
     assert f"packet {PRODUCED + 1} byte {offset} bit 1" in text
     assert "after_tcp, certain" in text
@@ -371,5 +371,5 @@ def test_beyond_the_limit_a_verdict_is_reported_without_a_diagnosis(tmp_path: Pa
     packets[PRODUCED] = broken(packets[PRODUCED], {packets[PRODUCED].data.index(VALUE): 2}, repaired=False)
     case = only(investigate(tmp_path, packets, limits=Limits(suspects=0)))
     assert case.diagnosis.pattern == "unknown"
-    assert report.as_lines(case, 1)
+    assert list(report.as_lines(case, 1))
     assert report.as_json(case)["attribution"]["where"] == "undecided"

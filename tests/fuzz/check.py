@@ -66,7 +66,7 @@ def look(path: Path, keylog: Path | None, number: int) -> None:
         investigation.run()
         for number, case in enumerate(investigation.cases(), 1):
             json.dumps(report.as_json(case))
-            report.as_lines(case, number)
+            list(report.as_lines(case, number))
             report.extract(case, number)
 
 
