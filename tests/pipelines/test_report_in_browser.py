@@ -460,6 +460,21 @@ def test_a_day_that_begins_on_a_time_axis_has_its_date(browser: Tab, tmp_path: P
     assert ticks[ticks.index("23:50") + 1] == "2025-10-10 00:00"
 
 
+def test_pieces_of_one_day_say_its_date_once(browser: Tab, tmp_path: Path) -> None:
+    rows = fabricate.exchanges(60, 3, 3)
+    begin = datetime(2025, 10, 9, 8, tzinfo=UTC)
+    times = pa.array([begin + timedelta(seconds=n + 3600 * (n // 20)) for n in range(60)])  # hours without requests
+    rows = rows.set_column(rows.column_names.index("time"), "time", times.cast(pa.timestamp("us", "UTC")))
+    browser.window(1300, 900)
+    browser.open(report.write(fabricate.folder(tmp_path / "out", {"exchanges": rows}, {})))
+    ticks = browser.run(
+        "[...document.querySelectorAll('[data-view=requests_time] svg text')].map((t) => t.textContent)"
+    )
+    assert [tick for tick in ticks if "2025" in tick] == ["2025-10-09 08:00:00"]
+    assert "09:00:20" in ticks
+    assert "10:00:40" in ticks
+
+
 def test_durations_of_hours_have_space_beside_their_chart(browser: Tab, tmp_path: Path) -> None:
     rows = fabricate.exchanges(60, 3, 3)
     for name in ("wait_ns", "total_ns"):

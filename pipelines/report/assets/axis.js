@@ -58,28 +58,33 @@ class Axis {
   seconds_at(column) { const piece = this.pieceOf(column); return (this.pieces[piece][0] + column - this.starts[piece]) * this.seconds; }
   label(column) { return clock(this.seconds_at(column), this.seconds, true); }
 
-  // [x of the tick, text, x of the text, its anchor]: whole times, as many as have space; a piece begins with its date, and so does a day
+  // [x of the tick, text, x of the text, its anchor]: whole times, as many as have space; the first of a day has its date
   ticks() {
     const made = [];
-    let free = -Infinity;
+    let free = -Infinity, day = null;
+    const text = (seconds, every) => clock(seconds, every, Math.floor(seconds / 86400) !== day);
     this.pieces.forEach(([from, to], piece) => {
       const begin = from * this.seconds, end = (to + 1) * this.seconds, at = (seconds) => this.x(this.starts[piece]) + (seconds - begin) / this.seconds * this.step;
       const every = STEPS.find((step) => step / this.seconds * this.step >= 76) || STEPS[STEPS.length - 1];
       const fine = Math.min(every, this.seconds);
-      const put = (x, text) => {
-        const half = text.length * 3.1;
+      const put = (seconds, every) => {
+        const x = at(seconds), shown = text(seconds, every), half = shown.length * 3.1;
         if (x - half < free + 8 || x + half > this.width + 4) return;
-        made.push([x, text, x, "middle"]);
+        made.push([x, shown, x, "middle"]);
         free = x + half;
+        day = Math.floor(seconds / 86400);
       };
       const start = at(begin);
-      const first = clock(begin, fine, true), wide = first.length * 6.2;
+      const first = text(begin, fine), wide = first.length * 6.2;
       if (start - 4 > free) {
         const fits = start + wide <= this.width;
-        if (fits || this.width - wide > free) made.push([start, first, fits ? start : this.width, fits ? "start" : "end"]);
+        if (fits || this.width - wide > free) {
+          made.push([start, first, fits ? start : this.width, fits ? "start" : "end"]);
+          day = Math.floor(begin / 86400);
+        }
         free = fits ? start + wide : this.width;
       }
-      for (let seconds = Math.ceil(begin / every) * every; seconds < end; seconds += every) put(at(seconds), clock(seconds, Math.max(fine, every % 60 ? 1 : 60), seconds % 86400 === 0));
+      for (let seconds = Math.ceil(begin / every) * every; seconds < end; seconds += every) put(seconds, Math.max(fine, every % 60 ? 1 : 60));
     });
     return made;
   }
