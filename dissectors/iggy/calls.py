@@ -35,7 +35,7 @@ class Calls:
         self.era = era
         self.state = IggyState(era, IggyNames(conversation.conn, conversation.sink))
         self.emit = IggyEmitter(conversation, era, self.state)
-        self.meaning = IggyDiagnostics(conversation, era)
+        self.diagnostics = IggyDiagnostics(conversation, era)
         self.orphans = IggyOrphans(self)
         self.pairing = Pairing(self._fits, self._suits, conversation.options.limits.pending, midstream=midstream)
         self.answered_ns: int | None = None  # when the last byte of the newest answer came
@@ -44,7 +44,7 @@ class Calls:
     @property
     def in_order(self) -> bool:
         """Whether an answer says nothing but what it says of its own request, the oldest in flight."""
-        expected = self.orphans.has_surplus or self.meaning.expects_retries or self.era.doubted
+        expected = self.orphans.has_surplus or self.diagnostics.expects_retries or self.era.doubted
         return self.pairing.in_order and not expected
 
     def api(self, code: int) -> str:
@@ -69,10 +69,10 @@ class Calls:
         if code is not None:
             command = tables.meaning(code, self.era.best)
             if command is None:
-                self.meaning.unknown(frame, code)
+                self.diagnostics.unknown(frame, code)
             else:
                 call.waits, call.silent = command.waits, command.silent
-        self.meaning.misread(frame, call.api, read)
+        self.diagnostics.misread(frame, call.api, read)
         if "stream_id" in read.values:
             call.topics = self.state.names.of(call.api, read.values)
         call.group = group_of(call.api, read.values)
@@ -132,10 +132,10 @@ class Calls:
         end = frame.start + frame.size
         if status:
             errors = (self.error(status, frame, start),)
-            self.meaning.refused(call, status)
+            self.diagnostics.refused(call, status)
         elif end > start and self._matters(call):
             read = self._read(call, frame, start)
-            self.meaning.misread(frame, call.api, read)
+            self.diagnostics.misread(frame, call.api, read)
             errors = tuple(error(s["status"], self.era.allowed) for s in read.values.get("sections", ()) if s["status"])
             if read.name is not None and not read.problem:
                 self._learn(call, read.values, frame)

@@ -176,7 +176,7 @@ class IggyConversation(Conversation):
         calls.emit.report.flush()
         if self.era.confidence() >= LIKELY:
             self._report_dialect()
-        calls.meaning.close()
+        calls.diagnostics.close()
 
     def summary(self) -> ConversationSummary:
         state = self.calls.state

@@ -83,7 +83,7 @@ class Vsr:
         call.correlation_id, call.operation = header.request, header.operation
         if header.operation != _REGISTER:
             call.user = None  # nobody logs in by a command of the other framing
-        calls.meaning.request(call)
+        calls.diagnostics.request(call)
         self._check(frame, header.checksum)
         calls.send(call, read, frame)
 

@@ -45,7 +45,7 @@ class CarrierContext(Protocol):
     options: Options
     precedents: Precedents
     sink: Sink
-    watch: KafkaDiagnostics | None
+    diagnostics: KafkaDiagnostics | None
 
     @property
     def recovery(self) -> BatchRecovery: ...
@@ -54,11 +54,12 @@ class CarrierContext(Protocol):
 class CarriedBatches:
     """The batches of a Produce wait for its answer; those of a fetch are reported at once."""
 
-    __slots__ = ("_conversation", "_emit", "_limit", "_precedents", "_watch")
+    __slots__ = ("_conversation", "_diagnostics", "_emit", "_limit", "_precedents")
 
     def __init__(self, conversation: CarrierContext) -> None:
         self._conversation = conversation
-        self._emit, self._watch, self._precedents = conversation.emit, conversation.watch, conversation.precedents
+        self._emit, self._diagnostics = conversation.emit, conversation.diagnostics
+        self._precedents = conversation.precedents
         self._limit = conversation.options.limits.decompressed_bytes
 
     def sent(self, frame: Frame, call: KafkaRequest, summary: BodySummary) -> None:
@@ -76,9 +77,9 @@ class CarriedBatches:
             seen = self._emit.look(frame, records, units)
             total += sum(batch.unit.records or 0 for batch in seen)
             carried.append((records, self._emit.waiting(frame, call, records, seen)))
-            if self._watch is not None:
+            if self._diagnostics is not None:
                 answered = call.values.get("acks") != 0
-                self._watch.batches(frame, PRODUCED, records.topic, records.partition, seen, answered=answered)
+                self._diagnostics.batches(frame, PRODUCED, records.topic, records.partition, seen, answered=answered)
         call.records, call.payload_bytes = total, size
         if carried:
             call.batches = carried
@@ -96,8 +97,8 @@ class CarriedBatches:
                     outcome = "unknown"
                 elif base < 0 or (seen and seen[0].unit.start > start):
                     base = None
-            if code and self._watch is not None:
-                self._watch.refused(topic, partition, seen, order)
+            if code and self._diagnostics is not None:
+                self._diagnostics.refused(topic, partition, seen, order)
             self._emit.batches(PRODUCED, call, call.frame, topic, partition, seen, outcome, base)
         self._conversation.sink.let_go(call.kept)
         call.kept = 0
@@ -129,8 +130,8 @@ class CarriedBatches:
             ranges = of_partition(listed, records.topic, records.partition)
             if self._emit.report.looks_into_batches:
                 seen = self._emit.look(frame, records, recovery.units(frame, records, lenient=True, old=old))
-                if self._watch is not None:
-                    self._watch.batches(frame, role, records.topic, records.partition, seen)
+                if self._diagnostics is not None:
+                    self._diagnostics.batches(frame, role, records.topic, records.partition, seen)
                 self._emit.batches(role, call, facts, records.topic, records.partition, seen, OK, None)
                 read: Iterable[RecordBatch] = [batch.unit for batch in seen]
             elif frame.complete and not shared:

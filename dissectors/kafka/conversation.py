@@ -80,7 +80,7 @@ class KafkaConversation(Conversation):
         self.emit = KafkaEmitter(self)
         self.raw_sasl = False  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
         self.tokens: Sequence[KafkaRequest] = ()  # tokens of the client that wait for the server's
-        self.watch = KafkaDiagnostics() if "findings" in sink.tables else None
+        self.diagnostics = KafkaDiagnostics() if "findings" in sink.tables else None
         self.software: tuple[str | None, str | None] = (None, None)
         self.last_id: int | None = None  # correlation id of the newest request
         self._client_ids: dict[bytes, str] = {}
@@ -219,8 +219,8 @@ class KafkaConversation(Conversation):
         self.by_column += len(fetches.correlation_id)
         for (version, size), times in Counter(zip(fetches.version, fetches.frames.size, strict=True)).items():
             self.note_use(api_version(FETCH, version), size, times)
-        if self.watch is not None:
-            self.watch.fetches(fetches)
+        if self.diagnostics is not None:
+            self.diagnostics.fetches(fetches)
         for dropped in self.waiting.add_fetches(fetches):
             self._unanswered(dropped)
 
@@ -247,8 +247,8 @@ class KafkaConversation(Conversation):
         if api.known:
             self._request_body(frame, call, api, data, body, have)
             self.note_use(api, frame.size)
-            if self.watch is not None:
-                self.watch.request(frame, call)
+            if self.diagnostics is not None:
+                self.diagnostics.request(frame, call)
         elif (key, version) not in self._unknown and len(self._unknown) < 1000:
             self._unknown += ((key, version),)
             self.finding_at(
@@ -352,8 +352,8 @@ class KafkaConversation(Conversation):
         self.answered = True
         assert call.frame is not None
         call.queued_ns = queued(call.frame, frame.facts, before_ns)
-        if self.watch is not None and call.queued_ns and call.api_code not in _OF_SESSIONS:
-            self.watch.queued(call.frame, call.api or "", call.queued_ns)
+        if self.diagnostics is not None and call.queued_ns and call.api_code not in _OF_SESSIONS:
+            self.diagnostics.queued(call.frame, call.api or "", call.queued_ns)
         api = call.api_version
         if api is None or not (api.known or _is_too_new(api, frame.data, frame.start + 8)):
             self.emit.exchange(CALL, call, frame)
@@ -458,8 +458,8 @@ class KafkaConversation(Conversation):
                 codes = {(f.topic, f.partition): f.code for f in faults}
                 bases = {(topic, partition): base for topic, partition, base in summary.pairs}
                 self.carried.settle(call, codes, bases, frame.order)
-        elif api.key == JOIN_GROUP and self.watch is not None and not faults:
-            self.watch.joined(frame, call.values.get("groupId"), summary.values.get("generationId"))
+        elif api.key == JOIN_GROUP and self.diagnostics is not None and not faults:
+            self.diagnostics.joined(frame, call.values.get("groupId"), summary.values.get("generationId"))
         elif api.key == SASL_HANDSHAKE and api.version == 0 and not faults:
             self.raw_sasl = True
         self.emit.exchange(
@@ -488,10 +488,10 @@ class KafkaConversation(Conversation):
     # --- both ---
 
     def _advise(self) -> None:
-        if self.watch is None:
+        if self.diagnostics is None:
             return
         clients = list(self._client_ids.values())
-        for kind, message, first, evidence in self.watch.findings():
+        for kind, message, first, evidence in self.diagnostics.findings():
             self.finding(
                 kind,
                 message,

@@ -27,7 +27,7 @@ class KafkaFrames:
         self.report = self.conversations[0].emit.report
         limits = self.conversations[0].options.limits
         self.limit, self.held = limits.decompressed_bytes, limits.held_bytes
-        self.diagnosing = self.conversations[0].watch is not None
+        self.diagnosing = self.conversations[0].diagnostics is not None
         n, octets, start = len(frames), frames.octets, frames.start
         self.size = frames.end - start
         self.key, self.version = integers(octets, start + 4, 2), integers(octets, start + 6, 2)  # of requests
@@ -58,11 +58,11 @@ class KafkaFrames:
         self.regular[which] = False
         self.regular[self.partner[which]] = False
 
-    def watch(self, frame: int) -> KafkaDiagnostics:
-        """The diagnostics of the client of a frame."""
-        watch: KafkaDiagnostics | None = self.conversations[self.frames.conversation[frame]].watch
-        assert watch is not None
-        return watch
+    def diagnostics(self, frame: int) -> KafkaDiagnostics:
+        """Those of the client of a frame."""
+        found: KafkaDiagnostics | None = self.conversations[self.frames.conversation[frame]].diagnostics
+        assert found is not None
+        return found
 
     # --- columns of rows ---
 

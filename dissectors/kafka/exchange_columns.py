@@ -414,7 +414,7 @@ class ExchangeColumns(KafkaFrames):
         late = np.flatnonzero((waited >= QUEUED_NS) & (self.key[requests] != decode.FETCH))
         for i, ns in zip(requests[late].tolist(), waited[late].tolist(), strict=True):
             api = api_version(int(self.key[i]), int(self.version[i]))
-            self.watch(i).queued(self.frames.fact(i), api.name, ns)
+            self.diagnostics(i).queued(self.frames.fact(i), api.name, ns)
         codes = distinct(self.key[requests] << 16 | self.version[requests])
         for api in (api_version(value >> 16, value & 0xFFFF) for value in codes.tolist()):
             if not api.removed and api.key != decode.OFFSET_COMMIT:
@@ -423,11 +423,11 @@ class ExchangeColumns(KafkaFrames):
             for run in runs(self.frames.conversation[which], self.group[which]):
                 first, last = int(which[run[0]]), int(which[run[-1]])
                 if api.removed:
-                    self.watch(first).removed(api, self.frames.fact(first), len(run))
+                    self.diagnostics(first).removed(api, self.frames.fact(first), len(run))
                 if api.key == decode.OFFSET_COMMIT:
                     group = self.texts.values[self.group[first]]
                     name = None if group is None else str(group)
-                    self.watch(first).committed(
+                    self.diagnostics(first).committed(
                         name, self.frames.fact(first), int(self.frames.first_ns[last]), len(run)
                     )
 

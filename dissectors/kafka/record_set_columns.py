@@ -164,13 +164,13 @@ class RecordSetColumns:
         stored = found.end - found.start - batches.HEADER.itemsize
         for run in self._by_conversation(packed):
             first = frames.fact(int(frame[run[0]]))
-            self._watch(run).packed(first, len(run), int(stored[run].sum()), int(self._uncompressed[run].sum()))
+            self._diagnostics(run).packed(first, len(run), int(stored[run].sum()), int(self._uncompressed[run].sum()))
         single = found.records == 1
         awaited = produced & ~self._decoded.silent[frame]  # who sends without an answer does not send again
         for run in self._by_conversation(np.flatnonzero(produced)):
-            self._watch(run).sent(frames.fact(int(frame[run[0]])), len(run), int(np.count_nonzero(single[run])))
+            self._diagnostics(run).sent(frames.fact(int(frame[run[0]])), len(run), int(np.count_nonzero(single[run])))
         for run in self._by_conversation(np.flatnonzero(awaited & (found.field("producer_id") < 0))):
-            self._watch(run).not_idempotent(frames.fact(int(frame[run[0]])), len(run))
+            self._diagnostics(run).not_idempotent(frames.fact(int(frame[run[0]])), len(run))
         numbered = self._numbered()
         if self.in_order:
             numbered[np.isin(frame, list(self.in_order))] = False
@@ -178,9 +178,9 @@ class RecordSetColumns:
 
     def diagnose_request(self, request: int) -> None:
         """The same for the sequence numbers of the next of the requests `in_order`."""
-        watch, fact = self._decoded.watch(request), next(self._facts)
+        diagnostics, fact = self._decoded.diagnostics(request), next(self._facts)
         for key, number in self.in_order[request]:
-            watch.sequences(key, number, number, fact, (), fact.order)
+            diagnostics.sequences(key, number, number, fact, (), fact.order)
 
     def _diagnose_sequences(self, found: BatchColumns) -> None:
         frame, keys, sequence = self._frame[found.set], self._keys(found), found.field("base_sequence")
@@ -188,7 +188,7 @@ class RecordSetColumns:
         for run in runs(self._frames.conversation[frame], np.array([number[key] for key in keys], np.int64)):
             first, last = int(run[0]), int(run[-1])
             again = run[1:][sequence[run[1:]] == sequence[run[:-1]]]
-            self._decoded.watch(int(frame[first])).sequences(
+            self._decoded.diagnostics(int(frame[first])).sequences(
                 keys[first],
                 int(sequence[first]),
                 int(sequence[last]),
@@ -201,8 +201,8 @@ class RecordSetColumns:
         """Some batches, by their connections."""
         return [which[run] for run in runs(self._frames.conversation[self._frame[self._batches.set[which]]])]
 
-    def _watch(self, run: Ints) -> KafkaDiagnostics:
-        return self._decoded.watch(int(self._frame[self._batches.set[run[0]]]))
+    def _diagnostics(self, run: Ints) -> KafkaDiagnostics:
+        return self._decoded.diagnostics(int(self._frame[self._batches.set[run[0]]]))
 
     # --- rows ---
 
