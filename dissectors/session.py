@@ -232,14 +232,14 @@ class ConnectionSession:
         tls = looks_like_tls(head, b"")
         if tls is not False:
             return Verdict(None, client) if tls and self._is_opaque() else None
-        protocol = by_port(self._protocols).get(self.flow.ends[5 - 3 * client])
+        protocol = by_port(self._protocols).get(self.flow.target_ports[client])
         if protocol is None or protocol.recognise(head, b"") < CERTAIN:
             return None
         return Verdict(protocol, client)
 
     def _recognition(self, *, headless: bool = False) -> Recognition:
-        ports = self.flow.ends[5], self.flow.ends[2]
-        return Recognition(candidates(self._protocols, ports, self._client), self.options.limits, headless=headless)
+        protocols = candidates(self._protocols, self.flow.target_ports, self._client)
+        return Recognition(protocols, self.options.limits, headless=headless)
 
     @property
     def _opened(self) -> bool:
@@ -294,8 +294,7 @@ class ConnectionSession:
 
     def _forced(self) -> Verdict | None:
         """What the user says about one of the ports."""
-        for direction in (0, 1):
-            port = self.flow.ends[5 - 3 * direction]  # the port that this direction sends to
+        for direction, port in enumerate(self.flow.target_ports):
             name = self.options.decode_as.get(port)
             if name is not None and self._client in (None, direction):
                 return Verdict(next((p for p in self._protocols if p.name == name), None), direction)
@@ -340,7 +339,7 @@ class ConnectionSession:
         if self._tls is not None and self._tls.sni is not None:
             return self._tls.client
         known = {port for protocol in self._protocols for port in protocol.ports}
-        a_port, b_port = self.flow.ends[2], self.flow.ends[5]
+        b_port, a_port = self.flow.target_ports
         if (a_port in known) != (b_port in known):
             return 1 if a_port in known else 0
         return 1 if a_port < b_port else 0

@@ -102,6 +102,11 @@ class Flow:
         self._fin_time = 0
 
     @property
+    def target_ports(self) -> tuple[int, int]:
+        """The ports that directions 0 and 1 send to."""
+        return self.ends[5], self.ends[2]
+
+    @property
     def finished(self) -> bool:
         """Both directions ended with FIN and all their bytes were delivered."""
         return self.halves[0].finished and self.halves[1].finished
