@@ -26,10 +26,10 @@ from dissectors.iggy import batches, layouts, tables
 from dissectors.iggy.batches import MessageRun
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import MalformedBodyError
+from dissectors.iggy.frames import PAIR
 from dissectors.iggy.secrets import SECRET_FIELDS
 from dissectors.redaction import without_tokens
 
-_PAIR = Struct("<II")
 _U32 = Struct("<I")
 _REQUEST = Struct("<QQQQQQB7xQIIQQQ")  # from 128
 _REPLY = Struct("<QQQQQQQQQQB7xI")  # from 128
@@ -203,7 +203,7 @@ def legacy(frame: Frame) -> tuple[int, int]:
     """The two numbers of a legacy frame: length and code, or status and length."""
     if frame.known - frame.start < 8:
         return 0, 0
-    first, second = _PAIR.unpack_from(frame.data, frame.start)
+    first, second = PAIR.unpack_from(frame.data, frame.start)
     return first, second
 
 

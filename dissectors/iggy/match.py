@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from dissectors.iggy.align import Alignment
+from dissectors.iggy.frames import SEND_MESSAGES
 from dissectors.iggy.pending import DISCONNECTED, INVALID_COMMAND, Answer, Entry, IggyRequest, RequestHole
 from dissectors.iggy.states import Certainty, Order, Origin, PairingEvent, following
 from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
 
 _TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request
-SEND_MESSAGES = 101
 QUIET_NS = 100_000_000  # nothing in flight any more: longer than any server takes to answer what it has read
 
 

@@ -23,7 +23,7 @@ from dissectors.frame_columns import table
 from dissectors.iggy.batches import BATCH_HEADER, FORMATS, FRAME_HEADER, IDEMPOTENT, INDEX_ENTRY, STATES, MessageFormat
 from dissectors.iggy.columnar import numbers
 
-_PAIR = Struct("<II").unpack_from
+_LENGTHS = Struct("<II").unpack_from  # of headers and payload
 _U32 = Struct("<I").unpack_from
 _BATCH = Struct("<Q8xI").unpack_from  # from 32: length, count
 _LATEST = 1 << 53  # microseconds (in 2255), and offsets: a larger number is looked at one by one
@@ -125,7 +125,7 @@ class _Headed(NamedTuple):
         last = end - header
         while pos <= last:
             starts.append(pos)
-            headers, payload = _PAIR(buf, pos + lengths_at)
+            headers, payload = _LENGTHS(buf, pos + lengths_at)
             pos += header + headers + payload
         return pos
 
@@ -146,7 +146,7 @@ class _Apart(NamedTuple):
         fixed = at + 8
         last = end - fixed
         while pos <= last:
-            headers, payload = _PAIR(buf, pos + at)
+            headers, payload = _LENGTHS(buf, pos + at)
             if headers:
                 if headers > last - pos:
                     return -1

@@ -7,16 +7,14 @@ hundred megabytes here; TLS records begin with 0x16 0x03 and no command code fol
 from __future__ import annotations
 
 from functools import cache, partial
-from struct import Struct
 
 from dissectors.iggy import frames, resync, tables
 from dissectors.iggy.era import Era
-from dissectors.iggy.frames import LEGACY, VSR
+from dissectors.iggy.frames import LEGACY, PAIR, VSR
 from dissectors.limits import MIB
 from dissectors.search import GrowingSearch, Judgement, SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER
 
-_PAIR = Struct("<II")
 _MOST = 256 * MIB
 CERTAIN, LIKELY, POSSIBLE, NO = 0.95, 0.7, 0.3, 0.0
 
@@ -76,7 +74,7 @@ def _legacy(client: bytes, server: bytes) -> float:
     for _ in range(8):
         if len(client) - pos < 8:
             break
-        length, code = _PAIR.unpack_from(client, pos)
+        length, code = PAIR.unpack_from(client, pos)
         size = 4 + length
         if not 4 <= length < _MOST or code > 0xFFFF:
             return NO
@@ -105,7 +103,7 @@ def _answers(server: bytes) -> float:
     """How many whole answers the server's bytes hold; negative where they are no answers."""
     pos = found = 0
     while len(server) - pos >= 8 and found < 4:
-        status, length = _PAIR.unpack_from(server, pos)
+        status, length = PAIR.unpack_from(server, pos)
         if length >= _MOST or (status and not resync.may_be_error(server, pos, len(server))):
             return -1
         pos += 8 + length

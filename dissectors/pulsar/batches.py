@@ -33,6 +33,7 @@ CHECKSUM_MAGIC = b"\x0e\x01"
 
 CODECS = {1: "lz4-block", 2: "zlib", 3: "zstd", 4: "snappy"}
 CODEC_NAMES = {0: "none", 1: "lz4", 2: "zlib", 3: "zstd", 4: "snappy"}
+MS = 1_000_000  # ns, of the times in metadata
 
 _Metadata = api.MessageMetadata
 _BrokerEntry = api.BrokerEntryMetadata

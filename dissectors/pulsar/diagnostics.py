@@ -29,9 +29,11 @@ SLOW_NS = 1_000_000_000
 REDIRECT = 0
 """LOOKUP_RESPONSE.response: ask another broker."""
 
+CUMULATIVE = 1
+"""ACK.ack_type: all up to this message."""
+
 _SAMPLES = 1000  # processing times kept for each consumer
 _CONSUMERS = 10_000  # of one connection
-_CUMULATIVE = 1
 
 Position = tuple[int, int]  # ledger, entry
 
@@ -253,7 +255,7 @@ class PulsarDiagnostics:
         consumption = self._of(frame, request)
         if consumption is None:
             return
-        cumulative = body.ack_type == _CUMULATIVE
+        cumulative = body.ack_type == CUMULATIVE
         positions = []
         for id_ in body.message_id:
             if not id_.ack_set:

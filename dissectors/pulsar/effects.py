@@ -19,12 +19,11 @@ from dissectors.pulsar.columnar import Messages
 from dissectors.pulsar.command_columns import position
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.decoded_frames import PulsarFrames
-from dissectors.pulsar.diagnostics import REDIRECT, At, Consumption, Position, PulsarDiagnostics
+from dissectors.pulsar.diagnostics import CUMULATIVE, REDIRECT, At, Consumption, Position, PulsarDiagnostics
 from dissectors.pulsar.names import short
 from dissectors.pulsar.orphans import ID_FIELDS
 from dissectors.pulsar.subjects import Subject, unsigned
 
-_CUMULATIVE = 1
 _new = tuple.__new__
 
 Change = Callable[[PulsarConversation], None]
@@ -206,7 +205,7 @@ def _deliveries(regular: _Regular) -> Iterable[tuple[Any, ...]]:
 
 def _acknowledgements(regular: _Regular) -> Iterable[tuple[Any, ...]]:
     positions: list[list[Position]] = [[] for _ in regular.messages.ok]
-    cumulative = regular.messages.number("ack_type") == _CUMULATIVE
+    cumulative = regular.messages.number("ack_type") == CUMULATIVE
     ids = regular.messages.nested.get("message_id")
     if ids is not None:
         partial = ids.messages.has("ack_set")  # of its batch, messages are left

@@ -14,7 +14,7 @@ from dissectors.exchange import FAILED, OK, REPLICATE, UNKNOWN, ErrorCode, Repor
 from dissectors.frame import Frame
 from dissectors.pulsar import batches
 from dissectors.pulsar.api import text
-from dissectors.pulsar.batches import PulsarEntry
+from dissectors.pulsar.batches import MS, PulsarEntry
 from dissectors.pulsar.commands import SEND
 from dissectors.pulsar.decode import DecodedCommand
 from dissectors.pulsar.emit import signed
@@ -26,7 +26,6 @@ from dissectors.wire.codecs import CodecError
 
 FORMAT = "entry"
 NO_ID = (1 << 64) - 1  # ledger and entry of a position that the broker does not give
-MS = 1_000_000  # ns
 _ENCRYPTED = 1000  # producers and consumers of which a finding says that they encrypt
 
 

@@ -12,14 +12,13 @@ from typing import Any
 from dissectors.conversation import Conversation
 from dissectors.pulsar import batches
 from dissectors.pulsar.api import text
-from dissectors.pulsar.batches import MalformedEntryError, Single
+from dissectors.pulsar.batches import MS, MalformedEntryError, Single
 from dissectors.pulsar.chunks import Chunks
 from dissectors.pulsar.emit import signed
 from dissectors.pulsar.entry_view import EntryView
 from dissectors.pulsar.pending import Columns
 from dissectors.pulsar.secrets import property_value
 
-_MS = 1_000_000  # ns
 Unpack = Callable[[EntryView, memoryview], "bytes | memoryview | None"]
 ReportFinding = Callable[[EntryView, str, str], None]
 
@@ -95,7 +94,7 @@ class MessageRows:
             "partition": batch["partition"],
             "position": suffix if view.position is None else view.position + suffix,
             "timestamp": batch["first_timestamp"],
-            "event_time": own.event_time * _MS if own.event_time else None,
+            "event_time": own.event_time * MS if own.event_time else None,
             "sequence": signed(sequence),
             "producer": batch["producer"],
             "key_bytes": None if key is None else len(key),

@@ -27,11 +27,11 @@ from dissectors.exchange import (
 from dissectors.frame_columns import NONE, nullable
 from dissectors.pulsar import entry_columns
 from dissectors.pulsar.api import text
-from dissectors.pulsar.batches import CODEC_NAMES
+from dissectors.pulsar.batches import CODEC_NAMES, MS
 from dissectors.pulsar.command_columns import position
 from dissectors.pulsar.commands import COMMANDS, SEND
 from dissectors.pulsar.decoded_frames import PulsarFrames
-from dissectors.pulsar.entries import FORMAT, MS
+from dissectors.pulsar.entries import FORMAT
 from dissectors.pulsar.entry_columns import NO_CHECKSUM
 from dissectors.sink import Coded, Masked, hex_column, text_column
 

@@ -10,7 +10,8 @@ import pytest
 
 from dissectors.frame import Frame
 from dissectors.iggy import match, states
-from dissectors.iggy.match import QUIET_NS, SEND_MESSAGES, Pairing
+from dissectors.iggy.frames import SEND_MESSAGES
+from dissectors.iggy.match import QUIET_NS, Pairing
 from dissectors.iggy.pending import INVALID_COMMAND, Answer, IggyRequest
 from dissectors.iggy.states import (
     TRANSITIONS,
