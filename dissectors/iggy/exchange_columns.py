@@ -73,7 +73,7 @@ def _decode(framing: str, frames: Frames[IggyConversation]) -> None:
     report(decoded)
 
 
-class Exchanges(IggyFrames):
+class IggyExchanges(IggyFrames):
     """How the frames of a step become rows."""
 
     def __init__(self, frames: Frames[IggyConversation]) -> None:
@@ -341,7 +341,7 @@ class Exchanges(IggyFrames):
         return found
 
 
-class LegacyExchanges(Exchanges):
+class LegacyExchanges(IggyExchanges):
     """Frames with a prefix of eight bytes."""
 
     framing = LEGACY
@@ -361,7 +361,7 @@ class LegacyExchanges(Exchanges):
     _may_be_for = _pairs_fit
 
 
-class VsrExchanges(Exchanges):
+class VsrExchanges(IggyExchanges):
     """Frames with a header of 256 bytes."""
 
     framing = VSR

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
-from dissectors import arrow
 from dissectors.arrow import Ints
 from dissectors.exchange import exchange_ids
 from dissectors.frame_columns import NONE, Frames, integers
@@ -92,21 +90,3 @@ class KafkaFrames:
         for t, topic in zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist(), strict=True):
             values.append(self.conversations[t].emit.names.name(self.texts.values[topic]))
         return Coded(values, codes)
-
-    def topic_lists(self, requests: Ints) -> pa.Array:
-        """All topics of each exchange, each once, in order of appearance."""
-        frame, topic = self.topics.by_frame()
-        keep = self.regular[frame]
-        frame, topic = frame[keep], topic[keep]
-        names = self.names_of(frame, topic)
-        distinct = {value: code for code, value in enumerate(names.values)}
-        topic = np.array([distinct[value] for value in names.values], np.int64)[names.codes]
-        request = np.where(self.frames.client[frame], frame, self.partner[frame])
-        order = np.lexsort((frame, request))  # stable: the request's topics, then the answer's
-        request, topic = request[order], topic[order]
-        _, first = np.unique(request * len(names.values) + topic, return_index=True)
-        first.sort()
-        ends = np.searchsorted(request[first], requests, "right")
-        offsets = np.append(0, ends).astype(np.int32)
-        texts = arrow.take(pa.array(names.values, pa.string()), topic[first])
-        return pa.ListArray.from_arrays(arrow.column(offsets), texts)

@@ -23,10 +23,9 @@ from sys import intern
 
 import numpy as np
 
-from dissectors import arrow
 from dissectors.arrow import Bools, Ints
-from dissectors.exchange import CALL, OK, ONE_WAY, UNKNOWN, columns_from_frames, columns_of_some, held, queued
-from dissectors.frame_columns import NONE, Frames, decode_together, distinct, integers, nullable
+from dissectors.exchange import queued
+from dissectors.frame_columns import NONE, Frames, decode_together, distinct, integers
 from dissectors.kafka import columnar, decode, orphan_columns
 from dissectors.kafka.body_summary import BodySummary, Topic
 from dissectors.kafka.carried import METADATA_LOG
@@ -40,7 +39,7 @@ from dissectors.kafka.frames import HEAD, announced_columns, measure_columns
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.plan import GROUP, plan
 from dissectors.kafka.record_set_columns import RecordSetColumns
-from dissectors.sink import Coded, Masked
+from dissectors.kafka.row_columns import report_exchanges
 
 _RARE = frozenset({decode.SHARE_FETCH, decode.FETCH_SNAPSHOT, decode.ENVELOPE})
 _WORTH = 96  # fewer bodies of one message are as quick one by one
@@ -49,10 +48,10 @@ _SOFTWARE = ("clientSoftwareName", "clientSoftwareVersion")
 
 def advance(conversations: Sequence[KafkaConversation]) -> None:
     """As Conversation.advance, for many."""
-    decode_together(conversations, lambda frames: ExchangeColumns(frames).decode(), measure_columns, announced_columns)
+    decode_together(conversations, lambda frames: KafkaExchanges(frames).decode(), measure_columns, announced_columns)
 
 
-class ExchangeColumns(KafkaFrames):
+class KafkaExchanges(KafkaFrames):
     """How the frames of a step become rows."""
 
     def __init__(self, frames: Frames[KafkaConversation]) -> None:
@@ -93,7 +92,7 @@ class ExchangeColumns(KafkaFrames):
                 self._diagnose(requests, waited.values)
                 carried.diagnose()
             carried.report()
-            self._report(requests, waited)
+            report_exchanges(self, requests, waited)
 
     # --- what requests say ---
 
@@ -430,38 +429,3 @@ class ExchangeColumns(KafkaFrames):
                     self.diagnostics(first).committed(
                         name, self.frames.fact(first), int(self.frames.first_ns[last]), len(run)
                     )
-
-    # --- rows ---
-
-    def _report(self, requests: Ints, waited: Masked) -> None:
-        """The rows of regular exchanges; waited: how long each request queued."""
-        if not self.report.wants_exchanges:
-            return
-        place = self.frames.packet_ref[requests], self.frames.first_ns[requests]
-        turn = np.lexsort(place)  # as rows go out: none need be moved then
-        topics = arrow.take(self.topic_lists(requests), turn)
-        requests, waited = requests[turn], Masked(waited.values[turn], waited.missing[turn])
-        answers = self.partner[requests]
-        one_way = self.silent[requests]
-        request, response = self.frames.facts(requests), self.frames.facts(answers)
-        times = columns_from_frames(request, response) | {"queued_ns": waited}
-        times = columns_of_some(times, np.zeros_like(one_way), one_way)
-        may_wait, payload, partitions = self.may_wait[requests], self.payload[requests], self.partitions[requests]
-        self.sink.extend(
-            "exchanges",
-            len(requests),
-            **self.request_columns(requests),
-            kind=Coded((CALL, ONE_WAY), one_way.astype(np.int64)),
-            api_code=self.key[requests],
-            version=self.version[requests],
-            status=Coded((OK, UNKNOWN), one_way.astype(np.int64)),
-            error_count=0,
-            topics=topics,
-            partitions=np.where(partitions, partitions, self.partitions[answers]),
-            records=nullable(self.records[requests]),
-            payload_bytes=nullable(payload),
-            long_poll=Masked(may_wait & held(times["wait_ns"], waited, np.maximum(payload, 0)), one_way),
-            throttle_ms=nullable(self.throttle[answers]),
-            retransmitted=self.frames.retransmitted(requests, request, response),
-            **times,
-        )

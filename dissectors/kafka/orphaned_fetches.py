@@ -23,6 +23,7 @@ from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.fetches_in_order import NOT_KNOWN
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_set_columns import ROLES, RecordSetColumns
+from dissectors.kafka.row_columns import topic_lists
 from dissectors.tcp.chunk import SERVER
 
 _WORTH = 32  # fewer answers are as quick one by one
@@ -135,7 +136,7 @@ class _FetchedColumns(KafkaFrames):
             version=nullable(self.version[which]),
             status=OK,
             error_count=0,
-            topics=self.topic_lists(which),
+            topics=topic_lists(self, which),
             partitions=self.partitions[which],
             records=self.records[which],
             payload_bytes=self.payload[which],

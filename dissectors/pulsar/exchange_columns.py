@@ -50,15 +50,15 @@ def advance(conversations: Sequence[PulsarConversation]) -> None:
     """As Conversation.advance, for many."""
     decode_together(
         conversations,
-        lambda frames: _Exchanges(frames).decode(),
+        lambda frames: PulsarExchanges(frames).decode(),
         command_columns.measure,
         command_columns.measure_announced,
         command_columns.requests,
     )
 
 
-class _Exchanges(PulsarFrames):
-    """Decodes the frames of one call of `advance`."""
+class PulsarExchanges(PulsarFrames):
+    """How the frames of a step become rows."""
 
     def decode(self) -> None:
         """Every frame: the regular ones here, the others by their conversations."""

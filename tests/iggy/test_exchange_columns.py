@@ -302,7 +302,7 @@ def test_frames_that_were_decoded_are_freed_without_a_search_for_garbage(monkeyp
     gc.disable()
     try:
         feed_many(PROTOCOL, [refused(5, send_too=True)] * 4, DEFAULT_TABLES, 7, at_once=True, often=0)
-        assert not [one for one in gc.get_objects() if isinstance(one, exchange_columns.Exchanges)]
+        assert not [one for one in gc.get_objects() if isinstance(one, exchange_columns.IggyExchanges)]
     finally:
         gc.enable()
 
