@@ -33,7 +33,7 @@ LAYERS = (
     ("dissectors.reporter",),
     ("dissectors.framing",),
     ("dissectors.conversation",),
-    ("dissectors.frame_columns", "dissectors.exchange"),
+    ("dissectors.frame_columns", "dissectors.coded", "dissectors.exchange"),
     ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy"),
     ("dissectors.protocols", "dissectors.recognition"),
     ("dissectors.session",),

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dissectors import arrow, checksum
 from dissectors.arrow import Bools, Ints
+from dissectors.coded import CodedValues
 from dissectors.exchange import (
     CALL,
     CONSUME,
@@ -25,13 +26,13 @@ from dissectors.frame_columns import NONE, nullable
 from dissectors.iggy import layouts
 from dissectors.iggy.batches import FORMATS
 from dissectors.iggy.body_columns import Variant
-from dissectors.iggy.coded import IdentifierCodes
 from dissectors.iggy.columnar import BodyColumns, Place, numbers
 from dissectors.iggy.decoded_frames import IggyFrames
 from dissectors.iggy.emit import ReservedRow
 from dissectors.iggy.errors import error
-from dissectors.iggy.field_types import CONSUMERS
+from dissectors.iggy.field_types import CONSUMERS, identifier
 from dissectors.iggy.frames import SEND_MESSAGES, VSR
+from dissectors.iggy.names import Identifier
 from dissectors.iggy.tables import commands
 from dissectors.records import Batch, Exchange
 from dissectors.sink import Coded, Masked
@@ -74,8 +75,9 @@ class _Rows:
         self.decoded = decoded
         self.frames = decoded.frames
         n = len(self.frames)
-        self.texts = IdentifierCodes(self.frames.buf, self.frames.octets)
-        self.group = np.full(n, NONE)  # number of the text
+        self.groups = CodedValues(self.frames.buf, self.frames.octets, _identifier)
+        self.group = np.full(n, NONE)
+        self.pairs = CodedValues(self.frames.buf, self.frames.octets, _pair)
         self.topic = np.full(n, NONE)  # number of the pair of identifiers
         self.named: list[str] = []
         self.name = np.full(n, NONE)  # number of the topic in `named`, where it is described
@@ -123,12 +125,12 @@ class _Rows:
             return
         stream, topic = (_rows(body.places.get(name), rows) for name in ("stream_id", "topic_id"))
         if stream is not None and topic is not None:
-            self.topic[which] = self.texts.pairs(stream.at, topic.end - stream.at)
+            self.topic[which] = self.pairs.at(stream.at, topic.end - stream.at)
         if "consumer" in body.places:
             grouped = np.isin(body.numbers["consumer.kind"][rows], _GROUPS)
-            self.group[which[grouped]] = self._identifiers(body, "consumer", rows[grouped], 1)
+            self.group[which[grouped]] = self._groups(body, "consumer", rows[grouped], 1)
         elif "group_id" in body.places:
-            self.group[which] = self._identifiers(body, "group_id", rows, 0)
+            self.group[which] = self._groups(body, "group_id", rows, 0)
         name = "partitioning" if "partitioning" in body.numbers else "partition_id"
         if name in body.numbers:
             there = body.present.get(name, body.ok)[rows]
@@ -141,19 +143,20 @@ class _Rows:
     def _describe(self, which: Ints) -> None:
         """Topics and groups that are described already."""
         known = [self.decoded.described[i] for i in which.tolist()]
-        self.group[which] = [NONE if one.group is None else self.texts.code(one.group) for one in known]
+        self.group[which] = [NONE if one.group is None else self.groups.code(one.group) for one in known]
         topics = {one.topic: None for one in known if one.topic is not None}
         first = len(self.named)
         self.named += topics
         number = {topic: first + i for i, topic in enumerate(topics)}
         self.name[which] = [NONE if one.topic is None else number[one.topic] for one in known]
 
-    def _identifiers(self, body: BodyColumns, name: str, rows: Ints, skip: int) -> Ints:
-        """The texts of an identifier that begins so many bytes behind the start of a field."""
+    def _groups(self, body: BodyColumns, name: str, rows: Ints, skip: int) -> Ints:
+        """The groups that an identifier names, so many bytes behind the start of a field."""
         if name in body.numbers:
-            return self.texts.numbers(body.numbers[name][rows])
+            values, codes = np.unique(body.numbers[name][rows], return_inverse=True)
+            return np.array([self.groups.code(str(value)) for value in values.tolist()], np.int64)[codes]
         at, end = body.places[name]
-        return self.texts.identifiers(at[rows] + skip, (end - at)[rows] - skip)
+        return self.groups.at(at[rows] + skip, (end - at)[rows] - skip)
 
     def _keep_answer(self, code: int, which: Ints, variant: Variant, rows: Ints) -> None:
         if variant.runs is not None and layouts.delivers(code):
@@ -172,7 +175,7 @@ class _Rows:
         names: list[str] = []
         for value in keys.tolist():
             of = self.decoded.conversations[value >> 32].calls.state.names
-            names.append(of.topic(*self.texts.pair_values[value & 0xFFFFFFFF]))
+            names.append(of.topic(*self.pairs.values[value & 0xFFFFFFFF]))
         return Coded(names + self.named, codes)
 
     def _errors(self) -> Coded:
@@ -211,7 +214,7 @@ class _Rows:
             "api": Coded([commands()[code][0].name for code in codes.tolist()], api),
             "correlation_id": decoded.correlation_id[requests] if decoded.framing == VSR else None,
             "client_id": Coded(decoded.users, decoded.user[answers]),
-            "group": _coded(self.texts.values, self.group[requests]),
+            "group": _coded(self.groups.values, self.group[requests]),
             "exchange_id": arrow.take(self.exchange_ids, np.searchsorted(self.requests, requests)),
         }
 
@@ -415,6 +418,16 @@ def _rows(place: Place | None, rows: Ints) -> Place | None:
 
 def _either(column: Ints, first: Ints, second: Ints) -> Ints:
     return np.where(column[first] != NONE, column[first], column[second])
+
+
+def _identifier(raw: bytes) -> str:
+    return str(identifier(raw, 0, len(raw))[0])
+
+
+def _pair(raw: bytes) -> tuple[Identifier, Identifier]:
+    """Two identifiers, one behind the other."""
+    first, middle = identifier(raw, 0, len(raw))
+    return first, identifier(raw, middle, len(raw))[0]
 
 
 def _coded(values: Sequence[Any], codes: Ints) -> Coded:

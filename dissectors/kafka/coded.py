@@ -2,89 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from dissectors.arrow import Bools, Ints, Octets
-from dissectors.frame_columns import PADDING
+from dissectors.coded import CodedValues
 from dissectors.kafka.body_summary import Topic
 
-_FEW = 64  # fewer texts are as quick one by one
-_SWEEPS = 16  # distinct texts that are looked for among all rows
 
-
-class CodedTexts:
-    """Distinct texts and topic ids, each with a number; columns hold the numbers."""
+class CodedTexts(CodedValues[Topic | None]):
+    """Texts and topic ids; 0 is the number of null."""
 
     def __init__(self, buf: bytes, octets: Octets) -> None:
-        self.values: list[Topic | None] = []
-        self._buf = buf
-        self._octets = octets
-        self._codes: dict[Topic | None, int] = {}
-        self._of_bytes: dict[bytes, int] = {}
-
-    def code(self, value: Topic | None) -> int:
-        code = self._codes.get(value)
-        if code is None:
-            code = self._codes[value] = len(self.values)
-            self.values.append(value)
-        return code
+        super().__init__(buf, octets, lambda raw: raw.decode("utf-8", "backslashreplace"))
+        self.code(None)
 
     @property
     def texts(self) -> list[str | None]:
         """The values, without the ids."""
         return [None if isinstance(value, bytes) else value for value in self.values]
 
-    def at(self, start: Ints, size: Ints) -> Ints:
-        """The numbers of the texts that stand at some indices; a negative size is null."""
-        return self._numbers(start, size, self._text)
-
     def topics(self, start: Ints, size: Ints, is_id: Bools) -> Ints:
         """The numbers of topics: names, ids, or null where there is neither."""
-        codes = np.full(len(start), self.code(None))
-        for which, number in ((~is_id & (size > 0), self._text), (is_id, self.code)):
+        codes = np.zeros(len(start), np.int64)
+        for which, number in ((~is_id & (size > 0), self._code_of), (is_id, self.code)):
             codes[which] = self._numbers(start[which], size[which], number)
         return codes
-
-    def _numbers(self, start: Ints, size: Ints, number: Callable[[bytes], int]) -> Ints:
-        """The numbers that `number` gives to the bytes at some indices."""
-        codes = np.zeros(len(start), np.int64)
-        rest = np.arange(len(start))
-        if len(rest) >= _FEW and size.max() <= PADDING:
-            rest = self._sweep(start, size, codes, number)
-        ends = (start + size)[rest]
-        for i, a, b in zip(rest.tolist(), start[rest].tolist(), ends.tolist(), strict=True):
-            codes[i] = self._one(a, b, number)
-        return codes
-
-    def _sweep(self, start: Ints, size: Ints, codes: Ints, number: Callable[[bytes], int]) -> Ints:
-        """Number the bytes that many rows have: one is compared with all others. The rows that are left."""
-        width = -(-max(int(size.max()), 1) // 8) * 8
-        every = np.ndarray((len(self._octets) - width + 1, width), np.uint8, self._octets, 0, (1, 1))
-        octets = every[np.minimum(start, len(every) - 1)]  # the cursors of rows that are given up may be anywhere
-        octets[np.arange(width) >= size[:, None]] = 0
-        words = octets.view(np.uint64)
-        rest = np.arange(len(start))
-        for _ in range(_SWEEPS):
-            if len(rest) < _FEW:
-                break
-            first = rest[0]
-            same = size[rest] == size[first]
-            for word in words.T:
-                same &= word[rest] == word[first]
-            codes[rest[same]] = self._one(int(start[first]), int(start[first] + size[first]), number)
-            rest = rest[~same]
-        return rest
-
-    def _one(self, start: int, end: int, number: Callable[[bytes], int]) -> int:
-        return number(self._buf[start:end]) if start <= end else self.code(None)
-
-    def _text(self, raw: bytes) -> int:
-        code = self._of_bytes.get(raw)
-        if code is None:
-            code = self._of_bytes[raw] = self.code(raw.decode("utf-8", "backslashreplace"))
-        return code
 
 
 class GrowingColumns:
