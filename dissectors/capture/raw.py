@@ -83,20 +83,35 @@ def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> P
     census.clock = int(clock[-1])
     layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, _FIRST_KIND[raw.link])
     layers.run()
-    numbers = np.arange(raw.number, raw.number + len(raw), dtype=np.int64)
-    buffer = raw.buffer
     fragmented = layers.fragments()
-    if len(fragmented):
-        census.fragments += len(fragmented)
-        before = fragments.overlaps
+    buffer = _joined(raw, file, clock, layers, fragmented, census, fragments) if len(fragmented) else raw.buffer
+    block = _tcp_packets(raw, file, clock, layers, buffer)
+    if block is None:
+        return None
+    census.tcp += len(block)
+    census.tcp_payload += int(block.size.sum())
+    return _put_off(block, fragments) if len(fragmented) and fragments.late else block
 
-        def packet(i: int) -> Packet:
-            at, have = int(raw.at[i]), int(raw.have[i])
-            place = (file, int(numbers[i]), int(raw.time[i]), int(clock[i]), int(raw.link[i]), int(raw.wire[i]))
-            return Packet(*place, raw.buffer[at : at + have])
 
-        buffer = fragments.join(layers, fragmented, raw.buffer, packet)
-        census.overlaps += fragments.overlaps - before
+def _joined(
+    raw: RawBlock, file: int, clock: Ints, layers: Layers, fragmented: Ints, census: Census, fragments: Fragments
+) -> bytes:
+    """The buffer with the datagrams that fragments are put together to; layers then goes on in these."""
+
+    def packet(i: int) -> Packet:
+        at, have = int(raw.at[i]), int(raw.have[i])
+        place = (file, raw.number + i, int(raw.time[i]), int(clock[i]), int(raw.link[i]), int(raw.wire[i]))
+        return Packet(*place, raw.buffer[at : at + have])
+
+    before = fragments.overlaps
+    buffer = fragments.join(layers, fragmented, raw.buffer, packet)
+    census.fragments += len(fragmented)
+    census.overlaps += fragments.overlaps - before
+    return buffer
+
+
+def _tcp_packets(raw: RawBlock, file: int, clock: Ints, layers: Layers, buffer: bytes) -> PacketBlock | None:
+    """The packets in which layers found TCP, over this buffer; None where there are none."""
     tcp = layers.kind == TCP
     count = int(tcp.sum())
     if not count:
@@ -104,13 +119,10 @@ def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> P
     index = slice(None) if count == len(raw) else np.flatnonzero(tcp)  # all of them as they stand, or some
     at = layers.pos[index]
     size = np.maximum(layers.full[index] - at, 0)
-    have = np.clip(layers.end[index] - at, 0, size)
-    census.tcp += count
-    census.tcp_payload += int(size.sum())
-    block = PacketBlock(
+    return PacketBlock(
         buffer,
         np.full(count, file, np.int64),
-        numbers[index],
+        np.arange(raw.number, raw.number + len(raw), dtype=np.int64)[index],
         raw.time[index],
         clock[index],
         raw.wire[index],
@@ -128,10 +140,9 @@ def packets(raw: RawBlock, file: int, census: Census, fragments: Fragments) -> P
         layers.check[index],
         at,
         size,
-        have,
+        np.clip(layers.end[index] - at, 0, size),
         layers.via[index],
     )
-    return _put_off(block, fragments) if len(fragmented) and fragments.late else block
 
 
 def _put_off(block: PacketBlock, fragments: Fragments) -> PacketBlock | None:

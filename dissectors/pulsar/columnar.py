@@ -202,9 +202,31 @@ def read(
     index = np.arange(len(start))
     cell = np.repeat(begin - first * schema.columns[type_], count) + index * np.repeat(schema.columns[type_], count)
     values, seen, reached = np.zeros(cells.sum(), np.int64), np.zeros(len(start), np.int64), start.copy()
+    state = np.stack((index, np.repeat(type_ * _TAGS, count), cell, end), axis=1)
+    inner = _read_fields(octets, start, state, values, seen, reached)
+    required = np.repeat(schema.required[type_], count)
+    ok = (reached == end) & ((seen & required) == required)
+    found = []
+    for name, n, i, k in zip(types, counts, first.tolist(), begin.tolist(), strict=True):
+        of_type = plan(name)
+        columns = values[k : k + of_type.columns * n].reshape(n, of_type.columns).T
+        found.append(Messages(of_type, ok[i : i + n], seen[i : i + n], columns))
+    if inner:
+        _read_nested(found, group, index - first[group], inner, octets, depth)
+    return found
+
+
+def _read_fields(
+    octets: Octets, at: Ints, state: Ints, values: Ints, seen: Ints, reached: Ints
+) -> list[tuple[Ints, ...]]:
+    """Read the messages that begin at some indices: fill values, bits seen, and how far each was `reached`.
+
+    state: int64[n, 4]: of each message its index, the tags of its type, its first cell in values, its end.
+    Returns the messages within, (index of the message around it, field, start, size) as columns, for each step.
+    """
+    schema = _schema()
     inner: list[tuple[Ints, ...]] = []
-    state = np.stack((index, np.repeat(type_ * _TAGS, count), cell, end), axis=1)  # of the messages that are not read
-    going, at, bits = start < end, start, seen
+    going, bits = at < state[:, 3], seen
     for _ in range(_STEPS):
         if not going.all():
             keep = np.flatnonzero(going)
@@ -244,22 +266,13 @@ def read(
         done = np.flatnonzero(~going)
         reached[which[done]], seen[which[done]] = p[done], bits[done]
         at = p
-    required = np.repeat(schema.required[type_], count)
-    ok = (reached == end) & ((seen & required) == required)
-    found = []
-    for name, n, i, k in zip(types, counts, first.tolist(), begin.tolist(), strict=True):
-        of_type = plan(name)
-        columns = values[k : k + of_type.columns * n].reshape(n, of_type.columns).T
-        found.append(Messages(of_type, ok[i : i + n], seen[i : i + n], columns))
-    if inner:
-        _read_nested(found, group, index - first[group], inner, octets, depth)
-    return found
+    return inner
 
 
 def _read_nested(
     found: list[Messages], group: Ints, row: Ints, inner: list[tuple[Ints, ...]], octets: Octets, depth: int
 ) -> None:
-    """The messages within messages: (index of the message, field, start, size) of each, as columns."""
+    """The messages within messages, as `_read_fields` gives them."""
     schema = _schema()
     within, field, start, size = (np.concatenate(column) for column in zip(*inner, strict=True))
     key = group[within] * len(schema.fields) + field
