@@ -43,10 +43,11 @@ class ConversationSummary(NamedTuple):
 class Conversation(Framing):
     """One connection of one protocol. Subclasses supply measure, resync, on_frame and on_close."""
 
-    __slots__ = ("closed", "last_ns")
+    __slots__ = ("by_column", "closed", "last_ns")
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
+        self.by_column = 0  # frames decoded by column, many at once
         self.closed = False
         self.last_ns: int | None = None  # when its last packet came; known at its end
 

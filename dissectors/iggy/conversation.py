@@ -44,7 +44,6 @@ class IggyConversation(Conversation):
         self._latest = 0  # when the latest came
         self._reported: str | None = None  # the dialect, to other connections
         self._late = False  # answers are dealt with that were held back
-        self.by_column = 0  # frames that were not decoded one by one
 
     # --- what the base class asks ---
 

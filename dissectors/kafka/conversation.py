@@ -73,7 +73,6 @@ class KafkaConversation(Conversation):
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.midstream = midstream  # requests may have been on their way when the capture began
-        self.by_column = 0  # frames decoded by column
         self.answered = False  # whether an answer has been matched
         self.answered_ns: int | None = None  # when the last byte of the newest answer came
         self.waiting = KafkaPendingRequests(options.limits.pending)

@@ -67,7 +67,6 @@ class PulsarConversation(Conversation):
         self.limit = options.limits.frame_bytes  # of a frame, as far as this connection has said
         self.lost_requests = LostRequests()
         self.client_end = 0  # stream offset at which the client's last frame ended
-        self.by_column = 0  # frames decoded by column
         self._new_types: set[int] = set()  # types of commands that no table knows
 
     def release(self) -> None:
