@@ -5,20 +5,24 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from dissectors import frame_columns
 from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
-from dissectors.records import TABLES, Conn
+from dissectors.records import DEFAULT_TABLES, TABLES, Conn
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import Chunk, Segments, Span
 from dissectors.wire.codec_sums import counting
 
 Script = list[tuple[int, bytes]]  # direction, bytes
+TABLE_SETS = [("exchanges",), ("batches",), DEFAULT_TABLES, tuple(TABLES)]
+INHERITED = [HealthCheck.differing_executors]
 
 
 def feed_many(
@@ -130,6 +134,60 @@ def assert_together_as_alone(
     for table, rows in want.items():
         assert got[table] == rows, table
     return together
+
+
+def share_by_column(conversations: Sequence[Conversation]) -> float:
+    """Of all frames."""
+    return sum(c.by_column for c in conversations) / max(1, sum(c.frames for c in conversations))
+
+
+class TogetherAsAlone:
+    """What every protocol promises of many connections at once; its tests inherit this."""
+
+    protocol: ClassVar[Protocol]
+
+    apis: ClassVar[Sequence[str]]
+    """Some of which bodies may be asked for."""
+
+    columns: object | None = None
+    """The module that says from how many frames on it decodes by column."""
+
+    differed: ClassVar[Sequence[tuple[int, int]]] = ()
+    """Seeds and numbers of connections whose rows once differed."""
+
+    @staticmethod
+    def conversation(rng: random.Random) -> Script:
+        """What one connection carries."""
+        raise NotImplementedError
+
+    @pytest.mark.parametrize("tables", TABLE_SETS, ids=len)
+    @settings(max_examples=60, suppress_health_check=INHERITED)
+    @given(seed=st.integers(0, 1 << 32), many=st.integers(1, 9), often=st.sampled_from((0.1, 0.7)))
+    def test_connections_at_once_give_the_rows_of_each_alone(
+        self, tables: tuple[str, ...], seed: int, many: int, often: float
+    ) -> None:
+        self._check(tables, seed, many, often)
+
+    @pytest.mark.parametrize("tables", TABLE_SETS, ids=len)
+    @pytest.mark.parametrize("often", [0.1, 0.7])
+    def test_connections_that_once_differed(self, tables: tuple[str, ...], often: float) -> None:
+        for seed, many in self.differed:
+            self._check(tables, seed, many, often)
+
+    def _check(self, tables: tuple[str, ...], seed: int, many: int, often: float) -> None:
+        worth = None if self.columns is None else (self.columns, 1 + seed % 6)
+        assert_together_as_alone(self.protocol, self._scripts(seed, many)[1], tables, seed, often=often, worth=worth)
+
+    @settings(max_examples=30, suppress_health_check=INHERITED)
+    @given(seed=st.integers(0, 1 << 32), many=st.integers(1, 4))
+    def test_bodies_of_some_apis_do_not_change_the_rows_of_others(self, seed: int, many: int) -> None:
+        rng, scripts = self._scripts(seed, many)
+        some, worth = rng.sample(self.apis, 2), None if self.columns is None else (self.columns, 1)
+        assert_together_as_alone(self.protocol, scripts, DEFAULT_TABLES, seed, bodies_of=some, worth=worth)
+
+    def _scripts(self, seed: int, many: int) -> tuple[random.Random, list[Script]]:
+        rng = random.Random(seed)
+        return rng, [self.conversation(rng) for _ in range(many)]
 
 
 def _as_in_a_block(

@@ -8,19 +8,15 @@ import struct
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
-from dissectors import frame_columns
+from dissectors.conversation import Conversation
 from dissectors.iggy import PROTOCOL, exchange_columns, layouts, tables
 from dissectors.iggy.columnar import walkable
-from dissectors.iggy.conversation import IggyConversation
-from dissectors.records import DEFAULT_TABLES, TABLES
+from dissectors.records import DEFAULT_TABLES
 from tests.feeding import CLIENT, SERVER
 from tests.iggy import wire
-from tests.many import Script, assert_together_as_alone, feed_many
+from tests.many import Script, TogetherAsAlone, assert_together_as_alone, share_by_column
 
-TABLE_SETS = [("exchanges",), ("batches",), DEFAULT_TABLES, tuple(TABLES)]
 PLAIN_HEADERS = wire.header_plain("k", 2, b"v")
 TYPED_HEADERS = wire.header_typed("k", 2, b"v")
 LEGACY_ERAS = ("2023", "0.4", "0.5", "0.6", "0.7")
@@ -222,34 +218,25 @@ def conversation(rng: random.Random) -> Script:
     return script
 
 
-@pytest.mark.parametrize("tables", TABLE_SETS, ids=len)
-@settings(max_examples=40)
-@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 6))
-@example(seed=196229, many=5)  # a login of the legacy framing on a VSR connection
-@example(seed=43470315, many=3)  # an answer with a payload, after its request's release became known to send none
-@example(seed=1479568686, many=6)  # a refused login that shows the release
-@example(seed=2203656768, many=5)  # a client that begins with bytes that are no frame: only an answer shows that
-def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...], seed: int, many: int) -> None:
-    rng = random.Random(seed)
-    scripts = [conversation(rng) for _ in range(many)]
-    often, worth = rng.choice((0.1, 0.7)), (exchange_columns, 1 + seed % 6)
-    assert_together_as_alone(PROTOCOL, scripts, tables, seed, often=often, worth=worth)
-
-
-@settings(max_examples=20)
-@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 4))
-def test_bodies_of_some_apis_do_not_change_the_rows_of_others(seed: int, many: int) -> None:
-    rng = random.Random(seed)
-    scripts = [conversation(rng) for _ in range(many)]
-    some = rng.sample(
-        ("SEND_MESSAGES", "POLL_MESSAGES", "LOGIN_USER", "STORE_CONSUMER_OFFSET", "CREATE_TOPIC", "PING"), 2
+class TestTogetherAsAlone(TogetherAsAlone):
+    protocol = PROTOCOL
+    conversation = staticmethod(conversation)
+    apis = ("SEND_MESSAGES", "POLL_MESSAGES", "LOGIN_USER", "STORE_CONSUMER_OFFSET", "CREATE_TOPIC", "PING")
+    columns = exchange_columns
+    differed = (
+        (196229, 5),  # a login of the legacy framing on a VSR connection
+        (43470315, 3),  # an answer with a payload, after its request's release became known to send none
+        (1479568686, 6),  # a refused login that shows the release
+        (2203656768, 5),  # a client that begins with bytes that are no frame: only an answer shows that
     )
-    assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, seed, bodies_of=some, worth=(exchange_columns, 1))
 
 
-def test_connections_that_open_and_ask_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    monkeypatch.setattr(exchange_columns, "_WORTH", 1)
+def together(scripts: list[Script]) -> list[Conversation]:
+    """Connections of which all that can goes by column; the rows are those of each alone."""
+    return assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, 7, often=0, worth=(exchange_columns, 1))
+
+
+def test_connections_that_open_and_ask_go_by_column() -> None:
     stream = struct.pack("<IQIQQ", 1, wire.T0, 0, 0, 0) + wire.str8("shop")
     asked = [
         (wire.request(1), wire.answer()),
@@ -261,9 +248,7 @@ def test_connections_that_open_and_ask_go_by_column(monkeypatch: pytest.MonkeyPa
         (wire.request(602, wire.STREAM + wire.name("orders") + wire.str8("workers")), wire.answer()),
     ]
     script = login("0.6") + [part for request, answer in asked for part in ((CLIENT, request), (SERVER, answer))]
-    rows, conversations = feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=True, often=0)
-    assert all(c.by_column == len(script) for c in conversations if isinstance(c, IggyConversation))
-    assert rows == feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=False)[0]
+    assert all(c.by_column == len(script) for c in together([script] * 4))
 
 
 def refused(times: int, *, send_too: bool = False) -> Script:
@@ -277,31 +262,22 @@ def refused(times: int, *, send_too: bool = False) -> Script:
     return login("0.6") + [part for pair in pairs for part in zip((CLIENT, SERVER), pair, strict=True)]
 
 
-def test_exchanges_that_failed_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    monkeypatch.setattr(exchange_columns, "_WORTH", 1)
+def test_exchanges_that_failed_go_by_column() -> None:
     script = refused(5)
-    rows, conversations = feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=True, often=0)
-    assert all(c.by_column == len(script) for c in conversations if isinstance(c, IggyConversation))
-    assert rows == feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=False)[0]
+    assert all(c.by_column == len(script) for c in together([script] * 4))
 
 
-def test_behind_a_send_that_failed_frames_go_by_column_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_behind_a_send_that_failed_frames_go_by_column_again() -> None:
     """A server that refuses a send may answer its body, too; the next answer shows that it does not."""
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    monkeypatch.setattr(exchange_columns, "_WORTH", 1)
     script = refused(5, send_too=True)
-    rows, conversations = feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=True, often=0)
-    assert all(len(script) - 6 <= c.by_column < len(script) for c in conversations if isinstance(c, IggyConversation))
-    assert rows == feed_many(PROTOCOL, [script] * 4, DEFAULT_TABLES, 7, at_once=False)[0]
+    assert all(len(script) - 6 <= c.by_column < len(script) for c in together([script] * 4))
 
 
-def test_frames_that_were_decoded_are_freed_without_a_search_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", 1)
+def test_frames_that_were_decoded_are_freed_without_a_search_for_garbage() -> None:
     gc.collect()
     gc.disable()
     try:
-        feed_many(PROTOCOL, [refused(5, send_too=True)] * 4, DEFAULT_TABLES, 7, at_once=True, often=0)
+        together([refused(5, send_too=True)] * 4)
         assert not [one for one in gc.get_objects() if isinstance(one, exchange_columns.IggyExchanges)]
     finally:
         gc.enable()
@@ -309,8 +285,7 @@ def test_frames_that_were_decoded_are_freed_without_a_search_for_garbage(monkeyp
 
 @pytest.mark.parametrize("era", ERAS[:-1])
 @pytest.mark.parametrize("pipelined", [False, True])
-def test_frames_of_regular_connections_go_by_column(era: str, pipelined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", 1)
+def test_frames_of_regular_connections_go_by_column(era: str, pipelined: bool) -> None:
     rng = Flawless(7)
     scripts = []
     for _ in range(3):
@@ -323,10 +298,7 @@ def test_frames_of_regular_connections_go_by_column(era: str, pipelined: bool, m
         else:
             script = [part for request, answer in pairs for part in ((CLIENT, request), (SERVER, answer))]
         scripts.append(login(era) + script)
-    rows, conversations = feed_many(PROTOCOL, scripts, DEFAULT_TABLES, 7, at_once=True, often=0)
-    by_column = sum(c.by_column for c in conversations if isinstance(c, IggyConversation))
-    assert by_column >= 0.9 * sum(c.frames for c in conversations)
-    assert rows == feed_many(PROTOCOL, scripts, DEFAULT_TABLES, 7, at_once=False)[0]
+    assert share_by_column(together(scripts)) >= 0.9
 
 
 def test_fixed_layouts_of_every_era_are_read_by_column() -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors import frame_columns
 from dissectors.kafka import PROTOCOL, exchange_columns, orphaned_fetches
 from dissectors.records import DEFAULT_TABLES, TABLES
 from dissectors.tcp.chunk import CLIENT, SERVER
@@ -26,7 +25,7 @@ from tests.kafka.wire import (
     response,
     wrapper,
 )
-from tests.many import assert_together_as_alone, feed_many
+from tests.many import Script, TogetherAsAlone, assert_together_as_alone, share_by_column
 
 TWO = batch([record(0, b"k", b"v"), record(1, None, None)])
 NESTED = batch([record(0, b"k", TWO)])
@@ -35,7 +34,6 @@ STRANGE = batch([record(0, b"k", b"v")], base=-5, first=1 << 62, latest=-9, attr
 HORIZON = batch([record(0, b"k", None)], attributes=0x40, first=1_800_000_000_000)
 WRAPPED = wrapper(5, [message(i, b"v") for i in range(6)])
 APIS = [(18, 3), (3, 9), (12, 4), (3, 1), (10, 3), (11, 5), (8, 8), (17, 1), (2, 7), (9, 8), (10, 4), (15, 5)]
-Script = list[tuple[int, bytes]]
 
 
 def exchange(rng: random.Random, id_: int) -> tuple[bytes, bytes | None]:
@@ -121,12 +119,8 @@ def commit(id_: int) -> bytes:
 def assert_nearly_all_by_column(scripts: list[Script], seed: int, worth: int) -> None:
     """Of all frames together; the rows are those of each connection alone."""
     tables = tuple(table for table in TABLES if table != "messages")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame_columns, "MANY", 1)
-        patch.setattr(exchange_columns, "_WORTH", worth)
-        got, share = fed(scripts, tables, seed, at_once=True, often=0)
-    assert got == rows_of(scripts, tables, seed, at_once=False)
-    assert share >= 0.9
+    together = assert_together_as_alone(PROTOCOL, scripts, tables, seed, often=0, worth=(exchange_columns, worth))
+    assert share_by_column(together) >= 0.9
 
 
 @pytest.mark.parametrize("worth", [1, 1000])
@@ -211,36 +205,11 @@ def conversation(rng: random.Random) -> Script:
     return script
 
 
-def rows_of(scripts: list[Script], tables: tuple[str, ...], seed: int, *, at_once: bool) -> dict[str, list[str]]:
-    """The rows of connections that are fed in turns, some bytes at a time."""
-    return dict(fed(scripts, tables, seed, at_once=at_once)[0])
-
-
-def fed(
-    scripts: list[Script], tables: tuple[str, ...], seed: int, *, at_once: bool, often: float = 0.7
-) -> tuple[dict[str, list[str]], float]:
-    """The same, and the share of frames that were decoded by column; often: how likely each turn decodes."""
-    rows, conversations = feed_many(PROTOCOL, scripts, tables, seed, at_once=at_once, often=often)
-    by_column = sum(c.by_column for c in conversations)  # type: ignore[attr-defined]
-    return rows, by_column / max(1, sum(c.frames for c in conversations))
-
-
-@pytest.mark.parametrize("tables", [("exchanges",), ("exchanges", "errors"), tuple(TABLES)])
-@settings(max_examples=30)
-@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 9))
-def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...], seed: int, many: int) -> None:
-    rng = random.Random(seed)
-    scripts = [conversation(rng) for _ in range(many)]
-    assert_together_as_alone(PROTOCOL, scripts, tables, seed, worth=(exchange_columns, 1 + seed % 8))
-
-
-@settings(max_examples=20)
-@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 4))
-def test_bodies_of_some_apis_do_not_change_the_rows_of_others(seed: int, many: int) -> None:
-    rng = random.Random(seed)
-    scripts = [conversation(rng) for _ in range(many)]
-    some = rng.sample(("Produce", "Fetch", "Metadata", "OffsetCommit", "ApiVersions", "JoinGroup"), 2)
-    assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, seed, bodies_of=some, worth=(exchange_columns, 1))
+class TestTogetherAsAlone(TogetherAsAlone):
+    protocol = PROTOCOL
+    conversation = staticmethod(conversation)
+    apis = ("Produce", "Fetch", "Metadata", "OffsetCommit", "ApiVersions", "JoinGroup")
+    columns = exchange_columns
 
 
 @pytest.mark.parametrize("midstream", [False, True])
@@ -268,7 +237,7 @@ def long_conversation(rng: random.Random) -> Script:
 def test_answers_that_cannot_wait_for_an_explanation_go_by_column(midstream: bool) -> None:
     script = [(SERVER, fetched(id_, {("t", 0): TWO + PACKED}, 0, 0)) for id_ in range(1, 200)]
     (one,) = assert_together_as_alone(PROTOCOL, [script], DEFAULT_TABLES, 7, often=0, midstream=midstream)
-    assert one.by_column == len(script)  # type: ignore[attr-defined]
+    assert one.by_column == len(script)
 
 
 @pytest.mark.parametrize("tables", [("exchanges",), ("batches",), ("findings",), DEFAULT_TABLES])
@@ -278,7 +247,7 @@ def test_plain_answers_to_lost_fetches_go_by_column(tables: tuple[str, ...]) -> 
     broken = fetched(42, {("t", 0): TWO + TWO[:-1] + b"?"}, 0, 0)
     scripts = [[(SERVER, answer) for answer in answers] for answers in (plain, [*plain, refused, broken])]
     together = assert_together_as_alone(PROTOCOL, scripts, tables, 7, often=0)
-    assert sum(one.by_column for one in together) >= 2 * len(plain)  # type: ignore[attr-defined]
+    assert sum(one.by_column for one in together) >= 2 * len(plain)
 
 
 def test_a_consumer_goes_by_column_from_one_fetch_to_the_next() -> None:
@@ -290,12 +259,8 @@ def test_a_consumer_goes_by_column_from_one_fetch_to_the_next() -> None:
         sets = {("t", 1): TWO} if id_ % 2 else {}
         sent = fetch(id_, changed, (5, id_ - 1), forgotten=forgotten, offset=1, isolation=1)
         script += [(CLIENT, sent), (SERVER, fetched(id_, sets, 5))]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame_columns, "MANY", 1)
-        patch.setattr(exchange_columns, "_WORTH", 2)
-        got, share = fed([script], DEFAULT_TABLES, 3, at_once=True, often=0)
-    assert got == rows_of([script], DEFAULT_TABLES, 3, at_once=False)
-    assert share == 1
+    together = assert_together_as_alone(PROTOCOL, [script], DEFAULT_TABLES, 3, often=0, worth=(exchange_columns, 2))
+    assert share_by_column(together) == 1
 
 
 @pytest.mark.parametrize("answered", [0, 5, 300])

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from dissectors import frame_columns
 from dissectors.options import Options
@@ -20,15 +18,14 @@ from dissectors.pulsar.diagnostics import INSPECTIONS
 from dissectors.pulsar.effects import EFFECTS, WATCHED_EFFECTS
 from dissectors.pulsar.orphans import ID_FIELDS
 from dissectors.pulsar.state import UPDATES
-from dissectors.records import DEFAULT_TABLES, TABLES
+from dissectors.records import DEFAULT_TABLES
 from dissectors.sink import Sink
 from dissectors.tcp.chunk import Chunk
 from tests.feeding import CLIENT, SERVER, conn
-from tests.many import Script, assert_together_as_alone
+from tests.many import TABLE_SETS, Script, TogetherAsAlone, assert_together_as_alone
 from tests.pulsar import wire
 
 LZ4_OF_EIGHT_ZEROS = bytes([0x13, 0, 1, 0, 0x30, 0, 0, 0])
-TABLE_SETS = [("exchanges",), ("batches",), DEFAULT_TABLES, tuple(TABLES)]
 PROPERTY: wire.Field = (4, [(1, "colour"), (2, "blue")])
 ENCRYPTED: wire.Field = (13, [(1, "key"), (2, b"secret")])
 
@@ -155,23 +152,11 @@ def conversation(rng: random.Random) -> Script:
     return script
 
 
-@pytest.mark.parametrize("tables", TABLE_SETS, ids=len)
-@settings(max_examples=60)
-@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 6))
-@example(seed=3115713030, many=4)  # a second PRODUCER with the id of one whose answer was not ready
-def test_connections_at_once_give_the_rows_of_each_alone(tables: tuple[str, ...], seed: int, many: int) -> None:
-    rng = random.Random(seed)
-    scripts = [conversation(rng) for _ in range(many)]
-    assert_together_as_alone(PROTOCOL, scripts, tables, seed)
-
-
-@settings(max_examples=30)
-@given(seed=st.integers(0, 1 << 32), many=st.integers(1, 4))
-def test_bodies_of_some_apis_do_not_change_the_rows_of_others(seed: int, many: int) -> None:
-    rng = random.Random(seed)
-    scripts = [conversation(rng) for _ in range(many)]
-    some = rng.sample(("SEND", "SUBSCRIBE", "LOOKUP", "ACK", "CLOSE_CONSUMER", "MESSAGE", "PARTITIONED_METADATA"), 2)
-    assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, seed, bodies_of=some)
+class TestTogetherAsAlone(TogetherAsAlone):
+    protocol = PROTOCOL
+    conversation = staticmethod(conversation)
+    apis = ("SEND", "SUBSCRIBE", "LOOKUP", "ACK", "CLOSE_CONSUMER", "MESSAGE", "PARTITIONED_METADATA")
+    differed = ((3115713030, 4),)  # a second PRODUCER with the id of one whose answer was not ready
 
 
 def regular(messages: int, *more: wire.Field) -> Script:
