@@ -64,6 +64,19 @@ class ConnectionReporter:
             **evidence,
         )
 
+    def finding_within(self, frame: Frame, at: int, kind: str, message: str, **evidence: Any) -> None:
+        """Report a finding about bytes of a frame that is being handed over, from index `at` of its data on."""
+        time, packet_ref = self.locate(frame, at)
+        self.finding(
+            kind,
+            message,
+            direction=frame.direction,
+            time=time,
+            packet_ref=packet_ref,
+            offset=frame.offset + at - frame.start,
+            **evidence,
+        )
+
     def suspect(
         self,
         frame: Frame,

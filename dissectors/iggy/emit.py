@@ -289,14 +289,11 @@ class IggyEmitter:
         at, size = verdict.covered
         message = None if verdict.bad is None else messages[verdict.bad]
         what = "batch" if message is None else f"message {verdict.bad}"
-        time, packet_ref = self.conversation.locate(frame, at)
-        self.conversation.finding(
+        self.conversation.finding_within(
+            frame,
+            at,
             "bad_checksum",
             f"The checksum of {what} does not fit its bytes",
-            direction=frame.direction,
-            time=time,
-            packet_ref=packet_ref,
-            offset=frame.offset + at - frame.start,
             length=size,
             api=api,
             topic=_plain(row["topic"]),

@@ -110,14 +110,11 @@ def body_checksum(frame: Frame) -> int:
 
 
 def _bad(conversation: Conversation, frame: Frame, at: int, size: int, field: str, stored: int, computed: int) -> None:
-    time, packet_ref = conversation.locate(frame, at)
-    conversation.finding(
+    conversation.finding_within(
+        frame,
+        at,
         "bad_checksum",
         f"The {field} of a frame does not fit its bytes",
-        direction=frame.direction,
-        time=time,
-        packet_ref=packet_ref,
-        offset=frame.offset + at - frame.start,
         length=size,
         field=field,
         checksum_kind=XXH3,

@@ -138,16 +138,8 @@ class KafkaEmitter:
         return seen
 
     def _malformed_records(self, frame: Frame, records: RecordSet | None, at: int, trouble: Exception) -> None:
-        time, packet_ref = self.conversation.locate(frame, at)
-        self.conversation.finding(
-            "malformed_frame",
-            f"Records are not as they should be: {trouble}",
-            direction=frame.direction,
-            time=time,
-            packet_ref=packet_ref,
-            offset=frame.offset + at - frame.start,
-            **self._named(records),
-        )
+        message = f"Records are not as they should be: {trouble}"
+        self.conversation.finding_within(frame, at, "malformed_frame", message, **self._named(records))
 
     def _named(self, records: RecordSet | None) -> dict[str, Any]:
         """Topic and partition, for a finding."""
@@ -191,7 +183,7 @@ class KafkaEmitter:
             computed = batches.checksum(frame.data, unit)
             verdict = "ok" if computed == unit.crc else "bad"
             if verdict == "bad":
-                self._report_bad(frame, records, unit, computed, time, packet_ref)
+                self._report_bad(frame, records, unit, computed)
         uncompressed = None
         entries: list[KafkaRecord] = []
         wanted = self.report.wants_messages and not unit.control
@@ -216,13 +208,11 @@ class KafkaEmitter:
                     if crowded
                     else ("decompress_failed", f"A batch does not decompress: {trouble}")
                 )
-                self.conversation.finding(
+                self.conversation.finding_within(
+                    frame,
+                    unit.start,
                     kind,
                     message,
-                    direction=frame.direction,
-                    time=time,
-                    packet_ref=packet_ref,
-                    offset=frame.offset + unit.start - frame.start,
                     length=unit.size,
                     **self._named(records),
                     codec=unit.codec,
@@ -264,17 +254,13 @@ class KafkaEmitter:
             message = "Too many messages wait for the answers to their requests: some have no offset"
             self.conversation.finding_at(frame, "limit", message)
 
-    def _report_bad(
-        self, frame: Frame, records: RecordSet | None, unit: RecordBatch, computed: int, time: int, packet_ref: int
-    ) -> None:
+    def _report_bad(self, frame: Frame, records: RecordSet | None, unit: RecordBatch, computed: int) -> None:
         kind = batches.checksum_kind(unit)
-        self.conversation.finding(
+        self.conversation.finding_within(
+            frame,
+            unit.start,
             "bad_checksum",
             f"The {kind} of a batch does not match its bytes",
-            direction=frame.direction,
-            time=time,
-            packet_ref=packet_ref,
-            offset=frame.offset + unit.start - frame.start,
             length=unit.size,
             **self._named(records),
             position=unit.base_offset,
