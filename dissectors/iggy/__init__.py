@@ -19,7 +19,7 @@ class Iggy(Protocol):
 
     name = "iggy"
     ports = (8090,)
-    colours = ("#cf6a12", "#f0984a")
+    colours = ("#b45309", "#f0984a")
     brokers_verify_batches = False
 
     def unit_formats(self) -> Mapping[str, UnitFormat]:

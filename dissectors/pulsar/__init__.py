@@ -23,7 +23,7 @@ class Pulsar(Protocol):
 
     name = "pulsar"
     ports = (6650, 6651)
-    colours = ("#0b8f87", "#3fc2b8")
+    colours = ("#097a73", "#3fc2b8")
     brokers_verify_batches = True
 
     def unit_formats(self) -> Mapping[str, UnitFormat]:

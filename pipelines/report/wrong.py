@@ -20,8 +20,12 @@ def box(page: Builder) -> Html:
     if len(found) < FEWEST:
         found += [s for check in WELL for s in check(page)][: FEWEST - len(found)]
     if not found:
-        found = [Sentence(9, "", "Nothing to judge:", "these captures hold no requests of a known protocol.", "health")]
-    title = "What is wrong" if found[0].state != "good" else "Nothing is wrong, as far as these captures show"
+        title = "Nothing to judge"
+        found = [Sentence(9, "", "No requests", "of a known protocol are in these captures.", "health")]
+    elif found[0].state == "good":
+        title = "Nothing is wrong, as far as these captures show"
+    else:
+        title = "What is wrong"
     items = (
         tag("li", tag("a", tag("b", s.what), " ", s.more, href=f"#{s.link}"), class_=s.state or None) for s in found
     )

@@ -17,11 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dissectors.errors import InputError
+from dissectors.protocols import protocols
 from pipelines import report
 from pipelines.report import facts as facts_module
 from pipelines.report import load
 from pipelines.report.elements import Html, shown, tag, text
 from pipelines.report.facts import facts
+from pipelines.report.page import ASSETS
 from pipelines.report.payload import CARRIED, ENOUGH, Payload
 from pipelines.report.records import opened
 from pipelines.report.sections import SECTIONS
@@ -562,3 +564,37 @@ def test_what_is_known_about_a_run_and_says_nothing_is_a_clear_error(tmp_path: P
     (out / name).write_bytes(b"[1]")
     with pytest.raises(InputError, match="cannot be read"):
         report.write(out)
+
+
+def test_of_captures_without_requests_nothing_is_called_wrong(tmp_path: Path) -> None:
+    page = report.write(fabricate.folder(tmp_path / "out", {}, {})).read_text()
+    assert "Nothing to judge" in page
+    assert "What is wrong" not in page
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_texts_stand_out_from_what_is_behind_them(theme: str) -> None:
+    """A ratio of 4.5 at least, as WCAG asks of small text."""
+    light, dark = (
+        dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", block))
+        for block in re.findall(r":root[^{]*{([^}]*)}", (ASSETS / "page.css").read_text())[:2]
+    )
+    colours = light if theme == "light" else dark
+    badges = [protocol.colours[theme == "dark"] for protocol in protocols()]
+    pairs = [(text, behind) for text in ("ink", "soft", "good", "warn", "bad") for behind in ("card", "paper")]
+    pairs += [("good", "good-soft"), ("warn", "warn-soft"), ("bad", "bad-soft")]
+    seen = {f"{text} on {behind}": contrast(colours[text], colours[behind]) for text, behind in pairs}
+    seen |= {f"badge {colour}": contrast(colours["card"], colour) for colour in badges}
+    assert {what: ratio for what, ratio in seen.items() if ratio < 4.5} == {}
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, #rrggbb, as WCAG defines it."""
+    darker, lighter = sorted(map(luminance, (one, other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
