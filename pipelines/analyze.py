@@ -14,8 +14,9 @@ from dissectors.capture.source import file_size
 from dissectors.options import Options
 from dissectors.redaction import public_path
 from pipelines import report, session, storage
+from pipelines.code_version import product_version
 from pipelines.report.load import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
-from pipelines.standing import Fingerprints, product_version
+from pipelines.standing import Fingerprints
 from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.integrity import CASES, case_table

@@ -45,7 +45,7 @@ _YOUNG = 1.0  # seconds in which such a folder may not have its lock yet
 class Manifest:
     """All that a lake knows of itself."""
 
-    made_by: str  # version and options: what they change is decoded anew
+    made_by: str  # code and options: what they change is decoded anew
     parts: int  # that the connections of a site are shared out to
     format: int = FORMAT
     sites: dict[str, Site] = field(default_factory=dict)

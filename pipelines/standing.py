@@ -1,6 +1,6 @@
 """What the last run made of a lake's records: it stands as long as another run would make the same.
 
-LAKE/analysis.json  "made_of": the records, what was asked of the tables, and the version that made them
+LAKE/analysis.json  "made_of": the records, what was asked of the tables, and the code that made them
                     "records": the records alone
 """
 
@@ -9,24 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import lake, report, storage
+from pipelines.code_version import code_version
 from pipelines.report.load import ABOUT, CASES_FILE, TABLE_FOLDER
 from pipelines.tables import TABLES, Ask
 from pipelines.tables.dialect import DuckDB
 
 if TYPE_CHECKING:
     from pipelines.catalog import Catalog
-
-
-def product_version() -> str:
-    """Of this package; "" where it is not installed."""
-    try:
-        return version("brokerscope")
-    except PackageNotFoundError:
-        return ""
 
 
 class Fingerprints(NamedTuple):
@@ -40,7 +32,7 @@ def fingerprints(store: str, by: Sequence[str], bucket_us: int | None, catalog: 
     """The same where a run would make the same of a lake. Arguments as of `analyze`."""
     queries = {name: table.query(DuckDB(), Ask(tuple(by))) for name, table in TABLES.items()}
     records = lake.fingerprint(store)
-    made_of = (records, product_version(), tuple(by), bucket_us, catalog, queries)
+    made_of = (records, code_version("pipelines"), tuple(by), bucket_us, catalog, queries)
     return Fingerprints(hashlib.sha256(repr(made_of).encode()).hexdigest(), records)
 
 

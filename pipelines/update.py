@@ -38,6 +38,7 @@ from dissectors.redaction import public_path
 from pipelines import lake as lakes
 from pipelines import names, storage
 from pipelines.blocks import Arrival, FileReport, Row, Sharing, checked
+from pipelines.code_version import code_version
 from pipelines.decode import (
     NAMES,
     OPEN,
@@ -56,7 +57,6 @@ from pipelines.record_files import Written, may_hold, schemas, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
 from pipelines.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
-from pipelines.standing import product_version
 from pipelines.tails import Tail, TailFile, Untouched
 from pipelines.tasks import collect, each, in_groups, spread
 
@@ -321,7 +321,7 @@ def update_records(spark: SparkSession, files: Sequence[str], lake: str, options
 def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
     """What decides how captures are decoded."""
     secrets = hashlib.sha256(b"".join(keylog)).hexdigest() if keylog else ""
-    return f"{product_version()} {replace(options, jobs=ALL_CORES)} {secrets}"  # rows do not depend on jobs
+    return f"{code_version('dissectors')} {replace(options, jobs=ALL_CORES)} {secrets}"  # rows do not depend on jobs
 
 
 def _decode(

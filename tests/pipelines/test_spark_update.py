@@ -281,7 +281,7 @@ def test_records_of_captures_that_are_gone_outlive_another_version(
     before = lake_rows(store.lake)
     gone = store.day / store.hour(0)[0]
     data = gone.read_bytes()
-    monkeypatch.setattr(update, "product_version", lambda: "another")
+    monkeypatch.setattr(update, "code_version", lambda package: f"another {package}")
     gone.unlink()
     with pytest.raises(InputError, match=rf"{gone.name}: is gone, and its records would be too"):
         store.update(spark)
@@ -366,7 +366,7 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
         assert update()[0] == everything, missing
         assert (store.lake / missing).exists()
     with monkeypatch.context() as patch:
-        patch.setattr(standing, "product_version", lambda: "another")
+        patch.setattr(standing, "code_version", lambda package: f"another {package}")
         assert update()[0] == everything
     assert update()[0] == everything
     store.arrive(store.names[-1:])
