@@ -14,8 +14,8 @@ capture, and one server that answers bytes that were no requests (0.8.0). The ru
 
 A hole in the requests is an entry of the queue, too: requests unknown in number, whose answers are orphans.
 
-What is known of a connection is one state for each of three questions; states.py lists them with all transitions. An
-answer in legacy framing is judged by the method of the state that it finds (_IN_STATE).
+What is known of a connection is one state for each of three questions; pairing_states.py lists them with all
+transitions. An answer in legacy framing is judged by the method of the state that it finds (_IN_STATE).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from itertools import islice
 
 from dissectors.iggy.align import Alignment
 from dissectors.iggy.frames import SEND_MESSAGES
+from dissectors.iggy.pairing_states import Certainty, Order, Origin, PairingEvent, following
 from dissectors.iggy.pending import DISCONNECTED, INVALID_COMMAND, Answer, Entry, IggyRequest, RequestHole
-from dissectors.iggy.states import Certainty, Order, Origin, PairingEvent, following
 from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
 
 _TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request

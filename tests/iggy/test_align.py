@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from dissectors.frame import Frame
 from dissectors.iggy import PROTOCOL
 from dissectors.iggy.match import HELD, PAIRED, QUIET_NS, UNSURE, Pairing
+from dissectors.iggy.pairing_states import Order
 from dissectors.iggy.pending import Answer, IggyRequest
-from dissectors.iggy.states import Order
 from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
 from dissectors.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed

@@ -9,11 +9,10 @@ from random import Random
 import pytest
 
 from dissectors.frame import Frame
-from dissectors.iggy import match, states
+from dissectors.iggy import match, pairing_states
 from dissectors.iggy.frames import SEND_MESSAGES
 from dissectors.iggy.match import QUIET_NS, Pairing
-from dissectors.iggy.pending import INVALID_COMMAND, Answer, IggyRequest
-from dissectors.iggy.states import (
+from dissectors.iggy.pairing_states import (
     TRANSITIONS,
     Certainty,
     Order,
@@ -23,6 +22,7 @@ from dissectors.iggy.states import (
     TransitionError,
     following,
 )
+from dissectors.iggy.pending import INVALID_COMMAND, Answer, IggyRequest
 from tests.feeding import CLIENT
 
 STATES: list[State] = [*Order, *Certainty, *Origin]
@@ -63,7 +63,7 @@ def test_a_silence_ends_every_doubt_and_may_come_in_every_state_of_certainty() -
 
 def test_the_documentation_explains_every_state() -> None:
     for state in STATES:
-        assert f"\n    {state.name} " in (states.__doc__ or ""), state
+        assert f"\n    {state.name} " in (pairing_states.__doc__ or ""), state
 
 
 # --- the table and the code that follows it --------------------------------------------------------------------------
