@@ -277,4 +277,4 @@ def _describe(
         "shared": [{"sites": list(sites), "connections": count} for sites, count in computed.shared.items()],
         **({} if made_of is None else made_of._asdict()),
     }
-    (out / ABOUT).write_text(json.dumps(about, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (out / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

@@ -141,6 +141,7 @@ def _run(
 ) -> None:
     """Analyse these files, and print what was found."""
     from pipelines import analyze as job
+    from pipelines.cli import printing
 
     reading.refuse_records(files)
     choice = job.choose(files, wanted, on_spark.master)
@@ -174,7 +175,7 @@ def _run(
         for sites, count in outcome.shared.items():
             exits.say(f"brokerscope: {saw_the_same(sites, count)}; table hops compares the points")
     if outcome.page is None:
-        print(public_path(storage.join(out, RECORD_FOLDER)))
+        printing.show_line(public_path(storage.join(out, RECORD_FOLDER)))
     else:
         _show(outcome, storage.join(out, report.PAGE), reading.quiet)
     for kind, message in outcome.problems:
@@ -281,8 +282,10 @@ def _micros(width: str, option: str) -> int:
 
 def _show(outcome: AnalysisOutcome, page: str, quiet: bool) -> None:
     """The tables, each with its first rows, and where the page is."""
+    from pipelines.cli import printing
+
     if not quiet:
         from pipelines.print_tables import show
 
         show(outcome.tables)
-    print(public_path(page))
+    printing.show_line(public_path(page))

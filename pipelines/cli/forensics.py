@@ -92,12 +92,11 @@ def forensics(
 def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:
     from dissectors.forensics import report
     from pipelines.cli import printing
-    from pipelines.formats.plain import clean
 
     if len(cases) > 1:
         print("\nAll of them in Wireshark:")
         for file, text in report.display_filters(cases).items():
-            print(f"  {clean(file)}: {text}")
+            printing.show_line(f"  {file}: {text}")
     rest = list(investigation.oddities())
     if rest:
         print("\nWhat else does not fit:")
@@ -109,13 +108,12 @@ def _show_case(case: Case, number: int, with_bytes: bool) -> None:
     from dissectors.forensics import report
     from pipelines.cli import printing
     from pipelines.formats.grid import terminal_width
-    from pipelines.formats.plain import clean
 
     print()
     across = max(1, (terminal_width() - BESIDE_BYTES) // CELLS_A_BYTE)
     for line in report.as_lines(case, number, with_bytes=with_bytes, across=across):
         if line.whole:
-            print(line.lead + clean(line.text))
+            printing.show_line(line.lead + line.text)
         else:
             printing.show_text(line.text, lead=line.lead)
 

@@ -147,7 +147,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
         out.append(f"  {name:<13}{value}")
 
     for file in summary["files"]:
-        out.append(clean(file["file"]))
+        out.append(file["file"])
         form = file["format"] + (f", {file['compression']}" if file["compression"] else "")
         size = f", {units.size(file['bytes'])}" if file["bytes"] is not None else ""
         fact("format", f"{form}{size}; {', '.join(file['link_types']) or 'no packets'}")
@@ -162,7 +162,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
         if file["dropped_packets"]:
             fact("dropped", f"{units.count(file['dropped_packets'])} packets, says the capture itself")
         if file["problem"]:
-            fact("problem", clean(file["problem"]))
+            fact("problem", file["problem"])
         out.append("")
     for name, counts in summary["protocols"].items():
         known = counts["framed_bytes"] + counts["skipped_bytes"] + counts["pending_bytes"]  # of TLS: what was inside
@@ -178,7 +178,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
             + (f", {units.size(counts['lost_bytes'])} lost" if counts["lost_bytes"] else "")
         )
         if counts["seen"]:
-            out.append(f"{'':<9}{clean(', '.join(counts['seen']))}")
+            out.append(f"{'':<9}{', '.join(counts['seen'])}")
     tcp = summary["tcp"]
     if summary["protocols"]:
         names = {name: name.replace("_", " ") for name in TCP if name != "gap_bytes"}
@@ -191,7 +191,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
         out += ["", f"{'tcp':<8} {', '.join(seen[:4])}{lost}, {seen[4]}{rtt}"]
     if summary["findings"]:
         listed = ", ".join(f"{units.count(n)} {kind}" for kind, n in summary["findings"].items())
-        out += ["", f"findings {clean(listed)}"]
+        out += ["", f"findings {listed}"]
     for spot in summary["blind_spots"]:
         out += ["", f"! {spot['text']}: {spot['advice']}"]
-    return [line for long in out for line in hanging(long, terminal_width())]
+    return [line for long in out for line in hanging(clean(long), terminal_width())]

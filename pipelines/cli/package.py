@@ -36,6 +36,8 @@ def package(
     with outputs.file(output) as stream:
         archive.write(stream, dependencies=dependencies, others=others or ())
     if not quiet:
+        from pipelines.cli import printing
+
         exits.say("brokerscope: hand it to the workers with these options of analyze")
         for key, value in archive.settings(output).items():
-            print(f"--conf {key}={value}")
+            printing.show_line(f"--conf {key}={value}")

@@ -30,7 +30,7 @@ class PrintedField(NamedTuple):
 def show_rows(rows: Sequence[Row], fields: Sequence[PrintedField]) -> None:
     """Print rows as wide as the terminal."""
     grid = Grid([_column(field) for field in fields], colour=wants_colour(sys.stdout))
-    for line in grid.lines([[clean(cells.show(row.get(f.name), f.unit)) for f in fields] for row in rows]):
+    for line in grid.lines([[cells.show(row.get(f.name), f.unit) for f in fields] for row in rows]):
         print(line)
 
 
@@ -46,6 +46,11 @@ def show_text(text: str, indent: int = 0, lead: str = "") -> None:
     for line in wrapped(clean(text), room):
         print(f"{' ' * indent}{lead}{line}")
         lead = " " * len(lead)
+
+
+def show_line(text: str) -> None:
+    """Print a line that people copy, so it is not wrapped."""
+    print(clean(text))
 
 
 def _column(field: PrintedField) -> GridColumn:

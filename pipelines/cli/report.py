@@ -57,6 +57,7 @@ def report(
     """
     from pipelines import report as pages
     from pipelines import standing
+    from pipelines.cli import printing
 
     if not out:
         raise NoNameError("the name of the folder is empty")
@@ -75,7 +76,7 @@ def report(
         return
     pages.write_to(page, out, selection or None, anew=standing.is_behind(out))
     if not quiet:
-        print(public_path(page))
+        printing.show_line(public_path(page))
 
 
 def _before_the_end(out: str, width: str, *, alone: bool) -> str:

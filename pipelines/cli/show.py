@@ -17,7 +17,6 @@ from pipelines.cli.reading import Reading, exists, reads_captures
 from pipelines.formats import statuses, units
 from pipelines.formats.grid import terminal_width
 from pipelines.formats.outline import outline
-from pipelines.formats.plain import clean
 
 if TYPE_CHECKING:
     from pipelines.answers.connection import ConnectionPacket
@@ -203,5 +202,6 @@ def _wireshark(file: str, packets: list[int], connection: str) -> None:
         f"frame.number=={packets[0]}" if len(packets) == 1 else f"frame.number in {{{', '.join(map(str, packets))}}}"
     )
     print("\nin Wireshark")
-    print(f"  tshark -r {clean(shlex.quote(file))} -V -Y '{frames}'")
-    print(f"  {stream}\n")
+    printing.show_line(f"  tshark -r {shlex.quote(file)} -V -Y '{frames}'")
+    printing.show_line(f"  {stream}")
+    print()

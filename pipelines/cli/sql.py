@@ -49,6 +49,7 @@ def sql(
     from dissectors.capture.source import STDIN
     from dissectors.records import TABLES
     from pipelines.answers import records
+    from pipelines.cli import printing
     from pipelines.report.load import refuse_read_back
 
     captures, query = _split(arguments)
@@ -70,7 +71,7 @@ def sql(
             except ValueError as error:
                 if query is not None:
                     raise typer.BadParameter(str(error), param_hint="QUERY") from None
-                print(f"  {error}")
+                printing.show_text(str(error), indent=2)
 
 
 def _connection(tables: Relations) -> duckdb.DuckDBPyConnection:

@@ -22,7 +22,7 @@ class CsvWriter:
     """Writes batches as CSV."""
 
     def __init__(self, schema: pa.Schema, stream: BinaryIO) -> None:
-        self._flat = pa.schema([(f.name, flat_type(f.type)) for f in schema])
+        self._flat = pa.schema([(_harmless(f.name), flat_type(f.type)) for f in schema])  # SQL makes names of values
         self._out = pa.csv.CSVWriter(stream, self._flat, write_options=pa.csv.WriteOptions(quoting_style="needed"))
 
     def write(self, batch: pa.RecordBatch) -> None:

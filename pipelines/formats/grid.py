@@ -1,4 +1,4 @@
-"""Rows of text cells as aligned lines that fit a width.
+"""Rows of text cells as aligned lines that fit a width. Heads and cells may hold anything: lines are safe to print.
 
 What all rows share is stated once above them. Key columns are always there; others join where there is room. A row in
 which a cell does not fit keeps its place, and the cell stands in lines of its own below:
@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pipelines.formats.plain import cut, width, wrapped
+from pipelines.formats.plain import clean, cut, width, wrapped
 from pipelines.formats.statuses import marked
 
 GAP = 2
@@ -74,7 +74,7 @@ class Grid:
     """Lines of rows that may come in several goes; the head is repeated only where the columns change."""
 
     def __init__(self, columns: Sequence[GridColumn], room: int | None = None, *, colour: bool = False) -> None:
-        self._columns = columns
+        self._columns = [column._replace(head=cut(clean(column.head))) for column in columns]  # SQL names some
         self._room = room or terminal_width()
         self._colour = colour
         self._varied: set[int] = set()  # `once` columns that rows do not agree on
@@ -84,7 +84,7 @@ class Grid:
 
     def lines(self, rows: Sequence[Sequence[str]]) -> Iterator[str]:
         """The lines of these rows, with a head where it is due."""
-        rows = [[cut(cell) for cell in row] for row in rows]
+        rows = [[cut(clean(cell)) for cell in row] for row in rows]
         shared = self._common(rows)
         if shared != self._shared:
             self._shared = shared

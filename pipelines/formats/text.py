@@ -15,7 +15,6 @@ from pipelines.formats import units
 from pipelines.formats.columns import is_flat_list, is_number, json_value
 from pipelines.formats.grid import Grid, GridColumn, terminal_width, wants_colour
 from pipelines.formats.intervals import interval_ns, is_interval
-from pipelines.formats.plain import clean
 
 
 class Shown(NamedTuple):
@@ -27,14 +26,14 @@ class Shown(NamedTuple):
 
 
 def _plain(value: Any) -> str:
-    return "" if value is None else clean(str(value))
+    return "" if value is None else str(value)
 
 
 def _payload(value: Any) -> str:
     if isinstance(value, bytes):
-        return clean(value.decode("utf-8", "backslashreplace"))
+        return value.decode("utf-8", "backslashreplace")
     if isinstance(value, (dict, list)):
-        return clean(json.dumps(json_value(value), ensure_ascii=False))
+        return json.dumps(json_value(value), ensure_ascii=False)
     return _plain(value)
 
 
@@ -58,19 +57,19 @@ def _interval(value: pa.MonthDayNano | None) -> str:
 
 
 def _names(values: list[str] | None) -> str:
-    return clean(", ".join(str(v) for v in values or []))
+    return ", ".join(str(v) for v in values or [])
 
 
 def _error(status: str | None, name: str | None, code: int | None) -> str:
-    return clean(name or f"error {code}") if status == "error" else _plain(status)
+    return (name or f"error {code}") if status == "error" else _plain(status)
 
 
 def _api(api: str | None, version: int | None) -> str:
-    return clean(api or "?") + ("" if version is None else f" v{version}")
+    return (api or "?") + ("" if version is None else f" v{version}")
 
 
 def _file(file: str | None) -> str:
-    return clean((file or "").rsplit("/", 1)[-1])
+    return (file or "").rsplit("/", 1)[-1]
 
 
 def _kind(kind: str | None, long_poll: bool | None) -> str:
@@ -82,7 +81,7 @@ def _partition(topic: str | None, partition: int | None) -> str:
 
 
 def _software(name: str | None, version: str | None) -> str:
-    return clean(" ".join(part for part in (name, version) if part))
+    return " ".join(part for part in (name, version) if part)
 
 
 def _coverage(framed: int | None, skipped: int | None, pending: int | None) -> str:
