@@ -148,6 +148,15 @@ def refuse_no_name(path: str | os.PathLike[str]) -> None:
         raise NoNameError("the name of the output is empty")
 
 
+def refuse_unqueryable(path: str | os.PathLike[str]) -> None:
+    """Raise OutputError where DuckDB would not find what is written: it takes text, and a backslash for a slash."""
+    target = os.path.realpath(path)
+    if "\\" in target:
+        raise OutputError(f"cannot write {os.fspath(path)}: there is a backslash in its path")
+    if target.encode("utf-8", "replace").decode() != target:
+        raise OutputError(f"cannot write {os.fspath(path)}: its path is no UTF-8")
+
+
 def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
     """Raise OutputIsInputError where one of `inputs` is the file at `path`, or lies in the folder at `path`.
 

@@ -193,6 +193,8 @@ def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Pat
     from pipelines.report.load import ABOUT
 
     local = storage.local_path(out)
+    if local is not None:
+        outputs.refuse_unqueryable(local)
     if local is None:
         kept = (RECORD_FOLDER,) if update else ()
         if not update:

@@ -15,6 +15,7 @@ from pipelines.cli import app, exits
 from tests.forensics.scene import Scene, broken
 from tests.iggy import wire as iggy
 from tests.kafka import wire as kafka
+from tests.pipelines.conftest import SAMPLES
 from tests.pulsar import wire as pulsar
 from tests.wires import T0, Packet, Side, pcap
 
@@ -177,3 +178,15 @@ def test_a_name_on_the_command_line_is_said_as_text(arguments: list[str]) -> Non
     assert done.stdout + done.stderr
     assert is_plain(done.stdout)
     assert is_plain(done.stderr)
+
+
+@pytest.mark.parametrize(("name", "reason"), [("out\udcff", "its path is no UTF-8"), ("o\\ut", "there is a backslash")])
+@pytest.mark.parametrize("more", [[], ["--update"]], ids=["once", "update"])
+def test_a_folder_that_no_query_would_find_is_refused_before_anything_is_read(
+    tmp_path: Path, name: str, reason: str, more: list[str]
+) -> None:
+    done = run("analyze", *more, "-o", tmp_path / name, SAMPLES / "kafka-refused.pcap")
+    assert done.exit_code == exits.UNREADABLE
+    assert reason in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
