@@ -90,6 +90,8 @@ def _meaning(error: Exception) -> tuple[int, str]:
         return UNREADABLE, str(error)
     if isinstance(error, MemoryError):
         return UNREADABLE, "out of memory: --limit memory_bytes=… bounds what is kept"
+    if type(error).__name__ == "OutOfMemoryException":  # DuckDB's, which need not be loaded here
+        return UNREADABLE, "out of memory: a query over the records needs more than it may take"
     if isinstance(error, OSError) and error.errno in outputs.FULL:
         return UNREADABLE, f"cannot write: {outputs.reason(error)}"
     if os.environ.get(DEBUG):

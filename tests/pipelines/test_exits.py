@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -339,6 +340,20 @@ def test_a_library_that_makes_an_error_of_a_signal_does_not_make_it_ours(number:
     finally:
         signal.signal(signal.SIGINT, before)
     assert (done.exit_code, done.output) == (code, "")
+
+
+def test_a_query_that_needs_more_memory_than_it_may_have_is_no_defect() -> None:
+    starved = typer.Typer(cls=exits.CommandGroup, callback=lambda: None)
+
+    @starved.command("query")
+    def _query() -> None:
+        with duckdb.connect(config={"memory_limit": "10MB", "temp_directory": ""}) as connection:
+            connection.sql("select list(x) from (select repeat('x', 1000) || range as x from range(100000))").fetchall()
+
+    done = CliRunner().invoke(starved, ["query"])
+    assert done.exit_code == exits.UNREADABLE
+    assert done.stderr.startswith("brokerscope: out of memory: ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_help_names_every_exit_code_and_every_command_has_an_example() -> None:
