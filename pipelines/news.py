@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from dissectors.capture.files import site_of
@@ -98,12 +99,18 @@ class _Look(NamedTuple):
     is_plain: bool  # whether its packets lie on disk as they are
 
 
-class _Store(NamedTuple):
+@dataclass(frozen=True)
+class _Store:
     """Capture files as they are now."""
 
-    size: Mapping[str, int]
+    size: Mapping[str, int]  # bytes, by public name; 0 where it cannot be learnt
     given: Given
     limits: Limits
+
+    @cached_property
+    def rank(self) -> Mapping[str, int]:
+        """The place of each file among all, from 0: the order in which files that are new are numbered."""
+        return {path: number for number, path in enumerate(self.size)}
 
     def look(self, path: str) -> _Look | None:
         """What a file begins with; None where this is no capture."""
@@ -172,8 +179,8 @@ def _continued(site: Site, found: Sequence[str], store: _Store) -> list[Input]:
     unseen = [path for number in numbers if (path := site.files[number].place) not in looks]
     looks |= zip(unseen, storage.each(store.look, unseen), strict=True)
     rests = [_rest(site, number, looks[site.files[number].place], store) for number in numbers]
-    whole = [path for path, size in store.size.items() if path in again - begun and (size or path in new)]
-    return rests + _added(site, whole, store)
+    whole = [path for path in again - begun if store.size.get(path) or path in new]
+    return rests + _added(site, sorted(whole, key=store.rank.__getitem__), store)
 
 
 def _next_time(site: Site, file: File, path: str, look: _Look | None, store: _Store) -> int | None:

@@ -18,6 +18,7 @@ import hashlib
 import pickle
 import posixpath
 import secrets as random
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -481,9 +482,14 @@ def _merge(spark: SparkSession, lake: str, staging: str, after: Manifest, had: C
         return storage.join(lake if inside in had else staging, inside)
 
     work = [Merging(files[0].table, tuple(map(place, files))) for _, files in chosen]
-    for ((name, number), files), merged in zip(chosen, collect(spread(spark, work, merger(staging))), strict=True):
-        rows, gone = after.sites[name].stages[number].rows, set(files)
-        rows.records = [file for file in rows.records if file not in gone] + merged
+    gone: dict[tuple[str, int], set[Written]] = defaultdict(set)
+    made: dict[tuple[str, int], list[Written]] = defaultdict(list)
+    for (key, files), merged in zip(chosen, collect(spread(spark, work, merger(staging))), strict=True):
+        gone[key].update(files)
+        made[key] += merged
+    for (name, number), old in gone.items():  # once for each stage, which may hold thousands of groups
+        rows = after.sites[name].stages[number].rows
+        rows.records = [file for file in rows.records if file not in old] + made[name, number]
 
 
 def _report(staging: str, after: Manifest, options: Options) -> None:
