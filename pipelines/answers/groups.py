@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -47,13 +47,13 @@ _Offsets = dict[tuple[str, int], int]  # (topic, partition) -> next offset
 class Event(NamedTuple):
     """Something that happened to a group."""
 
-    time: Any
+    time: datetime  # when the request began, or the push
     group: str
-    what: str
-    member: str
+    what: str  # JOINED, LEFT, REBALANCED or REFUSED
+    member: str  # "" where it is about all of them
     text: str
     took_ns: int | None
-    file: str | None
+    file: str | None  # where the request lies, or the push
     packet: int | None
 
 
@@ -124,11 +124,12 @@ def groups(tables: Relations) -> list[Group]:
         APIS,
     )
     names = _names(rows)
-    joining: dict[_Key, _Round] = {}
+    rounds: dict[_Key, _Round] = {}
+    committing: dict[str, dict[_Key, Group]] = {}  # id of a transaction -> groups whose offsets it is to commit
     for row in rows:
         request, response = _bodies(row)
         if row["api"] in (END_TXN, BEGIN_ANEW):
-            _end_transaction(found.values(), row, request)
+            _end_transaction(committing, row, request)
             continue
         reader = _reader(row, request, names)
         if reader is None:
@@ -138,7 +139,9 @@ def groups(tables: Relations) -> list[Group]:
         key = row["protocol"], topic, name
         group = found.setdefault(key, Group(row["protocol"], name, kind, topic))
         group.kind = group.kind if row["api"] in COMMITS else kind  # members of any kind commit
-        take(group, row, request, response, joining.setdefault(key, _Round()))
+        take(group, row, request, response, rounds.setdefault(key, _Round()))
+        if row["api"] == TXN_COMMIT:
+            committing.setdefault(request.get("transactionalId", ""), {})[key] = group
     ends = _ends(tables)
     for group in found.values():
         group.events.sort(key=lambda event: event.time)
@@ -151,9 +154,15 @@ def groups(tables: Relations) -> list[Group]:
 class _Round:
     """A rebalance that is going on."""
 
-    began: Any = None
+    began: datetime | None = None
     last: int | None = None  # generation whose rebalance was reported
+    at: int = -1  # where among the group's events it was
     behind: set[str] = field(default_factory=set)  # members that have not answered with the new epoch yet
+
+    def report(self, group: Group, row: Row, text: str, took_ns: int | None) -> None:
+        """Add the rebalance to the group's events."""
+        self.at = len(group.events)
+        group.events.append(_event(group, row, REBALANCED, "", text, took_ns))
 
 
 _Take = Callable[[Group, Row, Mapping[str, Any], Mapping[str, Any], _Round], None]
@@ -215,11 +224,9 @@ def _sync(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[
         return
     round.last = generation
     began = round.began or row["time"]
-    took = None if ended is None else round_ns(ended - began)
+    took = None if ended is None else _nanoseconds(ended - began)
     members = len(request.get("assignments") or ()) or len(group.members)
-    group.events.append(
-        _event(group, row, REBALANCED, "", f"generation {generation}, {units.counted(members, 'member')}", took)
-    )
+    round.report(group, row, f"generation {generation}, {units.counted(members, 'member')}", took)
     round.began = None
 
 
@@ -245,8 +252,7 @@ def _heartbeat(group: Group, row: Row, request: Mapping[str, Any], response: Map
     if group.generation is None or answered > group.generation:
         group.generation = round.last = answered
         round.began, round.behind = row["time"], set(group.members)
-        text = f"epoch {answered}, {units.counted(len(group.members), 'member')}"
-        group.events.append(_event(group, row, REBALANCED, "", text, None))
+        round.report(group, row, f"epoch {answered}, {units.counted(len(group.members), 'member')}", None)
     round.behind &= group.members.keys()
     if answered == round.last and member in round.behind:
         round.behind.discard(member)
@@ -257,9 +263,8 @@ def _heartbeat(group: Group, row: Row, request: Mapping[str, Any], response: Map
 def _settle(group: Group, row: Row, round: _Round) -> None:
     """The last member has the new epoch: the rebalance that was reported took until now."""
     ended = _ended(row)
-    at = max(i for i, event in enumerate(group.events) if event.what == REBALANCED)
-    if ended is not None:
-        group.events[at] = group.events[at]._replace(took_ns=round_ns(ended - round.began))
+    if ended is not None and round.began is not None:
+        group.events[round.at] = group.events[round.at]._replace(took_ns=_nanoseconds(ended - round.began))
 
 
 def _commit(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
@@ -272,11 +277,12 @@ def _commit_in_transaction(
     group.uncommitted.setdefault(request.get("transactionalId", ""), {}).update(_offsets(row, request, response))
 
 
-def _end_transaction(groups: Iterable[Group], row: Row, request: Mapping[str, Any]) -> None:
+def _end_transaction(committing: dict[str, dict[_Key, Group]], row: Row, request: Mapping[str, Any]) -> None:
     """An EndTxn says how; of a producer that begins anew, the broker aborts what it had left open."""
     if row["status"] == "ok" and not request.get("keepPreparedTxn"):
-        for group in groups:
-            group.end_transaction(request.get("transactionalId", ""), bool(request.get("committed")))
+        id_ = request.get("transactionalId", "")
+        for group in committing.pop(id_, {}).values():
+            group.end_transaction(id_, bool(request.get("committed")))
 
 
 def _offsets(
@@ -364,12 +370,12 @@ def _event(group: Group, row: Row, what: str, member: str, text: str, took: int 
     return Event(row["time"], group.name, what, member, text, took, row[f"{side}_file"], row[f"{side}_packet"])
 
 
-def _ended(row: Row) -> Any:
+def _ended(row: Row) -> datetime | None:
+    """When the last byte of the answer came; None where there is none."""
     return None if row["total_ns"] is None else row["time"] + timedelta(microseconds=row["total_ns"] // 1000)
 
 
-def round_ns(span: timedelta) -> int:
-    """Nanoseconds of a time span."""
+def _nanoseconds(span: timedelta) -> int:
     return span // timedelta(microseconds=1) * 1000
 
 
