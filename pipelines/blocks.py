@@ -15,6 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,11 +102,20 @@ class Sharing:
         """All parts."""
         return self.shared + len(self.alone)
 
+    @cached_property
+    def _large(self) -> tuple[Keys, npt.NDArray[np.int64]]:
+        """(hashes of large connections, sorted; the part of each)."""
+        large, own = np.array(list(self.alone), np.uint64), np.array(list(self.alone.values()), np.int64)
+        order = np.argsort(large)
+        return large[order], own[order]
+
     def of(self, keys: Keys) -> npt.NDArray[np.int64]:
         """The part of each packet, by the hash of its connection; -1 for none."""
         part = (keys % np.uint64(self.shared)).astype(np.int64) + len(self.alone)
-        for key, own in self.alone.items():
-            part[keys == np.uint64(key)] = own
+        large, own = self._large
+        if len(large):
+            place = np.minimum(np.searchsorted(large, keys), len(large) - 1)
+            part = np.where(large[place] == keys, own[place], part)
         if self.only is not None:
             part[~np.isin(keys, self.only)] = -1
         return part

@@ -74,11 +74,13 @@ def _frames(spark: SparkSession, path: Path) -> Iterator[DataFrame]:
     """The rows of a table, a file or a folder of files; one frame at least."""
     source = ds.dataset(path, format="parquet")
     held: list[pa.RecordBatch] = []
+    rows = 0
     first = True
     for batch in source.to_batches():
         held.append(batch)
-        if sum(some.num_rows for some in held) >= _ROWS:
+        rows += batch.num_rows
+        if rows >= _ROWS:
             yield spark.createDataFrame(pa.Table.from_batches(held))
-            held, first = [], False
+            held, rows, first = [], 0, False
     if held or first:
         yield spark.createDataFrame(pa.Table.from_batches(held, source.schema))

@@ -113,10 +113,12 @@ def _writer(place: str) -> Task:
 def _gathered(batches: Batches) -> Iterator[pa.Table]:
     """Batches together, some megabytes at once: a row group each."""
     waiting: list[pa.RecordBatch] = []
+    size = 0
     for batch in batches:
         waiting.append(batch)
-        if sum(some.nbytes for some in waiting) >= _GROUP_BYTES:
+        size += batch.nbytes
+        if size >= _GROUP_BYTES:
             yield pa.Table.from_batches(waiting)
-            waiting = []
+            waiting, size = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting)
