@@ -1,11 +1,13 @@
 """The aggregate tables: one SQL query each, which DuckDB and Spark run. docs/tables.md is written from here.
 
 latency, errors, throughput, …   one module a subject
-table.py      what a table is
-dialect.py    what the two engines say differently
-points.py     what several capture points saw counts once
-compute.py    the tables of one run, by an engine
-read.py       the tables again, in order
+table.py         what a table is
+dialect.py       what the two engines say differently
+points.py        what several capture points saw counts once
+lost_brokers.py  findings that no single connection shows
+compute.py       the tables of one run, by an engine
+on_duckdb.py     that engine in this process; and the tables, read again in order
+on_spark.py      that engine on Spark
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from pipelines import scratch, storage
+from pipelines.database import literal
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect, DuckDB
 from pipelines.tables.table import Table, TableColumn
@@ -41,7 +42,7 @@ class _Connection:
         self.duckdb: Any = duckdb.connect(":memory:")
         limit = {"memory_limit": memory} if memory else {}
         for name, value in {**_SETTINGS, **limit, "temp_directory": str(room)}.items():
-            self.duckdb.execute(f"set {name} = {_text(value)}")
+            self.duckdb.execute(f"set {name} = {literal(value)}")
         if storage.local_path(folder) is None:
             self.duckdb.register_filesystem(storage.file_system(folder))
 
@@ -89,7 +90,7 @@ class LocalEngine(_Connection):
 
     def write(self, query: str, table: Table, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        target = f"{_text(str(path))} (format parquet, compression zstd)"
+        target = f"{literal(str(path))} (format parquet, compression zstd)"
         self.duckdb.execute(f"copy ({query} order by {table.ordering}) to {target}")
 
 
@@ -190,7 +191,7 @@ def _type(column: TableColumn) -> str:
 
 def files(*roots: str) -> str:
     """A relation over Parquet files and all files of folders; roots: paths or URLs."""
-    found = ", ".join(_text(_pattern(root)) for root in roots)
+    found = ", ".join(literal(_pattern(root)) for root in roots)
     return f"read_parquet([{found}], union_by_name = true, hive_partitioning = false)"
 
 
@@ -199,8 +200,3 @@ def _pattern(root: str) -> str:
     folder = not root.endswith(".parquet") if path is None else path.is_dir()
     inside = "/**/*.parquet" if folder else ""
     return glob.escape(root if path is None else str(path)) + inside
-
-
-def _text(value: str) -> str:
-    """A text as a literal."""
-    return "'" + value.replace("'", "''") + "'"

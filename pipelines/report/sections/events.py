@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.report.elements import Html
+from pipelines.report.payload import CARRIED
 from pipelines.report.section import Builder, Section
 from pipelines.report.sections.groups import rebalances
 from pipelines.tables.table import CLIENT, SERVER, TableColumn
 
-CARRIED = 1_000
 # what brokers send unasked, and what is not everyday work
 PUSHES = ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "ACTIVE_CONSUMER_CHANGE", "TOPIC_MIGRATED", "REACHED_END_OF_TOPIC")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pipelines.report.payload import CARRIED
 from pipelines.report.section import Builder, Section, heading
 from pipelines.tables.table import CLIENT, TableColumn
 
 PAUSE_US = 1_000_000  # joins and syncs closer together than this are one rebalance
-ROWS = 1_000
 REBALANCE = ("JoinGroup", "SyncGroup", "LeaveGroup")
 JOINS = ("JoinGroup", "SUBSCRIBE", "JOIN_CONSUMER_GROUP")
 LEAVES = ("LeaveGroup", "UNSUBSCRIBE", "CLOSE_CONSUMER", "LEAVE_CONSUMER_GROUP")
@@ -48,7 +48,7 @@ _REBALANCES = f"""
            arg_min(request_packet, row(begin_us, request_file, request_packet)) as packet
     from steps group by {_GROUP}, number
     having count(*) filter (api = 'JoinGroup') > 0
-    order by time, {_GROUP} limit {ROWS}"""
+    order by time, {_GROUP} limit {CARRIED}"""
 
 _GROUPS = f"""
     with rebalanced as (
@@ -70,7 +70,7 @@ _GROUPS = f"""
     from used left join rebalanced using ({_GROUP})
         left join named on used.protocol = named.protocol and used."group" = named."group"
             and used.owner is not distinct from named.owner
-    order by rebalances desc nulls last, exchanges desc, {_OWNED} limit {ROWS}"""
+    order by rebalances desc nulls last, exchanges desc, {_OWNED} limit {CARRIED}"""
 
 _GROUP_COLUMNS = (
     TableColumn("protocol", "kafka, pulsar or iggy"),

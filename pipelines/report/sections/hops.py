@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 from pipelines.report.elements import Html
 from pipelines.report.section import Builder, Section
-from pipelines.tables import TABLES
 
 
 def _build(page: Builder) -> Iterator[Html | None]:
-    if "hops" in TABLES and page.analysis["hops"]:
-        yield page.aggregate("hops")
+    yield page.aggregate("hops")
 
 
 SECTION = Section(
