@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from dissectors.capture.source import file_size, open_raw
@@ -218,12 +218,12 @@ def plan(
     chosen: indices of the files to read; all where it is None. only: hashes of the connections to decode, sorted.
     """
     chosen = range(len(files)) if chosen is None else chosen
-    works, total, weights = share_out(spark, [Input(i, files[i]) for i in chosen], options, surveys)
-    part = _fair(total, cores(spark), DECODE_ROUNDS, BYTES_A_PART)
-    giants = [key for key, weight in weights.most_common() if weight > part] if total > part else []
-    rest = max(0, total - sum(weights[key] for key in giants))
-    sharing = Sharing(_parts(spark, rest, part), {key: i for i, key in enumerate(giants)}, only)
-    return Job(staging, options, tuple(files), sharing, tuple(keylog)), works
+    shares = share_out(spark, [Input(i, files[i]) for i in chosen], options, surveys)
+    part = _fair(shares.size, cores(spark), DECODE_ROUNDS, BYTES_A_PART)
+    large = [key for key, weight in shares.weights.most_common() if weight > part] if shares.size > part else []
+    rest = max(0, shares.size - sum(shares.weights[key] for key in large))
+    sharing = Sharing(_parts(spark, rest, part), {key: i for i, key in enumerate(large)}, only)
+    return Job(staging, options, tuple(files), sharing, tuple(keylog)), shares.works
 
 
 def cores(spark: SparkSession) -> int:
@@ -243,10 +243,16 @@ def _fair(total: int, cores: int, rounds: int, most: int) -> int:
     return most if total <= BYTES_A_PART else min(most, max(LEAST_BYTES, math.ceil(total / (cores * rounds))))
 
 
-def share_out(
-    spark: SparkSession, files: Sequence[Input], options: Options, surveys: Surveys | None = None
-) -> tuple[list[Work], int, Counter[int]]:
-    """(the work of tasks that read these files, their bytes, the weights of large connections)."""
+class Shares(NamedTuple):
+    """How the reading of captures is shared out."""
+
+    works: list[Work]  # one a task
+    size: int  # bytes to read, about
+    weights: Counter[int]  # hash of a large connection -> about how many bytes of payload
+
+
+def share_out(spark: SparkSession, files: Sequence[Input], options: Options, surveys: Surveys | None = None) -> Shares:
+    """Share out these files to tasks. Large ones that `surveys` has not walked are walked by tasks first."""
     whole = sizes([file.path for file in files])
     weighed = [file.since.size if file.since else size for file, size in zip(files, whole, strict=True)]
     total = sum(weighed)
@@ -265,7 +271,7 @@ def share_out(
         weights.update(survey.weights if survey else {})
         for split in splits(file.path, options.site, survey.parts if survey else [], file.since):
             pieces.append((split.part.size if split.part else size, (file.number, split)))
-    return _packed(pieces, split_bytes), total, weights
+    return Shares(_packed(pieces, split_bytes), total, weights)
 
 
 def _parts(spark: SparkSession, size: int, part: int) -> int:

@@ -344,7 +344,7 @@ def _decode(
     tails = {(name, part): _tail(lake, rows) for name in inputs for part, rows in after.sites[name].tails.items()}
     clocks = {name: after.sites[name].clock for name in inputs}
     numbered = {name: tuple(file.path for file in after.sites[name].files) for name in inputs}
-    works, _, _ = share_out(spark, [file for files in inputs.values() for file in files], options)
+    works = share_out(spark, [file for files in inputs.values() for file in files], options).works
     job = UpdateJob(staging, options, (), Sharing(after.parts), tuple(keylog), True, numbered, clocks, states, tails)
     return decoded(spark, job, works, continue_part)
 
