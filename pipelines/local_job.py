@@ -17,7 +17,7 @@ from dissectors.redaction import public_path
 from dissectors.run import Run
 from dissectors.sink import Suspect
 from pipelines.bad_batches import bad_batches, surroundings
-from pipelines.record_files import RecordWriter, schemas, write_empty
+from pipelines.record_files import RecordWriter, write_empty
 from pipelines.tables.compute import TableEngine
 
 
@@ -42,8 +42,7 @@ def decode_to_records(
     writer = RecordWriter(str(folder), "part")
     for table, batch in run.records():
         writer.write(table, batch)
-    empty = set(options.tables) - {file.table for file in writer.close()}
-    write_empty(str(folder), schemas(tuple(empty), full=options.full, payloads=options.payloads))
+    write_empty(str(folder), options, writer.close())
     return LocalRecords(sorted(run.problems), run.suspects, run.files)
 
 

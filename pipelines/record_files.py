@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, NamedTuple
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from dissectors import records
 from dissectors.limits import MIB
+from dissectors.options import Options
 from dissectors.release import ORDER
 from pipelines import storage
 from pipelines.formats.parquet import open_writer
@@ -153,17 +154,23 @@ def rows_of(url: str) -> Iterator[pa.RecordBatch]:
             raise storage.StorageError(f"{url}: cannot be read: {error}") from error
 
 
-def write_empty(root: str, tables: dict[str, pa.Schema]) -> list[Written]:
-    """A file without rows for each of these tables, so that a reader finds its columns."""
+def write_empty(root: str, options: Options, written: Iterable[Written]) -> list[Written]:
+    """A file without rows for each table that is asked for and has no rows in these files: a reader finds its columns.
+
+    Returns the files that it writes.
+    """
+    filled = {file.table for file in written if file.rows}
     out = []
-    for table, schema in tables.items():
-        written = Written(table, f"{folder(table, None, None)}/empty.parquet", 0)
-        with storage.create(storage.join(root, written.path)) as stream:
+    for table, schema in schemas(options).items():
+        if table in filled:
+            continue
+        empty = Written(table, f"{folder(table, None, None)}/empty.parquet", 0)
+        with storage.create(storage.join(root, empty.path)) as stream:
             pq.write_table(schema.empty_table(), stream)
-        out.append(written)
+        out.append(empty)
     return out
 
 
-def schemas(tables: tuple[str, ...], *, full: bool = False, payloads: bool = False) -> dict[str, pa.Schema]:
-    """The columns of record tables as their files have them."""
-    return {name: records.schema(name, full=full, payloads=payloads) for name in tables}
+def schemas(options: Options) -> dict[str, pa.Schema]:
+    """The columns of the record tables that are asked for, as their files have them."""
+    return {name: records.schema(name, full=options.full, payloads=options.payloads) for name in options.tables}

@@ -144,8 +144,7 @@ def decode_to_records(
     finally:
         storage.remove_folder(staging)
     folder = storage.join(out, RECORD_FOLDER)
-    empty = set(options.tables) - {file.table for file in written}
-    written += write_empty(folder, schemas(tuple(empty), full=options.full, payloads=options.payloads))
+    written += write_empty(folder, options, written)
     return SparkRecords(spark, folder, written, list(files), problems, options, keylog)
 
 
@@ -325,7 +324,7 @@ def read_records(spark: SparkSession, folder: str, options: Options, files: Sequ
     """The record tables below a folder, which consist of these files."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    tables = schemas(options.tables, full=options.full, payloads=options.payloads)
+    tables = schemas(options)
     reader = spark.read.option("recursiveFileLookup", "true")
 
     def by_spark() -> Records:

@@ -54,7 +54,7 @@ from pipelines.decode import (
 )
 from pipelines.lake import Manifest
 from pipelines.news import Given, choose, places_anew
-from pipelines.record_files import Written, may_hold, schemas, write_empty
+from pipelines.record_files import Written, may_hold, write_empty
 from pipelines.report.load import RECORD_FOLDER
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
 from pipelines.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
@@ -267,8 +267,7 @@ class Update:
                 lakes.give_up(lake, name)
                 raise
         folder = storage.join(lake, RECORD_FOLDER)
-        tables = set(options.tables) - {file.table for file in after.records() if file.rows}
-        empty = write_empty(folder, schemas(tuple(tables), full=options.full, payloads=options.payloads))
+        empty = write_empty(folder, options, after.records())
         known = {
             self.given.get(file.place, file.place): file
             for site in after.sites.values()
