@@ -19,6 +19,7 @@ from pipelines.formats import units
 
 _LITERAL = r"'(?:[^']|'')*'"
 _COMPARED = re.compile(rf"\b(?P<column>\w+)\s*(?P<sign><=|>=|<>|!=|<|>|=)\s*(?P<value>{_LITERAL})|{_LITERAL}")
+_EQUALITY = ("=", "<>", "!=")  # the signs that mean something of a list
 _OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 
 
@@ -56,7 +57,7 @@ def spelled_out(condition: str, schema: pa.Schema) -> str:
             return f"CAST(CAST({column} AS TIMESTAMP) AS TIME) {match['sign']} TIME '{value}'"
         if pa.types.is_list(kind):
             negated = "" if match["sign"] == "=" else "NOT "
-            return f"{negated}list_contains({column}, {match['value']})" if match["sign"] in "=<>!=" else match[0]
+            return f"{negated}list_contains({column}, {match['value']})" if match["sign"] in _EQUALITY else match[0]
         number = units.parsed(value) if pa.types.is_integer(kind) else None
         return match[0] if number is None else f"{column} {match['sign']} {number}"
 

@@ -112,6 +112,7 @@ def test_where_keeps_the_rows_that_hold(capture: str) -> None:
     [
         ("--where", "no_such_column = 1"),
         ("--where", "status = "),
+        ("--where", "topics > 'orders'"),
         ("--table", "nothing"),
         ("--format", "xml"),
         ("--decode-as", "9092=mqtt"),
