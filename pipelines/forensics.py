@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -144,13 +144,13 @@ def _look(
     ]
     wanted = [Wanted(suspect, relations.witnesses) for _, suspect, relations in pairs if suspect is not None]
     found = iter(_gather(spark, files, concerned, options, wanted))
-    work = [
-        (row, suspect, next(found), relations) if suspect else (row, None, None, Relations())
+    evidence = [
+        _Evidence(row, suspect, next(found), relations) if suspect else _Evidence(row)
         for row, suspect, relations in pairs
     ]
     out: list[list[Row]] = [[] for _ in bad]
-    for (row, *_), case in zip(pairs, _spread(spark, work, _examiner(files)), strict=True):
-        out[place[_where(row)]].append(case)
+    for one, case in zip(evidence, _in_tasks(spark, evidence, _examiner(files)), strict=True):
+        out[place[_where(one.row)]].append(case)
     return out
 
 
@@ -201,21 +201,30 @@ def _gather(
     def search(path: tuple[int, str]) -> list[Carriers]:
         return gather_file(*path, searched, plain)
 
-    return joined(_spread(spark, paths, search), wanted) if wanted else []
+    return joined(_in_tasks(spark, paths, search), wanted) if wanted else []
 
 
-def _examiner(files: Sequence[str]) -> Callable[[tuple[Row, Suspect | None, Carriers | None, Relations]], Row]:
+class _Evidence(NamedTuple):
+    """What there is to tell why a checksum is bad."""
+
+    row: Row  # of `batches`
+    suspect: Suspect | None = None  # None where a limit left no bytes
+    carriers: Carriers | None = None  # the packets that brought them
+    near: Relations = Relations()
+
+
+def _examiner(files: Sequence[str]) -> Callable[[_Evidence], Row]:
+    """What makes a case, as a JSON object, of its evidence."""
     names = [public_path(path) for path in files]
 
-    def look(work: tuple[Row, Suspect | None, Carriers | None, Relations]) -> Row:
-        row, suspect, carriers, near = work
-        if suspect is None or carriers is None:
-            return report.as_json(Case(row))
-        return report.as_json(examine(row, suspect, carriers, near.rows, names))
+    def examined(one: _Evidence) -> Row:
+        if one.suspect is None or one.carriers is None:
+            return report.as_json(Case(one.row))
+        return report.as_json(examine(one.row, one.suspect, one.carriers, one.near.rows, names))
 
-    return look
+    return examined
 
 
-def _spread(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+def _in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
     """The function's results, in order."""
     return in_groups(spark, items, _ITEMS, each(lambda group: [function(item) for item in group]))
