@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dissectors.capture.files import site_of
-from dissectors.capture.reader import Part, Reader
+from dissectors.capture.reader import Part, Reached, Reader
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
 from dissectors.errors import InputError
@@ -144,13 +144,18 @@ def _has_changed(path: str, file: File | None, store: _Store) -> bool:
     if file is None:
         return True
     if size == file.size:
-        return file.breaks_off and store.next_time(path, _unread(file, file.end, size)) is not None
+        return file.breaks_off and store.next_time(path, _unread(file.reached, file.end, size)) is not None
     return size != 0 and (path in store.given or not file.is_unread)
 
 
-def _unread(file: File, offset: int | None, size: int) -> Part:
+def _unread(reached: Reached, offset: int | None, size: int, after: int = -1) -> Part:
     """What of a file of so many bytes has not been read. offset: where that begins; None in other than plain pcap."""
-    return Part(offset, size - (offset or 0), (file.packets or 0) + 1, file.clock)
+    return Part(offset, size - (offset or 0), (reached.packets or 0) + 1, reached.clock, after)
+
+
+def _lies_there(file: File, size: Mapping[str, int]) -> bool:
+    """Whether there is a file where it was last."""
+    return bool(file.place) and size[file.place] != 0
 
 
 def _added(site: Site, paths: Sequence[str], store: _Store) -> list[Input]:
@@ -191,7 +196,7 @@ def _next_time(site: Site, file: File, path: str, look: _Look | None, store: _St
         return 0  # what was read of it does not hold: from the origin
     if file.packets == 0 or file.size == UNKNOWN:
         return look.first
-    rest = _unread(file, file.end if look.is_plain else None, size)
+    rest = _unread(file.reached, file.end if look.is_plain else None, size)
     return None if _is_latest(file, site) else store.next_time(path, rest)
 
 
@@ -218,12 +223,8 @@ def _behind(site: Site, stage: int) -> list[tuple[int, File]]:
 
 def _missing(site: Site, stage: int, store: _Store) -> list[File]:
     """Files that are needed to go on from a stage, and not there."""
-
-    def is_there(file: File) -> bool:
-        return bool(file.place) and store.size[file.place] != 0
-
-    gone = [(number, file) for number, file in _behind(site, stage) if not is_there(file)]
-    begun, held = site.stages[stage].files, _Held.by(file for file in site.files if is_there(file))
+    gone = [(number, file) for number, file in _behind(site, stage) if not _lies_there(file, store.size)]
+    begun, held = site.stages[stage].files, _Held.by(file for file in site.files if _lies_there(file, store.size))
     return [file for number, file in gone if number < begun or not held.has(file)]
 
 
@@ -235,10 +236,9 @@ def _rest(site: Site, number: int, look: _Look | None, store: _Store) -> Input:
     file.size, file.problems = size, []
     if not file.packets:
         return Input(number, path)
-    packets = reached.packets or 0
-    offset = reached.end if packets and look is not None and look.is_plain else None
-    after = -1 if packets == file.packets else site.clock  # of what is new, the first may have the time of the last
-    return Input(number, path, Part(offset, size - (offset or 0), packets + 1, reached.clock, after))
+    offset = reached.end if reached.packets and look is not None and look.is_plain else None
+    after = -1 if reached.packets == file.packets else site.clock  # what is new may begin at the time of the last
+    return Input(number, path, _unread(reached, offset, size, after))
 
 
 def _known_again(
@@ -260,7 +260,7 @@ def _known_again(
             file.packets = None  # it was made anew
     gone: dict[tuple[int, str] | None, list[File]] = {}
     for file in reversed(site.files):
-        if not file.place or not size[file.place]:
+        if not _lies_there(file, size):
             gone.setdefault(file.beginning, []).append(file)
     new = []
     for path, look in looks.items():

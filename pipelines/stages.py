@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors.capture.reader import NOTHING, Reached
-from dissectors.findings import TRUNCATED, UNREADABLE
+from dissectors.findings import TRUNCATED
 from pipelines.record_files import Written
 
 UNKNOWN = -1  # size of a file that could not be read, or not some of its parts: the next run reads it again
@@ -60,7 +60,7 @@ class File:
     @property
     def is_unread(self) -> bool:
         """Whether it could not be read at all."""
-        return not self.packets and self.beginning is None and any(kind == UNREADABLE for kind, _ in self.problems)
+        return self.size == UNKNOWN and not self.packets and self.beginning is None
 
     @property
     def breaks_off(self) -> bool:

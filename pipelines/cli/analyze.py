@@ -15,7 +15,6 @@ import typer
 
 from dissectors.capture.source import is_url
 from dissectors.errors import BrokerscopeError
-from dissectors.findings import UNREADABLE
 from dissectors.redaction import public_path
 from pipelines import outputs, report, storage
 from pipelines.cli import exits, progress
@@ -178,11 +177,7 @@ def _run(
         printing.show_line(public_path(storage.join(out, RECORD_FOLDER)))
     else:
         _show(outcome, storage.join(out, report.PAGE), reading.quiet)
-    for kind, message in outcome.problems:
-        if kind == UNREADABLE or not reading.quiet:
-            exits.say(f"brokerscope: {message}")
-    if any(kind == UNREADABLE for kind, _ in outcome.problems):
-        raise typer.Exit(exits.UNREADABLE)
+    reading.say_problems(outcome.problems)
 
 
 @contextlib.contextmanager

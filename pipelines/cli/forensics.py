@@ -84,7 +84,7 @@ def forensics(
         exits.say(f"wrote the evidence to {extract}")
     if format == "text":
         _tell_rest(investigation, cases)
-    reading.say_problems(investigation.reader)
+    reading.say_problems(investigation.reader.problems)
     if investigation.bad:
         raise typer.Exit(exits.BAD_CHECKSUMS)
 

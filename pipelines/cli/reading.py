@@ -133,7 +133,7 @@ class Reading:
         bar.total = running.files
         with bar:
             yield running
-        self.say_problems(running)
+        self.say_problems(running.problems)
 
     @contextmanager
     def records(
@@ -183,12 +183,15 @@ class Reading:
         for spot in seen.spots(sum(reader.census.cut for reader in run.readers)):
             exits.say(f"brokerscope: {spot}")
 
-    def say_problems(self, run: Run) -> None:
-        """Say which inputs were not read whole. One that could not be read at all: exit code 3."""
-        for kind, message in run.problems:
+    def say_problems(self, problems: Sequence[tuple[str, str]]) -> None:
+        """Say which inputs were not read whole. One that could not be read at all: exit code 3.
+
+        problems: kind of finding, message.
+        """
+        for kind, message in problems:
             if kind == UNREADABLE or not self.quiet:
                 exits.say(f"brokerscope: {message}")
-        if any(kind == UNREADABLE for kind, _ in run.problems):
+        if any(kind == UNREADABLE for kind, _ in problems):
             raise typer.Exit(exits.UNREADABLE)
 
 
