@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.pipelines import cutting
+
 _LINK_HEADER = {0: 4, 1: 14, 101: 0, 108: 4, 113: 16, 276: 20}
 _CIRCLE, _HALF = 1 << 32, 1 << 31
 Side = tuple[int, int]
@@ -23,21 +25,9 @@ class TcpSegment(NamedTuple):
     size: int
 
 
-def packets(path: Path) -> tuple[bytes, list[bytes]]:
-    """File header and packet records of a little-endian classic pcap."""
-    data = path.read_bytes()
-    assert data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1")
-    out, at = [], 24
-    while at < len(data):
-        size = 16 + struct.unpack_from("<I", data, at + 8)[0]
-        out.append(data[at : at + size])
-        at += size
-    return data[:24], out
-
-
 def drop(path: Path, share: float, seed: int, to: Path) -> list[int]:
     """Write a capture without a random share of its packets; the indices of those."""
-    head, records = packets(path)
+    head, records = cutting.read(path)
     rng = random.Random(seed)
     lost = [i for i in range(len(records)) if rng.random() < share]
     gone = set(lost)
@@ -47,7 +37,8 @@ def drop(path: Path, share: float, seed: int, to: Path) -> list[int]:
 
 def segments(path: Path) -> list[TcpSegment | None]:
     """What each packet carries."""
-    head, records = packets(path)
+    head, records = cutting.read(path)
+    assert head[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"), "little-endian"
     return [_segment(head, record) for record in records]
 
 

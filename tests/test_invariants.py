@@ -14,7 +14,7 @@ import pytest
 import dissectors
 from dissectors.limits import Limits
 from dissectors.records import TABLES
-from tests.lossy import drop, packets, segments, untouched
+from tests.lossy import drop, segments, untouched
 from tests.pipelines import cutting
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -63,7 +63,7 @@ def test_nor_where_the_clock_of_the_capturer_steps_back(path: Path, back_s: floa
 
 @pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
 def test_records_do_not_depend_on_how_a_capture_is_cut_into_files(path: Path, tmp_path: Path) -> None:
-    head, all_packets = packets(path)
+    head, all_packets = cutting.read(path)
     rng = random.Random(7)
     cuts = sorted(rng.sample(range(1, len(all_packets)), 9))
     for i, (a, b) in enumerate(zip([0, *cuts], [*cuts, len(all_packets)], strict=True)):
@@ -144,7 +144,7 @@ def test_exchanges_that_no_lost_packet_touched_are_found_again(
 
 @pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
 def test_records_do_not_depend_on_packets_captured_twice(path: Path, tmp_path: Path) -> None:
-    head, all_packets = packets(path)
+    head, all_packets = cutting.read(path)
     rng = random.Random(3)
     doubled = [p for packet in all_packets for p in ([packet] * (2 if rng.random() < 0.2 else 1))]
     twice = tmp_path / "twice.pcap"
@@ -159,7 +159,7 @@ def test_records_do_not_depend_on_packets_captured_twice(path: Path, tmp_path: P
 def test_a_capture_that_begins_in_mid_stream_is_read_as_the_same_protocol(
     path: Path, share: float, tmp_path: Path
 ) -> None:
-    head, all_packets = packets(path)
+    head, all_packets = cutting.read(path)
     late = tmp_path / "late.pcap"
     late.write_bytes(head + b"".join(all_packets[int(len(all_packets) * share) :]))
     found = dissectors.dissect([late], tables=["connections", "exchanges"])
@@ -174,7 +174,7 @@ def test_one_direction_alone_is_still_decoded(path: Path, side: str, tmp_path: P
     """A tap that sees one direction: requests without answers, answers without requests."""
     whole = dissectors.dissect([path], tables=["exchanges"])["exchanges"].to_pylist()
     servers = {row["server_port"] for row in whole}
-    head, all_packets = packets(path)
+    head, all_packets = cutting.read(path)
     one = tmp_path / "one.pcap"
     one.write_bytes(
         head + b"".join(p for p in all_packets if (int.from_bytes(p[52:54], "big") in servers) == (side == "client"))

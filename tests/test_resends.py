@@ -19,7 +19,8 @@ from dissectors.resends import STRETCHES, Resends, ResentStretches, among
 from dissectors.tcp.chunk import CLIENT, Resent
 from tests.benchmarks.captures import FILE_HEADER, SEGMENT, Wire
 from tests.kafka.wire import batch, produce, record
-from tests.lossy import packets, segments
+from tests.lossy import segments
+from tests.pipelines import cutting
 
 SAMPLES = sorted((Path(__file__).parent.parent / "samples").glob("*.pcap"))
 OFFSETS = st.integers(0, 40)
@@ -89,7 +90,7 @@ def calls_of_one_packet(path: Path, side: str) -> dict[str, int]:
 
 def send_again(path: Path, to: Path, requests: dict[int, int]) -> None:
     """Write a capture in which packets (keys) are sent again, each at once behind another (values)."""
-    head, records = packets(path)
+    head, records = cutting.read(path)
     link = {1: 14, 113: 16, 276: 20, 0: 4, 101: 0}[int.from_bytes(head[20:24], "little") & 0xFFFF]
     behind: dict[int, list[bytes]] = {}
     for n, (packet, other) in enumerate(requests.items()):
@@ -151,12 +152,12 @@ def test_however_many_requests_are_sent_again_while_nothing_is_decoded_each_mark
 @pytest.mark.usefixtures("_each_way")
 def test_a_request_sent_again_and_never_answered_says_so(path: Path, tmp_path: Path) -> None:
     requests = calls_of_one_packet(path, "request")
-    head, _ = packets(path)
+    head, _ = cutting.read(path)
     for id_ in list(requests)[::40]:
         last = requests[id_]
         whole, cut = tmp_path / "whole.pcap", tmp_path / "cut.pcap"
         send_again(path, whole, {last: last})
-        cut.write_bytes(head + b"".join(packets(whole)[1][: last + 2]))
+        cut.write_bytes(head + b"".join(cutting.read(whole)[1][: last + 2]))
         rows = dissectors.dissect([cut], ["exchanges"])["exchanges"].to_pylist()
         assert [(row["kind"], row["retransmitted"]) for row in rows if row["exchange_id"] == id_] == [
             ("unanswered", True)

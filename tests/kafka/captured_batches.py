@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import crc32c
 
-from tests.lossy import packets
+from tests.pipelines import cutting
 
 _SYN = 2
 _HALF, _WRAP = 1 << 31, 1 << 32
@@ -32,7 +32,7 @@ class CapturedBatch(NamedTuple):
 
 def _segments(path: Path) -> Iterator[tuple[bytes, int, int, int, int, bytes]]:
     """(addresses, ports, sequence number, flags, payload) of TCP over IPv4 over Ethernet."""
-    _, records = packets(path)
+    _, records = cutting.read(path)
     for packet in (record[16:] for record in records):
         if packet[12:14] != b"\x08\x00" or packet[23] != 6:
             continue
