@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,11 @@ pytestmark = [
     pytest.mark.skipif(chromium.path() is None, reason="there is no Chromium here"),
     pytest.mark.xdist_group("browser"),
 ]
+
+
+def texts_of(tab: Tab, view: str) -> Any:
+    """The texts in a chart, in order."""
+    return tab.run(f"[...document.querySelectorAll('[data-view={view}] svg text')].map((t) => t.textContent)")
 
 
 @pytest.fixture(scope="module")
@@ -420,7 +426,7 @@ def test_a_time_axis_is_whole_unless_idle_time_is_left_out_by_choice(tab: Tab) -
     columns = "document.querySelectorAll('[data-view=requests_time] g.bar').length"
     assert tab.run(columns) == 120
     assert tab.run("document.querySelector('.check').hidden")
-    ticks = tab.run("[...document.querySelectorAll('[data-view=requests_time] svg text')].map((t) => t.textContent)")
+    ticks = texts_of(tab, "requests_time")
     assert "2025-10-09 08:53:20" in ticks
     assert "08:54:50" in ticks
 
@@ -444,7 +450,7 @@ def test_of_one_request_and_one_capture_nothing_is_said_in_the_plural(browser: T
     browser.window(1300, 900)
     browser.open(report.write(out))
     assert not re.search(r"\b1 [a-z]+s\b", browser.run("document.body.textContent"))
-    marks = browser.run("[...document.querySelectorAll('[data-view=errors_time] text')].map((t) => t.textContent)")
+    marks = texts_of(browser, "errors_time")
     assert marks == ["0", "1", "2025-10-09 08:53:20"]
 
 
@@ -454,9 +460,7 @@ def test_a_day_that_begins_on_a_time_axis_has_its_date(browser: Tab, tmp_path: P
     rows = rows.set_column(rows.column_names.index("time"), "time", night.cast(pa.timestamp("us", "UTC")))
     browser.window(1300, 900)
     browser.open(report.write(fabricate.folder(tmp_path / "out", {"exchanges": rows}, {})))
-    ticks = browser.run(
-        "[...document.querySelectorAll('[data-view=requests_time] svg text')].map((t) => t.textContent)"
-    )
+    ticks = texts_of(browser, "requests_time")
     assert ticks[ticks.index("23:50") + 1] == "2025-10-10 00:00"
 
 
@@ -467,9 +471,7 @@ def test_pieces_of_one_day_say_its_date_once(browser: Tab, tmp_path: Path) -> No
     rows = rows.set_column(rows.column_names.index("time"), "time", times.cast(pa.timestamp("us", "UTC")))
     browser.window(1300, 900)
     browser.open(report.write(fabricate.folder(tmp_path / "out", {"exchanges": rows}, {})))
-    ticks = browser.run(
-        "[...document.querySelectorAll('[data-view=requests_time] svg text')].map((t) => t.textContent)"
-    )
+    ticks = texts_of(browser, "requests_time")
     assert [tick for tick in ticks if "2025" in tick] == ["2025-10-09 08:00:00"]
     assert "09:00:20" in ticks
     assert "10:00:40" in ticks
