@@ -19,6 +19,7 @@ LAYERS = (
         "dissectors.wording",
         "dissectors.arrow",
         "dissectors.packing",
+        "dissectors.compiling",
     ),
     ("dissectors.records",),
     ("dissectors.findings", "dissectors.frame"),
