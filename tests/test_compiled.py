@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 import dissectors
 from dissectors.compiling import build, loading, record
 from dissectors.compiling.record import SHARED, SUFFIX
+from pipelines import package as archive
+from pipelines.cli import reading
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "dissectors"
@@ -173,3 +176,42 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     for one in (record.BuildRecord("", "why not", {}), record.BuildRecord("cc", "", {"a.py": "00", "b c.pxd": "01"})):
         (tmp_path / record.NAME).write_text(record.text(one))
         assert record.read(str(tmp_path)) == one
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_an_archive_for_workers_brings_what_is_compiled_of_its_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_compiled: bool
+) -> None:
+    monkeypatch.setattr(archive, "STATE", loading.State("" if is_compiled else "out of date"))
+    with (tmp_path / "workers.tar.gz").open("wb") as stream:
+        archive.write(stream)
+    with tarfile.open(tmp_path / "workers.tar.gz") as written:
+        names = set(written.getnames())
+        written.extractall(tmp_path, filter="data")
+    assert "dissectors/wire/memory.py" in names
+    built = {name for name in names if name.endswith((SUFFIX, record.NAME))}
+    assert bool(built) is (is_compiled and (PACKAGE / record.NAME).exists())
+    out, _ = said(tmp_path / "dissectors", "import dissectors.wire.memory as m; print(m.crc32c(b'123456789', 0, 9))")
+    assert int(out) == 0xE3069283
+
+
+def test_the_version_says_whether_it_is_compiled() -> None:
+    out, _ = said(PACKAGE, "from pipelines.cli import app; app(['--version'])", BROKERSCOPE_UNCOMPILED="1")
+    assert out.endswith("(not compiled: BROKERSCOPE_UNCOMPILED is set)")
+
+
+def test_of_a_large_capture_it_is_said_that_the_code_is_not_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(loading.VARIABLE, raising=False)
+    monkeypatch.setattr(dissectors, "STATE", loading.State("no C compiler was found when it was installed"))
+    (tmp_path / "small.pcap").write_bytes(b"small")
+    with (tmp_path / "large.pcap").open("wb") as large:
+        large.truncate(reading.LARGE_BYTES)
+    for name in ("small.pcap", "large.pcap"):
+        reading.Reading().say_if_slow([str(tmp_path / name)])
+    reading.Reading(quiet=True).say_if_slow([str(tmp_path / "large.pcap")])
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert "no C compiler was found" in lines[0]
+    assert "make compile" in lines[0]

@@ -147,6 +147,7 @@ def _run(
     if choice.engine == "spark" and find_spec("pyspark") is None:
         exits.say("brokerscope: this needs Spark: pip install 'brokerscope[spark]'")
         raise typer.Exit(exits.WRONG_USAGE)
+    reading.say_if_slow(files)
     bar = progress.Bar(quiet=reading.quiet)
     bar.total = files
     with (
