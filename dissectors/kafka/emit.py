@@ -242,7 +242,6 @@ class KafkaEmitter:
                 if not kept:
                     name = self.names.name(records.topic)
                     self._messages(PRODUCE, request, request.frame, name, records.partition, batch, None)
-                    self.report.sink.compact("messages")
                     batch = batch._replace(entries=())
                     self._report_early(frame)
             out.append(batch)
@@ -313,7 +312,6 @@ class KafkaEmitter:
                     base = last + 1
             if self.report.wants_messages:
                 self._messages(role, request, frame, name, partition, batch, first)
-                self.report.sink.compact("messages")
             if not self.report.wants_batches:
                 continue
             kind = batches.checksum_kind(unit)
