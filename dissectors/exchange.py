@@ -86,6 +86,7 @@ if not cython.compiled:
         MESSAGE_EXCHANGE_ID,
         MESSAGE_GROUP,
     )
+    from dissectors.rows.layout import ABSENT
 
 CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push", "orphan"  # kinds of exchange
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
@@ -153,14 +154,23 @@ class PendingRequest:
 # --- formulas: of single values, or of columns -----------------------------------------------------------------------
 
 
-def elapsed(start: Any, end: Any) -> Any:
+def elapsed(start: int | None, end: int | None) -> int | None:
     """From start to end, ns: null where either is not known, or where the clock of the capture ran backwards."""
-    if start is None or end is None:
-        return None
-    ns = end - start
-    if isinstance(ns, np.ndarray):
-        return Masked(ns, ns < 0)
-    return ns if ns >= 0 else None
+    ns = _elapsed(_number(start), _number(end))
+    return None if ns == ABSENT else ns
+
+
+def _elapsed(start: cython.longlong, end: cython.longlong) -> cython.longlong:
+    return ABSENT if start == ABSENT or end == ABSENT or end < start else end - start
+
+
+def _number(value: Any) -> cython.longlong:
+    return ABSENT if value is None else value
+
+
+def _elapsed_columns(start: Ints, end: Ints) -> Masked:
+    """`elapsed` of columns."""
+    return Masked(end - start, end < start)
 
 
 def queued(request: FrameFacts, response: FrameFacts, before_ns: Any) -> Any:
@@ -210,23 +220,23 @@ def columns_from_frames(request: FrameFacts | None, response: FrameFacts | None)
         assert response is not None
         return {
             "time": response.first_ns,
-            "response_ns": elapsed(response.first_ns, response.last_ns),
+            "response_ns": _elapsed_columns(response.first_ns, response.last_ns),
             "response_bytes": response.size,
             "complete": response.complete,
             "response_packet_ref": response.packet_ref,
         }
     sent = {
         "time": request.first_ns,
-        "request_ns": elapsed(request.first_ns, request.last_ns),
+        "request_ns": _elapsed_columns(request.first_ns, request.last_ns),
         "request_bytes": request.size,
         "request_packet_ref": request.packet_ref,
     }
     if response is None:
         return sent | {"complete": request.complete}
     return sent | {
-        "wait_ns": elapsed(request.last_ns, response.first_ns),
-        "response_ns": elapsed(response.first_ns, response.last_ns),
-        "total_ns": elapsed(request.first_ns, response.last_ns),
+        "wait_ns": _elapsed_columns(request.last_ns, response.first_ns),
+        "response_ns": _elapsed_columns(response.first_ns, response.last_ns),
+        "total_ns": _elapsed_columns(request.first_ns, response.last_ns),
         "response_bytes": response.size,
         "complete": request.complete & response.complete,
         "response_packet_ref": response.packet_ref,
@@ -421,30 +431,32 @@ def _write(table: RowTable, slot: cython.Py_ssize_t, columns: dict[str, Any]) ->
 def _write_id(table: RowTable, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, begins: FrameFacts | None) -> None:
     """Set the id of the exchange that a frame begins, as `records.LOOSE_KINDS` has it."""
     if begins is not None:
-        table.put(slot, field, begins.offset << 1 | (begins.direction != CLIENT))
+        table.waiting[slot, field] = begins.offset << 1 | (begins.direction != CLIENT)
 
 
 def _write_frames(
     table: RowTable, slot: cython.Py_ssize_t, request: FrameFacts | None, response: FrameFacts | None
 ) -> None:
-    """Set what the frames of an exchange say of it: its times, sizes and places."""
-    complete: bool = True
+    """Set what the frames of an exchange say of it: its times, sizes and places. One of them may be None."""
+    first_sent: cython.longlong = ABSENT
+    last_sent: cython.longlong = ABSENT
+    first_answered: cython.longlong = ABSENT
+    last_answered: cython.longlong = ABSENT
+    complete: cython.bint = True
+    _write_id(table, slot, EXCHANGE_EXCHANGE_ID, request or response)
     if request is not None:
-        _write_id(table, slot, EXCHANGE_EXCHANGE_ID, request)
-        table.put(slot, EXCHANGE_TIME, request.first_ns)
-        table.put(slot, EXCHANGE_REQUEST_NS, elapsed(request.first_ns, request.last_ns))
-        table.put(slot, EXCHANGE_REQUEST_BYTES, request.size)
-        table.put(slot, EXCHANGE_REQUEST_PACKET_REF, request.packet_ref)
+        first_sent, last_sent = request.first_ns, _number(request.last_ns)
+        table.waiting[slot, EXCHANGE_REQUEST_BYTES] = request.size
+        table.waiting[slot, EXCHANGE_REQUEST_PACKET_REF] = request.packet_ref
         complete = request.complete
     if response is not None:
-        if request is None:
-            _write_id(table, slot, EXCHANGE_EXCHANGE_ID, response)
-            table.put(slot, EXCHANGE_TIME, response.first_ns)
-        else:
-            table.put(slot, EXCHANGE_WAIT_NS, elapsed(request.last_ns, response.first_ns))
-            table.put(slot, EXCHANGE_TOTAL_NS, elapsed(request.first_ns, response.last_ns))
-        table.put(slot, EXCHANGE_RESPONSE_NS, elapsed(response.first_ns, response.last_ns))
-        table.put(slot, EXCHANGE_RESPONSE_BYTES, response.size)
-        table.put(slot, EXCHANGE_RESPONSE_PACKET_REF, response.packet_ref)
+        first_answered, last_answered = response.first_ns, _number(response.last_ns)
+        table.waiting[slot, EXCHANGE_RESPONSE_BYTES] = response.size
+        table.waiting[slot, EXCHANGE_RESPONSE_PACKET_REF] = response.packet_ref
         complete = complete and response.complete
-    table.put(slot, EXCHANGE_COMPLETE, complete)
+    table.waiting[slot, EXCHANGE_TIME] = first_answered if first_sent == ABSENT else first_sent
+    table.waiting[slot, EXCHANGE_REQUEST_NS] = _elapsed(first_sent, last_sent)
+    table.waiting[slot, EXCHANGE_WAIT_NS] = _elapsed(last_sent, first_answered)
+    table.waiting[slot, EXCHANGE_RESPONSE_NS] = _elapsed(first_answered, last_answered)
+    table.waiting[slot, EXCHANGE_TOTAL_NS] = _elapsed(first_sent, last_answered)
+    table.waiting[slot, EXCHANGE_COMPLETE] = complete

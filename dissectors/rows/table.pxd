@@ -28,3 +28,5 @@ cdef class RowTable:
     cdef int _begin_block(self) except -1
     @cython.locals(waiting="long long[:, ::1]")
     cdef int _grow(self) except -1
+
+cdef long long _within_64_bits(value)

@@ -24,7 +24,7 @@ from dissectors.rows.texts import Numbered, Texts
 from dissectors.wire.arrays import Numbers, grid, numbers
 
 if not cython.compiled:
-    from dissectors.rows.fields import CONN, LIST, LOOSE, TEXT, UNWANTED
+    from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
     from dissectors.rows.layout import ABSENT
 
 _FIRST_SLOTS = 16
@@ -86,20 +86,15 @@ class RowTable:
             pass
         elif kind == TEXT:
             number = self.texts.of(value)
-        elif kind == CONN:
-            number = self.conns.of(value)
-        elif kind == LIST:
-            number = self.lists.of(tuple(value))
-        elif kind == LOOSE and (not isinstance(value, int) or value < 0):
+        elif kind == NUMBER or (kind == LOOSE and isinstance(value, int) and value >= 0):
+            number = _within_64_bits(value)
+        elif kind == LOOSE:
             self.loose.append(value if isinstance(value, bytes) else str(value))
             number = -len(self.loose)
-        elif cython.compiled:
-            try:
-                number = value
-            except OverflowError:
-                number = ABSENT
-        elif -(1 << 63) <= int(value) < 1 << 63:
-            number = int(value)
+        elif kind == LIST:
+            number = self.lists.of(tuple(value))
+        else:
+            number = self.conns.of(value)
         self.waiting[slot, field] = number
 
     def finish(self, slot: cython.Py_ssize_t) -> None:
@@ -222,3 +217,14 @@ class RowTable:
                 waiting[i, k] = self.waiting[i, k]
         self.waiting = waiting
         self._free = numbers(2 * slots)  # none is free, or there would be no need to grow
+
+
+def _within_64_bits(value: Any) -> cython.longlong:
+    """A number; ABSENT where it does not fit."""
+    if not cython.compiled:
+        return value if -(1 << 63) <= value < 1 << 63 else ABSENT
+    try:
+        number: cython.longlong = value
+    except OverflowError:
+        return ABSENT
+    return number
