@@ -105,12 +105,9 @@ LooseBinary = Annotated[bytes | None, Arrow(pa.binary(), "decimal")]
 Checksum = Annotated[str | None, Arrow(pa.string(), "checksum")]
 ExchangeId = Annotated[str | None, Arrow(pa.string(), "exchange_id")]
 
-WIDE_CHECKSUMS = ("xxh3-64",)
-"""Kinds of checksum that have 64 bits; the others have 32."""
-
 LOOSE_KINDS = ("decimal", "checksum", "exchange_id")
-"""Kinds of texts that hardly come again. A row may hold a number from 0 on instead: a decimal number, a checksum of the
-row's checksum_kind, or `stream offset << 1 | 1 if the server sent it` of the frame that begins an exchange.
+"""Kinds of texts that hardly come again. A row may hold a number from 0 on instead: a decimal number, a checksum of 32
+bits, or `stream offset << 1 | 1 if the server sent it` of the frame that begins an exchange.
 """
 
 # --- the tables ------------------------------------------------------------------------------------------------------
