@@ -1,7 +1,7 @@
 """Every record table, defined once: its columns, their types, units and meaning.
 
-A table is a NamedTuple; a decoder fills one with plain Python values and hands it to the sink, which turns many of
-them into one Arrow record batch. Three kinds of field stand for more than one column, or for another unit:
+A table is declared as a NamedTuple. Its fields are what decoders write, as plain Python values; `dissectors.rows` says
+how rows are kept until they are Arrow's. Three kinds of field stand for more than one column, or for another unit:
 
     Conn   the connection; expands to the columns of CONNECTION_COLUMNS
     PacketRef  a packet as one int, `file index << PACKET_SHIFT | packet number`; becomes a `file` and a `packet` column
