@@ -1,7 +1,8 @@
 """Requests and batches, counted once: what facts are sums of, so that none of them reads the records again.
 
 A key is all that requests, or batches, have in common: who asked whom for what. A cell counts those of one key in one
-time bucket and one bin of durations.
+time bucket and one bin of durations. The bin is null where no duration is measured: of long polls, of requests without
+an answer, and where the capture lacks bytes of the exchange.
 
     request_keys   key, site, protocol, api, broker, client, group, topics
     topic_keys     the same with `topic`: a row for each topic that requests of the key name
@@ -24,7 +25,7 @@ from pipelines.tables.table import CLIENT, SERVER
 from pipelines.tables.throughput import BATCH, KNOWN, SENDS
 
 BINS = 30  # of a histogram, in a decade of the duration
-SHORTEST_NS = 1_000  # shorter durations, which captures of microseconds cannot show, are in the lowest bin
+SHORTEST_NS = 1_000  # shorter known durations, which captures of microseconds cannot show, are in the lowest bin
 
 _EXPECTED = "(select exchange_id from errors where exchange_id is not null group by 1 having bool_and(expected))"
 """Exchanges whose errors are all part of normal work."""
@@ -38,10 +39,10 @@ MEASURES = {
     "total_ns": "sum(total_ns) filter (not poll)",
     "service_ns": f"sum({_SERVICE}) filter (not poll and wait_ns is not null)",
     "longest_ns": "max(total_ns) filter (not poll)",
-    "timed": "count(*) filter (answered and not poll and wait_ns > 0)",
+    "waits": "count(*) filter (answered and not poll and wait_ns is not null)",
 }
-"""Of requests: column -> its value over records. What is counted or summed is added up; what is the largest stays the
-largest."""
+"""Of requests: column -> its value over records. Counts and sums are added up, of maxima the largest is kept. Sums of
+durations are over the known ones: `waits` counts those of service_ns, the histogram those of total_ns."""
 
 DATA_MEASURES = {
     "batches": "count(*)",
@@ -111,7 +112,8 @@ def _requests(records: Records, bucket_us: int) -> None:
         create temp view calls as
         select *, {_key(_REQUEST)} as key, epoch_us(time) // {bucket_us} as bucket, {_ASKED} as asked,
                kind = 'call' as answered, coalesce(long_poll, false) as poll, status = 'error' as failed,
-               floor(log10(greatest(case when not poll then total_ns end, {SHORTEST_NS})) * {BINS})::smallint as bin
+               case when kind = 'call' and not coalesce(long_poll, false) and total_ns is not null
+                   then floor(log10(greatest(total_ns, {SHORTEST_NS})) * {BINS})::smallint end as bin
         from exchanges""")
     records.run(f"""
         create temp table request_cells as
