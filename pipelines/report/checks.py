@@ -149,7 +149,7 @@ def _unanswered(page: Builder) -> Iterator[Sentence]:
 
 
 def _slow(page: Builder) -> Iterator[Sentence]:
-    rows = [row for row in _by_api(page.analysis) if row["count"] >= ENOUGH and row["total_p50_ns"]]
+    rows = [row for row in _by_api(page.analysis) if (row["timed"] or row["count"]) >= ENOUGH and row["total_p50_ns"]]
     tails = [r for r in rows if r["total_p99_ns"] >= max(TAIL_NS, TAIL * r["total_p50_ns"])]
     if tails:
         worst = max(tails, key=lambda row: row["total_p99_ns"])

@@ -112,7 +112,7 @@ def _requests(records: Records, bucket_us: int) -> None:
         create temp view calls as
         select *, {_key(_REQUEST)} as key, epoch_us(time) // {bucket_us} as bucket, {_ASKED} as asked,
                kind = 'call' as answered, coalesce(long_poll, false) as poll, status = 'error' as failed,
-               case when kind = 'call' and not coalesce(long_poll, false) and total_ns is not null
+               case when answered and not poll and total_ns is not null
                    then floor(log10(greatest(total_ns, {SHORTEST_NS})) * {BINS})::smallint end as bin
         from exchanges""")
     records.run(f"""

@@ -111,7 +111,7 @@ def _tiles(builder: Builder) -> Html:
     expected = sum(row["n"] for row in builder.counted("select count(*) as n from expected"))
     failed = max(0, failed - expected)  # as in the tables and charts below
     refused = f"{units.share(failed / calls)} of answers" if calls else ""
-    refused += f"; {units.count(expected)} more part of normal work" if expected else ""
+    refused += f"; {units.count(expected)} more are part of normal work" if expected else ""
     tiles = (
         ("connections", "health", "Connections", units.count(connections), _protocols(analysis), ""),
         ("requests", "time", "Requests", units.count(calls + unanswered), f"{units.count(unanswered)} unanswered", ""),

@@ -174,7 +174,7 @@ def _least(column: str) -> int:
 
 def _rests_on(row: Row, otherwise: int) -> int:
     """How many values stand behind the percentiles of a row, where it says so."""
-    return next((row[name] for name in ("count", "deliveries") if row.get(name) is not None), otherwise)
+    return next((row[name] for name in ("timed", "count", "deliveries") if row.get(name) is not None), otherwise)
 
 
 def _one_packet_column(columns: Sequence[TableColumn]) -> list[TableColumn]:

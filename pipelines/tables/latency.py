@@ -43,7 +43,7 @@ def _latency(d: Dialect, ask: Ask) -> str:
                 {count_if("retransmitted")} as retransmitted, {longest}, {spreads}
             from pairs group by {keys}
         )
-        select {keys}, count, unanswered, errors, service_sum_ns, queued_sum_ns, total_sum_ns,
+        select {keys}, count, unanswered, errors, timed, service_sum_ns, queued_sum_ns, total_sum_ns,
             cast(floor(total_sum_ns / nullif(timed, 0)) as bigint) as total_mean_ns,
             {percentiles}, request_bytes, response_bytes, retransmitted{sketches}
         from measured
@@ -113,6 +113,7 @@ LATENCY = Table(
     (
         *_KEYS,
         *_COUNTS,
+        TableColumn("timed", "answered requests whose total is known: the capture lacks no bytes of them", "count"),
         TableColumn("service_sum_ns", "time that brokers spent on all of them: what this API costs them", "ns"),
         TableColumn("queued_sum_ns", "time for which they waited behind others on their connections", "ns"),
         TableColumn("total_sum_ns", "time spent in all of them together: what this API costs its clients", "ns"),

@@ -37,13 +37,6 @@ def texts_of(tab: Tab, view: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Tab]:
-    pytest.importorskip("websocket", reason="the client of the DevTools protocol is not installed")
-    with chromium.tab() as tab:
-        yield tab
-
-
-@pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """3,000 requests of 40 topics; tables of 60 rows; one card of forensics with its table of bytes."""
     out = tmp_path_factory.mktemp("page") / "out"
@@ -200,7 +193,7 @@ def test_the_selector_acts_on_tables_and_charts(tab: Tab) -> None:
     assert set(column(tab, "slowest", "topics")) == {"topic-0007"}
     assert 0 < sum(numbers(tab, "cost", 5)) < of_client
     findings = tab.run("document.querySelector('[data-name=\"findings\"]').textContent")
-    assert "Whole capture: not known by client and topic" in findings
+    assert "Whole capture: not told apart by client and topic" in findings
     tab.click(".clear")
     assert sum(numbers(tab, "cost", 5)) == all_requests
 

@@ -104,7 +104,9 @@ class Axis {
 
   // [x of the tick, text, x of the text, its anchor]: where each piece begins, and whole times, as many as have space
   ticks() {
-    const every = STEPS.find((step) => step / this.microseconds * this.step >= 76) || STEPS[STEPS.length - 1];
+    const roomy = (step) => step / this.microseconds * this.step >= 76;
+    let every = STEPS.find(roomy) || STEPS[STEPS.length - 1];
+    while (!roomy(every)) every *= 2;
     let marks = this.pieces.flatMap(([from, to], piece) => {
       const begin = from * this.microseconds, end = (to + 1) * this.microseconds, x = this.x(this.starts[piece]), found = [{ time: begin, x, first: true }];
       for (let time = (Math.floor(begin / every) + 1) * every; time < end; time += every)

@@ -33,13 +33,14 @@ const selectRows = (table) => {
     if (how === "is") tests.push((row) => row[at] === wanted || address !== null && row[at] !== null && string(row[at]) === address);
     else if (how === "has") {
       tests.push((row) => row[at] !== null && row[at][0].includes(wanted));
+      if (table.columns.some(({ unit }) => unit === "count")) notes.push(`Rows that name the ${dimension}, with figures of all their ${dimension}s`);
       cut += table.rows.filter((row) => row[at] !== null && row[at][1] && !row[at][0].includes(wanted)).length;
     } else if (how === "address") {
       tests.push((row) => row[at] !== null && string(row[at]) === address);
       notes.push("By the client's address: its name is not known here");
     } else unknown.push(dimension);
   }
-  if (unknown.length) notes.push(tests.length ? `Of all ${unknown.map((name) => `${name}s`).join(" and ")}, which are not known here` : `Whole capture: not known by ${unknown.join(" and ")}`);
+  if (unknown.length) notes.push(tests.length ? `Of all ${unknown.map((name) => `${name}s`).join(" and ")}: not told apart here` : `Whole capture: not told apart by ${unknown.join(" and ")}`);
   if (cut) notes.push(`Left out as unsure: ${counted(cut, "row")} with more names than this page carries`);
   return { rows: table.rows.filter((row) => tests.every((test) => test(row))), unknown, notes };
 };

@@ -172,7 +172,9 @@ const VIEWS = {
     const view = new TableView(place), table = carried(data.tables.latency);
     return () => {
       const { rows, unknown } = selectRows(table);
-      if (unknown.length) view.show(tableOf("api")(), [unnamedNote(requestsBy("api"), REQUESTS, "request")]);
+      if (unknown.length) view.show(tableOf("api")(), [
+        "Of a selection percentiles are close, and errors that are part of normal work are not counted", unnamedNote(requestsBy("api"), REQUESTS, "request"),
+      ]);
       else view.show({ ...table, rows });
     };
   },
