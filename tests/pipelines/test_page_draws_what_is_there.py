@@ -420,3 +420,10 @@ def test_cards_of_other_connections_are_hidden(browser: Tab, full: Path) -> None
     choose(browser, "broker", "[fd00::1]:9092")
     assert not browser.run("document.querySelector('.case').checkVisibility()")
     assert "No bad checksum of this selection" in text_of(browser, "[data-view=cases]")
+
+
+def test_events_that_tell_only_an_address_are_kept_with_a_word(browser: Tab, many_events: Path) -> None:
+    browser.open(many_events)
+    choose(browser, "client", "10.0.0.9 c0")
+    assert set(column(browser, "events", "kind")) == {"finding", "no answer"}
+    assert "Rows that tell only the client's address are kept" in text_of(browser, "[data-name=events]")

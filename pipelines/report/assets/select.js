@@ -30,13 +30,16 @@ const selectRows = (table) => {
     const wanted = names[dimension][place];
     const [at, how] = table.match[dimension] || [];
     const address = dimension === "client" ? string(wanted).split(" ")[0] : null; // of events that know no more
-    if (how === "is") tests.push((row) => row[at] === wanted || address !== null && row[at] !== null && string(row[at]) === address);
-    else if (how === "has") {
+    const byAddress = (row) => address !== null && row[at] !== null && string(row[at]) === address;
+    if (how === "is") {
+      tests.push((row) => row[at] === wanted || byAddress(row));
+      if (table.rows.some((row) => row[at] !== wanted && byAddress(row))) notes.push("Rows that tell only the client's address are kept");
+    } else if (how === "has") {
       tests.push((row) => row[at] !== null && row[at][0].includes(wanted));
       if (table.columns.some(({ unit }) => unit === "count")) notes.push(`Rows that name the ${dimension}, with figures of all their ${dimension}s`);
       cut += table.rows.filter((row) => row[at] !== null && row[at][1] && !row[at][0].includes(wanted)).length;
     } else if (how === "address") {
-      tests.push((row) => row[at] !== null && string(row[at]) === address);
+      tests.push(byAddress);
       notes.push("By the client's address: its name is not known here");
     } else unknown.push(dimension);
   }
