@@ -60,8 +60,8 @@ class Dialect(Protocol):
     def latest(self, value: str, window: str) -> str:
         """The last value that is not null, up to a row of a window (`partition by … order by …`)."""
 
-    def identity(self, *values: str) -> str:
-        """A number that is the same only for rows that agree in all values; nulls agree with nulls."""
+    def row(self, *values: str) -> str:
+        """Several values as one, never null; two are equal where all values are, and null equals null."""
 
     def each(self, values: str) -> str:
         """One row for each text of a list; one row with null for an empty one or none."""
@@ -115,13 +115,13 @@ class DuckDB:
         return f"list({value} order by {order})"
 
     def first(self, value: str, *order: str) -> str:
-        return f"arg_min_null({value}, row({', '.join(order)}))"
+        return f"arg_min_null({value}, {self.row(*order)})"
 
     def latest(self, value: str, window: str) -> str:
         return f"last_value({value} ignore nulls) over ({window} {_SO_FAR})"
 
-    def identity(self, *values: str) -> str:
-        return f"hash({', '.join(values)})"
+    def row(self, *values: str) -> str:
+        return f"row({', '.join(values)})"
 
     def each(self, values: str) -> str:
         return f"unnest(case when len({values}) > 0 then {values} else [null] end)"
@@ -174,13 +174,13 @@ class Spark:
         return f"transform(array_sort(collect_list(struct({order}, {value}))), pair -> pair.{value})"
 
     def first(self, value: str, *order: str) -> str:
-        return f"min_by({value}, struct({', '.join(order)}))"
+        return f"min_by({value}, {self.row(*order)})"
 
     def latest(self, value: str, window: str) -> str:
         return f"last_value({value}) ignore nulls over ({window} {_SO_FAR})"
 
-    def identity(self, *values: str) -> str:
-        return f"xxhash64({', '.join(values)})"
+    def row(self, *values: str) -> str:
+        return f"struct({', '.join(values)})"
 
     def each(self, values: str) -> str:
         return f"explode_outer({values})"

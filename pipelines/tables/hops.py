@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.points import numbered
-from pipelines.tables.table import CLIENT, SERVER, Ask, Table, TableColumn, count_if, quantile_columns, quantiles
+from pipelines.tables.points import SAME, numbered
+from pipelines.tables.table import CLIENT, SERVER, Ask, Table, TableColumn, alike, count_if, quantile_columns, quantiles
 
 _SIDES = ("client", "server")
 _SPREADS = (*_SIDES, "network")
@@ -14,8 +14,11 @@ def _hops(d: Dialect, ask: Ask) -> str:
     measures = (
         f"total_ns, retransmitted, {d.plus('coalesce(request_bytes, 0)', 'coalesce(response_bytes, 0)')} as bytes"
     )
-    columns = f"shared_id, same, sure, site, protocol, api, {CLIENT} as client, {SERVER} as server, {measures}"
-    seen = numbered(d, "exchanges", "all_exchanges", "s.shared_id, s.rank, s.points")
+    values = SAME["exchanges"].values  # `api` is one of them
+    columns = (
+        f"shared_id, nth, sure, site, protocol, {', '.join(values)}, {CLIENT} as client, {SERVER} as server, {measures}"
+    )
+    seen = numbered("exchanges", "all_exchanges", "s.shared_id, s.rank, s.points")
     percentiles = ", ".join(quantiles(d, f"{name}_spread", f"{name}_") for name in _SPREADS)
     # A request by the server, as Pulsar's PING, takes longer at the server's point: the difference counts without sign.
     # Without ids on the wire, one answer without a request may mean that all of its api are paired one off.
@@ -37,7 +40,8 @@ def _hops(d: Dialect, ask: Ask) -> str:
                 c.bytes as client_bytes, s.bytes as server_bytes,
                 coalesce(c.retransmitted, false) as client_resent, coalesce(s.retransmitted, false) as server_resent,
                 case when c.sure then abs(c.total_ns - s.total_ns) end as network_ns
-            from clients c full outer join servers s on c.shared_id = s.shared_id and c.same = s.same
+            from clients c full outer join servers s
+                on c.shared_id = s.shared_id and c.nth = s.nth and {alike(values, "c", "s")}
         ), measured as (
             select protocol, api, client, server, max(client_site) as client_site, max(server_site) as server_site,
                 {count_if("c is not null and s is not null")} as count,

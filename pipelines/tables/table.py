@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -133,6 +133,16 @@ def earliest(d: Dialect, value: str) -> str:
     """A value of the first row of a group, in order of time."""
     time, file, packet = f"coalesce({d.micros('time')}, 0)", "coalesce(file, '')", "coalesce(packet, 0)"
     return d.first(value, time, file, packet, f"coalesce(cast({value} as string), '')")
+
+
+def equal(columns: Iterable[str], one: str, other: str) -> str:
+    """Whether rows of two relations agree in columns that are never null."""
+    return " and ".join(f"{one}.{column} = {other}.{column}" for column in columns)
+
+
+def alike(columns: Iterable[str], one: str, other: str) -> str:
+    """Whether rows of two relations agree in columns, null with null."""
+    return " and ".join(f"{one}.{column} is not distinct from {other}.{column}" for column in columns)
 
 
 def count_if(condition: str) -> str:
