@@ -9,7 +9,7 @@ _PLACE = ("site", "protocol", "topic", "partition", "position")
 
 
 def _delivery(d: Dialect, ask: Ask) -> str:
-    place = ", ".join(_PLACE)
+    key, place = ("protocol", "topic"), ", ".join(_PLACE)
     columns = f"{place}, {d.micros('time')} as seen, coalesce(checksum_stored, '') as checksum"
     moved = "topic is not null and position is not null and time is not null"
     # Positions come again when a topic is made anew: the latest production before a consumption is its own. Only for
@@ -32,7 +32,7 @@ def _delivery(d: Dialect, ask: Ask) -> str:
             from (select {columns} from batches where {moved} and role = 'consume') s
                 join places p on {produced_there}
             where seen >= origin
-        ), deliveries as (
+        ), {d.once("deliveries")} (
             select {place}, seen, checksum, origin, made from consumed where times = 1
             union all
             select {place}, seen, checksum, origin, made from (
@@ -46,13 +46,14 @@ def _delivery(d: Dialect, ask: Ask) -> str:
             select protocol, topic, count(*) as deliveries, count(distinct {d.row(*_PLACE)}) as batches,
                 {count_if("checksum = made and made <> ''")} as same_checksum,
                 {count_if("checksum <> made and checksum <> '' and made <> ''")} as other_checksum,
-                max((seen - origin) * 1000) as delay_max_ns,
-                {d.spread("(seen - origin) * 1000")} as delay_spread
+                max((seen - origin) * 1000) as delay_max_ns
             from deliveries group by protocol, topic
+        ), spread as (
+            {d.percentiles("deliveries", key, {"delay": "(seen - origin) * 1000"})}
         )
-        select protocol, topic, deliveries, batches, same_checksum, other_checksum,
-            {quantiles(d, "delay_spread", "delay_")}, delay_max_ns
-        from measured
+        select m.protocol, m.topic, deliveries, batches, same_checksum, other_checksum, {quantiles("delay")},
+            delay_max_ns
+        from measured m left join spread s on {alike(key, "m", "s")}
     """
 
 

@@ -20,7 +20,7 @@ class TableColumn(NamedTuple):
     """One column: what it means and how people read it.
 
     unit: "ns", "bytes", "bytes/s", "1/s", "share" (0 to 1), "ratio", "count", "time", "code" (a number that is a name),
-    "list", "sketch" (binary; Parquet only, by Spark only) or "" for text.
+    "list" or "" for text.
     """
 
     name: str
@@ -115,9 +115,9 @@ def bucket(d: Dialect, time: str, width_us: int) -> str:
     return d.timestamp(f"{micros} - {micros} % {width_us}")
 
 
-def quantiles(d: Dialect, spread: str, prefix: str) -> str:
-    """p50 … p999 of a spread, for a SELECT list."""
-    return ", ".join(f"{d.quantile(spread, at)} as {prefix}{name}_ns" for at, name in enumerate(QUANTILE_NAMES))
+def quantiles(name: str) -> str:
+    """The columns that `Dialect.percentiles` makes of a value, for a SELECT list."""
+    return ", ".join(f"{name}_{quantile}_ns" for quantile in QUANTILE_NAMES)
 
 
 def quantile_columns(prefix: str, what: str) -> tuple[TableColumn, ...]:
