@@ -96,9 +96,11 @@ class DuckDB:
 
     def percentiles(self, source: str, keys: Sequence[str], values: Mapping[str, str]) -> str:
         group, wanted = ", ".join(keys), ", ".join(map(str, QUANTILES))
-        lists = ", ".join(f"quantile_disc({value}, [{wanted}]) as {name}" for name, value in values.items())
+        lists = ", ".join(f"quantile_disc({value}, [{wanted}]) as {name}_list" for name, value in values.items())
         columns = ", ".join(
-            f"{name}[{at}] as {name}_{quantile}_ns" for name in values for at, quantile in enumerate(QUANTILE_NAMES, 1)
+            f"{name}_list[{at}] as {name}_{quantile}_ns"
+            for name in values
+            for at, quantile in enumerate(QUANTILE_NAMES, 1)
         )
         return f"select {group}, {columns} from (select {group}, {lists} from {source} group by {group})"
 

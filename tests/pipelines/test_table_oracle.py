@@ -93,10 +93,12 @@ def colliding(samples: list[str]) -> Records:
     made = dissectors.dissect([path for path in samples if "kafka-codecs" in path])
     connections = made["connections"].to_pylist()
     (one, *_) = sorted((row["connection"] for row in connections), key=lambda c: -_rows_of(made["batches"], c))
+    rows = {name: [row for row in table.to_pylist() if row["connection"] == one] for name, table in made.items()}
+    lossy = dissectors.dissect([path for path in samples if "kafka-loss" in path], tables=["findings"])
+    rows["findings"] = [row for row in lossy["findings"].to_pylist() if row["connection"] is not None][:1]
     return {
         name: pa.Table.from_pylist(
-            [_moved(row, to, n) for n, to in enumerate(names) for row in table.to_pylist() if row["connection"] == one],
-            table.schema,
+            [_moved(row, to, n) for n, to in enumerate(names) for row in rows[name]], table.schema
         )
         for name, table in made.items()
     }
@@ -104,7 +106,7 @@ def colliding(samples: list[str]) -> Records:
 
 def colliding_names() -> list[str]:
     """Connections of which each has the hash of another one."""
-    found = duckdb.sql(f"""
+    found = duckdb.execute(f"""
         with names as (
             select '10.' || a || '.' || b || '.2:' || p || '>10.71.0.1:9092' as name
             from range(1, 40) t(a), range(1, 40) u(b), range(50000, 50040) v(p)
