@@ -36,9 +36,12 @@ _TABLES = """# Tables
 
 What `brokerscope analyze` computes from the records, in its own process (`--engine local`) or on Spark (`--engine
 spark`); both run the same queries and give the same rows. OUT/tables/<name>.parquet holds all rows: a file, or from
-Spark a folder of files. OUT/tables/<name>.csv holds the first 100,000, in the order that the table's text names. Sketch
-columns are in Spark's Parquet only. `topic` is Kafka's name; Pulsar's full name without -partition-N; Iggy's
-stream/topic.
+Spark a folder of files. OUT/tables/<name>.csv holds the first 100,000, in the order that the table's text names.
+Columns and figures do not depend on who computes a table, nor on how many records there are. `topic` is Kafka's name;
+Pulsar's full name without -partition-N; Iggy's stream/topic.
+
+Percentiles are exact, and one of the values: of n values in order, number ceil(share * n), counted from 1. Those of
+hours do not add up to those of a day, which takes the records of the day.
 
 Where several capture points (`site`) saw the same connection, every table but `hops` counts each exchange, batch, error
 and finding once, as the point nearest to the server saw it: the one at which answers took least time. What only one

@@ -247,7 +247,7 @@ class Shares(NamedTuple):
 
     works: list[Work]  # one a task
     size: int  # bytes to read, about
-    weights: Counter[int]  # hash of a large connection -> about how many bytes of payload
+    weights: Counter[int]  # share of the connections -> about how many bytes of payload
 
 
 def share_out(spark: SparkSession, files: Sequence[Input], options: Options, surveys: Surveys | None = None) -> Shares:

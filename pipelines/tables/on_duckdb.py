@@ -132,14 +132,13 @@ class WrittenTables(_Connection):
         return found
 
     def first(self, name: str, limit: int) -> First:
-        """The first rows, without sketches. Rows that are equal in the table's order are ordered by all columns.
+        """The first rows of a table. Rows that are equal in its order are ordered by all columns.
 
         Tables of older versions lack columns; they are ordered by those that they have.
         """
         relation, kinds = self._written(name)
-        there = [column for column in kinds if not column.endswith("_sketch")]
-        columns = ", ".join(map(DuckDB().quoted, there))
-        terms = TABLES[name].ordered_by(there) if name in TABLES else ""
+        columns = ", ".join(map(DuckDB().quoted, kinds))
+        terms = TABLES[name].ordered_by(kinds) if name in TABLES else ""
         order = f"{terms}, {columns}" if terms else columns
         rows = self.fetch(f"select {columns} from {relation} order by {order} limit {limit}")
         total = rows.num_rows

@@ -78,8 +78,7 @@ class Out:
 def _rows(path: str) -> list[str]:
     with storage.open_file(path) as stream:
         table: pa.Table = pq.ParquetFile(stream).read()
-    kept = [name for name in table.column_names if not name.endswith("_sketch")]
-    return [_PLACE.sub("", repr(_plain(row))) for row in table.select(kept).to_pylist()]
+    return [_PLACE.sub("", repr(_plain(row))) for row in table.to_pylist()]
 
 
 def _plain(row: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -86,8 +86,8 @@ def test_what_one_task_can_hold_is_not_shared_out(spark: Any, samples: list[str]
     assert (job.sharing.parts, len(works)) == (1, 1)
 
 
-def test_a_large_connection_has_a_part_of_its_own_before_all_others() -> None:
-    keys = np.arange(10, dtype=np.uint64)
+def test_a_large_share_has_a_part_of_its_own_before_all_others() -> None:
+    keys = np.arange(10, dtype=np.uint64) << np.uint64(56)  # the first connection of each of ten shares
     parts = Sharing(3, {7: 0, 4: 1}).of(keys)
     assert (parts[7], parts[4]) == (0, 1)
     assert sorted(set(np.delete(parts, [4, 7]).tolist())) == [2, 3, 4]
