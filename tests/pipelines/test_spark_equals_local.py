@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import dissectors
@@ -19,6 +18,7 @@ from pipelines.spark_job import decode_to_records
 from pipelines.tasks import settings
 from tests.pipelines import cutting
 from tests.pipelines.cutting import cut
+from tests.pipelines.stored import read
 
 TABLES = tuple(records.TABLES)
 OPTIONS = Options(tables=TABLES, full=True, payloads=True)
@@ -41,10 +41,6 @@ def on_spark(
     with settings(spark, wanted):
         decode_to_records(spark, paths, str(out), OPTIONS)
     return {name: rows(read(out / "records" / name), name) for name in TABLES}
-
-
-def read(folder: Path) -> pa.Table:
-    return pa.concat_tables(pq.ParquetFile(path).read() for path in sorted(folder.rglob("*.parquet")))
 
 
 @pytest.fixture(scope="module")
