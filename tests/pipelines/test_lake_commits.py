@@ -273,6 +273,17 @@ def test_a_record_file_that_is_gone_is_named_and_not_passed_over(tmp_path: Path)
         by_answers(lake)
 
 
+def test_spark_sees_one_commit_on_either_side_of_a_kill(spark: Any, tmp_path: Path) -> None:
+    steps, found = 10, []
+    for lake in (tmp_path / "killed", tmp_path / "whole"):
+        first(str(lake))
+        killed_after(steps, lake)
+        rows = spark.read.parquet(str(lake / "records" / TABLE)).select("request_packet").collect()
+        found.append(sorted(n for (n,) in rows))
+        steps = 1_000
+    assert found == [OLD, NEW]
+
+
 # --- object stores ---------------------------------------------------------------------------------------------------
 
 
