@@ -173,7 +173,7 @@ def _renamed(lake: Path, staging: str, before: Commit | None, had: Set[str], aft
     name = random.token_hex(8)
     home = lake / _COMMITS / name
     folders = set[Path]()
-    for file in after.inside():
+    for file in sorted(set(after.inside())):
         source = Path(before.home, file) if before and file in had else lake / staging / _staged(file)
         target = home / file
         if target.parent not in folders:
