@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from dissectors.capture import stores
 from dissectors.capture.source import is_url
 from dissectors.errors import BrokerscopeError
-from pipelines import scratch
+from pipelines import leftovers, outputs, scratch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -138,6 +138,23 @@ def remove(root: str, names: Sequence[str]) -> None:
             fs.rm_file(inside)
 
     _each(one, names, root)
+
+
+def replace_folder(root: str, folder: str, staged: str, names: Sequence[str]) -> None:
+    """Files below `staged` become all that is in `folder`; both lie below root.
+
+    In one step on a local file system; elsewhere what was there goes before the new files come.
+    """
+    local = local_path(root)
+    if local is None:
+        remove_folder(join(root, folder))
+        move(root, [(join(staged, name), join(folder, name)) for name in names])
+        return
+    whole = f"{staged}.whole"  # what failed tasks left in `staged` stays there
+    with outputs.reported(local / folder):
+        move(root, [(join(staged, name), join(whole, name)) for name in names])
+        outputs.swap(local / whole, local / folder)
+        leftovers.remove(local / whole)
 
 
 @contextmanager

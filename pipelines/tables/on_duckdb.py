@@ -70,11 +70,16 @@ class LocalEngine(_Connection):
 
     at_once = 1  # a query uses all cores
 
-    def __init__(self, records: str, tables: Sequence[str], room: Path, memory: str | None = None) -> None:
-        """records: a path, or a URL that fsspec opens. memory: `512MB`, for example; a share of all by default."""
-        super().__init__(records, room, memory)
+    def __init__(
+        self, folder: str, sources: Mapping[str, Sequence[str]], room: Path, memory: str | None = None
+    ) -> None:
+        """folder: of the records, a path, or a URL that fsspec opens. sources: for each table, files or folders of it.
+
+        memory: `512MB`, for example; a share of all by default.
+        """
+        super().__init__(folder, room, memory)
         self.dialect: Dialect = DuckDB()
-        self.relations: Mapping[str, str] = {f"all_{name}": files(storage.join(records, name)) for name in tables}
+        self.relations: Mapping[str, str] = {f"all_{name}": files(*some) for name, some in sources.items()}
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Give a table of few rows a name."""

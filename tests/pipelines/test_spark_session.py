@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
@@ -18,6 +21,7 @@ from pipelines import session, spark_job
 from pipelines.blocks import Sharing, survey
 from pipelines.cli import app
 from pipelines.cli.analyze import _conf
+from pipelines.pcap_format import register
 from pipelines.surveys import Surveys, begun
 
 
@@ -129,3 +133,27 @@ def test_a_set_without_any_readable_file_is_an_error(spark: Any, tmp_path: Path)
     with pytest.raises(BrokerscopeError, match=r"foreign\.pcap"):
         spark_job.decode_to_records(spark, [str(foreign)], str(tmp_path / "out"), Options())
     assert list((tmp_path / "out").glob(".staging-*")) == []
+
+
+def test_a_session_of_another_python_is_told_what_to_set_for_the_format(tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')  # without the packages of this one
+    other.chmod(0o755)
+    program = """
+import pipelines.session
+from dissectors.errors import BrokerscopeError
+from pipelines.pcap_format import register
+spark = pipelines.session.start("local[1]", light=True)
+try:
+    register(spark)
+except BrokerscopeError as error:
+    print(error)
+"""
+    env = os.environ | {"PYSPARK_PYTHON": str(other), "PYSPARK_DRIVER_PYTHON": str(other)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
+    assert f"set PYSPARK_PYTHON={sys.executable} before the session begins" in done.stdout
+
+
+def test_a_session_that_has_brokerscope_registers_the_format(spark: Any) -> None:
+    register(spark)
+    assert "payload" in spark.read.format("pcap").load(".").columns

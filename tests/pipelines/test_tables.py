@@ -36,7 +36,8 @@ def written(records: dict[str, pa.Table], folder: Path) -> Path:
 
 
 def local_engine(records: Path) -> LocalEngine:
-    engine = LocalEngine(str(records), record_tables.DEFAULT_TABLES, records / "scratch")
+    sources = {name: [str(records / name)] for name in record_tables.DEFAULT_TABLES}
+    engine = LocalEngine(str(records), sources, records / "scratch")
     engine.add(CASES, case_table([]))
     return engine
 
