@@ -148,7 +148,7 @@ def _latency(exchanges: Rows) -> Rows:
         made.append(
             {"protocol": protocol, "api": api, "long_poll": held, **_counts(rows)}
             | {f"{name}_sum_ns": _sum(_values(rows, f"{name}_ns")) for name in ("service", "queued", "total")}
-            | {"total_mean_ns": sum(totals) // len(totals) if totals else None}
+            | {"timed": len(totals), "total_mean_ns": sum(totals) // len(totals) if totals else None}
             | _spread("total", totals)
             | _spread("wait", _values(rows, "wait_ns"))
             | _spread("service", _values(rows, "service_ns"))
