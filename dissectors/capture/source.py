@@ -51,6 +51,7 @@ def _lz4(raw: IO[bytes]) -> IO[bytes]:
     return cast(IO[bytes], lz4.frame.LZ4FrameFile(raw))
 
 
+SUFFIXES = ("gz", "zst", "lz4", "xz", "bz2")  # by which names of compressed files end
 # first bytes -> name, reader
 COMPRESSIONS: tuple[tuple[bytes, str, Callable[[IO[bytes]], IO[bytes]]], ...] = (
     (b"\x1f\x8b", "gzip", _gzip),
@@ -153,15 +154,15 @@ def file_size(path: str) -> int:
         return 0
 
 
-def open_raw(path: str) -> BinaryIO:
-    """The file as it lies there."""
+def open_raw(path: str, ahead: int = _REMOTE_BYTES) -> BinaryIO:
+    """The bytes of a file, compressed as they are. ahead: bytes fetched beyond what is asked for. Raises InputError."""
     try:
         if path == STDIN:
             if sys.stdin is None:  # closed from the start
                 raise InputError(f"{path}: is closed")
             return sys.stdin.buffer
         if is_url(path):
-            return _open_url(path)
+            return _open_url(path, ahead)
         return Path(path).open("rb")
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
@@ -171,16 +172,16 @@ def open_raw(path: str) -> BinaryIO:
         raise InputError(f"{path}: cannot be opened: {error}") from error
 
 
-def _open_url(path: str) -> BinaryIO:
+def _open_url(path: str, ahead: int) -> BinaryIO:
     try:
         fs, inside = stores.file_system(path)
-        ahead = {"block_size": _REMOTE_BYTES} if fs.async_impl else {}  # object stores; 50 MiB else
-        file = fs.open(inside, "rb", **ahead)
+        block = {"block_size": ahead} if fs.async_impl else {}  # object stores; 50 MiB else
+        file = fs.open(inside, "rb", **block)
     except (FileNotFoundError, IsADirectoryError):
         raise
     except Exception as error:  # every file system has errors of its own
         raise InputError(f"{path}: cannot be opened: {error}") from error
-    return cast(BinaryIO, io.BufferedReader(_Raw(file), _REMOTE_BYTES) if isinstance(file, io.RawIOBase) else file)
+    return cast(BinaryIO, io.BufferedReader(_Raw(file), ahead) if isinstance(file, io.RawIOBase) else file)
 
 
 class _Raw(io.RawIOBase):
@@ -213,9 +214,9 @@ class _Raw(io.RawIOBase):
         super().close()
 
 
-def open_capture(path: str) -> tuple[IO[bytes], str | None, BinaryIO]:
+def open_capture(path: str, ahead: int = _REMOTE_BYTES) -> tuple[IO[bytes], str | None, BinaryIO]:
     """(stream of decompressed bytes, compression or None, the raw file, whose position shows the progress)."""
-    raw = open_raw(path)
+    raw = open_raw(path, ahead)
     try:
         head = raw.read(_PEEK)
     except OSError as error:

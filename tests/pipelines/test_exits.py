@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -168,6 +170,35 @@ def test_one_capture_that_can_be_read_is_enough() -> None:
     assert blocks.checked([], 0) == []
     with pytest.raises(InputError, match="a: is not a capture; b: is not a capture"):
         blocks.checked(bad, 2)
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dissect STORE -o OUT", "summary STORE", "info STORE", "top STORE", "show ID STORE", "follow STORE CONNECTION",
+        "groups STORE", "diff STORE CAPTURE", "sql STORE select\t1", "forensics STORE",
+        "analyze STORE -o OUT --engine local -q", "annotate STORE/empty.pcap -o OUT",
+    ],
+)  # fmt: skip
+def test_a_torn_and_an_empty_capture_in_a_folder_are_named(
+    line: str, scheme: str, capture: str, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    (store / "good.pcap").write_bytes(Path(capture).read_bytes())
+    (store / "empty.pcap").touch()
+    (store / "torn.pcap.gz").write_bytes(Path(capture).read_bytes()[9:4000])
+    (store / "README.txt").write_text("captures of today")
+    (row,) = map(json.loads, run("dissect", capture, "-f", "json", "--head", "1").stdout.splitlines())
+    names = {"STORE": f"{scheme}{store}", "CAPTURE": capture, "OUT": str(tmp_path / "out"), "ID": row["exchange_id"]}
+    names["CONNECTION"] = row["connection"]
+    given = [re.sub("[A-Z]{2,}", lambda name: names[name[0]], part).replace("\t", " ") for part in line.split(" ")]
+    done = run(*given)
+    assert done.exit_code == exits.UNREADABLE, done.stderr
+    assert "empty.pcap: is empty" in done.stderr
+    assert "torn.pcap.gz: is not a pcap" in done.stderr or line.startswith("annotate")  # which takes one file
+    assert "README" not in done.stderr
 
 
 def test_an_unreadable_folder_is_named(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
