@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import BrokerscopeError, UsageError
 from pipelines import class_archive, credentials, java, scratch
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     master: any Spark master, or sc://… for Spark Connect; what spark-submit or spark-defaults.conf say, else local[*],
     by default. light: the work is small, so do not spend more on compiling than it would save: the JVM stays with its
     quick compiler, which halves the time of a short local run. conf: settings that the user asks for; those of a
-    running session stay as they are otherwise. Raises BrokerscopeError for a setting that cannot be changed any more.
+    running session stay as they are otherwise. Raises UsageError for a setting that cannot be changed any more.
     """
     from pyspark.sql import SparkSession
 
@@ -215,7 +215,7 @@ def _changed(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
             if running.conf.get(key, None) != value:
                 running.conf.set(key, value)
         except Exception as error:  # Connect and the JVM have different ones
-            raise BrokerscopeError(f"--conf {key}: cannot be changed in a running session") from error
+            raise UsageError(f"--conf {key}: cannot be changed in a running session") from error
     return running
 
 

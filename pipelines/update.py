@@ -32,7 +32,7 @@ from dissectors.capture.fragments import Packet
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
 from dissectors.engine import Engine, decode_all, end_all
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
@@ -295,7 +295,7 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         before = lakes.load(lake)
         made_by = _made_by(options, keylog)
         if before is None and storage.folders(lake, RECORD_FOLDER):
-            raise BrokerscopeError(f"{lake}: holds records that --update did not write: name another folder")
+            raise UsageError(f"{lake}: holds records that --update did not write: name another folder")
         anew = before is None or before.made_by != made_by
         after = Manifest(made_by, PARTS) if anew or before is None else before
         had = frozenset(before.inside()) if before else frozenset[str]()

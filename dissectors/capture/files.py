@@ -12,7 +12,7 @@ from pathlib import Path
 from dissectors.capture import stores
 from dissectors.capture.reader import is_capture
 from dissectors.capture.source import STDIN, SUFFIXES, is_url
-from dissectors.errors import InputError, NoNameError
+from dissectors.errors import InputError, UsageError
 from dissectors.redaction import public_path
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -27,13 +27,13 @@ def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
 
     Files of a folder that look like captures neither by name nor by their first bytes are left out. Any other file
     stays, so that who opens it says what is wrong with it; so does a folder or a glob in which there is no file. Raises
-    NoNameError for an empty path, InputError where a file system cannot list.
+    UsageError for an empty path, InputError where a file system cannot list.
     """
     out: dict[str, None] = {}
     for given in paths:
         path = os.fspath(given)
         if not path:
-            raise NoNameError("the name of a capture is empty")
+            raise UsageError("the name of a capture is empty")
         is_folder, found = (_in_store if is_url(path) and not path.startswith(_FILE) else _on_disk)(path)
         names = sorted(name for name in found if not name.rpartition("/")[2].startswith("."))
         out.update(dict.fromkeys((_captures(names) if is_folder else names) or [path]))

@@ -143,6 +143,17 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
+def exists(path: str) -> bool:
+    """Whether there is such a file or folder; True where it cannot be asked for: whoever opens it learns why."""
+    try:
+        if is_url(path):
+            fs, inside = stores.file_system(path)
+            return bool(fs.exists(inside))
+        return Path(path).exists()
+    except Exception:  # every file system has errors of its own
+        return True
+
+
 def file_size(path: str) -> int:
     """Bytes of a file; 0 where it cannot be asked for: whoever opens it learns why."""
     try:
