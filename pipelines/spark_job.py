@@ -125,7 +125,7 @@ def decode_to_records(
     """
     keylog = read_keylog(options)
     options = replace(options, keylog=None)  # executors get what is in it, not its path
-    name = f".staging-{random.token_hex(8)}"
+    out, name = storage.absolute(out), f".staging-{random.token_hex(8)}"
     staging = storage.join(out, name)
     try:
         check_workers(spark, staging)

@@ -97,8 +97,9 @@ SESSION = (
     ),
     Option(
         "tableRows", count, 5_000_000,
-        "records up to which the driver computes the tables in bounded memory: a second of CPU for each 200,000 rows, "
-        "where Spark needs 40 for planning and compiling its queries, however few the rows are; 0 has Spark do it", 0,
+        "records up to which the driver computes the tables in bounded memory, 5,000,000 by default: a second of CPU "
+        "for each 200,000 rows, where Spark needs 40 for planning and compiling its queries, however few the rows are; "
+        "0 has Spark do it", 0,
     ),
 )  # fmt: skip
 """Settings of a session: `--conf spark.brokerscope.NAME=VALUE`."""

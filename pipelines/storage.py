@@ -42,6 +42,12 @@ def local_path(root: str) -> Path | None:
     return None if is_url(root) else Path(root)
 
 
+def absolute(root: str) -> str:
+    """A path, from the root of its file system: the same in every process. A URL as it is."""
+    local = local_path(root)
+    return root if local is None else str(local.absolute())
+
+
 def join(root: str, *parts: str) -> str:
     """A path below a root."""
     return posixpath.join(root, *parts)

@@ -289,6 +289,7 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
     files: as `capture.expand` gives them. Nobody else updates the lake inside of the block. Raises InputError where a
     file that is needed again is gone.
     """
+    lake = storage.absolute(lake)
     with lakes.locked(lake):
         keylog = read_keylog(options)
         options = replace(options, keylog=None)

@@ -9,7 +9,6 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from dissectors.capture import stores
@@ -149,7 +148,7 @@ def exists(path: str) -> bool:
         if is_url(path):
             fs, inside = stores.file_system(path)
             return bool(fs.exists(inside))
-        return Path(path).exists()
+        return stores.local(path).exists()
     except Exception:  # every file system has errors of its own
         return True
 
@@ -160,7 +159,7 @@ def file_size(path: str) -> int:
         if is_url(path):
             fs, inside = stores.file_system(path)
             return int(fs.size(inside) or 0)
-        return Path(path).stat().st_size
+        return stores.local(path).stat().st_size
     except Exception:  # every file system has errors of its own
         return 0
 
@@ -174,7 +173,7 @@ def open_raw(path: str, ahead: int = _REMOTE_BYTES) -> BinaryIO:
             return sys.stdin.buffer
         if is_url(path):
             return _open_url(path, ahead)
-        return Path(path).open("rb")
+        return stores.local(path).open("rb")
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except IsADirectoryError as error:
