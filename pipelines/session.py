@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
+import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,7 +141,14 @@ def _start_java(settings: Mapping[str, str], log: Path) -> None:
     with log.open("ab") as errors:
         # a process group of its own: Ctrl-C is for this process, which ends the other
         options = _WithoutFork(stderr=errors, process_group=0)
-        gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
+        try:
+            gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
+        except BaseException as error:  # a signal: Java that comes up after this process has gone would never end
+            for frame, _ in traceback.walk_tb(error.__traceback__):
+                process = frame.f_locals.get("proc")
+                if isinstance(process, subprocess.Popen):
+                    os.killpg(process.pid, signal.SIGKILL)
+            raise
     SparkContext._ensure_initialized(gateway=gateway)
 
 
