@@ -152,6 +152,15 @@ def _start_java(settings: Mapping[str, str], log: Path) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
+def end_java() -> None:
+    """Ask Spark's Java process to end, if this process started one: whoever waits for an answer of its waits no more."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.terminate()
+
+
 def known(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
     """What is known of a session's settings before it starts. conf: settings that the user asks for."""
     if _remote(master) is not None:

@@ -128,6 +128,10 @@ def termination() -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_IGN)
         _stopped.append(TERMINATED)
+        if "pyspark" in sys.modules:
+            from pipelines import session
+
+            session.end_java()
         raise SystemExit(TERMINATED)
 
     def interrupt(number: int, frame: object) -> None:
