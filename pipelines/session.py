@@ -153,7 +153,7 @@ def _start_java(settings: Mapping[str, str], log: Path) -> None:
 
 
 def end_java() -> None:
-    """Ask Spark's Java process to end, if this process started one: whoever waits for an answer of its waits no more."""
+    """Ask Spark's Java process to end, if this process started one: who waits for its answer waits no more."""
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)

@@ -14,6 +14,7 @@ import lz4.frame
 import pytest
 import zstandard
 
+from dissectors.capture import stores
 from dissectors.capture.files import expand, site_of
 from dissectors.capture.merge import merge
 from dissectors.capture.reader import Reader, is_capture
@@ -283,6 +284,13 @@ def test_of_a_folder_only_files_that_are_no_captures_by_name_or_content_are_left
     assert expand([f"{root}/"]) == expand([root])
     assert expand([f"{root}/*.pcap"]) == [f"{root}/empty.pcap", f"{root}/good.pcap"]
     assert f"{root}/deep/torn.PCAPNG" in expand([f"{root}/**"])
+
+
+def test_relative_paths_lead_where_the_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here.pcap").write_bytes(pcap(PACKETS))
+    monkeypatch.setattr(stores, "_folder", Path())
+    stores.set_folder(tmp_path)
+    assert payloads(list(Reader("here.pcap", 0, Limits()).blocks())) == WANT
 
 
 def test_a_broken_link_is_reported_and_a_pipe_is_left_alone(tmp_path: Path) -> None:
