@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 KIB = 1024
 MIB = 1024 * KIB
+SPLIT_BYTES = 128 * MIB  # of a large plain pcap that one of many readers takes
 
 # The cost of a search for a frame start, in bytes that are read to judge whether one starts at some place. Real traffic
 # has a place to judge every few kilobytes; bytes that are full of them are searched no slower than these limits say.

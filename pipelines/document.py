@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.findings import KINDS
+from pipelines import spark_options
 from pipelines.tables import BY, TABLES
 
 _NAMES = {
@@ -61,6 +62,17 @@ Every kind of finding, as the column `kind` of the records `findings` has it. Se
 broken or lost, warning where it costs something or will break, info where it is good to know.
 """
 
+_OPTIONS_PAGE = """# Options on Spark
+
+Sizes are written as Spark writes them: `134217728`, `16m`, `1g`; a `k` is 1024. An option that there is not, or a value
+that means nothing, is refused by name before anything begins.
+"""
+
+_SOURCE = """## Of `spark.read.format("pcap")`
+
+Names are told apart without regard to case, as Spark does.
+"""
+
 _BY = """## Keys of `--by`
 
 `analyze --by topic,client` adds keys to the latency table, after `long_poll`:
@@ -96,6 +108,16 @@ def findings_page() -> str:
     return "\n".join([_HEAD, _FINDINGS, _table(("Kind", "Severity", "What was seen", "What to do"), rows)])
 
 
+def options_page() -> str:
+    """The options of Spark: docs/options.md."""
+    named = ((spark_options.PREFIX, spark_options.SESSION), ("", spark_options.SOURCE))
+    session, source = (
+        _table(("Option", "Meaning"), [(f"`{prefix}{option.name}`", option.doc) for option in options])
+        for prefix, options in named
+    )
+    return "\n".join([_HEAD, _OPTIONS_PAGE, "## Of a session: `--conf NAME=VALUE`\n", session, _SOURCE, source])
+
+
 def _columns(columns: Iterable[tuple[str, str, str]]) -> str:
     return _table(("Column", "Unit", "Meaning"), [(f"`{name}`", unit, doc) for name, doc, unit in columns])
 
@@ -109,6 +131,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "records.md": records_page,
     "tables.md": tables_page,
     "findings.md": findings_page,
+    "options.md": options_page,
 }
 
 

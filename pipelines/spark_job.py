@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from dissectors.capture.source import file_size, open_raw
-from dissectors.capture.split import SPLIT_BYTES, Input, splits
+from dissectors.capture.split import Input, splits
 from dissectors.errors import BrokerscopeError
-from dissectors.limits import MIB
+from dissectors.limits import MIB, SPLIT_BYTES
 from dissectors.options import Options
 from dissectors.records import TABLES
-from pipelines import blocks, decode, lake, names, outputs, package, scratch, session, storage
+from pipelines import blocks, decode, lake, names, outputs, package, scratch, session, spark_options, storage
 from pipelines.blocks import Keys, Sharing, Survey, Work
 from pipelines.decode import NAMES, OPEN, RECORDS, Decoding, DecodingPart, Job, Waiting
 from pipelines.record_files import Written, schemas, write_empty
@@ -46,12 +46,7 @@ LEAST_BYTES = 16 * MIB  # that a task is worth
 READ_ROUNDS, DECODE_ROUNDS = 4, 12
 """Tasks for each core, where the captures are large enough: the core that has done its last one does not wait long."""
 UNKNOWN_CORES = 8  # of a session that does not say how many it has
-TABLE_ROWS = 5_000_000
-"""Rows of records up to which the driver computes the tables itself, in bounded memory: a second of CPU for each
-200,000 rows, where Spark needs 40 for planning and compiling its queries, however few the rows are."""
-TABLE_ROWS_SETTING = "spark.brokerscope.tableRows"  # of a session: another number; 0 has Spark compute them
 TABLE_MEMORY = "512MB"  # that the driver takes for that; what is more goes to temporary files
-SPLIT_SETTING = "spark.brokerscope.splitBytes"  # of a session: bytes that a task reads, about
 FILES_A_TASK = 2000  # read by one task, at most
 PARTITIONS = "spark.sql.shuffle.partitions"  # where it is set, the captures are shared out into so many parts
 DEFAULT_PARTITIONS = "200"
@@ -94,8 +89,7 @@ class SparkRecords:
     @contextmanager
     def engine(self) -> Iterator[TableEngine]:
         """What computes tables of these records: this process where they are few, else Spark."""
-        limit = int(self.spark.conf.get(TABLE_ROWS_SETTING, None) or TABLE_ROWS)
-        if sum(file.rows for file in self.written) > limit:
+        if sum(file.rows for file in self.written) > spark_options.of_session(self.spark.conf.getAll)["tableRows"]:
             store = posixpath.dirname(self.folder)
             exchange = None if session.is_local(self.spark) else storage.join(store, f".staging-{random.token_hex(8)}")
             try:
@@ -127,7 +121,7 @@ def ahead(
         yield None
         return
     weighed = dict(zip(files, sizes(files), strict=True))
-    split_bytes = _split_bytes(known.get(SPLIT_SETTING), sum(weighed.values()), threads)
+    split_bytes = _split_bytes(known, sum(weighed.values()), threads)
     with begun([path for path, size in weighed.items() if size > split_bytes], split_bytes, options.limits) as surveys:
         yield surveys
 
@@ -151,7 +145,7 @@ def decode_to_records(
     _refuse_to_replace(out, files, mode)
     keylog = read_keylog(options)
     options = replace(options, keylog=None)  # executors get what is in it, not its path
-    name = f".staging-{random.token_hex(8)}"
+    out, name = storage.absolute(out), f".staging-{random.token_hex(8)}"
     staging = storage.join(out, name)
     try:
         check_workers(spark, staging)
@@ -271,9 +265,10 @@ def cores(spark: SparkSession) -> int:
     return UNKNOWN_CORES
 
 
-def _split_bytes(setting: str | None, total: int, cores: int) -> int:
+def _split_bytes(settings: Mapping[str, str], total: int, cores: int) -> int:
     """Bytes that a task reads, about: what the user says, else so that all cores have some."""
-    return int(setting) if setting else _fair(total, cores, READ_ROUNDS, SPLIT_BYTES)
+    wanted: int | None = spark_options.of_session(settings)["splitBytes"]
+    return wanted or _fair(total, cores, READ_ROUNDS, SPLIT_BYTES)
 
 
 def _fair(total: int, cores: int, rounds: int, most: int) -> int:
@@ -294,9 +289,7 @@ def share_out(spark: SparkSession, files: Sequence[Input], options: Options, sur
     whole = sizes([file.path for file in files])
     weighed = [file.since.size if file.since else size for file, size in zip(files, whole, strict=True)]
     total = sum(weighed)
-    split_bytes = (
-        surveys.split_bytes if surveys else _split_bytes(spark.conf.get(SPLIT_SETTING, None), total, cores(spark))
-    )
+    split_bytes = surveys.split_bytes if surveys else _split_bytes(spark.conf.getAll, total, cores(spark))
     large = [file for file, size in zip(files, weighed, strict=True) if size > split_bytes]
     found: dict[Input, Survey | None] = {file: surveys.take(file.path) if surveys else None for file in large}
     rest = [file for file, survey in found.items() if survey is None]

@@ -31,7 +31,7 @@ from dissectors.capture.fragments import Packet
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
 from dissectors.engine import Engine, decode_all, end_all
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
@@ -298,6 +298,7 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
     files: as `capture.expand` gives them. Nobody else updates the lake inside of the block. Raises InputError where a
     file that is needed again is gone.
     """
+    lake = storage.absolute(lake)
     with lakes.locked(lake):
         keylog = read_keylog(options)
         options = replace(options, keylog=None)
@@ -305,7 +306,7 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         lakes.clean(lake, before)
         made_by = _made_by(options, keylog)
         if before is None and storage.folders(lake, lakes.RECORDS):
-            raise BrokerscopeError(f"{lake}: holds records that --update did not write: name another folder")
+            raise UsageError(f"{lake}: holds records that --update did not write: name another folder")
         had = frozenset(before.manifest.inside()) if before else frozenset[str]()
         given = {public_path(path): path for path in files}
         anew, after, known = True, Manifest(made_by, PARTS), set[str]()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-QUANTILES = (0.5, 0.9, 0.99, 0.999)
-QUANTILE_NAMES = ("p50", "p90", "p99", "p999")
+from pipelines.tables.percentiles import QUANTILE_NAMES, QUANTILES, binned
+
 LISTED = 20  # names that a list in a table holds at most
 LARGEST = (1 << 63) - 1  # where sums saturate
 LARGEST_DOUBLE = "9.2e18"  # where doubles do that become whole numbers
@@ -159,8 +159,6 @@ class Spark:
         return f"coalesce({first}, {LARGEST})"
 
     def percentiles(self, source: str, keys: Sequence[str], values: Mapping[str, str]) -> str:
-        from pipelines.tables.percentiles import binned
-
         return binned(source, keys, values)
 
     def listed(self, value: str) -> str:

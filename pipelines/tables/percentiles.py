@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pipelines.tables.dialect import QUANTILE_NAMES, QUANTILES
-
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
+QUANTILE_NAMES = ("p50", "p90", "p99", "p999")
 _BITS = 7  # of a value, behind its first one, that tell its bin
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipelines.tables.dialect import QUANTILE_NAMES, Dialect
+from pipelines.tables.dialect import Dialect
+from pipelines.tables.percentiles import QUANTILE_NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,12 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dissectors
-from dissectors.capture.split import SPLIT_BYTES
 from dissectors.errors import BrokerscopeError
+from dissectors.limits import SPLIT_BYTES
 from pipelines import lake as lakes
 from pipelines.answers.records import read_analysis
 from pipelines.news import choose
-from pipelines.spark_job import SPLIT_SETTING
 from pipelines.stages import UNKNOWN, Site
 from pipelines.update import planned, update_records
 from tests.capture.test_files import Pcapng
@@ -237,14 +236,14 @@ def test_captures_that_grow_side_by_side_give_what_one_run_gives(
     shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted)
     stops = [data.draw(shares) for _ in range(writers)]
     captures = [[piece for some in pieces[writer::writers] for piece in some] for writer in range(writers)]
-    spark.conf.set(SPLIT_SETTING, data.draw(st.sampled_from([20_000, SPLIT_BYTES])))
+    spark.conf.set("spark.brokerscope.splitBytes", data.draw(st.sampled_from([20_000, SPLIT_BYTES])))
     for n in range(4):
         for writer, shares in enumerate(stops):
             count = round([*shares, 1.0][n] * len(captures[writer]))
             growing.put(f"eth{writer}.pcap", growing.head + b"".join(captures[writer][:count]))
         growing.update(spark)
         assert lake_rows(growing.lake) == at_once(growing.files()), (n, stops)
-    spark.conf.unset(SPLIT_SETTING)
+    spark.conf.unset("spark.brokerscope.splitBytes")
 
 
 def test_of_captures_side_by_side_only_what_is_near_their_ends_is_decoded_again(spark: Any, growing: Growing) -> None:

@@ -157,3 +157,51 @@ except BrokerscopeError as error:
 def test_a_session_that_has_brokerscope_registers_the_format(spark: Any) -> None:
     register(spark)
     assert "payload" in spark.read.format("pcap").load(".").columns
+
+
+NUMPY = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "numpy/__init__.py", line 120, in <module>
+ImportError:
+
+IMPORTANT: PLEASE READ THIS FOR ADVICE ON HOW TO SOLVE THIS ISSUE!
+
+Original error was: _multiarray_umath.so: failed to map segment from shared object
+\tat org.apache.spark.api.python.BasePythonRunner"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "setting"),
+    [
+        (NUMPY, "a Python worker ran out of memory", "spark.executor.pyspark.memory"),
+        (
+            "PythonException\nMemoryError\n\tat java",
+            "a Python worker ran out of memory",
+            "spark.executor.pyspark.memory",
+        ),
+        ("x\nCaused by: java.io.EOFException: Python worker exited unexpectedly (crashed)", "killed", "memoryOverhead"),
+        ("Job aborted\njava.lang.OutOfMemoryError: Java heap space", "Java ran out of memory", "spark.executor.memory"),
+        ("java.io.IOException: No space left on device\n\tat sun.nio", "a disk is full", "spark.local.dir"),
+        ('Job aborted: Cannot run program "/no/python": error=2', "/no/python", "spark.pyspark.python"),
+        ("ValueError: odd\n\tat x", "ValueError: odd", ""),
+        ("", "Exception", ""),
+    ],
+)
+def test_the_line_of_a_failure_names_its_cause_and_the_setting_to_change(text: str, cause: str, setting: str) -> None:
+    line = session.gist(Exception(text))
+    assert cause in line
+    assert setting in line
+    assert "\n" not in line
+
+
+def test_why_spark_stopped_is_read_from_the_log_of_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = Exception("Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created at:\n")
+    monkeypatch.setattr(session, "_log", tmp_path / "spark.log")
+    assert "Spark stopped while it worked" in session.gist(stopped)
+    killed = (
+        "12:00 ERROR StandaloneSchedulerBackend: Application has been killed. Reason: Master removed our application"
+    )
+    (tmp_path / "spark.log").write_text(f"{killed}: FAILED\n")
+    line = session.gist(stopped)
+    assert "executors do not start" in line
+    assert "Master removed our application: FAILED" in line
