@@ -146,6 +146,7 @@ def _run(
     choice = job.choose(files, wanted, on_spark.master)
     if choice.engine == "spark" and find_spec("pyspark") is None:
         raise UsageError("this needs Spark: pip install 'brokerscope[spark]'")
+    reading.say_if_slow(files)
     bar = progress.Bar(quiet=reading.quiet)
     bar.total = files
     with (

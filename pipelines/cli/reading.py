@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import dissectors
+from dissectors.compiling import loading
 from dissectors.errors import InputError
 from dissectors.findings import UNREADABLE
 from dissectors.limits import Limits
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pipelines.cli.watched_run import WatchedRun
     from pipelines.report.selection import Selection
 
+LARGE_BYTES = 100 << 20  # of captures, from which it matters to a user whether the code is compiled
 READ_RECORDS = "summary, top, diff, follow, sql and report"  # what `analyze` wrote
 
 Captures = Annotated[
@@ -128,6 +131,7 @@ class Reading:
         bar = Bar(quiet=self.quiet)
         running = WatchedRun(captures, options, bar)
         self.refuse_records(running.files)
+        self.say_if_slow(running.files)
         bar.total = running.files
         with bar:
             yield running
@@ -175,6 +179,18 @@ class Reading:
 
             if records.is_analysis(path):
                 raise InputError(f"{path}: records, not captures: only {READ_RECORDS} take them, one folder alone")
+
+    def say_if_slow(self, files: Sequence[str]) -> None:
+        """Before large captures are read: say that the code is not compiled, and what to do."""
+        from pipelines.cli.progress import total_size
+
+        if dissectors.STATE.is_compiled or loading.is_forced() or self.quiet:
+            return
+        if (total_size(files) or 0) >= LARGE_BYTES:
+            exits.say(
+                f"brokerscope: not compiled ({dissectors.STATE.reason}), which takes several times as long; where a C "
+                "compiler is installed, another pip install compiles it (in a checkout: make compile)"
+            )
 
     def say_blind_spots(self, seen: Seen, run: Run) -> None:
         """Say what the captures cannot show, to stderr, a line each."""
