@@ -149,7 +149,7 @@ def _unanswered(page: Builder) -> Iterator[Sentence]:
 
 
 def _slow(page: Builder) -> Iterator[Sentence]:
-    rows = [row for row in _by_api(page.analysis) if row["count"] >= ENOUGH and row["total_p50_ns"]]
+    rows = [row for row in _by_api(page.analysis) if (row["timed"] or row["count"]) >= ENOUGH and row["total_p50_ns"]]
     tails = [r for r in rows if r["total_p99_ns"] >= max(TAIL_NS, TAIL * r["total_p50_ns"])]
     if tails:
         worst = max(tails, key=lambda row: row["total_p99_ns"])
@@ -174,9 +174,9 @@ def _uneven(page: Builder) -> Iterator[Sentence]:
     """A broker that is slower than the others at the same API."""
     rows = page.counted(f"""
         with each as (
-            select site, protocol, api, broker, sum(timed) as n, sum(service_ns)::double as spent,
-                   sum(service_ns)::double / sum(timed) as own
-            from request_bins join request_keys using (key) where timed > 0 group by site, protocol, api, broker),
+            select site, protocol, api, broker, sum(waits) as n, sum(service_ns)::double as spent,
+                   sum(service_ns)::double / sum(waits) as own
+            from request_bins join request_keys using (key) where waits > 0 group by site, protocol, api, broker),
         compared as (
             select *, (sum(spent) over w - spent) / nullif(sum(n) over w - n, 0) as others,
                    sum(n) over w - n as compared from each window w as (partition by site, protocol, api))
@@ -194,11 +194,12 @@ def _rebalances(page: Builder) -> Iterator[Sentence]:
     rebalances(page)
     rows = page.rows("""
         select "group", count(*) as n, sum(duration_ns) as spent from rebalances
-        group by all having n > 1 order by spent desc, n desc, "group" limit 1""")
+        group by all having n > 1 order by spent desc nulls last, n desc, "group" limit 1""")
     for row in rows:
+        spent = f"{_long(row['spent'])} in all" if row["spent"] is not None else "for how long is not in the capture"
         yield Sentence(
             5, "warn", f"Group {shown(row['group'])} rebalanced {_times(row['n'])},",
-            f"{_long(row['spent'])} in all: its members did not consume meanwhile.", "groups",
+            f"{spent}: its members did not consume meanwhile.", "groups",
         )  # fmt: skip
 
 
@@ -269,11 +270,11 @@ def _nothing_lost(page: Builder) -> Iterator[Sentence]:
 
 
 def _quick(page: Builder) -> Iterator[Sentence]:
-    rows = _by_api(page.analysis)
+    rows = [row for row in _by_api(page.analysis) if row["total_max_ns"] is not None]
     if rows:
-        worst = max(rows, key=lambda row: row["total_max_ns"] or 0)
+        worst = max(rows, key=lambda row: row["total_max_ns"])
         yield Sentence(
-            9, "good", f"No request took longer than {_long(worst['total_max_ns'] or 0)};",
+            9, "good", f"No request took longer than {_long(worst['total_max_ns'])};",
             f"the longest was {worst['protocol']} {worst['api']}.", "slowest",
         )  # fmt: skip
 

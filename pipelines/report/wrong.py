@@ -16,7 +16,8 @@ FEWEST, MOST = 3, 7  # sentences
 
 def box(page: Builder) -> Html:
     """The box on top of the page."""
-    found = sorted((s for check in WRONG for s in check(page)), key=lambda sentence: sentence.rank)[:MOST]
+    wrong = sorted((s for check in WRONG for s in check(page)), key=lambda sentence: sentence.rank)
+    found = wrong[:MOST]
     if len(found) < FEWEST:
         found += [s for check in WELL for s in check(page)][: FEWEST - len(found)]
     if not found:
@@ -29,7 +30,12 @@ def box(page: Builder) -> Html:
     items = (
         tag("li", tag("a", tag("b", s.what), " ", s.more, href=f"#{s.link}"), class_=s.state or None) for s in found
     )
-    return tag("section", tag("h2", title), tag("ol", *items), _not_seen(page), id="wrong")
+    left = f"{MOST} of {len(wrong)} are said; the sections below show the others." if len(wrong) > MOST else None
+    heading = tag("h2", title, " ", tag("small", "whole capture", class_="unselected"))
+    return tag(
+        "section", heading, tag("ol", *items), tag("p", left, class_="note") if left else None, _not_seen(page),
+        id="wrong",
+    )  # fmt: skip
 
 
 def _not_seen(page: Builder) -> Html | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.report.payload import CARRIED
+from pipelines.report.payload import CARRIED, first_names
 from pipelines.report.section import Builder, Section, heading
 from pipelines.tables.table import CLIENT, TableColumn
 
@@ -28,10 +28,10 @@ def _list(names: tuple[str, ...]) -> str:
 _STEPS = f"""
     with steps as (
         select {_GROUP}, {CLIENT} as client, api, error_name, epoch_us(time) as begin_us,
-               epoch_us(time) + coalesce(total_ns, 0) // 1000 as end_us, request_file, request_packet
+               epoch_us(time) + total_ns // 1000 as end_us, request_file, request_packet
         from exchanges where "group" is not null and api in ({_list(REBALANCE)})),
     apart as (
-        select *, begin_us > {PAUSE_US} + max(end_us) over (
+        select *, begin_us > {PAUSE_US} + max(coalesce(end_us, begin_us)) over (
             partition by {_GROUP} order by begin_us, end_us rows between unbounded preceding and 1 preceding) as begins
         from steps),
     numbered as (
@@ -43,30 +43,26 @@ _REBALANCES = f"""
     select {_GROUP}, number, min(begin_us) as time, (max(end_us) - min(begin_us)) * 1000 as duration_ns,
            count(distinct client) filter (api = 'JoinGroup') as joined,
            count(distinct client) filter (api = 'LeaveGroup') as gone,
-           list(distinct client order by client)[:21] as clients,
+           {first_names("client")},
            arg_min(request_file, row(begin_us, request_file, request_packet)) as file,
            arg_min(request_packet, row(begin_us, request_file, request_packet)) as packet
     from steps group by {_GROUP}, number
-    having count(*) filter (api = 'JoinGroup') > 0
-    order by time, {_GROUP} limit {CARRIED}"""
+    having count(*) filter (api = 'JoinGroup') > 0"""
 
 _GROUPS = f"""
     with rebalanced as (
-        select {_GROUP}, count(*) as rebalances, sum(spent_ns) as rebalancing_ns from (
-            select {_GROUP}, (max(end_us) - min(begin_us)) * 1000 as spent_ns
-            from steps group by {_GROUP}, number having count(*) filter (api = 'JoinGroup') > 0)
-        group by all),
+        select {_GROUP}, count(*) as rebalances, sum(duration_ns) as rebalancing_ns from rebalances group by all),
     used as (
         select {_GROUP}, {_OWNER}, count(distinct {CLIENT}) as members, count(*) as exchanges,
-               list(distinct {CLIENT} order by {CLIENT})[:21] as clients,
+               {first_names("client", CLIENT)},
                count(*) filter (api in ({_list(JOINS)})) as joins, count(*) filter (api in ({_list(LEAVES)})) as leaves,
                count(*) filter (api in ({_list(COMMITS)})) as commits, count(*) filter (status = 'error') as errors,
                sum(records) filter (kind in ('call', 'push') and coalesce(records, 0) > 0)::bigint as messages
         from exchanges where "group" is not null group by all),
     named as (
-        select {_OWNED}, list(distinct topic order by topic)[:21] as topics
+        select {_OWNED}, {first_names("topic")}
         from (select {_GROUP}, {_OWNER}, unnest(topics) as topic from exchanges where "group" is not null) group by all)
-    select used.*, topics, rebalances, rebalancing_ns
+    select used.*, topics, topics_total, rebalances, rebalancing_ns, count(*) over () as total
     from used left join rebalanced using ({_GROUP})
         left join named on used.protocol = named.protocol and used."group" = named."group"
             and used.owner is not distinct from named.owner
@@ -84,7 +80,7 @@ _GROUP_COLUMNS = (
     TableColumn(
         "rebalances", f"joins less than {PAUSE_US // 1_000_000} s apart count as one; Kafka's classic groups", "count"
     ),
-    TableColumn("rebalancing_ns", "time from the first join to the last answer, all rebalances", "ns"),
+    TableColumn("rebalancing_ns", "time from the first join to the last answer in the capture, all rebalances", "ns"),
     TableColumn("errors", "answers that hold an error", "count"),
     TableColumn("clients", "clients that named it", "list"),
 )
@@ -92,7 +88,7 @@ _REBALANCE_COLUMNS = (
     TableColumn("time", "first join or leave", "time"),
     TableColumn("protocol", "kafka, pulsar or iggy"),
     TableColumn("group", "consumer group"),
-    TableColumn("duration_ns", "first join or leave to last answer", "ns"),
+    TableColumn("duration_ns", "first join or leave to the last answer in the capture", "ns"),
     TableColumn("joined", "clients that joined", "count"),
     TableColumn("gone", "clients that left", "count"),
     TableColumn("clients", "who took part", "list"),
@@ -102,20 +98,17 @@ _REBALANCE_COLUMNS = (
 
 
 def rebalances(page: Builder) -> None:
-    """Keep the table `rebalances`, which questions to the records may ask from here on."""
+    """Keep the tables `steps` and `rebalances`, which questions to the records may ask from here on."""
     page.keep("steps", _STEPS)
     page.keep("rebalances", _REBALANCES)
 
 
 def _build(page: Builder) -> Iterator[Any]:
     rebalances(page)
-    groups = page.rows(_GROUPS)
-    total = page.analysis.facts.totals.get("group")
-    yield page.table("groups", _GROUP_COLUMNS, groups, total=max(total or 0, len(groups)), more="records/exchanges")
-    yield heading(
-        "Rebalances",
-        page.table("rebalances", _REBALANCE_COLUMNS, page.rows(f"select * from rebalances order by time, {_GROUP}")),
-    )
+    yield page.table("groups", _GROUP_COLUMNS, page.rows(_GROUPS), more="records/exchanges")
+    found = page.rows(f"""
+        select *, count(*) over () as total from rebalances order by time, {_GROUP}, number limit {CARRIED}""")
+    yield heading("Rebalances", page.table("rebalances", _REBALANCE_COLUMNS, found, more="records/exchanges"))
 
 
 SECTION = Section(
