@@ -22,8 +22,8 @@ from dissectors.framing import Framing
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
+from dissectors.rows.sink import Sink
 from dissectors.search import NeverInMidstream, Recogniser
-from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Span
 
 

@@ -19,13 +19,13 @@ from dissectors.capture.source import open_raw
 from dissectors.conversation import Conversation, Protocol
 from dissectors.errors import InputError
 from dissectors.findings import finding
-from dissectors.late_names import Name
 from dissectors.limits import KIB, SHARES, Limits
 from dissectors.options import Options
 from dissectors.protocols import protocols
 from dissectors.records import Finding
+from dissectors.rows.late_names import Name
+from dissectors.rows.sink import Sink
 from dissectors.session import ConnectionSession
-from dissectors.sink import Sink
 from dissectors.tcp.runs import key_of, share_of
 from dissectors.tcp.tracker import Overflow, Tracker
 from dissectors.tls import KeyLog

@@ -11,7 +11,7 @@ class FrameFacts(NamedTuple):
     """What a frame says of itself, without its bytes.
 
     The fields are those of one frame, or columns (int64[n], bool[n]) of many frames: the formulas of
-    `dissectors.exchange` take both. Times are ns since the epoch, sizes bytes.
+    `dissectors.rows.exchange` take both. Times are ns since the epoch, sizes bytes.
     """
 
     direction: Any  # int: CLIENT or SERVER, who sent it

@@ -24,7 +24,7 @@ from dissectors.frame import Frame, FrameFacts
 from dissectors.inbox import INVALID, MORE
 from dissectors.limits import KIB
 from dissectors.resends import among
-from dissectors.sink import Masked
+from dissectors.rows.sink import Masked
 from dissectors.tcp.chunk import CLIENT, SERVER, Segments, Span
 
 ConversationT = TypeVar("ConversationT", bound=Conversation)

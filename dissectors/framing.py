@@ -16,8 +16,8 @@ from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.reporter import ConnectionReporter
 from dissectors.resends import Resends
+from dissectors.rows.sink import Sink
 from dissectors.search import SearchBudget
-from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap, Piece
 from dissectors.wording import counted, were
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from dissectors import arrow
 from dissectors.engine import Batches, Decoded
-from dissectors.late_names import FOREVER, Names, resolve, row_times, waiting
 from dissectors.limits import Limits
-from dissectors.sink import joined
+from dissectors.rows.late_names import FOREVER, Names, resolve, row_times, waiting
+from dissectors.rows.sink import joined
 
 ORDER = {
     "exchanges": ("time", "request_packet", "response_packet", "correlation_id"),

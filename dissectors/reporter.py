@@ -9,7 +9,7 @@ from dissectors.findings import finding
 from dissectors.frame import Frame
 from dissectors.options import Options
 from dissectors.records import Conn, Finding
-from dissectors.sink import Sink, Suspect
+from dissectors.rows.sink import Sink, Suspect
 from dissectors.tcp.chunk import SIDES, Piece
 
 _EARLY = 64  # findings kept back until a frame proves the protocol

@@ -20,7 +20,7 @@ from dissectors.limits import KIB, Limits
 from dissectors.options import Options
 from dissectors.records import Finding
 from dissectors.release import DecodedRows, RowRelease
-from dissectors.sink import Suspect, to_batch
+from dissectors.rows.sink import Suspect, to_batch
 from dissectors.tls import KeyLog
 from dissectors.workers import LocalDecoder, Workers, can_share, cores
 

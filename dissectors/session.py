@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 from dissectors.capture.block import VIA, address
 from dissectors.conversation import Conversation, ConversationSummary, Protocol
-from dissectors.exchange import elapsed
 from dissectors.findings import finding
 from dissectors.options import Options
 from dissectors.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
 from dissectors.records import Conn, Connection
-from dissectors.sink import Sink
+from dissectors.rows.exchange import elapsed
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent, Span, whole
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow

@@ -36,7 +36,7 @@ from dissectors.engine import Decoded, Engine, Share, fewer_collections
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from dissectors.release import DecodedRows
-from dissectors.sink import Suspect, bounded
+from dissectors.rows.sink import Suspect, bounded
 from dissectors.tcp.runs import connection_keys, shares_of
 from dissectors.tcp.tracker import Overflow
 from dissectors.tls import KeyLog

@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 
 from dissectors import engine
 from dissectors.findings import finding
-from dissectors.late_names import Names, open_keys, open_rows, resolve
 from dissectors.options import Options
-from dissectors.sink import to_batch
+from dissectors.rows.late_names import Names, open_keys, open_rows, resolve
+from dissectors.rows.sink import to_batch
 from pipelines import names, storage
 from pipelines.blocks import Arrival, Row, Sharing, Work, cut, from_arrow, survey, to_arrow
 from pipelines.record_files import RecordWriter, Written, rows_of

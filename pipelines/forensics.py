@@ -28,7 +28,7 @@ from dissectors.forensics.packets import Carriers, Wanted, gather_file, joined
 from dissectors.forensics.related import Relations
 from dissectors.options import Options
 from dissectors.redaction import public_path
-from dissectors.sink import Suspect, bounded
+from dissectors.rows.sink import Suspect, bounded
 from pipelines import blocks, decode, spark_job, storage
 from pipelines.bad_batches import bad_batches, bad_connections, lifetimes, surroundings
 from pipelines.blocks import key_of

@@ -14,8 +14,8 @@ from dissectors.forensics.packets import Wanted, gather
 from dissectors.forensics.related import Relations, Surroundings
 from dissectors.options import Options
 from dissectors.redaction import public_path
+from dissectors.rows.sink import Suspect
 from dissectors.run import Run
-from dissectors.sink import Suspect
 from pipelines.bad_batches import bad_batches, surroundings
 from pipelines.record_files import RecordWriter, write_empty
 from pipelines.tables.compute import TableEngine

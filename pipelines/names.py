@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dissectors.late_names import Name, Names
+from dissectors.rows.late_names import Name, Names
 from pipelines import storage
 
 SCHEMA = pa.schema([("key", pa.string()), ("time", pa.int64()), ("name", pa.string())])

@@ -9,7 +9,7 @@ from typing import Any
 from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import TABLES, Conn
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
 
 Step = tuple[int, bytes]  # direction, bytes: one "application write"; a Gap stands as (direction, length)

@@ -16,7 +16,7 @@ from dissectors import frame_columns
 from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES, TABLES, Conn
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Chunk, Segments, Span
 from dissectors.wire.codec_sums import counting
 

@@ -18,8 +18,8 @@ from dissectors.kafka.conversation import KafkaConversation
 from dissectors.options import Options
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.records import DEFAULT_TABLES, TABLES
+from dissectors.rows.sink import Suspect
 from dissectors.run import Run
-from dissectors.sink import Suspect
 from dissectors.wire.codec_sums import counting
 
 SAMPLES = sorted((Path(__file__).parent.parent / "samples").glob("*.pcap*"))

@@ -13,8 +13,8 @@ from dissectors.frame import Frame
 from dissectors.inbox import INVALID, MORE, Inbox
 from dissectors.options import Options
 from dissectors.records import Conn
+from dissectors.rows.sink import Sink
 from dissectors.search import Recogniser
-from dissectors.sink import Sink
 from dissectors.tcp.chunk import Chunk, Segments, Span
 from tests.feeding import CLIENT, SERVER, feed
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.late_names import LIKELY, Name, Names, open_keys, open_rows, resolve, unresolved, waiting
+from dissectors.rows.late_names import LIKELY, Name, Names, open_keys, open_rows, resolve, unresolved, waiting
 
 S = 1_000_000_000
 WAIT = 300 * S

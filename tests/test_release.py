@@ -7,11 +7,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from dissectors.engine import Decoded
-from dissectors.late_names import Name, unresolved
 from dissectors.limits import Limits
 from dissectors.records import Conn, Error
 from dissectors.release import DecodedRows, RowRelease
-from dissectors.sink import to_batch
+from dissectors.rows.late_names import Name, unresolved
+from dissectors.rows.sink import to_batch
 
 S = 1_000_000_000
 CONN = Conn("site", "10.0.0.2", 40000, "10.0.0.1", 9092, 0, "kafka")

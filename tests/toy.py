@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from dissectors import checksum
 from dissectors.checksum.unit_format import FieldSpan, UnitFormat, spans
 from dissectors.conversation import Conversation, Protocol
-from dissectors.exchange import CALL, OK, ORPHAN, PRODUCE, UNANSWERED, ErrorCode, PendingRequest, Report
 from dissectors.frame import Frame
 from dissectors.inbox import INVALID, MORE
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.resends import AT_END
-from dissectors.sink import Sink, Suspect
+from dissectors.rows.exchange import CALL, OK, ORPHAN, PRODUCE, UNANSWERED, ErrorCode, PendingRequest, Report
+from dissectors.rows.sink import Sink, Suspect
 from dissectors.tcp.chunk import CLIENT
 
 HEAD = struct.Struct(">IIBI")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 
 LIMIT = 4 << 20  # bytes that a unit may become when it is decompressed to be judged
 RECORDS = 2000  # of one unit that are judged

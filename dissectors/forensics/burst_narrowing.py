@@ -20,7 +20,7 @@ from dissectors.checksum.locate import DOUBTFUL, Judge, Validity, as_burst
 from dissectors.checksum.patterns import DamagePattern
 from dissectors.forensics.packet_checksums import WRONG, fold, summed
 from dissectors.forensics.packets import Segment
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 
 _ONES = 65_535  # the ones' complement sum is arithmetic modulo this
 

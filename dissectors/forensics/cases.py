@@ -18,7 +18,7 @@ from dissectors.forensics.message import elsewhere as same_message
 from dissectors.forensics.packet_checksums import WRONG, judge
 from dissectors.forensics.packets import Carriers, Segment
 from dissectors.records import PACKET_MASK, PACKET_SHIFT
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 
 AROUND = 8  # bytes shown before and after what broke
 EXCERPT = 20  # bytes of what broke that are shown

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dissectors.checksum.diagnosis import OTHER_SEGMENT, Diagnosis, Flip
 from dissectors.forensics.packets import Carriers, Segment
 from dissectors.records import PACKET_MASK
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 
 LEAST = 48  # bytes of a stretch
 VARIED = 12  # different bytes in it

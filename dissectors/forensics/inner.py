@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dissectors.forensics.units import compressed
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 from dissectors.wire.codec_sums import BAD, OK, Sum, sums
 
 LIMIT = 16 << 20  # bytes that a batch may become when it is decompressed to be checked

@@ -18,8 +18,8 @@ from dissectors.forensics.packets import Wanted, gather
 from dissectors.forensics.related import KEYS, SIGHTING, Relations, Surroundings, is_reaction
 from dissectors.options import Options
 from dissectors.redaction import public_path
+from dissectors.rows.sink import Suspect
 from dissectors.run import Run
-from dissectors.sink import Suspect
 from dissectors.tcp.chunk import CLIENT
 from dissectors.wire.codec_sums import counting
 

@@ -16,7 +16,7 @@ from dissectors.forensics.ids import Sighting
 from dissectors.forensics.reference_bytes import verifies
 from dissectors.forensics.units import identity
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 
 WHY = "same message id"
 LISTED = 20  # sightings of one message

@@ -32,7 +32,7 @@ from dissectors.forensics.units import identity
 from dissectors.options import Options
 from dissectors.records import PACKET_SHIFT
 from dissectors.redaction import public_path
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 from dissectors.tcp.chunk import CLIENT
 
 COPIES = 4  # packets kept for one suspect, a piece of it: the packet itself and retransmissions

@@ -28,7 +28,7 @@ from dissectors.checksum.diagnosis import (
 )
 from dissectors.forensics.packets import Carriers, Segment
 from dissectors.records import PACKET_MASK
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 
 LISTED = 512  # bytes listed one by one at most
 TELLING = 12  # bytes that are no coincidence when found elsewhere

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from dissectors.checksum.unit_format import FieldSpan, Identity, UnitFormat
 from dissectors.protocols import named
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 from dissectors.wire.codecs import CodecError
 
 _UNKNOWN = UnitFormat()

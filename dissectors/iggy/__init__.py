@@ -9,8 +9,8 @@ from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
+from dissectors.rows.sink import Sink
 from dissectors.search import Recogniser
-from dissectors.sink import Sink
 
 
 class Iggy(Protocol):

@@ -7,7 +7,6 @@ from struct import Struct
 from typing import Any
 
 from dissectors.conversation import Conversation
-from dissectors.exchange import CALL, CONSUME, ONE_WAY, PRODUCE, UNANSWERED, ErrorCode, elapsed, queued
 from dissectors.frame import Frame
 from dissectors.iggy import frames, layouts, tables
 from dissectors.iggy.decode import Body, body, error_text
@@ -20,6 +19,7 @@ from dissectors.iggy.names import IggyNames
 from dissectors.iggy.pending import ANY_LENGTH, DISCONNECTED, Answer, IggyRequest
 from dissectors.iggy.rows import IggyEmitter
 from dissectors.iggy.state import LOGINS, IggyState
+from dissectors.rows.exchange import CALL, CONSUME, ONE_WAY, PRODUCE, UNANSWERED, ErrorCode, elapsed, queued
 from dissectors.tcp.chunk import SERVER
 
 _POLLED = Struct("<IQI")  # at the start of polled messages: partition, current offset, count

@@ -20,8 +20,8 @@ from dissectors.inbox import MORE
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.resends import AT_END
+from dissectors.rows.sink import Sink
 from dissectors.search import Judgement
-from dissectors.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 _LOOKED_AT = 64  # requests in flight

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dissectors.checksum.unit_format import FieldSpan, FieldTable, Identity, UnitFormat, spans
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 
 ID_BYTES = 16
 _VARIED = 4  # different bytes in an id that means something; 16 bytes of a small number are found everywhere

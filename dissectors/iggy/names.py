@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors.late_names import MARK, unresolved
 from dissectors.records import Conn, endpoint
-from dissectors.sink import Sink
+from dissectors.rows.late_names import MARK, unresolved
+from dissectors.rows.sink import Sink
 
 Identifier = int | str
 _KEPT = 4096  # names and topics remembered; reported again where more are met

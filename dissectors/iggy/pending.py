@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors.exchange import PendingRequest
 from dissectors.frame import Frame, FrameFacts
+from dissectors.rows.exchange import PendingRequest
 
 INVALID_COMMAND, DISCONNECTED = 3, 8
 ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload

@@ -13,12 +13,12 @@ from struct import Struct
 
 from dissectors.checksum import XXH3, compute, shown
 from dissectors.conversation import Conversation
-from dissectors.exchange import ONE_WAY, PUSH, REPLICATE
 from dissectors.frame import Frame
 from dissectors.iggy import tables
 from dissectors.iggy.batches import BATCH_HEADER, MessageRun, read
 from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.iggy.rows import IggyEmitter
+from dissectors.rows.exchange import ONE_WAY, PUSH, REPLICATE
 from dissectors.tcp.chunk import CLIENT
 
 HEADER = 256

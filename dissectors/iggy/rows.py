@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from dissectors.conversation import Conversation
-from dissectors.exchange import CONSUME, FAILED, OK, ONE_WAY, PRODUCE, UNKNOWN, ErrorCode, PendingRequest, Report
 from dissectors.frame import Frame
 from dissectors.iggy import batches, tables
 from dissectors.iggy.batches import ChecksumVerdict, MessageRun, Stored
@@ -21,11 +20,12 @@ from dissectors.iggy.message import Msg
 from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
-from dissectors.late_names import unresolved
 from dissectors.records import Conn, endpoint
 from dissectors.resends import Resends
+from dissectors.rows.exchange import CONSUME, FAILED, OK, ONE_WAY, PRODUCE, UNKNOWN, ErrorCode, PendingRequest, Report
+from dissectors.rows.late_names import unresolved
+from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable
-from dissectors.sink import Sink
 
 ROWS_HELD = 256
 _US = 1000  # ns

@@ -6,7 +6,6 @@ one that it became, and begins with a result section where the operation changes
 
 from __future__ import annotations
 
-from dissectors.exchange import CALL, ORPHAN, PUSH, UNKNOWN
 from dissectors.frame import Frame
 from dissectors.iggy import frames, layouts, replica, tables
 from dissectors.iggy.calls import Calls
@@ -15,6 +14,7 @@ from dissectors.iggy.errors import error, eviction
 from dissectors.iggy.frames import EVICTION, REPLY, REQUEST
 from dissectors.iggy.match import PAIRED
 from dissectors.iggy.pending import Answer
+from dissectors.rows.exchange import CALL, ORPHAN, PUSH, UNKNOWN
 from dissectors.tcp.chunk import CLIENT
 
 _REGISTER = 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from dissectors.exchange import OK, REPLICATE, UNKNOWN
-from dissectors.exchange import PRODUCE as PRODUCED
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches
 from dissectors.kafka.batches import RecordBatch
@@ -32,7 +30,9 @@ from dissectors.kafka.precedents import Precedent, Precedents, fetching
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.options import Options
-from dissectors.sink import Sink
+from dissectors.rows.exchange import OK, REPLICATE, UNKNOWN
+from dissectors.rows.exchange import PRODUCE as PRODUCED
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)

@@ -9,17 +9,6 @@ from sys import intern
 from typing import Any
 
 from dissectors.conversation import Conversation, ConversationSummary
-from dissectors.exchange import (
-    CALL,
-    OK,
-    ONE_WAY,
-    ORPHAN,
-    UNANSWERED,
-    UNKNOWN,
-    elapsed,
-    held,
-    queued,
-)
 from dissectors.frame import Frame
 from dissectors.kafka import envelope
 from dissectors.kafka.body_summary import BodySummary
@@ -55,7 +44,18 @@ from dissectors.kafka.sessions import FetchSessions
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.resends import AT_END
-from dissectors.sink import Sink
+from dissectors.rows.exchange import (
+    CALL,
+    OK,
+    ONE_WAY,
+    ORPHAN,
+    UNANSWERED,
+    UNKNOWN,
+    elapsed,
+    held,
+    queued,
+)
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 _HOLES = 1000  # how many holes are remembered

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from dissectors.arrow import Ints
-from dissectors.exchange import exchange_ids
 from dissectors.frame_columns import NONE, Frames, integers
 from dissectors.kafka.coded import CodedTexts, GrowingColumns
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import api_version
 from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.fetch_columns import FetchColumns
-from dissectors.sink import Coded
+from dissectors.rows.exchange import exchange_ids
+from dissectors.rows.sink import Coded
 
 
 class KafkaFrames:

@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dissectors.exchange import PRODUCE
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka.body_summary import Topic
 from dissectors.kafka.decode import FETCH, OFFSET_COMMIT, ApiVersion, api_version
+from dissectors.rows.exchange import PRODUCE
 from dissectors.wording import counted, were
 
 if TYPE_CHECKING:

@@ -11,15 +11,6 @@ import numpy as np
 
 from dissectors.checksum import shown
 from dissectors.conversation import Conversation
-from dissectors.exchange import (
-    PRODUCE,
-    UNANSWERED,
-    UNKNOWN,
-    ErrorCode,
-    Report,
-    columns_from_frames,
-    exchange_ids,
-)
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches, internal, messages, secrets
 from dissectors.kafka.batches import NO_TIMESTAMP, BatchError, RecordBatch
@@ -31,7 +22,16 @@ from dissectors.kafka.names import TopicNames
 from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch
 from dissectors.redaction import without_tokens
 from dissectors.resends import AT_END, among
-from dissectors.sink import Coded
+from dissectors.rows.exchange import (
+    PRODUCE,
+    UNANSWERED,
+    UNKNOWN,
+    ErrorCode,
+    Report,
+    columns_from_frames,
+    exchange_ids,
+)
+from dissectors.rows.sink import Coded
 from dissectors.wire.codecs import CodecError, TooLargeError
 
 _SMALLEST_RECORD = 7  # bytes, its length included

@@ -24,7 +24,6 @@ from sys import intern
 import numpy as np
 
 from dissectors.arrow import Bools, Ints
-from dissectors.exchange import queued
 from dissectors.frame_columns import NONE, Frames, decode_together, distinct, integers
 from dissectors.kafka import columnar, decode, orphan_columns
 from dissectors.kafka.body_summary import BodySummary, Topic
@@ -40,6 +39,7 @@ from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.plan import GROUP, plan
 from dissectors.kafka.record_set_columns import RecordSetColumns
 from dissectors.kafka.row_columns import report_exchanges
+from dissectors.rows.exchange import queued
 
 _RARE = frozenset({decode.SHARE_FETCH, decode.FETCH_SNAPSHOT, decode.ENVELOPE})
 _WORTH = 96  # fewer bodies of one message are as quick one by one

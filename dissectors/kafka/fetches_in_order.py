@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dissectors.arrow import Bools, Ints
-from dissectors.exchange import CONSUME, REPLICATE
 from dissectors.frame import FrameFacts
 from dissectors.kafka.body_summary import Topic
 from dissectors.kafka.coded import GrowingColumns
@@ -27,6 +26,7 @@ from dissectors.kafka.pending import PendingFetches
 from dissectors.kafka.precedents import Precedent
 from dissectors.kafka.record_set_columns import ROLES, RecordSetColumns
 from dissectors.kafka.sessions import NEW, FetchSession
+from dissectors.rows.exchange import CONSUME, REPLICATE
 
 T = TypeVar("T")
 NOT_KNOWN = int(np.iinfo(np.int64).min)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from dissectors.checksum.unit_format import LATEST_MS, LIMIT, RECORDS, FieldSpan, FieldTable, UnitFormat, spans
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 from dissectors.wire.codecs import decompress
 from dissectors.wire.varint import zigzag
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dissectors.kafka.body_summary import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.secrets import CLUSTER_METADATA
-from dissectors.late_names import unresolved
-from dissectors.sink import Sink
+from dissectors.rows.late_names import unresolved
+from dissectors.rows.sink import Sink
 
 METADATA_TOPIC_ID = bytes(15) + b"\1"  # reserved for the log of the KRaft controllers (KIP-516)
 

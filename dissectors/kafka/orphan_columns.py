@@ -13,7 +13,6 @@ import numpy as np
 
 from dissectors import search
 from dissectors.arrow import Bools, Ints
-from dissectors.exchange import OK, ORPHAN
 from dissectors.findings import KINDS
 from dissectors.frame_columns import distinct
 from dissectors.kafka import batch_columns, lost_batches
@@ -22,7 +21,8 @@ from dissectors.kafka.decode import RESPONSE_HEAD
 from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.orphans import LOST_REQUEST
 from dissectors.kafka.record_set_columns import header_columns, odd_numbers
-from dissectors.sink import Coded, Masked, text_column
+from dissectors.rows.exchange import OK, ORPHAN
+from dissectors.rows.sink import Coded, Masked, text_column
 from dissectors.tcp.chunk import SERVER, SIDES
 
 

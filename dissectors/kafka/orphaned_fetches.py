@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dissectors.exchange import OK, ORPHAN, columns_from_frames
 from dissectors.frame import Frame
 from dissectors.frame_columns import NONE, Frames, nullable
 from dissectors.kafka.body_summary import BodySummary
@@ -24,6 +23,7 @@ from dissectors.kafka.fetches_in_order import NOT_KNOWN
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_set_columns import ROLES, RecordSetColumns
 from dissectors.kafka.row_columns import topic_lists
+from dissectors.rows.exchange import OK, ORPHAN, columns_from_frames
 from dissectors.tcp.chunk import SERVER
 
 _WORTH = 32  # fewer answers are as quick one by one

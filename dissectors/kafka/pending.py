@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from dissectors.exchange import PendingRequest
 from dissectors.frame import FrameFacts
 from dissectors.kafka.batches import RecordBatch
 from dissectors.kafka.body_summary import RecordSet, Topic
@@ -14,6 +13,7 @@ from dissectors.kafka.decode import FETCH, ApiVersion, api_version
 from dissectors.kafka.messages import KafkaRecord
 from dissectors.kafka.plan import VALUES
 from dissectors.kafka.sessions import FetchSession
+from dissectors.rows.exchange import PendingRequest
 
 FETCH_VALUES = VALUES["FetchRequest"]
 SASL_TOKEN = "SaslToken"  # a bare SASL token: it has no header that names an API

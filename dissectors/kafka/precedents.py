@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dissectors.exchange import CONSUME, REPLICATE
-from dissectors.exchange import PRODUCE as PRODUCED
 from dissectors.kafka.decode import FETCH_SNAPSHOT, PRODUCE, api_version
 from dissectors.kafka.pending import KafkaRequest
+from dissectors.rows.exchange import CONSUME, REPLICATE
+from dissectors.rows.exchange import PRODUCE as PRODUCED
 from dissectors.tcp.chunk import CLIENT
 
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from dissectors.arrow import Bools, Ints
 from dissectors.checksum import CRC32C
-from dissectors.exchange import CONSUME, OK, PRODUCE, REPLICATE, UNKNOWN
 from dissectors.frame_columns import integers
 from dissectors.kafka import batch_columns, batches, decode
 from dissectors.kafka.batch_columns import BatchColumns
@@ -16,7 +15,8 @@ from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.delivery import delivered_of_set
 from dissectors.kafka.diagnostics import KafkaDiagnostics, ProducerKey
 from dissectors.rows.blocks import hex_column
-from dissectors.sink import Coded, Masked
+from dissectors.rows.exchange import CONSUME, OK, PRODUCE, REPLICATE, UNKNOWN
+from dissectors.rows.sink import Coded, Masked
 
 ROLES = (PRODUCE, CONSUME, REPLICATE)
 _OUTCOMES = (OK, UNKNOWN)

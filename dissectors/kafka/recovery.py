@@ -15,8 +15,8 @@ from dissectors.kafka.emit import KafkaEmitter
 from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch, readable, units
 from dissectors.kafka.pending import VerifiedBatch
 from dissectors.options import Options
+from dissectors.rows.sink import Sink
 from dissectors.search import SearchBudget
-from dissectors.sink import Sink
 
 _EARLY = 10_000  # batches kept back until a frame proves the protocol
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from dissectors import arrow
 from dissectors.arrow import Ints
-from dissectors.exchange import CALL, OK, ONE_WAY, UNKNOWN, columns_from_frames, columns_of_some, held
 from dissectors.frame_columns import nullable
 from dissectors.kafka.decoded_frames import KafkaFrames
-from dissectors.sink import Coded, Masked
+from dissectors.rows.exchange import CALL, OK, ONE_WAY, UNKNOWN, columns_from_frames, columns_of_some, held
+from dissectors.rows.sink import Coded, Masked
 
 
 def report_exchanges(decoded: KafkaFrames, requests: Ints, waited: Masked) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dissectors.pulsar.conversation import PulsarConversation
     from dissectors.records import Conn
     from dissectors.redaction import CredentialCarriers
-    from dissectors.sink import Sink
+    from dissectors.rows.sink import Sink
 
 
 class Pulsar(Protocol):

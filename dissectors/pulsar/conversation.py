@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 from dissectors.conversation import Conversation, ConversationSummary
-from dissectors.exchange import UNKNOWN, ErrorCode, Report
 from dissectors.frame import Frame
 from dissectors.options import Options
 from dissectors.pulsar import frames, resync
@@ -43,7 +42,8 @@ from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.state import PulsarState
 from dissectors.records import Conn
 from dissectors.resends import AT_END
-from dissectors.sink import Sink
+from dissectors.rows.exchange import UNKNOWN, ErrorCode, Report
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
 NO_REQUEST = -1  # the request_id, 2^64-1, of what answers no request

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from dissectors.arrow import Ints
-from dissectors.exchange import ErrorCode, exchange_ids
 from dissectors.frame_columns import NONE, Frames
 from dissectors.pulsar.api import MESSAGES, text
 from dissectors.pulsar.command_columns import Commands, unsigned_32
@@ -17,7 +16,8 @@ from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.entry_columns import EntryColumns
 from dissectors.pulsar.errors import ERROR_FIELDS, NAMES, error_code
 from dissectors.pulsar.subjects import Subjects
-from dissectors.sink import Coded
+from dissectors.rows.exchange import ErrorCode, exchange_ids
+from dissectors.rows.sink import Coded
 from dissectors.tcp.chunk import CLIENT, SERVER
 
 _NEVER = 1 << 62

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dissectors.exchange import CALL, ONE_WAY, ORPHAN, PUSH, UNANSWERED, UNKNOWN, ErrorCode, Report, queued
 from dissectors.frame import Frame
 from dissectors.pulsar.commands import REQUEST, request_of
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.state import PulsarState
+from dissectors.rows.exchange import CALL, ONE_WAY, ORPHAN, PUSH, UNANSWERED, UNKNOWN, ErrorCode, Report, queued
 from dissectors.tcp.chunk import CLIENT
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from dissectors import checksum
 from dissectors.conversation import Conversation
-from dissectors.exchange import FAILED, OK, REPLICATE, UNKNOWN, ErrorCode, Report
 from dissectors.frame import Frame
 from dissectors.pulsar import batches
 from dissectors.pulsar.api import text
@@ -22,6 +21,7 @@ from dissectors.pulsar.entry_view import EntryView
 from dissectors.pulsar.messages import MessageRows, within
 from dissectors.pulsar.pending import Columns, PulsarRequest
 from dissectors.pulsar.state import PulsarState
+from dissectors.rows.exchange import FAILED, OK, REPLICATE, UNKNOWN, ErrorCode, Report
 from dissectors.wire.codecs import CodecError
 
 FORMAT = "entry"

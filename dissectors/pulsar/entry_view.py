@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors import checksum
-from dissectors.exchange import CONSUME, PRODUCE
 from dissectors.frame import Frame
 from dissectors.pulsar.batches import PulsarEntry
 from dissectors.pulsar.commands import SEND
 from dissectors.pulsar.pending import PulsarRequest
+from dissectors.rows.exchange import CONSUME, PRODUCE
 
 
 class EntryView:

@@ -10,12 +10,12 @@ from typing import Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from dissectors.exchange import ErrorCode
 from dissectors.pulsar import api
 from dissectors.pulsar.api import MESSAGES
 from dissectors.pulsar.commands import ERROR, SEND_ERROR
 from dissectors.pulsar.names import Topic
 from dissectors.redaction import without_tokens
+from dissectors.rows.exchange import ErrorCode
 
 NAMES = api.enum("ServerError")
 VALIDATION = api.enum("CommandAck.ValidationError")

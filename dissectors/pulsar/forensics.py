@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from dissectors.checksum.unit_format import LATEST_MS, LIMIT, RECORDS, FieldSpan, UnitFormat
 from dissectors.pulsar import api, batches
-from dissectors.sink import Suspect
+from dissectors.rows.sink import Suspect
 
 
 class EntryUnit(UnitFormat):

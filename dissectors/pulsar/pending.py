@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dissectors.exchange import OK, PendingRequest
 from dissectors.frame import Frame
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
+from dissectors.rows.exchange import OK, PendingRequest
 
 Columns = dict[str, Any]  # of a row that waits for the answer
 

@@ -9,7 +9,17 @@ import pyarrow as pa
 
 from dissectors import arrow, checksum
 from dissectors.arrow import Ints
-from dissectors.exchange import (
+from dissectors.frame_columns import NONE, nullable
+from dissectors.pulsar import entry_columns
+from dissectors.pulsar.api import text
+from dissectors.pulsar.batches import CODEC_NAMES, MS
+from dissectors.pulsar.command_columns import position
+from dissectors.pulsar.commands import COMMANDS, SEND
+from dissectors.pulsar.decoded_frames import PulsarFrames
+from dissectors.pulsar.entries import FORMAT
+from dissectors.pulsar.entry_columns import NO_CHECKSUM
+from dissectors.rows.blocks import hex_column
+from dissectors.rows.exchange import (
     CALL,
     CONSUME,
     FAILED,
@@ -24,17 +34,7 @@ from dissectors.exchange import (
     columns_of_some,
     queued,
 )
-from dissectors.frame_columns import NONE, nullable
-from dissectors.pulsar import entry_columns
-from dissectors.pulsar.api import text
-from dissectors.pulsar.batches import CODEC_NAMES, MS
-from dissectors.pulsar.command_columns import position
-from dissectors.pulsar.commands import COMMANDS, SEND
-from dissectors.pulsar.decoded_frames import PulsarFrames
-from dissectors.pulsar.entries import FORMAT
-from dissectors.pulsar.entry_columns import NO_CHECKSUM
-from dissectors.rows.blocks import hex_column
-from dissectors.sink import Coded, Masked, text_column
+from dissectors.rows.sink import Coded, Masked, text_column
 
 _NAMES = [COMMANDS[code].name if code in COMMANDS else None for code in range(max(COMMANDS) + 1)]
 

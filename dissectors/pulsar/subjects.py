@@ -15,7 +15,7 @@ from dissectors.arrow import Bools, Ints
 from dissectors.pulsar.api import text
 from dissectors.pulsar.command_columns import Commands
 from dissectors.pulsar.names import Endpoint, PulsarNames, Topic, short, topic
-from dissectors.sink import Coded
+from dissectors.rows.sink import Coded
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     "PRODUCER": ("topic", "producer_name"),

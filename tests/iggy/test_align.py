@@ -11,7 +11,7 @@ from dissectors.iggy.match import HELD, PAIRED, QUIET_NS, UNSURE, Pairing
 from dissectors.iggy.pairing_states import Order
 from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed
 from tests.iggy import wire as w
 from tests.iggy.eras import PAYLOADS, Script, conversation

@@ -8,10 +8,10 @@ import struct
 import pytest
 
 from dissectors.iggy import PROTOCOL
-from dissectors.late_names import Names, resolve
 from dissectors.options import Options
 from dissectors.records import TABLES
-from dissectors.sink import Sink, to_batch
+from dissectors.rows.late_names import Names, resolve
+from dissectors.rows.sink import Sink, to_batch
 from tests.feeding import CLIENT, feed, feed_every_way
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS, PAYLOADS, conversation, dialect

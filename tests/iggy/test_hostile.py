@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL
 from dissectors.records import TABLES
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS, Script, conversation

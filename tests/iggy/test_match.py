@@ -6,7 +6,7 @@ import json
 import struct
 
 from dissectors.iggy import PROTOCOL
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS, PAYLOADS, conversation

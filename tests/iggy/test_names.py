@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from dissectors.iggy import PROTOCOL
-from dissectors.late_names import Names, resolve
 from dissectors.records import schema
-from dissectors.sink import Sink, to_batch
+from dissectors.rows.late_names import Names, resolve
+from dissectors.rows.sink import Sink, to_batch
 from tests.feeding import feed, feed_every_way
 from tests.iggy import wire as w
 from tests.iggy.eras import PAYLOADS, Script, conversation

@@ -12,8 +12,8 @@ from dissectors.iggy import PROTOCOL, tables
 from dissectors.iggy.loss.places import Clues
 from dissectors.iggy.loss.resync import search
 from dissectors.options import Options
+from dissectors.rows.sink import Sink
 from dissectors.search import SearchBudget
-from dissectors.sink import Sink
 from dissectors.tcp.chunk import Chunk, Gap
 from tests.feeding import CLIENT, SERVER, conn, feed
 from tests.iggy import wire as w

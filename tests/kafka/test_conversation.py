@@ -11,7 +11,7 @@ from dissectors.kafka import PROTOCOL
 from dissectors.kafka.full import full
 from dissectors.options import Options
 from dissectors.records import TABLES
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Chunk, Resent
 from tests.feeding import CLIENT, SERVER, conn, feed, feed_every_way
 from tests.kafka.wire import (

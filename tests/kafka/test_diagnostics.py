@@ -13,7 +13,7 @@ from dissectors import frame_columns
 from dissectors.kafka import PROTOCOL
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.options import Options
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Chunk
 from tests.feeding import CLIENT, SERVER, conn, feed_every_way
 from tests.kafka.wire import batch, fetch, fetched, message, produce, produced, record, request, response, text

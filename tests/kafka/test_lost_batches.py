@@ -16,7 +16,7 @@ import dissectors
 from dissectors.kafka import PROTOCOL
 from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch
 from dissectors.limits import MIB, SEARCH_COST_PER_BYTE, SEARCH_CREDIT, Limits
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Chunk
 from tests.captures import captures, needs_captures
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way

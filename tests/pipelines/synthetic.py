@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.records import PACKET_SHIFT, Batch, Conn, Connection, Error, Exchange, Finding, Message
-from dissectors.sink import to_batch
+from dissectors.rows.sink import to_batch
 
 FILES = ["captures/client.pcap", "captures/broker <b>.pcap"]
 START = 1_760_000_000_000_000_000  # ns

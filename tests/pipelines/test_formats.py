@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dissectors import records
 from dissectors.records import Exchange
-from dissectors.sink import to_batch
+from dissectors.rows.sink import to_batch
 from pipelines.formats import FORMATS, units, writing
 from pipelines.formats.plain import width
 from tests.pipelines import synthetic

@@ -7,7 +7,7 @@ from typing import Any
 
 from dissectors.pulsar import PROTOCOL
 from dissectors.records import Finding
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.pulsar import wire
 

@@ -19,7 +19,7 @@ from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.pulsar import PROTOCOL
 from dissectors.records import TABLES, Batch, Message
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Chunk
 from tests.feeding import CLIENT, SERVER, conn, feed, feed_every_way
 from tests.pulsar import wire

@@ -19,7 +19,7 @@ from dissectors.pulsar.effects import EFFECTS, WATCHED_EFFECTS
 from dissectors.pulsar.orphans import ID_FIELDS
 from dissectors.pulsar.state import UPDATES
 from dissectors.records import DEFAULT_TABLES
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Chunk
 from tests.feeding import CLIENT, SERVER, conn
 from tests.many import TABLE_SETS, Script, TogetherAsAlone, assert_together_as_alone

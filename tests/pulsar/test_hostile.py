@@ -19,7 +19,7 @@ from dissectors.pulsar import PROTOCOL
 from dissectors.pulsar.commands import COMMANDS
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.records import TABLES
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way, rows
 from tests.pulsar import wire
 

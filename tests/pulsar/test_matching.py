@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dissectors.pulsar import PROTOCOL, api
 from dissectors.pulsar.commands import ANSWER, COMMANDS, INITIAL_RESPONSE, KEYS, ONE_WAY, REQUEST, request_of
 from dissectors.records import Exchange
-from dissectors.sink import Sink
+from dissectors.rows.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.pulsar import wire
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Protocol
 
 from dissectors.conversation import Conversation
-from dissectors.exchange import CONSUME, PUSH, ErrorCode
-from dissectors.exchange import ORPHAN as ORPHAN_KIND
 from dissectors.frame import Frame
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.match import ORPHAN, SURPLUS
 from dissectors.iggy.pending import DISCONNECTED
 from dissectors.iggy.rows import IggyEmitter
+from dissectors.rows.exchange import CONSUME, PUSH, ErrorCode
+from dissectors.rows.exchange import ORPHAN as ORPHAN_KIND
 from dissectors.tcp.chunk import SERVER
 from dissectors.wording import counted
 

@@ -22,8 +22,8 @@ from dissectors.arrow import Bools, Ints
 from dissectors.frame import FrameFacts
 from dissectors.records import Conn
 from dissectors.resends import Resends
+from dissectors.rows.sink import Coded, Masked, Sink, text_column
 from dissectors.rows.table import RowTable
-from dissectors.sink import Coded, Masked, Sink, text_column
 from dissectors.tcp.chunk import CLIENT
 
 if not cython.compiled:

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from dissectors import arrow, records
 from dissectors.arrow import Bools, Ints
-from dissectors.late_names import LIKELY, Name
 from dissectors.limits import Limits
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.redaction import public_path
 from dissectors.rows.blocks import array, connections, packets, take_batches, times
+from dissectors.rows.late_names import LIKELY, Name
 from dissectors.rows.layout import layout
 from dissectors.rows.table import RowTable
 from dissectors.rows.texts import Numbered, Texts
