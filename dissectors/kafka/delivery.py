@@ -19,7 +19,7 @@ from typing import Any
 
 from dissectors.kafka import batches
 from dissectors.kafka.batches import NO_OFFSET, BatchError, RecordBatch
-from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.messages import RecordError, entries
 from dissectors.wire.codecs import CodecError
@@ -144,8 +144,8 @@ def later_pieces(answer: Mapping[str, Any]) -> set[tuple[str | None, int]]:
     }
 
 
-def of_partition(listed: Mapping[tuple[str, int], Aborted], topic: Topic, partition: int) -> Aborted:
-    """Those of one partition."""
-    if not listed:
+def of_partition(listed: Mapping[tuple[str, int], Aborted], topic: Topic | None, partition: int) -> Aborted:
+    """What is listed of one partition."""
+    if not listed or topic is None:
         return ()
     return listed.get((topic if isinstance(topic, str) else uuid_text(topic), partition), ())

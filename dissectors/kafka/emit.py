@@ -23,7 +23,7 @@ from dissectors.exchange import (
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches, internal, messages, secrets
 from dissectors.kafka.batches import NO_TIMESTAMP, BatchError, RecordBatch
-from dissectors.kafka.body_summary import Fault, RecordSet, Topic
+from dissectors.kafka.body_notes import Fault, RecordSet, Topic
 from dissectors.kafka.decode import FETCH, api_version
 from dissectors.kafka.errors import EXPECTED, error
 from dissectors.kafka.messages import Header, KafkaRecord, RecordError

@@ -11,6 +11,7 @@ from typing import Any
 
 from dissectors.kafka.decode import REQUEST_HEAD, after_tags, api_version
 from dissectors.kafka.nested import INNER, REQUEST, RESPONSE
+from dissectors.wire.reader import ReadError
 
 
 def open_request(body: dict[str, Any]) -> dict[str, Any] | None:
@@ -26,7 +27,7 @@ def open_request(body: dict[str, Any]) -> dict[str, Any] | None:
     client = framed[REQUEST_HEAD.size : at].decode("utf-8", "backslashreplace") if n >= 0 else None
     shown |= {"api": api.name, "key": key, "version": version, "correlationId": correlation_id, "clientId": client}
     if api.known:
-        with suppress(IndexError, ValueError):
+        with suppress(ReadError):
             at = after_tags(framed, at) if api.request_tags else at
             shown["body"] = _without_inner(api.full_request(framed, at, len(framed)).body)
     return shown
@@ -40,7 +41,7 @@ def open_response(body: dict[str, Any], request: dict[str, Any]) -> None:
     api = api_version(request["key"], request["version"])
     if not api.known or len(raw) < 5:
         return
-    with suppress(IndexError, ValueError):
+    with suppress(ReadError):
         at = after_tags(raw, 4) if api.response_tags else 4
         body[RESPONSE]["body"] = _without_inner(api.full_response(raw, at, len(raw)).body)
 

@@ -14,8 +14,8 @@ from dissectors.arrow import Bools, Ints, Octets
 from dissectors.frame_columns import Measure, integers
 from dissectors.inbox import INVALID, MORE
 from dissectors.kafka.decode import NO_CLIENT_ID, REQUEST_HEAD, ApiVersion, after_tags, api_version
-from dissectors.kafka.full import NOT_DECODED
 from dissectors.limits import Limits
+from dissectors.wire.reader import ReadError
 
 HEAD = REQUEST_HEAD.size  # 14
 _LIMITS = Limits()
@@ -121,7 +121,7 @@ def decodes_request(api: ApiVersion, buf: bytes, pos: int) -> bool:
     try:
         whole = api.full_request(buf, after_tags(buf, body) if api.request_tags else body, pos + 4 + size)
         return whole.trouble is None and whole.left <= _APPENDED
-    except NOT_DECODED:
+    except ReadError:
         return False
 
 
@@ -130,7 +130,7 @@ def decodes_response(api: ApiVersion, buf: bytes, pos: int, size: int) -> bool:
     body = pos + 8
     try:
         return api.is_response(buf, after_tags(buf, body) if api.response_tags else body, pos + size)
-    except NOT_DECODED:
+    except ReadError:
         return False
 
 
@@ -142,5 +142,5 @@ def begins(api: ApiVersion, direction: int, buf: bytes, pos: int, body: int, siz
     sample = buf[pos : pos + SAMPLE]
     try:
         return fits(sample, after_tags(sample, body - pos) if tags else body - pos, size)
-    except NOT_DECODED:
+    except ReadError:
         return False

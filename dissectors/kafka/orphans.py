@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 from dissectors.frame import Frame
 from dissectors.kafka import schema
-from dissectors.kafka.body_validation import Candidates, steps_of
 from dissectors.kafka.decode import ApiVersion, after_tags, api_version
-from dissectors.kafka.full import NOT_DECODED
-from dissectors.kafka.plan import Step
+from dissectors.kafka.walk import walker
+from dissectors.kafka.words import MessageWords
 from dissectors.packing import pack, unpack
+from dissectors.wire.reader import ReadError
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
 _GROUP = 8  # that are packed together
@@ -134,23 +134,25 @@ def explain(frame: Frame, used: RequestSizes, holes: list[int]) -> ApiVersion | 
 
 
 @cache
-def _everything() -> tuple[Candidates[list[ApiVersion]], Candidates[list[ApiVersion]]]:
-    """All responses: those whose header has no tagged fields, and those whose header has."""
-    found: tuple[list[tuple[Sequence[Step], list[ApiVersion]]], ...] = ([], [])
+def _everything() -> Sequence[tuple[bool, MessageWords, list[ApiVersion]]]:
+    """All responses: whether their header has tagged fields, the words of their bodies, the versions alike in both."""
+    found: dict[tuple[bool, bytes], tuple[MessageWords, list[ApiVersion]]] = {}
     for api in schema.apis().values():
-        name = f"{api.name}Response"
-        for run in schema.alike(schema.message(name)):
-            alike = [api_version(api.key, version) for version in run if version in api.versions]
-            for tags in sorted({each.response_tags for each in alike}):
-                found[tags].append((steps_of(name, run[0]), [each for each in alike if each.response_tags == tags]))
-    return Candidates(found[0]), Candidates(found[1])
+        for version in api.versions.each():
+            each = api_version(api.key, version)
+            words = each.response_words
+            found.setdefault((each.response_tags, bytes(words.words)), (words, []))[1].append(each)
+    return [(tags, words, alike) for (tags, _), (words, alike) in found.items()]
 
 
 @lru_cache(maxsize=4096)
 def _readings(body: bytes) -> list[ApiVersion]:
     """What this can be the answer to; `body` follows the correlation id. Short answers come again and again."""
-    untagged, tagged = _everything()
-    fits = list(untagged.fitting(body, 0))
-    with suppress(*NOT_DECODED):
-        fits += tagged.fitting(body, after_tags(body, 0))
-    return sorted((api for each in fits for api in each), key=_AGE)
+    starts = [0]
+    with suppress(ReadError):
+        starts.append(after_tags(body, 0))
+    fits: list[ApiVersion] = []
+    for tags, words, alike in _everything():
+        if tags < len(starts) and walker().makes_sense(words, body, starts[tags], len(body)):
+            fits += alike
+    return sorted(fits, key=_AGE)

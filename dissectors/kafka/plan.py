@@ -1,10 +1,9 @@
-"""What to do with a message of one version, step by step: the schema compiled for its executors.
+"""What to do with a message of one version, step by step: made from the schema.
 
-A step moves over bytes, or notes something about what was read. Three executors take the same steps:
+A step moves over bytes, or notes something about what was read. Two readers take the same steps:
 
-    body_summary.py     one frame: writes a function, which yields a BodySummary
-    columnar.py         many frames at once, with numpy
-    body_validation.py  one frame that may be something else: every value is checked, nothing is kept
+    walk.py      one frame, by the steps as words (words.py): what rows need of it, or whether it makes sense
+    columnar.py  many frames at once, with numpy
 
 The schema itself says what the record tables want: a string of entity `topicName` is a topic, an int16 `…ErrorCode` of
 a response is an error, and the struct around it says what it is about. Everything else is stepped over, neighbours of
@@ -140,7 +139,7 @@ class Plan(NamedTuple):
 
     @property
     def noting(self) -> tuple[Step, ...]:
-        """The steps of a summary."""
+        """The steps up to the last that notes something."""
         return self.steps[: self.last]
 
 
@@ -171,12 +170,12 @@ class _Compiler:
         self._response = known.message.kind == "response"
 
     def compile(self) -> Plan:
-        fields, faults, tags = self._fields(self._known.message.fields, _Around())
+        fields, tags = self._fields(self._known.message.fields, _Around())
         if any(map(notes, tags)):
             last = len(fields)
         else:
             last = max((n + 1 for n, steps in enumerate(fields) if any(map(notes, steps))), default=0)
-        noting = _joined([*chain.from_iterable(fields[:last]), *faults])
+        noting = _joined(chain.from_iterable(fields[:last]))
         rest = _joined([*chain.from_iterable(fields[last:]), *tags])
         return Plan(noting + rest, len(noting) + (len(rest) if any(map(notes, tags)) else 0))
 
@@ -184,13 +183,15 @@ class _Compiler:
 
     def _struct(self, fields: tuple[SchemaField, ...], around: _Around) -> tuple[Step, ...]:
         """The steps over a struct."""
-        each, faults, tags = self._fields(fields, around)
-        return _joined([*chain.from_iterable(each), *faults, *tags])
+        each, tags = self._fields(fields, around)
+        return _joined([*chain.from_iterable(each), *tags])
 
-    def _fields(
-        self, fields: tuple[SchemaField, ...], around: _Around
-    ) -> tuple[list[list[Step]], list[Step], list[Step]]:
-        """The steps over each field of a struct; notes of its errors; the step over its tagged fields."""
+    def _fields(self, fields: tuple[SchemaField, ...], around: _Around) -> tuple[list[list[Step]], list[Step]]:
+        """The steps over each field of a struct; the step over its tagged fields.
+
+        An error is noted when its topic, partition and text are read, so that a body that ends early behind them has
+        it; but before the errors of a struct within this one, as on the wire.
+        """
         known = self._known
         plain = known.plain(fields)
         identity = [f for f in plain if not f.array and self._is_topic(f)]
@@ -200,7 +201,7 @@ class _Compiler:
         faults: list[Step] = []  # of errors that were read, not noted yet
         each: list[list[Step]] = []
         index: SchemaField | None = None
-        for field in plain:
+        for i, field in enumerate(plain):
             steps = []
             if field in identity:
                 steps.append(self._identity(field))
@@ -220,16 +221,21 @@ class _Compiler:
             else:
                 step = self._field(field, around)
                 if field.struct and notes(step):
-                    steps += faults  # in wire order: before those of what it holds
+                    steps += faults
                     faults = []
                 steps.append(step)
             if self._pair_values is not None and index is not None and field.name == (numbers or [index.name])[-1]:
                 steps.append(Step(Op.PAIR, names=self._pair_values, forgotten=around.forgotten))
+            left = plain[i + 1 :]
+            if not any(f in identity or f.name in _PARTITION_NAMES for f in left):
+                waiting = {f.name for f in left}
+                steps += [fault for fault in faults if fault.names[0] not in waiting]
+                faults = [fault for fault in faults if fault.names[0] in waiting]
             each.append(steps)
         if not known.flexible:
-            return each, faults, []
+            return each, []
         tags = tuple(self._tag(field, around, plain) for field in known.tagged(fields))
-        return each, faults, [Step(Op.TAGS, tags=tags)]
+        return each, [Step(Op.TAGS, tags=tags)]
 
     def _field(self, field: SchemaField, around: _Around) -> Step:
         if field.array:

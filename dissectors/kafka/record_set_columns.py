@@ -10,7 +10,7 @@ from dissectors.exchange import CONSUME, OK, PRODUCE, REPLICATE, UNKNOWN
 from dissectors.frame_columns import integers
 from dissectors.kafka import batch_columns, batches, decode
 from dissectors.kafka.batch_columns import BatchColumns
-from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.coded import last_alike, runs
 from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.delivery import delivered_of_set

@@ -9,8 +9,8 @@ from dissectors.frame import Frame
 from dissectors.inbox import Inbox
 from dissectors.kafka import batches
 from dissectors.kafka.batches import RecordBatch
-from dissectors.kafka.body_summary import BodySummary, RecordSet, Summariser
-from dissectors.kafka.decode import within
+from dissectors.kafka.body_notes import BodyNotes, RecordSet
+from dissectors.kafka.decode import NoteBody
 from dissectors.kafka.emit import KafkaEmitter
 from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch, readable, units
 from dissectors.kafka.pending import VerifiedBatch
@@ -59,14 +59,12 @@ class BatchRecovery:
 
     # --- frames with holes ---
 
-    def summary(self, summarise: Summariser, frame: Frame, body: int) -> tuple[BodySummary, int]:
+    def notes(self, note: NoteBody, frame: Frame, body: int) -> tuple[BodyNotes, int]:
         """What a body says, and the index up to which it was read: holes in its records do not end it."""
         data, end = frame.data, frame.end
-        if frame.complete:
-            summary = summarise(data, body, end)
-            return (summary if summary.whole else within(summarise, data, body, end)), end
-        read = readable(within(summarise, data, body, end), self._captured(frame), end)
-        return within(summarise, data, body, read), read
+        if not frame.complete:
+            end = readable(note(data, body, end), self._captured(frame), end)
+        return note(data, body, end), end
 
     def units(self, frame: Frame, records: RecordSet, *, lenient: bool, old: int | None) -> Iterator[RecordBatch]:
         """As batches.units."""

@@ -14,10 +14,10 @@ from dissectors.frame_columns import integers
 from dissectors.kafka import schema
 from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVersion, after_tags, api_version
 from dissectors.kafka.frames import HEAD, MAX_FRAME, SAMPLE, begins, decodes_request, decodes_response, is_text
-from dissectors.kafka.full import NOT_DECODED
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
+from dissectors.wire.reader import ReadError
 
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
 _DECODED = 1024  # what decoding a frame costs beside its bytes (search.py)
@@ -103,7 +103,7 @@ def produces(buf: bytes, at: int) -> bool:
     start = HEAD + max(0, client)
     try:
         body = api.full_request(sample, after_tags(sample, start) if api.request_tags else start, 4 + size).body
-    except NOT_DECODED:
+    except ReadError:
         return False
     topic = (body.get("topicData") or [{}])[0]
     named = _TOPIC.fullmatch(topic.get("name", "")) or topic.get("topicId", _NO_ID) != _NO_ID

@@ -27,9 +27,10 @@ from dissectors.iggy import frames as iggy_frames
 from dissectors.iggy import layouts, recognise, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import READERS, MalformedBodyError
-from dissectors.kafka import batches, body_summary, body_validation, envelope, full, internal, messages, nested, schema
-from dissectors.kafka.decode import within
+from dissectors.kafka import batches, envelope, full, internal, messages, nested, schema
 from dissectors.kafka.messages import KafkaRecord
+from dissectors.kafka.walk import walker
+from dissectors.kafka.words import message_words
 from dissectors.limits import Limits
 from dissectors.pulsar import PROTOCOL as PULSAR
 from dissectors.pulsar import api
@@ -69,6 +70,15 @@ def _kafka_body(decode: Callable[..., Any]) -> Callable[[bytes], Any]:
         return decode(name, version, data, min(3, len(data)), len(data))
 
     return run
+
+
+def _noted(name: str, version: int, data: bytes, start: int, end: int) -> None:
+    notes = walker().note(message_words(name, version), data, start, end)
+    for kind in ("topics", "names", "sets", "faults", "pairs", "forgotten", "values", "throttle_ms"):
+        getattr(notes, kind)
+    for each in notes.sets:
+        assert start <= each.start <= end
+        assert each.size > 0
 
 
 def _full(data: bytes) -> None:
@@ -171,10 +181,10 @@ def _packet_sums(data: bytes) -> None:
 
 TARGETS: dict[str, Target] = {
     "kafka bodies in full": Target(_full, feed="kafka"),
-    "kafka bodies summarised": Target(
-        _kafka_body(lambda name, version, *at: within(body_summary.summariser(name, version), *at)), feed="kafka"
+    "kafka bodies noted": Target(_kafka_body(_noted), feed="kafka"),
+    "kafka bodies checked": Target(
+        _kafka_body(lambda name, version, *at: walker().makes_sense(message_words(name, version), *at)), feed="kafka"
     ),
-    "kafka bodies validated": Target(_kafka_body(body_validation.is_sensible), feed="kafka"),
     "kafka record sets": Target(_record_set, (batches.BatchError,), "kafka"),
     "kafka's own records": Target(_own_records, feed="kafka"),
     "kafka envelopes": Target(_envelope, feed="kafka"),
