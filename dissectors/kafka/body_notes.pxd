@@ -26,7 +26,7 @@ cdef enum:
     PAIR_KIND = 3
 
 @cython.final
-cdef class Rows:
+cdef class NoteRows:
     cdef Py_ssize_t width
     cdef Py_ssize_t count
     cdef long long[:, ::1] cells
@@ -42,10 +42,10 @@ cdef class BodyNotes:
     cdef readonly long long partitions
     cdef long long throttle
     cdef Py_ssize_t groups
-    cdef Rows named
-    cdef Rows record_sets
-    cdef Rows errors
-    cdef Rows placed
+    cdef NoteRows named
+    cdef NoteRows record_sets
+    cdef NoteRows errors
+    cdef NoteRows placed
     cdef long long[:, ::1] kept
     cdef bytes data
     cdef MessageWords message

@@ -58,7 +58,7 @@ class Fault(NamedTuple):
     message: str | None
 
 
-class Rows:
+class NoteRows:
     """Rows of int64 that are noted one after the other."""
 
     def __init__(self, width: int) -> None:
@@ -99,10 +99,10 @@ class BodyNotes:
         self.partitions = 0  # how many partitions the body names
         self.throttle = 0  # ms
         self.groups = 0  # names of groups that were read
-        self.named = Rows(4)
-        self.record_sets = Rows(4)
-        self.errors = Rows(6)
-        self.placed = Rows(4)
+        self.named = NoteRows(4)
+        self.record_sets = NoteRows(4)
+        self.errors = NoteRows(6)
+        self.placed = NoteRows(4)
         self.kept: Grid = grid(VALUE_COUNT, 2)
         for place in range(VALUE_COUNT):
             self.kept[place, 1] = ABSENT

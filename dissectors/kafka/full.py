@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from dissectors.kafka import nested, schema, secrets
 from dissectors.kafka.schema import SIZES, MessageVersion, SchemaField
 from dissectors.redaction import REDACTED, without_tokens
-from dissectors.wire.reader import Reader, ReadError
+from dissectors.wire.reader import ReadError, WireReader
 
 UNKNOWN_TAGS = "_unknownTags"
 ENDS_EARLY = "it ends early"
@@ -80,30 +80,30 @@ def uuid_text(raw: bytes) -> str:
     return urlsafe_b64encode(raw)[:22].decode()
 
 
-def _number(r: Reader) -> float | str:
+def _number(r: WireReader) -> float | str:
     """A float64 as JSON can hold it."""
     value: float
     (value,) = struct.unpack_from(">d", r.source, r.take(8))
     return value if math.isfinite(value) else str(value)
 
 
-def _uuid(r: Reader) -> str:
+def _uuid(r: WireReader) -> str:
     at = r.take(16)
     return uuid_text(r.source[at : at + 16])
 
 
-def _bool(r: Reader) -> bool:
+def _bool(r: WireReader) -> bool:
     return r.u8() != 0
 
 
-_FIXED: Mapping[str, Callable[[Reader], Any]] = {
+_FIXED: Mapping[str, Callable[[WireReader], Any]] = {
     "bool": _bool,
-    "int8": Reader.i8,
-    "int16": Reader.i16,
-    "uint16": Reader.u16,
-    "int32": Reader.i32,
-    "uint32": Reader.u32,
-    "int64": Reader.i64,
+    "int8": WireReader.i8,
+    "int16": WireReader.i16,
+    "uint16": WireReader.u16,
+    "int32": WireReader.i32,
+    "uint32": WireReader.u32,
+    "int64": WireReader.i64,
     "float64": _number,
     "uuid": _uuid,
 }
@@ -116,7 +116,7 @@ class _Field(NamedTuple):
     name: str
     kind: int  # of its length
     element: _Field | None  # of an array
-    fixed: Callable[[Reader], Any] | None  # reads a value of fixed size
+    fixed: Callable[[WireReader], Any] | None  # reads a value of fixed size
     struct: _Struct | None
     nullable: bool  # a byte before the struct says whether it is there
     least: int  # bytes of a value
@@ -183,7 +183,7 @@ class _Reading:
     """Reads one message. Dicts and lists are put where they belong before they are filled."""
 
     def __init__(self, name: str, data: bytes, start: int, end: int) -> None:
-        self.reader = Reader()
+        self.reader = WireReader()
         self.reader.open(data, start, end)
         self._message = name
         self._end = end  # as announced: the data may end before

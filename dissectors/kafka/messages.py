@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dissectors.kafka.batches import MESSAGE, NO_TIMESTAMP, SMALLEST, RecordBatch
-from dissectors.wire.varint import VarintError, zigzag
+from dissectors.wire.reader import VarintError
+from dissectors.wire.varint import zigzag
 
 Header = tuple[bytes, bytes | None]
 

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from dissectors.kafka import schema
-from dissectors.kafka.schema import FIXED, SIZES, MessageVersion, SchemaField
+from dissectors.kafka.schema import SIZES, MessageVersion, SchemaField
 
 VALUES: dict[str, tuple[str, ...]] = {
     "ProduceRequest": ("transactionalId", "acks"),
@@ -110,7 +110,6 @@ class Step(NamedTuple):
     name: str = ""
     size: int = 0  # bytes of a value; of each element, where all have one size and nothing in them is noted
     stride: int = 0  # the same of elements that end with tagged fields, where they have none
-    format: str = ""  # of a number, as struct has it
     compact: bool = False  # the length is a varint
     wide: bool = False  # … or else has four bytes
     printable: bool = False  # text that people read
@@ -209,12 +208,12 @@ class _Compiler:
                     steps.append(Step(Op.TOPIC, listed=not around.forgotten))
             elif indexed and field.type == "int32" and not field.array and field.name in _PARTITION_NAMES:
                 index = field
-                steps.append(Step(Op.PARTITION, size=4, format="i"))
+                steps.append(Step(Op.PARTITION, size=4))
             elif self._is_error(field) and not field.array:
                 text = _text_of(field, plain)
                 if text is not None and field.name != "topicConfigErrorCode":
                     texts[text] = field.name
-                steps.append(Step(Op.ERROR, field.name, 2, format="h"))
+                steps.append(Step(Op.ERROR, field.name, 2))
                 faults.append(Step(Op.FAULT, field.name, names=(text or "",), scope=self._scope(field, around, plain)))
             elif field.name in texts:
                 steps.append(self._sized(field, Op.ERROR_TEXT, name=field.name, names=(texts[field.name],)))
@@ -244,7 +243,7 @@ class _Compiler:
             inner = self._struct(field.fields, around)
             return Step(Op.OPTIONAL if self._known.is_nullable(field) else Op.STRUCT, inner=inner)
         single = not around.array
-        number = Step(Op.SKIP, field.name, SIZES.get(field.type, 0), format=FIXED.get(field.type, ""))
+        number = Step(Op.SKIP, field.name, SIZES.get(field.type, 0))
         if single and self._response and field.name == "throttleTimeMs":
             return number._replace(op=Op.THROTTLE)
         if field.name in (self._pair_values or ()):
@@ -278,13 +277,13 @@ class _Compiler:
     def _tag(self, field: SchemaField, around: _Around, plain: list[SchemaField]) -> Tag:
         if self._is_error(field):
             fault = Step(Op.FAULT, field.name, names=("",), scope=self._scope(field, around, plain))
-            inner: tuple[Step, ...] = (Step(Op.ERROR, field.name, 2, format="h"), fault)
+            inner: tuple[Step, ...] = (Step(Op.ERROR, field.name, 2), fault)
         else:
             inner = (self._field(field, around),)
         return Tag(field.tag, inner, any(map(notes, inner)))
 
     def _identity(self, field: SchemaField) -> Step:
-        return Step(Op.ID, size=16, format="16s") if field.type == "uuid" else self._sized(field, Op.NAME)
+        return Step(Op.ID, size=16) if field.type == "uuid" else self._sized(field, Op.NAME)
 
     def _sized(self, field: SchemaField, op: Op, **more: Any) -> Step:
         """A step over something that begins with its length."""

@@ -2,7 +2,7 @@ cimport cython
 from dissectors.kafka.body_notes cimport *
 from dissectors.kafka.words cimport *
 from dissectors.wire.buffers cimport ABSENT
-from dissectors.wire.reader cimport Reader
+from dissectors.wire.reader cimport WireReader
 
 cdef enum:
     LONGEST_THROTTLE = 3600000
@@ -13,7 +13,7 @@ cdef enum:
 @cython.final
 cdef class Walker:
     cdef readonly BodyNotes notes
-    cdef Reader reader
+    cdef WireReader reader
     cdef MessageWords message
     cdef long long[:, ::1] slots
     cdef long long number

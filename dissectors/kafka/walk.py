@@ -14,11 +14,11 @@ import threading
 
 import cython
 
-from dissectors.kafka.body_notes import BodyNotes, Rows
+from dissectors.kafka.body_notes import BodyNotes, NoteRows
 from dissectors.kafka.errors import known_codes
 from dissectors.kafka.words import NO_MESSAGE, MessageWords
 from dissectors.wire.buffers import Bytes, Grid, grid
-from dissectors.wire.reader import Reader, ReadError, TruncatedError
+from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
 
 if not cython.compiled:
     from dissectors.kafka.body_notes import (
@@ -77,7 +77,7 @@ class Walker:
 
     def __init__(self) -> None:
         self.notes = BodyNotes()
-        self.reader = Reader()
+        self.reader = WireReader()
         self.message = NO_MESSAGE
         self.slots: Grid = grid(SLOTS, 3)  # errors that are read and not noted yet, and texts that explain them
         self.number = 0  # that goes with topic and partition
@@ -106,7 +106,7 @@ class Walker:
         self.stop = end
         try:
             fits: cython.bint = self._run(0, len(message.words), -1, ABSENT)
-        except TruncatedError:
+        except EndsEarlyError:
             return len(data) < end and self.reader.pos <= self.stop
         except ReadError:
             return False
@@ -127,7 +127,7 @@ class Walker:
         self, at: cython.Py_ssize_t, last: cython.Py_ssize_t, topic: cython.longlong, partition: cython.longlong
     ) -> cython.bint:
         """Walk by words[at:last], within this topic and partition (-1 and ABSENT: none); False for nonsense."""
-        r: Reader = self.reader
+        r: WireReader = self.reader
         notes: BodyNotes = self.notes
         w: MessageWords = self.message
         word: cython.int
@@ -277,7 +277,7 @@ class Walker:
         if n > self.stop - self.reader.pos or (self.checking and n < -1):
             if self.checking:
                 return -1
-            raise TruncatedError("a count beyond the end")
+            raise EndsEarlyError("a count beyond the end")
         if n < 0:
             return 0
         if counted:
@@ -293,7 +293,7 @@ class Walker:
         partition: cython.longlong,
     ) -> cython.bint:
         """Walk `left` tagged fields, those that are known by words[first:behind]; False for nonsense."""
-        r: Reader = self.reader
+        r: WireReader = self.reader
         w: MessageWords = self.message
         number: cython.longlong
         size: cython.longlong
@@ -342,7 +342,7 @@ class Walker:
         return row
 
     def _pair(self, topic: cython.longlong, partition: cython.longlong, kind: cython.longlong) -> None:
-        placed: Rows = self.notes.placed
+        placed: NoteRows = self.notes.placed
         row: cython.Py_ssize_t = placed.add()
         placed.cells[row, PAIR_TOPIC] = topic
         placed.cells[row, PAIR_PARTITION] = partition
@@ -357,7 +357,7 @@ class Walker:
 
     def _fault(self, at: cython.Py_ssize_t, topic: cython.longlong, partition: cython.longlong) -> None:
         """Note the error of the word at `at`."""
-        errors: Rows = self.notes.errors
+        errors: NoteRows = self.notes.errors
         row: cython.Py_ssize_t = errors.add()
         text: cython.int = self.message.words[at + 2]
         errors.cells[row, CODE] = self.slots[self.message.words[at + 1], CODE_READ]
@@ -370,11 +370,11 @@ class Walker:
     # --- checks ---
 
     def _is_within(self) -> cython.bint:
-        """Whether the reader is within the message. Raises TruncatedError where it is beyond the data."""
+        """Whether the reader is within the message. Raises EndsEarlyError where it is beyond the data."""
         if self.reader.pos > self.stop:
             return False
         if self.reader.left() < 0:
-            raise TruncatedError("the data end early")
+            raise EndsEarlyError("the data end early")
         return True
 
     def _is_sized(self, size: cython.longlong, printable: cython.longlong) -> cython.bint:

@@ -58,6 +58,7 @@ VALUES = (
     "producerEpoch", "clientSoftwareName", "clientSoftwareVersion", "mechanism",
 )  # fmt: skip
 """The single values that are noted, by place."""
+assert len(VALUES) == VALUE_COUNT
 
 
 class MessageWords:

@@ -14,7 +14,7 @@ cdef enum:
     LENGTH_BYTES = 5
 
 @cython.final
-cdef class Reader:
+cdef class WireReader:
     cdef readonly bytes source
     cdef const unsigned char[::1] data
     cdef public Py_ssize_t pos

@@ -1,6 +1,6 @@
 """The checked reader: numbers, varints and lengths in a piece of a buffer, from left to right, big-endian.
 
-Every method reads at `pos` and moves on. One that would read beyond `end` raises TruncatedError, and `pos` is then
+Every method reads at `pos` and moves on. One that would read beyond `end` raises EndsEarlyError, and `pos` is then
 where the value would have ended. A length or a count from the wire is compared with what is left before it is used;
 only `announced` gives it as it stands.
 
@@ -29,7 +29,7 @@ class ReadError(ValueError):
     """The bytes are not what was to be read."""
 
 
-class TruncatedError(ReadError):
+class EndsEarlyError(ReadError):
     """The bytes end before what was to be read does."""
 
 
@@ -37,7 +37,7 @@ class VarintError(ReadError):
     """A varint goes on for too many bytes."""
 
 
-class Reader:
+class WireReader:
     """data[pos:end] of a buffer."""
 
     def __init__(self) -> None:
@@ -63,17 +63,17 @@ class Reader:
     def skip(self, size: cython.longlong) -> None:
         """Move over `size` bytes, none where it is negative, as the length of null is.
 
-        They need not all be there: beyond the end, the next read raises TruncatedError.
+        They need not all be there: beyond the end, the next read raises EndsEarlyError.
         """
         if size > 0:
             self.pos += size
 
     def take(self, size: cython.longlong) -> cython.Py_ssize_t:
-        """Move over `size` bytes, which must all be there: the index of the first. Raises TruncatedError."""
+        """Move over `size` bytes, which must all be there: the index of the first. Raises EndsEarlyError."""
         p: cython.Py_ssize_t = self.pos
         self.pos = p + size
         if self.pos > self.end:
-            raise TruncatedError("it ends early")
+            raise EndsEarlyError("it ends early")
         return p
 
     def u8(self) -> cython.longlong:
@@ -148,7 +148,7 @@ class Reader:
         return self.i32() if kind == WIDE else self.i16()
 
     def length(self, kind: cython.int) -> cython.longlong:
-        """The length of what follows, of which all is there; negative for null. Raises TruncatedError."""
+        """The length of what follows, of which all is there; negative for null. Raises EndsEarlyError."""
         n: cython.longlong = self.announced(kind)
         if n > self.end - self.pos:
             self.take(n)

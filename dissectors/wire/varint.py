@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dissectors.arrow import Ints, Octets
+from dissectors.wire.reader import VarintError
 
 MOST = 10  # bytes of 64 bits
 _WORD = 8
@@ -20,10 +21,6 @@ _SQUEEZE = [
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 ]
 """Bits that stay and bits that move down by so many: seven bits of each byte become 14 of each two, 28, 56."""
-
-
-class VarintError(ValueError):
-    """An integer goes on for too many bytes."""
 
 
 def unsigned(data: bytes, at: int, most: int = MOST) -> tuple[int, int]:

@@ -38,6 +38,7 @@ from dissectors.pulsar import batches as pulsar_batches
 from dissectors.pulsar import decode as pulsar_decode
 from dissectors.tls import KeyLog, hello
 from dissectors.wire import codec_sums, codecs, protobuf, varint
+from dissectors.wire.reader import VarintError
 from tests.fuzz import cases
 from tests.fuzz.seeds import frames, seeds
 from tests.fuzz.values import disturb
@@ -199,9 +200,7 @@ TARGETS: dict[str, Target] = {
     "iggy frames": Target(_iggy_frames, feed="iggy"),
     "iggy recognised": Target(lambda data: recognise.recognise(data, data[9:]), feed="iggy"),
     "protobuf fields": Target(lambda data: list(protobuf.fields(data, 0, len(data))), feed="pulsar"),
-    "varints": Target(
-        lambda data: (varint.unsigned(data, 0), varint.zigzag(data, 0)), (IndexError, varint.VarintError)
-    ),
+    "varints": Target(lambda data: (varint.unsigned(data, 0), varint.zigzag(data, 0)), (IndexError, VarintError)),
     "captures": Target(_capture, (InputError,), "capture"),
     "tls hellos": Target(_hellos, feed="tls"),
     "key logs": Target(KeyLog.load),

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.wire.reader import Reader, ReadError, TruncatedError, VarintError
+from dissectors.wire.reader import EndsEarlyError, ReadError, VarintError, WireReader
 from tests.kafka.encoder import uvarint
 
 PLAIN, WIDE, COMPACT = range(3)
 NUMBERS = {"u8": "B", "i8": "b", "u16": "H", "i16": "h", "u32": "I", "i32": "i", "i64": "q"}
 
 
-def reader(data: bytes, start: int = 0, end: int | None = None) -> Reader:
-    found = Reader()
+def reader(data: bytes, start: int = 0, end: int | None = None) -> WireReader:
+    found = WireReader()
     found.open(data, start, len(data) if end is None else end)
     return found
 
@@ -36,7 +36,7 @@ def test_a_number_is_the_one_that_struct_reads(method: str, raw: bytes) -> None:
 def test_a_number_that_ends_beyond_the_end_is_refused_though_the_buffer_goes_on(method: str) -> None:
     size = struct.calcsize(NUMBERS[method])
     r = reader(bytes(20), 3, 3 + size - 1)
-    with pytest.raises(TruncatedError):
+    with pytest.raises(EndsEarlyError):
         getattr(r, method)()
     assert r.pos == 3 + size
 
@@ -48,7 +48,7 @@ def test_a_varint_is_read_back(value: int) -> None:
     assert r.uvarint() == value
     assert r.pos == len(raw)
     for end in range(len(raw)):
-        with pytest.raises(TruncatedError):
+        with pytest.raises(EndsEarlyError):
             reader(raw, 0, end).uvarint()
 
 
@@ -72,7 +72,7 @@ def test_a_length_is_that_of_its_kind(kind: int, raw: bytes, size: int) -> None:
     ("kind", "raw"), [(PLAIN, b"\x7f\xff"), (WIDE, b"\x7f\xff\xff\xff"), (COMPACT, b"\xff\xff\xff\xff\x7f")]
 )
 def test_a_length_of_more_than_is_left_is_refused_but_can_be_looked_at(kind: int, raw: bytes) -> None:
-    with pytest.raises(TruncatedError):
+    with pytest.raises(EndsEarlyError):
         reader(raw + b"abc").length(kind)
     assert reader(raw + b"abc").announced(kind) > 3
 
@@ -83,9 +83,9 @@ def test_to_skip_beyond_the_end_ends_the_next_read() -> None:
     assert r.u8() == ord("a")
     r.skip(1 << 34)
     assert r.left() < 0
-    with pytest.raises(TruncatedError):
+    with pytest.raises(EndsEarlyError):
         r.u8()
-    with pytest.raises(TruncatedError):
+    with pytest.raises(EndsEarlyError):
         r.take(0)
 
 
