@@ -49,7 +49,7 @@ def test_what_is_left_of_a_closed_connection_needs_no_garbage_collector(name: st
         gc.enable()
 
 
-@pytest.mark.parametrize("name", ["kafka-transactions", "pulsar-subscriptions", "iggy-messages"])
+@pytest.mark.parametrize("name", ["kafka-transactions", "pulsar-subscriptions"])
 def test_the_frames_of_a_step_of_decoding_are_freed_with_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[weakref.ref[Frames[Any]]] = []
     make = Frames.__init__

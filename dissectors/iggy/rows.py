@@ -32,16 +32,6 @@ _DIALECT_AT = {kind: row._fields.index("dialect") for kind, row in (("exchanges"
 _US = 1000  # ns
 
 
-class ReservedRow:
-    """A row among those that wait, of a frame that goes by column: what it says is known later."""
-
-    __slots__ = ("dialect", "row")
-
-    def __init__(self) -> None:
-        self.dialect: str | None = None  # once it is known
-        self.row: Any = None  # once it is made; none is made where the dialect was known before
-
-
 class IggyReport(Report):
     """Rows of one connection; those that show the dialect wait until it is settled."""
 
@@ -52,28 +42,13 @@ class IggyReport(Report):
         self._era = era
         self._held: list[tuple[str, Any]] = []
 
-    def reserve(self, table: str) -> ReservedRow:
-        """The place of a row among those that wait."""
-        row = ReservedRow()
-        self._append(table, row)
-        return row
-
-    @property
-    def holds(self) -> bool:
-        """Whether rows wait."""
-        return bool(self._held)
-
     def flush(self) -> None:
         """No more evidence is waited for: the rows held get the dialect believed now."""
         if not self._held:
             return
         dialect = self.dialect()
         for table, row in self._held:
-            if isinstance(row, ReservedRow):
-                row.dialect = dialect
-                row = row.row
-            if row is not None:
-                super()._append(table, _spoken(table, row, dialect))
+            super()._append(table, _spoken(table, row, dialect))
         self._held.clear()
 
     def dialect(self) -> str:
