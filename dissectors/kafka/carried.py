@@ -9,7 +9,6 @@ from dissectors.exchange import OK, REPLICATE, UNKNOWN
 from dissectors.exchange import PRODUCE as PRODUCED
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches
-from dissectors.kafka.batches import RecordBatch
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.decode import FETCH, FETCH_SNAPSHOT, SHARE_FETCH, ApiVersion
 from dissectors.kafka.delivery import (
@@ -29,6 +28,7 @@ from dissectors.kafka.emit import KafkaEmitter
 from dissectors.kafka.names import METADATA_TOPIC_ID
 from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
 from dissectors.kafka.precedents import Precedent, Precedents, fetching
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.options import Options

@@ -18,10 +18,11 @@ from operator import itemgetter
 from typing import Any
 
 from dissectors.kafka import batches
-from dissectors.kafka.batches import NO_OFFSET, BatchError, RecordBatch
+from dissectors.kafka.batches import NO_OFFSET, BatchError
 from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.messages import RecordError, entries
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.wire.codecs import CodecError
 
 READ_COMMITTED = 1

@@ -23,8 +23,9 @@ from dissectors.arrow import Octets
 from dissectors.checksum import CRC32C, compute
 from dissectors.frame import Frame
 from dissectors.kafka import batches
-from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError, RecordBatch
+from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import Chunk, Piece
 from dissectors.wire.structs import structs

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from dissectors.exchange import PendingRequest
 from dissectors.frame import FrameFacts
-from dissectors.kafka.batches import RecordBatch
 from dissectors.kafka.body_notes import RecordSet, Topic
 from dissectors.kafka.decode import FETCH, ApiVersion, api_version
 from dissectors.kafka.messages import KafkaRecord
 from dissectors.kafka.plan import VALUES
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.sessions import FetchSession
 
 FETCH_VALUES = VALUES["FetchRequest"]

@@ -8,12 +8,12 @@ from typing import Protocol
 from dissectors.frame import Frame
 from dissectors.inbox import Inbox
 from dissectors.kafka import batches
-from dissectors.kafka.batches import RecordBatch
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.decode import NoteBody
 from dissectors.kafka.emit import KafkaEmitter
 from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch, readable, units
 from dissectors.kafka.pending import VerifiedBatch
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.options import Options
 from dissectors.search import SearchBudget
 from dissectors.sink import Sink

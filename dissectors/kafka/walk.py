@@ -18,7 +18,7 @@ from dissectors.kafka.body_notes import BodyNotes, NoteRows
 from dissectors.kafka.errors import known_codes
 from dissectors.kafka.words import NO_MESSAGE, MessageWords
 from dissectors.wire.buffers import Bytes, Grid, grid
-from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
+from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader, reader
 
 if not cython.compiled:
     from dissectors.kafka.body_notes import (
@@ -77,7 +77,7 @@ class Walker:
 
     def __init__(self) -> None:
         self.notes = BodyNotes()
-        self.reader = WireReader()
+        self.reader = reader()
         self.message = NO_MESSAGE
         self.slots: Grid = grid(SLOTS, 3)  # errors that are read and not noted yet, and texts that explain them
         self.number = 0  # that goes with topic and partition

@@ -15,6 +15,8 @@ Sources: Kafka protocol guide, "Protocol Primitive Types"; Protocol Buffers, "En
 
 from __future__ import annotations
 
+import threading
+
 import cython
 
 from dissectors.wire.buffers import Bytes
@@ -161,3 +163,16 @@ class WireReader:
             self.uvarint()
             self.skip(self.uvarint())
             left -= 1
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.reader = WireReader()
+
+
+_here = _Here()
+
+
+def reader() -> WireReader:
+    """The reader of this thread, which all share: whoever uses it opens it first, and is done before others run."""
+    return _here.reader

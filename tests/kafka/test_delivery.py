@@ -8,6 +8,7 @@ import pytest
 
 from dissectors.kafka import PROTOCOL, batches
 from dissectors.kafka.delivery import aborted_transactions, acquired, delivered, delivered_of_set, of_partition
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.options import Options
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.kafka.wire import batch, fetch, fetched, message, record, request, response, wrapper
@@ -17,7 +18,7 @@ TRANSACTIONAL, CONTROL = 0x10, 0x20
 THREE = [record(i, None, b"x") for i in range(3)]
 
 
-def units(*parts: bytes) -> tuple[bytes, list[batches.RecordBatch]]:
+def units(*parts: bytes) -> tuple[bytes, list[RecordBatch]]:
     data = b"".join(parts)
     return data, list(batches.units(data, 0, len(data), len(data), LIMIT, lenient=True))
 
