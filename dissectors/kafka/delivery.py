@@ -12,7 +12,7 @@ Sources: KIP-98; KIP-227 for offsets that a fetch session remembers; KIP-932.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Any
@@ -115,12 +115,10 @@ def _begins_at(data: bytes, start: int, size: int, known: int) -> int:
 def aborted_transactions(answer: Mapping[str, Any]) -> dict[tuple[str, int], Aborted]:
     """The aborted transactions in a decoded Fetch response, by topic (name, or id as text) and partition."""
     found: dict[tuple[str, int], Aborted] = {}
-    for topic in answer.get("responses", ()):
-        for partition in topic.get("partitions", ()):
-            listed = partition.get("abortedTransactions")
-            if listed:
-                key = topic.get("topic") or topic.get("topicId")
-                found[key, partition["partitionIndex"]] = [(one["producerId"], one["firstOffset"]) for one in listed]
+    for topic, partition in _partitions(answer, "responses", "partitionIndex"):
+        listed = _whole(partition, "abortedTransactions", "producerId", "firstOffset")
+        if listed:
+            found[topic.get("topic") or topic.get("topicId"), partition["partitionIndex"]] = listed
     return found
 
 
@@ -128,10 +126,9 @@ def acquired_ranges(answer: Mapping[str, Any]) -> dict[tuple[str, int], Acquired
     """What a decoded ShareFetch response gives to the member, by topic id as text and partition."""
     return {
         (topic.get("topicId"), partition["partitionIndex"]): sorted(
-            (one["firstOffset"], one["lastOffset"]) for one in partition.get("acquiredRecords", ())
+            _whole(partition, "acquiredRecords", "firstOffset", "lastOffset")
         )
-        for topic in answer.get("responses", ())
-        for partition in topic.get("partitions", ())
+        for topic, partition in _partitions(answer, "responses", "partitionIndex")
     }
 
 
@@ -139,10 +136,22 @@ def later_pieces(answer: Mapping[str, Any]) -> set[tuple[str | None, int]]:
     """Topics and partitions of which a decoded FetchSnapshot response carries a piece that is not the first one."""
     return {
         (topic.get("name"), partition["index"])
-        for topic in answer.get("topics", ())
-        for partition in topic.get("partitions", ())
+        for topic, partition in _partitions(answer, "topics", "index")
         if partition.get("position")
     }
+
+
+def _partitions(answer: Mapping[str, Any], topics: str, number: str) -> Iterator[tuple[Any, Any]]:
+    """(topic, partition) of a decoded answer, which may end early: each partition that has its number."""
+    for topic in answer.get(topics) or ():
+        for partition in topic.get("partitions") or ():
+            if number in partition:
+                yield topic, partition
+
+
+def _whole(partition: Mapping[str, Any], array: str, first: str, second: str) -> list[tuple[int, int]]:
+    """Two numbers of each struct in an array, as far as both are there."""
+    return [(one[first], one[second]) for one in partition.get(array) or () if second in one]
 
 
 def of_partition(listed: Mapping[tuple[str, int], Aborted], topic: Topic | None, partition: int) -> Aborted:

@@ -235,7 +235,12 @@ class _Reading:
                 values.append(element.fixed(r))
             elif element.struct is not None:
                 values.append({})
-                self.struct(element.struct, values[-1])
+                try:
+                    self.struct(element.struct, values[-1])
+                except ReadError:
+                    if not values[-1]:  # nothing of it is there
+                        values.pop()
+                    raise
             else:
                 values.append(self._sized(element, {}))
 

@@ -106,7 +106,7 @@ def produces(buf: bytes, at: int) -> bool:
     except ReadError:
         return False
     topic = (body.get("topicData") or [{}])[0]
-    named = _TOPIC.fullmatch(topic.get("name", "")) or topic.get("topicId", _NO_ID) != _NO_ID
+    named = _TOPIC.fullmatch(topic.get("name") or "") or topic.get("topicId", _NO_ID) != _NO_ID
     return bool(named) and body["acks"] in (-1, 0, 1) and 0 <= body["timeoutMs"] <= _LONGEST_MS
 
 
