@@ -1,14 +1,13 @@
-"""What the walk over one body (walk.py) notes: places and numbers, in arrays that grow and are used again.
+"""Notes that the walk over a body (walk.py) takes: places and numbers, in arrays that grow and are used again.
 
-    grid        a row is
-    named       NAME_AT, NAME_SIZE, ID_AT, LISTED   a topic, by its name or id or both; its row is its number here
-    sets        SET_TOPIC, SET_PARTITION, SET_AT, SET_SIZE       a record set that is not empty
-    errors      CODE, FAULT_TOPIC, FAULT_PARTITION, SCOPE, MESSAGE_AT, MESSAGE_SIZE     an error
-    placed      PAIR_TOPIC, PAIR_PARTITION, NUMBER, PAIR_KIND    a partition that is asked for, answered, or
-                BARE, NUMBERED or FORGOTTEN                  leaves a fetch session
-    kept        (by place, see words.VALUES) the number, or where the text is; its size, ABSENT if nothing was read
+    array         one row for each    its columns
+    named         topic               NAME_AT, NAME_SIZE, ID_AT (-1: no id), LISTED among the topics of the message
+    record_sets   record set          SET_TOPIC, SET_PARTITION, SET_AT, SET_SIZE
+    errors        error               CODE, FAULT_TOPIC, FAULT_PARTITION, SCOPE, MESSAGE_AT, MESSAGE_SIZE
+    placed        partition           PAIR_TOPIC, PAIR_PARTITION, NUMBER, PAIR_KIND (BARE, NUMBERED, FORGOTTEN)
+    kept          value, by place     a number and 0, or where a text is and its size; the place is that in words.VALUES
 
-A topic is a row of `named`, -1 for none; …_AT is an index into `data`. ABSENT stands for what the body does not have.
+…_AT is an index into `data`, …_TOPIC a row of `named` or -1. ABSENT stands for what the body does not say.
 Noting makes no Python object. The properties make the values that rows are written from, when they are asked for.
 """
 

@@ -32,7 +32,7 @@ NO_CLIENT_ID = (7, 0)
 
 
 NoteBody = Callable[[bytes, int, int], BodyNotes]
-"""(data, start, end) -> what the body in data[start:end] says: see `Walker.note`. Bad bytes raise nothing."""
+"""(data, start, end) -> notes of the body in data[start:end]: see `Walker.note`. Bad bytes raise nothing."""
 
 
 class ApiVersion:
@@ -55,20 +55,20 @@ class ApiVersion:
 
     @cached_property
     def request_words(self) -> MessageWords:
-        """What a walker reads the body of a request by."""
+        """The words by which a walker reads the body of a request."""
         return message_words(f"{self.name}Request", self.version)
 
     @cached_property
     def response_words(self) -> MessageWords:
-        """What a walker reads the body of a response by."""
+        """The words by which a walker reads the body of a response."""
         return message_words(f"{self.name}Response", self.version)
 
     def note_request(self, data: bytes, start: int, end: int) -> BodyNotes:
-        """What the body of a request says; valid until the next body is read."""
+        """Notes of the body of a request, valid until the next body is read."""
         return walker().note(self.request_words, data, start, end)
 
     def note_response(self, data: bytes, start: int, end: int) -> BodyNotes:
-        """What the body of a response says; valid until the next body is read."""
+        """Notes of the body of a response, valid until the next body is read."""
         return walker().note(self.response_words, data, start, end)
 
     def full_request(self, data: bytes, start: int, end: int) -> Full:

@@ -96,7 +96,7 @@ def _acquired(data: bytes, unit: RecordBatch, ranges: Acquired, limit: int) -> i
 def delivered_of_set(
     data: bytes, start: int, size: int, known: int, limit: int, fetch_offset: int | None, aborted: Aborted
 ) -> int:
-    """The same for the record set data[start:start+size], of which everything before `known` was captured."""
+    """Records of data[start:start+size] that reach the application. Every byte before index `known` was captured."""
     if not aborted and (fetch_offset is None or _begins_at(data, start, size, known) >= fetch_offset):
         return batches.count(data, start, size, known, limit)
     try:
@@ -123,7 +123,7 @@ def aborted_transactions(answer: Mapping[str, Any]) -> dict[tuple[str, int], Abo
 
 
 def acquired_ranges(answer: Mapping[str, Any]) -> dict[tuple[str, int], Acquired]:
-    """What a decoded ShareFetch response gives to the member, by topic id as text and partition."""
+    """The offsets that a decoded ShareFetch response gives to a member, by topic id (as text) and partition."""
     return {
         (topic.get("topicId"), partition["partitionIndex"]): sorted(
             _whole(partition, "acquiredRecords", "firstOffset", "lastOffset")
@@ -155,7 +155,7 @@ def _whole(partition: Mapping[str, Any], array: str, first: str, second: str) ->
 
 
 def of_partition(listed: Mapping[tuple[str, int], Aborted], topic: Topic | None, partition: int) -> Aborted:
-    """What is listed of one partition."""
+    """The ranges or transactions that are listed for one partition."""
     if not listed or topic is None:
         return ()
     return listed.get((topic if isinstance(topic, str) else uuid_text(topic), partition), ())

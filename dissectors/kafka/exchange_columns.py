@@ -190,7 +190,7 @@ class KafkaExchanges(KafkaFrames):
                 self._note_software(i, notes.values[_SOFTWARE[0]], notes.values[_SOFTWARE[1]])
 
     def _keep_one(self, i: int, notes: BodyNotes, *, fetch: bool) -> None:
-        """The same of one frame. fetch: whether it is a fetch, or the answer to one."""
+        """Keep topics, partitions and record sets of one frame. fetch: whether it is a fetch, or the answer to one."""
         self.partitions[i] = notes.partitions
         named = self.fetches.topics if fetch else self.topics
         for topic in notes.topics:

@@ -30,7 +30,7 @@ class FetchColumns:
         self.forgotten = GrowingColumns(3)  # frame, topic, partition
 
     def keep(self, which: Ints, found: ColumnNotes) -> None:
-        """What some bodies say besides topics."""
+        """Keep the values and pairs of some bodies that were read by column."""
         for name in _ABSENT.keys() & found.values.keys():
             self.values[name][which] = found.values[name]
         for table, groups in ((self.pairs, found.pairs), (self.forgotten, found.forgotten)):
@@ -40,7 +40,7 @@ class FetchColumns:
                 table.extend(which[topic.row], topic.code, *(column[ok] for column in numbers))
 
     def keep_one(self, i: int, notes: BodyNotes) -> None:
-        """The same of one."""
+        """Keep the values and pairs of one body that was walked alone."""
         for name, absent in _ABSENT.items():
             value = notes.values.get(name)
             self.values[name][i] = absent if value is None else value

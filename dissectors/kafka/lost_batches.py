@@ -88,7 +88,7 @@ def readable(notes: BodyNotes, captured: CapturedRanges, end: int) -> int:
 def units(
     data: bytes, records: RecordSet, captured: CapturedRanges, limit: int, search: BatchSearch, *, old: int | None
 ) -> Iterator[RecordBatch]:
-    """As batches.units, for a record set with holes: nothing in it is called malformed."""
+    """The batches of a record set with holes. Raises nothing: what is missing cannot be told from what is malformed."""
     at, end = records.start, records.start + records.size
     while at < end:
         after, known = at, captured.until(at)

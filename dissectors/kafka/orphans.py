@@ -114,7 +114,7 @@ class RequestSizes:
 
 
 def explain(frame: Frame, used: RequestSizes, holes: list[int]) -> ApiVersion | None:
-    """What the frame answers.
+    """The API and version that the frame answers; None where nothing is claimed.
 
     holes: how many bytes in a row of what the client sent are missing. A hole that is used as evidence is taken out.
     """
@@ -147,7 +147,7 @@ def _everything() -> Sequence[tuple[bool, MessageWords, list[ApiVersion]]]:
 
 @lru_cache(maxsize=4096)
 def _readings(body: bytes) -> list[ApiVersion]:
-    """What this can be the answer to; `body` follows the correlation id. Short answers come again and again."""
+    """The versions to which this can be the answer; `body` follows the correlation id. Short answers repeat often."""
     starts = [0]
     with suppress(ReadError):
         starts.append(after_tags(body, 0))

@@ -74,7 +74,7 @@ _SCOPES_BY_MESSAGE = {
 
 
 class Op(StrEnum):
-    """What a step does."""
+    """The operation of a step."""
 
     SKIP = auto()  # move over `size` bytes
     SIZED = auto()  # … over a length and so many bytes
@@ -109,7 +109,7 @@ class Step(NamedTuple):
     op: Op
     name: str = ""
     size: int = 0  # bytes of a value; of each element, where all have one size and nothing in them is noted
-    stride: int = 0  # the same of elements that end with tagged fields, where they have none
+    stride: int = 0  # bytes of each element that ends with tagged fields, if it has none
     compact: bool = False  # the length is a varint
     wide: bool = False  # … or else has four bytes
     printable: bool = False  # text that people read

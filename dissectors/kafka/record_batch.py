@@ -69,7 +69,7 @@ class RecordBatch(NamedTuple):
 
 
 class BatchHeader:
-    """What a header says; valid until the next one is read."""
+    """The fields of a header; valid until the next one is read."""
 
     def __init__(self) -> None:
         self.start = 0  # index of its first byte

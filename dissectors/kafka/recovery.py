@@ -1,4 +1,4 @@
-"""What a conversation makes of its frames with holes, and of bytes that are in no frame: see lost_batches.py."""
+"""Record batches of a conversation in frames with holes, and in bytes that are in no frame: see lost_batches.py."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class BatchRecovery:
     # --- frames with holes ---
 
     def notes(self, note: NoteBody, frame: Frame, body: int) -> tuple[BodyNotes, int]:
-        """What a body says, and the index up to which it was read: holes in its records do not end it."""
+        """Notes of a body, and the index up to which it was read: holes in its records do not end it."""
         data, end = frame.data, frame.end
         if not frame.complete:
             end = readable(note(data, body, end), self._captured(frame), end)
         return note(data, body, end), end
 
     def units(self, frame: Frame, records: RecordSet, *, lenient: bool, old: int | None) -> Iterator[RecordBatch]:
-        """As batches.units."""
+        """The batches of a record set: see batches.units, and lost_batches.units where bytes are missing."""
         data, limit = frame.data, self._conversation.options.limits.decompressed_bytes
         if self._conversation.emit.report.wants_messages:
             limit = min(limit, self._conversation.sink.room)
@@ -83,7 +83,7 @@ class BatchRecovery:
         return records._replace(start=start, size=end - start)
 
     def count(self, frame: Frame, records: RecordSet, *, old: int | None) -> int:
-        """As batches.count."""
+        """The messages in a record set, as far as its headers were captured."""
         if frame.complete:
             limit = self._conversation.options.limits.decompressed_bytes
             return batches.count(frame.data, records.start, records.size, frame.end, limit)

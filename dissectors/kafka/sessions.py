@@ -68,7 +68,7 @@ class FetchSession:
         return self._held.get(topic, _NONE).get(partition)
 
     def fetch_offsets(self, each: Sequence[tuple[Topic | None, int]]) -> list[int | None]:
-        """The same of some partitions."""
+        """The offsets from which some partitions are fetched; None for those of which it is not known."""
         return [self._held.get(topic, _NONE).get(partition) for topic, partition in each]
 
 
@@ -81,7 +81,7 @@ class FetchSessions:
         self._sessions: dict[Hashable, FetchSession] = {}
 
     def request(self, notes: BodyNotes) -> FetchSession | None:
-        """What a Fetch or ShareFetch asks for; None where its session began before the capture."""
+        """The session of a Fetch or ShareFetch; None where it began before the capture."""
         values = notes.values
         if "shareSessionEpoch" in values:
             return self._share(values, notes)
@@ -99,7 +99,7 @@ class FetchSessions:
         *,
         whole: bool = True,
     ) -> FetchSession | None:
-        """The same of a Fetch. pairs: (topic, partition, fetch offset)."""
+        """The session of a Fetch. pairs: (topic, partition, fetch offset)."""
         if epoch in (NEW, FINAL):
             if number:
                 self._sessions.pop(number, None)

@@ -86,7 +86,7 @@ class Walker:
         self.codes: Bytes = _codes()  # int16 code + 32768 -> whether it exists
 
     def note(self, message: MessageWords, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> BodyNotes:
-        """What data[start:end] says as this message. The notes are valid until the next walk."""
+        """Notes of data[start:end] as this message, valid until the next walk. Bad bytes raise nothing."""
         self._begin(message, data, start, end)
         self.checking = False
         self.stop = self.reader.end

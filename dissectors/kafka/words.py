@@ -72,7 +72,7 @@ class MessageWords:
 
 
 NO_MESSAGE = MessageWords(array("i"), 0, {}, ())
-"""What stands for a message before the first one."""
+"""A message without a field: stands where none was read yet."""
 
 
 @cache

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -132,6 +133,13 @@ def test_what_was_read_of_the_notes_stays_when_the_next_body_is_noted() -> None:
     topics, values = first.topics, first.values
     note("MetadataRequest", 0, b"\0\0\0\1\0\1b")
     assert (topics, values) == (["a"], {})
+
+
+def test_each_thread_has_notes_of_its_own() -> None:
+    here = note("MetadataRequest", 0, b"\0\0\0\1\0\1a")
+    with ThreadPoolExecutor(1) as other:
+        there = other.submit(note, "MetadataRequest", 0, b"\0\0\0\1\0\1b").result()
+    assert (here.topics, there.topics) == (["a"], ["b"])
 
 
 def test_every_value_that_a_plan_wants_has_a_place() -> None:
