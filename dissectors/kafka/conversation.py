@@ -37,7 +37,6 @@ from dissectors.kafka.decode import (
     SHARE_FETCH,
     UNSUPPORTED_VERSION,
     ApiVersion,
-    after_tags,
     api_version,
 )
 from dissectors.kafka.diagnostics import KafkaDiagnostics
@@ -284,8 +283,7 @@ class KafkaConversation(Conversation):
         if not frame.complete:
             data = data[:have]
         try:
-            if api.request_tags:
-                body = after_tags(data, body)
+            body = api.request_body(data, body)
             notes, have = self.recovery.notes(api.note_request, frame, body)
             if self.sink.wants_body(api.name):
                 whole = api.full_request(data, body, frame.start + frame.size)
@@ -405,8 +403,7 @@ class KafkaConversation(Conversation):
             api = api_version(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
         text = None
         try:
-            if api.response_tags:
-                body = after_tags(data, body)
+            body = api.response_body(data, body)
             notes, have = self.recovery.notes(api.note_response, frame, body)
             if self.sink.wants_body(api.name):
                 whole = api.full_response(data, body, frame.start + frame.size)

@@ -63,6 +63,14 @@ class ApiVersion:
         """The words by which a walker reads the body of a response."""
         return message_words(f"{self.name}Response", self.version)
 
+    def request_body(self, data: bytes, at: int) -> int:
+        """The index of a request's body; at: index after its client id. Raises ReadError."""
+        return after_tags(data, at) if self.request_tags else at
+
+    def response_body(self, data: bytes, at: int) -> int:
+        """The index of a response's body; at: index after its correlation id. Raises ReadError."""
+        return after_tags(data, at) if self.response_tags else at
+
     def note_request(self, data: bytes, start: int, end: int) -> BodyNotes:
         """Notes of the body of a request, valid until the next body is read."""
         return walker().note(self.request_words, data, start, end)

@@ -18,7 +18,7 @@ from dissectors.frame_columns import NONE, Frames, nullable
 from dissectors.kafka.body_notes import RecordSet
 from dissectors.kafka.carried import METADATA_LOG
 from dissectors.kafka.conversation import KafkaConversation
-from dissectors.kafka.decode import FETCH, after_tags
+from dissectors.kafka.decode import FETCH
 from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.fetches_in_order import NOT_KNOWN
 from dissectors.kafka.pending import KafkaRequest
@@ -67,7 +67,7 @@ def _plain(conversation: KafkaConversation, frame: Frame, call: KafkaRequest) ->
         return None
     if conversation.pieces(SERVER, frame.offset, frame.offset + frame.size):
         return None  # it is known of each byte where it came from
-    body = after_tags(frame.data, frame.start + 8) if api.response_tags else frame.start + 8
+    body = api.response_body(frame.data, frame.start + 8)
     notes = api.note_response(frame.data, body, frame.end)
     if not notes.whole or notes.faults or notes.names:
         return None

@@ -11,7 +11,7 @@ Where neither speaks, nothing is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import chain
@@ -133,16 +133,28 @@ def explain(frame: Frame, used: RequestSizes, holes: list[int]) -> ApiVersion | 
     return None
 
 
+class _Responses(NamedTuple):
+    """Responses whose headers are alike: the words of their bodies, and the versions that are read by each."""
+
+    words: list[MessageWords]
+    versions: list[list[ApiVersion]]
+
+
 @cache
-def _everything() -> Sequence[tuple[bool, MessageWords, list[ApiVersion]]]:
-    """All responses: whether their header has tagged fields, the words of their bodies, the versions alike in both."""
-    found: dict[tuple[bool, bytes], tuple[MessageWords, list[ApiVersion]]] = {}
+def _everything() -> tuple[_Responses, _Responses]:
+    """All responses: those whose header has no tagged fields, and those whose header has."""
+    untagged, tagged = found = _Responses([], []), _Responses([], [])
+    places: dict[tuple[bool, bytes], int] = {}
     for api in schema.apis().values():
         for version in api.versions.each():
             each = api_version(api.key, version)
-            words = each.response_words
-            found.setdefault((each.response_tags, bytes(words.words)), (words, []))[1].append(each)
-    return [(tags, words, alike) for (tags, _), (words, alike) in found.items()]
+            words, versions = tagged if each.response_tags else untagged
+            place = places.setdefault((each.response_tags, bytes(each.response_words.words)), len(words))
+            if place == len(words):
+                words.append(each.response_words)
+                versions.append([])
+            versions[place].append(each)
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -152,7 +164,7 @@ def _readings(body: bytes) -> list[ApiVersion]:
     with suppress(ReadError):
         starts.append(after_tags(body, 0))
     fits: list[ApiVersion] = []
-    for tags, words, alike in _everything():
-        if tags < len(starts) and walker().makes_sense(words, body, starts[tags], len(body)):
-            fits += alike
+    for start, (words, versions) in zip(starts, _everything(), strict=False):
+        for place in walker().fitting(words, body, start, len(body)):
+            fits += versions[place]
     return sorted(fits, key=_AGE)

@@ -12,7 +12,7 @@ import numpy as np
 from dissectors.arrow import Bools, Octets
 from dissectors.frame_columns import integers
 from dissectors.kafka import schema
-from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVersion, after_tags, api_version
+from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVersion, api_version
 from dissectors.kafka.frames import HEAD, MAX_FRAME, SAMPLE, begins, decodes_request, decodes_response, is_text
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
@@ -102,7 +102,7 @@ def produces(buf: bytes, at: int) -> bool:
     sample = buf[at : at + SAMPLE]
     start = HEAD + max(0, client)
     try:
-        body = api.full_request(sample, after_tags(sample, start) if api.request_tags else start, 4 + size).body
+        body = api.full_request(sample, api.request_body(sample, start), 4 + size).body
     except ReadError:
         return False
     topic = (body.get("topicData") or [{}])[0]

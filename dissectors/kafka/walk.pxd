@@ -23,6 +23,7 @@ cdef class Walker:
 
     cpdef BodyNotes note(self, MessageWords message, bytes data, Py_ssize_t start, Py_ssize_t end)
     cpdef bint makes_sense(self, MessageWords message, bytes data, Py_ssize_t start, Py_ssize_t end)
+    cpdef list fitting(self, list[MessageWords] messages, bytes data, Py_ssize_t start, Py_ssize_t end)
     cpdef Py_ssize_t after_tags(self, bytes data, Py_ssize_t at) except -1
     cdef int _begin(self, MessageWords message, bytes data, Py_ssize_t start, Py_ssize_t end) except -1
     cdef bint _run(self, Py_ssize_t at, Py_ssize_t last, long long topic, long long partition) except -1

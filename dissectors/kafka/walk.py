@@ -101,6 +101,8 @@ class Walker:
         self, message: MessageWords, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.bint:
         """Whether data[start:end] is this message; where `data` ends before, whether it begins one."""
+        if end - start < message.least:
+            return False
         self._begin(message, data, start, end)
         self.checking = True
         self.stop = end
@@ -111,6 +113,19 @@ class Walker:
         except ReadError:
             return False
         return fits and self.reader.pos == end
+
+    def fitting(
+        self, messages: list[MessageWords], data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> list[int]:
+        """The indices of the messages as which data[start:end] makes sense."""
+        found: list[int] = []
+        i: cython.Py_ssize_t
+        message: MessageWords
+        for i in range(len(messages)):
+            message = messages[i]
+            if self.makes_sense(message, data, start, end):
+                found.append(i)
+        return found
 
     def after_tags(self, data: bytes, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The index after the tagged fields that begin at data[at]. Raises ReadError."""

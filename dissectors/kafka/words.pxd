@@ -37,5 +37,6 @@ cdef enum:
 cdef class MessageWords:
     cdef readonly int[::1] words
     cdef readonly Py_ssize_t last
+    cdef readonly Py_ssize_t least
     cdef readonly dict values
     cdef readonly tuple scopes

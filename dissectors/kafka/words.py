@@ -41,7 +41,7 @@ from functools import cache
 import cython
 
 from dissectors.kafka.plan import GROUP as GROUP_NAME
-from dissectors.kafka.plan import KEY_TYPE, Op, Step, plan
+from dissectors.kafka.plan import KEY_TYPE, NOTES, Op, Step, plan
 from dissectors.wire.buffers import Words
 
 if not cython.compiled:
@@ -64,14 +64,15 @@ assert len(VALUES) == VALUE_COUNT
 class MessageWords:
     """The words of one message in one version, and what the numbers in them stand for."""
 
-    def __init__(self, words: Words, last: int, values: dict[int, bool], scopes: tuple[str, ...]) -> None:
+    def __init__(self, words: Words, last: int, least: int, values: dict[int, bool], scopes: tuple[str, ...]) -> None:
         self.words = words
         self.last = last  # nothing is noted by the words from here on
+        self.least = least  # bytes of the shortest body
         self.values = values  # the values that this version has: place -> whether it is a text
         self.scopes = scopes  # what its errors are about
 
 
-NO_MESSAGE = MessageWords(array("i"), 0, {}, ())
+NO_MESSAGE = MessageWords(array("i"), 0, 0, {}, ())
 """A message without a field: stands where none was read yet."""
 
 
@@ -83,7 +84,21 @@ def message_words(name: str, version: int) -> MessageWords:
     noting = writer.steps(known.noting)
     rest = writer.steps(known.steps[known.last :])
     assert max(writer.errors, writer.error_texts) <= SLOTS
-    return MessageWords(array("i", noting + rest), len(noting), writer.values, tuple(writer.scopes))
+    least = sum(map(_least, known.steps))
+    return MessageWords(array("i", noting + rest), len(noting), least, writer.values, tuple(writer.scopes))
+
+
+def _least(step: Step) -> int:
+    """Bytes over which a step moves at least."""
+    if step.op in NOTES:
+        return 0
+    if step.op is Op.STRUCT:
+        return sum(map(_least, step.inner))
+    if step.op in (Op.OPTIONAL, Op.TAGS):
+        return 1
+    if step.size and step.op not in (Op.ARRAY, Op.PARTITIONS):
+        return step.size
+    return 1 if step.compact else 4 if step.wide else 2
 
 
 class _Writer:
