@@ -138,8 +138,6 @@ class Engine:
         while some := list(islice(ending, _STEP)):
             self._deliver(site, iter(some))
             self.decode()
-            for table in self.sink.tables:
-                self.sink.compact(table)
             yield
         del self._trackers[site]
         self.overflow = Overflow.total((self.overflow, tracker.overflow))
@@ -284,5 +282,5 @@ def end_all(engine: Engine) -> Batches:
         for _ in engine.end():
             if sink.rows() >= limits.rows:
                 yield from sink.drain()
-        sink.findings += overflowing(engine.overflow, limits)
+        sink.findings.extend(overflowing(engine.overflow, limits))
         yield from sink.drain()

@@ -24,7 +24,7 @@ LAYERS = (
     ("dissectors.records",),
     ("dissectors.findings", "dissectors.frame"),
     ("dissectors.wire", "dissectors.options"),
-    ("dissectors.late_names",),
+    ("dissectors.late_names", "dissectors.rows"),
     ("dissectors.sink",),
     ("dissectors.capture",),
     ("dissectors.tcp",),
