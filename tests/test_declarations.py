@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from dissectors.rows import fields
+
 PACKAGE = Path(__file__).parent.parent / "dissectors"
 _ENUM = re.compile(r"^    ([A-Z][A-Z0-9_]*) = (-?\d+)$", re.M)
 _DEFINE = re.compile(r"#define ([A-Z][A-Z0-9_]*) (.+)")
@@ -41,13 +43,18 @@ def _is_constant(target: ast.expr) -> bool:
     return all(isinstance(each, ast.Name) and each.id.isupper() for each in targets)
 
 
-WITH_CONSTANTS = [path for path in sorted(PACKAGE.rglob("*.pxd")) if declared(path)]
+FIELDS = PACKAGE / "rows" / "fields.pxd"  # written by a program
+WITH_CONSTANTS = [path for path in sorted(PACKAGE.rglob("*.pxd")) if declared(path) and path != FIELDS]
 
 
 @pytest.mark.parametrize("path", WITH_CONSTANTS, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_the_constants_of_a_declaration_are_those_of_the_module(path: Path) -> None:
     known = said(path.with_suffix(".py"))
     assert {name: known.get(name) for name in declared(path)} == declared(path)
+
+
+def test_the_fields_of_rows_are_declared_as_they_are() -> None:
+    assert FIELDS.read_text() == fields.declaration()
 
 
 def test_there_are_declarations_with_constants() -> None:

@@ -1,6 +1,6 @@
 cimport cython
 from dissectors.kafka.words cimport FORGOTTEN, NUMBERED, VALUE_COUNT, MessageWords
-from dissectors.wire.buffers cimport ABSENT
+from dissectors.rows.fields cimport ABSENT
 
 cdef enum:
     NAME_AT = 0

@@ -20,11 +20,11 @@ import cython
 
 from dissectors.kafka.plan import GROUP, KEY_TYPE
 from dissectors.kafka.words import NO_MESSAGE, VALUES, MessageWords
-from dissectors.wire.buffers import Grid, grid
+from dissectors.wire.arrays import Numbers, grid
 
 if not cython.compiled:
     from dissectors.kafka.words import FORGOTTEN, NUMBERED, VALUE_COUNT
-    from dissectors.wire.buffers import ABSENT
+    from dissectors.rows.layout import ABSENT
 
     NAME_AT, NAME_SIZE, ID_AT, LISTED = 0, 1, 2, 3
     SET_TOPIC, SET_PARTITION, SET_AT, SET_SIZE = 0, 1, 2, 3
@@ -63,7 +63,7 @@ class NoteRows:
     def __init__(self, width: int) -> None:
         self.width = width
         self.count = 0
-        self.cells: Grid = grid(_FIRST_ROWS, width)
+        self.cells: Numbers = grid(_FIRST_ROWS, width)
 
     def add(self) -> cython.Py_ssize_t:
         """A new row: its index. Its cells hold what was there before."""
@@ -102,7 +102,7 @@ class BodyNotes:
         self.record_sets = NoteRows(4)
         self.errors = NoteRows(6)
         self.placed = NoteRows(4)
-        self.kept: Grid = grid(VALUE_COUNT, 2)
+        self.kept: Numbers = grid(VALUE_COUNT, 2)
         for place in range(VALUE_COUNT):
             self.kept[place, 1] = ABSENT
         self.data: bytes = b""

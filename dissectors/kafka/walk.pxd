@@ -1,7 +1,7 @@
 cimport cython
 from dissectors.kafka.body_notes cimport *
 from dissectors.kafka.words cimport *
-from dissectors.wire.buffers cimport ABSENT
+from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.reader cimport WireReader
 
 cdef enum:

@@ -17,7 +17,7 @@ import cython
 from dissectors.kafka.body_notes import BodyNotes, NoteRows
 from dissectors.kafka.errors import known_codes
 from dissectors.kafka.words import NO_MESSAGE, MessageWords
-from dissectors.wire.buffers import Bytes, Grid, grid
+from dissectors.wire.arrays import Bytes, Numbers, grid
 from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader, reader
 
 if not cython.compiled:
@@ -66,7 +66,7 @@ if not cython.compiled:
         TOPIC,
         VALUE,
     )
-    from dissectors.wire.buffers import ABSENT
+    from dissectors.rows.layout import ABSENT
 
     LONGEST_THROTTLE = 3_600_000
     CODE_READ, TEXT_AT, TEXT_SIZE = 0, 1, 2
@@ -79,7 +79,7 @@ class Walker:
         self.notes = BodyNotes()
         self.reader = reader()
         self.message = NO_MESSAGE
-        self.slots: Grid = grid(SLOTS, 3)  # errors that are read and not noted yet, and texts that explain them
+        self.slots: Numbers = grid(SLOTS, 3)  # errors that are read and not noted yet, and texts that explain them
         self.number = 0  # that goes with topic and partition
         self.checking = False
         self.stop = 0  # where the message ends, or the tagged field that is checked

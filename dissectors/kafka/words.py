@@ -42,7 +42,6 @@ import cython
 
 from dissectors.kafka.plan import GROUP as GROUP_NAME
 from dissectors.kafka.plan import KEY_TYPE, NOTES, Op, Step, plan
-from dissectors.wire.buffers import Words
 
 if not cython.compiled:
     from dissectors.wire.reader import COMPACT, PLAIN, WIDE
@@ -64,7 +63,9 @@ assert len(VALUES) == VALUE_COUNT
 class MessageWords:
     """The words of one message in one version, and what the numbers in them stand for."""
 
-    def __init__(self, words: Words, last: int, least: int, values: dict[int, bool], scopes: tuple[str, ...]) -> None:
+    def __init__(
+        self, words: array[int], last: int, least: int, values: dict[int, bool], scopes: tuple[str, ...]
+    ) -> None:
         self.words = words
         self.last = last  # nothing is noted by the words from here on
         self.least = least  # bytes of the shortest body

@@ -19,7 +19,7 @@ import threading
 
 import cython
 
-from dissectors.wire.buffers import Bytes
+from dissectors.wire.arrays import Bytes
 
 if not cython.compiled:
     PLAIN, WIDE, COMPACT = 0, 1, 2
