@@ -1,7 +1,7 @@
 """Every record table, defined once: its columns, their types, units and meaning.
 
-A table is a NamedTuple; a decoder fills one with plain Python values and hands it to the sink, which turns many of
-them into one Arrow record batch. Three kinds of field stand for more than one column, or for another unit:
+A table is declared as a NamedTuple. Its fields are what decoders write, as plain Python values; `dissectors.rows` says
+how rows are kept until they are Arrow's. Three kinds of field stand for more than one column, or for another unit:
 
     Conn   the connection; expands to the columns of CONNECTION_COLUMNS
     PacketRef  a packet as one int, `file index << PACKET_SHIFT | packet number`; becomes a `file` and a `packet` column
@@ -105,12 +105,9 @@ LooseBinary = Annotated[bytes | None, Arrow(pa.binary(), "decimal")]
 Checksum = Annotated[str | None, Arrow(pa.string(), "checksum")]
 ExchangeId = Annotated[str | None, Arrow(pa.string(), "exchange_id")]
 
-WIDE_CHECKSUMS = ("xxh3-64",)
-"""Kinds of checksum that have 64 bits; the others have 32."""
-
 LOOSE_KINDS = ("decimal", "checksum", "exchange_id")
-"""Kinds of texts that hardly come again. A row may hold a number from 0 on instead: a decimal number, a checksum of the
-row's checksum_kind, or `stream offset << 1 | 1 if the server sent it` of the frame that begins an exchange.
+"""Kinds of texts that hardly come again. A row may hold a number from 0 on instead: a decimal number, a checksum of 32
+bits, or `stream offset << 1 | 1 if the server sent it` of the frame that begins an exchange.
 """
 
 # --- the tables ------------------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from __future__ import annotations
 import zlib
 from functools import cache
 
-from dissectors.records import WIDE_CHECKSUMS
 from dissectors.wire.crc32c_library import Checksum, crc32c
 
 CRC32, CRC32C, XXH3, NONE = "crc32", "crc32c", "xxh3-64", "none"
+_DIGITS = {CRC32: 8, CRC32C: 8, XXH3: 16}
 
 
 @cache
@@ -30,4 +30,4 @@ def compute(kind: str, data: bytes | memoryview) -> int:
 
 def shown(kind: str, value: int) -> str:
     """As records show it: `0x` and as many hexadecimal digits as the checksum has."""
-    return f"0x{value:0{16 if kind in WIDE_CHECKSUMS else 8}x}"
+    return f"0x{value:0{_DIGITS[kind]}x}"

@@ -107,7 +107,7 @@ class _Reading:
         """The texts that numbers from 0 on stand for."""
         if field.kind == "decimal":
             return arrow.decimals(arrow.column(numbers, missing=absent))
-        made = self._ids(numbers, block) if field.kind == "exchange_id" else self._checksums(numbers, block)
+        made = self._ids(numbers, block) if field.kind == "exchange_id" else hex_column(numbers)
         return arrow.where(~absent, made) if absent.any() else made
 
     def _ids(self, numbers: Ints, block: Ints) -> pa.Array:
@@ -117,16 +117,6 @@ class _Reading:
         ids = arrow.take(pa.array([conn.id for conn in conns], pa.string()), index)
         sides = arrow.take(pa.array(["-c", "-s"]), arrow.column(numbers & 1))
         return arrow.joined(ids, sides, arrow.decimals(arrow.column(numbers >> 1)))
-
-    def _checksums(self, numbers: Ints, block: Ints) -> pa.Array:
-        """0x and as many hexadecimal digits as checksums of the row's kind have."""
-        short = hex_column(numbers & 0xFFFFFFFF, 4)
-        wide = [self._table.texts.of(kind) for kind in records.WIDE_CHECKSUMS]
-        is_wide = np.isin(block[self._layout.places["checksum_kind"]], wide)
-        if not is_wide.any():
-            return short
-        index = np.where(is_wide, len(numbers), 0) + np.arange(len(numbers))
-        return arrow.take(pa.concat_arrays([short, hex_column(numbers, 8)]), index)
 
 
 def texts(numbered: Texts) -> pa.Array:
@@ -169,12 +159,11 @@ def whole_numbers(numbers: Ints, type: pa.DataType, missing: Bools) -> pa.Array:
     return arrow.column(numbers, type, missing)
 
 
-def hex_column(values: npt.NDArray[Any], size: int = 4) -> pa.Array:
-    """Unsigned numbers of some bytes as `checksum.shown` has them: 0x and two digits for each byte."""
-    characters = np.empty((len(values), 2 + 2 * size), np.uint8)
+def hex_column(values: npt.NDArray[Any]) -> pa.Array:
+    """Unsigned 32-bit numbers as `checksum.shown` has them: 0x and eight digits."""
+    characters = np.empty((len(values), 10), np.uint8)
     characters[:, :2] = tuple(b"0x")
-    octets = values.astype(f">u{size}").view(np.uint8)
-    characters[:, 2:] = _HEX[octets].view(np.uint8).reshape(-1, 2 * size)
+    characters[:, 2:] = _HEX[values.astype(">u4").view(np.uint8)].view(np.uint8).reshape(-1, 8)
     return arrow.texts(characters)
 
 

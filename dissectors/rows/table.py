@@ -27,6 +27,7 @@ if not cython.compiled:
     from dissectors.rows.fields import CONN, LIST, LOOSE, NUMBER, TEXT, UNWANTED
     from dissectors.rows.layout import ABSENT
 
+_TOO_LARGE = 1 << 63
 _FIRST_SLOTS = 16
 _FIRST_ROWS = 256
 _MOST_ROWS = 16_384  # 128 KiB a column: large for Arrow, small beside what a run holds anyway
@@ -86,8 +87,10 @@ class RowTable:
             pass
         elif kind == TEXT:
             number = self.texts.of(value)
-        elif kind == NUMBER or (kind == LOOSE and isinstance(value, int) and value >= 0):
+        elif kind == NUMBER:
             number = _within_64_bits(value)
+        elif kind == LOOSE and isinstance(value, int) and 0 <= value < _TOO_LARGE:
+            number = value
         elif kind == LOOSE:
             self.loose.append(value if isinstance(value, bytes) else str(value))
             number = -len(self.loose)
