@@ -13,7 +13,8 @@ import numpy as np
 from dissectors.arrow import Bools, Ints, Octets
 from dissectors.checksum import CRC32C, function
 from dissectors.frame_columns import integers
-from dissectors.kafka.batches import CODEC_BITS, CODECS, CONTROL_BIT, HEADER, KEEPS_LENGTH, SMALLEST
+from dissectors.kafka.batches import CODEC_BITS, CONTROL_BIT, HEADER, KEEPS_LENGTH, SMALLEST
+from dissectors.kafka.record_batch import CODECS
 from dissectors.wire import codecs
 from dissectors.wire.codecs import decompressed_sizes
 from dissectors.wire.structs import Structs, structs
@@ -51,7 +52,7 @@ class BatchColumns(NamedTuple):
 
     @property
     def codec(self) -> Ints:
-        """Index in batches.CODECS."""
+        """Index in CODECS."""
         return self.field("attributes") & CODEC_BITS
 
     def at(self, which: Bools | Ints) -> BatchColumns:

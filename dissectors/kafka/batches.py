@@ -1,22 +1,6 @@
 """Record sets: where batches and messages lie in them, what their headers say, whether their checksums hold.
 
-Record batch (magic 2), all integers big-endian:
-
-    at  size  field
-     0     8  base_offset             rewritten by the broker: not covered by the crc
-     8     4  length                  bytes that follow this field
-    12     4  partition_leader_epoch  not covered by the crc
-    16     1  magic                   2
-    17     4  crc                     CRC32C of byte 21 to the end
-    21     2  attributes              0-2 codec, 3 log-append time, 4 transactional, 5 control, 6 delete horizon
-    23     4  last_offset_delta
-    27     8  base_timestamp          ms since the epoch; with a delete horizon that is what stands here
-    35     8  max_timestamp           ms
-    43     8  producer_id             -1: none
-    51     2  producer_epoch
-    53     4  base_sequence
-    57     4  count
-    61        records, compressed as a whole where there is a codec
+Record batch (magic 2): see record_batch.py.
 
 Message (magic 0 and 1), before Kafka 0.11:
 
@@ -32,7 +16,7 @@ A message with a codec is a wrapper: its value is a compressed set of messages. 
 its last message and the inner ones count from 0; in magic 0 the inner offsets are the offsets. A Fetch may end within a
 batch: the broker cuts at a size, and the client asks for the rest again.
 
-Sources: Kafka protocol guide, "Record Batch" and "Message sets"; KIP-31, KIP-32, KIP-98, KIP-534.
+Sources: Kafka protocol guide, "Message sets"; KIP-31, KIP-32.
 """
 
 from __future__ import annotations
@@ -44,15 +28,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dissectors.checksum import CRC32, CRC32C, compute
+from dissectors.kafka import record_batch
+from dissectors.kafka.record_batch import CODECS, NO_TIMESTAMP, BatchHeader, RecordBatch
 from dissectors.wire.codecs import CodecError, decompress, decompressed_size
+from dissectors.wire.reader import reader
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7")
-NO_TIMESTAMP = -1
 NO_OFFSET = -1
 
-_new = tuple.__new__
-_HEAD = struct.Struct(">qi4xb")  # offset, length, magic: the same place in all formats
-_BATCH = struct.Struct(">qiibIhiqqqhii")
 HEADER = np.dtype(
     [
         ("base_offset", ">i8"),
@@ -78,35 +60,6 @@ SMALLEST = {0: 14, 1: 22, 2: 49}  # magic -> the least that `length` may say
 KEEPS_LENGTH = 12  # offset and length
 
 
-class RecordBatch(NamedTuple):
-    """One record batch, or one top-level message of the older formats."""
-
-    start: int  # index into the buffer
-    size: int  # bytes on the wire
-    magic: int
-    base_offset: int
-    last_offset: int
-    announced: int  # as the header says, 1 for a message
-    records: int | None  # as the application counts them; None where that is not known
-    codec: str
-    log_append: bool
-    transactional: bool
-    control: bool
-    base_timestamp: int  # ms, or NO_TIMESTAMP: what the records' own count from
-    first_timestamp: int  # of the first message, or NO_TIMESTAMP where the header does not say it
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    crc: int  # as on the wire
-    body: int  # index of the (compressed) records
-    whole: bool  # every byte of it is there
-
-    @property
-    def end(self) -> int:
-        return self.start + self.size
-
-
 class InnerMessages(NamedTuple):
     """What a wrapper message holds: offsets and timestamps as its messages have them."""
 
@@ -126,18 +79,11 @@ class BatchError(ValueError):
 
 def count(data: bytes, start: int, size: int, known: int, limit: int) -> int:
     """Messages in a record set; only headers are read, and old formats' wrappers."""
-    total = 0
     end = start + size
-    have = min(end, known)
-    while start + 61 <= have:
-        _, length, _, magic, _, attributes, _, _, _, _, _, _, records = _BATCH.unpack_from(data, start)
-        if magic != 2 or length < 49:
-            break
-        start += KEEPS_LENGTH + length
-        if start > end:
-            return total
-        if not attributes & CONTROL_BIT:
-            total += max(0, records)
+    r = reader()
+    r.open(data, start, min(end, known))
+    total = BatchHeader().count_records(r, end)
+    start = r.pos
     if start >= end:
         return total
     try:
@@ -158,12 +104,15 @@ def units(
     something is no batch.
     """
     end = start + size
+    r, header = reader(), BatchHeader()
     while start < end:
         if start + 17 > end or start + 17 > known:
             if start + 17 > end and not lenient:
                 raise BatchError(start, f"{end - start} bytes are left, too few for a batch")
             return
-        _, length, magic = _HEAD.unpack_from(data, start)
+        r.open(data, start, min(end, known))
+        header.begin(r)
+        length, magic = header.length, header.magic
         stop = start + KEEPS_LENGTH + length
         if length < SMALLEST.get(magic, 1 << 31):
             magic_was = _magic_before_damage(data, start, length, min(end, known), old)
@@ -179,7 +128,8 @@ def units(
         if magic == 2:
             if start + 61 > known:
                 return
-            yield _batch(data, start, known)
+            header.complete(r)
+            yield header.batch(known)
         else:
             if start + 18 + 8 * magic > known:
                 return
@@ -189,8 +139,9 @@ def units(
 
 def checksum(data: bytes, unit: RecordBatch) -> int:
     """The checksum of a unit that is whole, computed."""
-    covered = memoryview(data)[unit.start + (21 if unit.magic == 2 else 16) : unit.end]
-    return compute(checksum_kind(unit), covered)
+    if unit.magic == 2:
+        return record_batch.checksum(data, unit.start, unit.end)
+    return compute(CRC32, memoryview(data)[unit.start + 16 : unit.end])
 
 
 def checksum_kind(unit: RecordBatch) -> str:
@@ -209,21 +160,6 @@ def records_size(data: bytes, unit: RecordBatch, limit: int) -> int:
     if unit.codec != "none":
         return decompressed_size(unit.codec, memoryview(data)[unit.body : unit.end], limit=limit)
     return unit.end - (unit.body if unit.magic == 2 else unit.start)
-
-
-def _batch(data: bytes, start: int, known: int) -> RecordBatch:
-    (base, length, _, magic, crc, attributes, last_delta, first, latest, producer, epoch, sequence, n) = (
-        _BATCH.unpack_from(data, start)
-    )
-    control, size = bool(attributes & CONTROL_BIT), KEEPS_LENGTH + length
-    n = max(0, n)
-    stamp = NO_TIMESTAMP if attributes & HORIZON_BIT else first
-    values = (
-        start, size, magic, base, base + last_delta, n, 0 if control else n, CODECS[attributes & CODEC_BITS],
-        bool(attributes & _LOG_APPEND_BIT), bool(attributes & TRANSACTIONAL_BIT), control,
-        first, stamp, latest, producer, epoch, sequence, crc, start + 61, start + size <= known,
-    )  # fmt: skip
-    return _new(RecordBatch, values)
 
 
 def _magic_before_damage(data: bytes, start: int, length: int, end: int, old: int | None) -> int | None:

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches
-from dissectors.kafka.batches import RecordBatch
-from dissectors.kafka.body_summary import BodySummary, RecordSet
+from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.decode import FETCH, FETCH_SNAPSHOT, SHARE_FETCH, ApiVersion
 from dissectors.kafka.delivery import (
     READ_COMMITTED,
@@ -27,6 +26,7 @@ from dissectors.kafka.emit import KafkaEmitter
 from dissectors.kafka.names import METADATA_TOPIC_ID
 from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
 from dissectors.kafka.precedents import Precedent, Precedents, fetching
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.options import Options
@@ -62,13 +62,13 @@ class CarriedBatches:
         self._precedents = conversation.precedents
         self._limit = conversation.options.limits.decompressed_bytes
 
-    def sent(self, frame: Frame, call: KafkaRequest, summary: BodySummary) -> None:
+    def sent(self, frame: Frame, call: KafkaRequest, notes: BodyNotes) -> None:
         """Count the records of a Produce, and look at its batches while its bytes are there."""
         recovery = self._conversation.recovery
         total = size = 0
         carried = []
         old = batches.old_format(True, call.version) if call.version is not None else None
-        for records in summary.sets:
+        for records in notes.sets:
             size += records.size
             if not self._emit.report.looks_into_batches:
                 total += recovery.count(frame, records, old=old)
@@ -105,7 +105,7 @@ class CarriedBatches:
         self.found(CLIENT, call.found, call, call.frame)
 
     def fetched(
-        self, frame: Frame, call: KafkaRequest, api: ApiVersion, summary: BodySummary, body: int
+        self, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes, body: int
     ) -> tuple[int, int]:
         """(records that the application gets, bytes of record sets) of an answer to a fetch; reports its batches."""
         if call.frame is None:
@@ -119,10 +119,10 @@ class CarriedBatches:
         old = batches.old_format(False, api.version) if api.key == FETCH else None
         shared = api.key == SHARE_FETCH and frame.complete
         listed: Mapping[tuple[str, int], Aborted | Acquired] = {}
-        if summary.sets and frame.complete and (shared or call.values.get("isolationLevel") == READ_COMMITTED):
+        if notes.sets and frame.complete and (shared or call.values.get("isolationLevel") == READ_COMMITTED):
             answer = api.full_response(frame.data, body, frame.start + frame.size).body
             listed = acquired_ranges(answer) if shared else aborted_transactions(answer)
-        for records in self.sets(frame, api, summary, body):
+        for records in self.sets(frame, api, notes, body):
             if records.topic in METADATA_LOG:
                 self._emit.learn_from_log(frame, records)
                 role = REPLICATE  # only brokers and controllers read it
@@ -143,17 +143,16 @@ class CarriedBatches:
                 total += acquired(frame.data, read, ranges, self._limit)
             else:
                 total += delivered(frame.data, read, offset, ranges, self._limit)
-        return total, sum(records.size for records in summary.sets)
+        return total, sum(records.size for records in notes.sets)
 
-    def sets(self, frame: Frame, api: ApiVersion, summary: BodySummary, body: int) -> Sequence[RecordSet]:
+    def sets(self, frame: Frame, api: ApiVersion, notes: BodyNotes, body: int) -> Sequence[RecordSet]:
         """The record sets of an answer; a later piece of a snapshot may begin within a batch, which is left out."""
-        if api.key != FETCH_SNAPSHOT or not summary.sets:
-            return summary.sets
+        if api.key != FETCH_SNAPSHOT or not notes.sets:
+            return notes.sets
         later = later_pieces(api.full_response(frame.data, body, frame.start + frame.size).body)
         whole = self._conversation.recovery.from_a_batch_on
         return [
-            whole(frame, records) if (records.topic, records.partition) in later else records
-            for records in summary.sets
+            whole(frame, records) if (records.topic, records.partition) in later else records for records in notes.sets
         ]
 
     def found(

@@ -8,7 +8,7 @@ import numpy as np
 
 from dissectors.arrow import Bools, Ints, Octets
 from dissectors.coded import CodedValues
-from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.body_notes import Topic
 
 
 class CodedTexts(CodedValues[Topic | None]):

@@ -1,9 +1,9 @@
-"""Many frames of one message and version by its plan: what a summary would have found, by column.
+"""Many frames of one message and version by its plan: what walk.py would note, by column.
 
 Each frame is a row with a cursor, and a step moves the cursors of all rows over the same field with a few numpy
 operations. Arrays are walked in rounds, with the rows that have so many elements. A row is given up (`ok` is False)
-where its bytes are not plain: a length beyond the end, an error, a long varint, many elements; it is then summarised
-alone. For the rows that stay, the columns hold what the summary would have.
+where its bytes are not plain: a length beyond the end, an error, a long varint, many elements; it is then walked
+alone. For the rows that stay, the columns hold what its notes would.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Pairs(NamedTuple):
     numbers: tuple[Ints, ...]
 
 
-class ColumnSummary:
+class ColumnNotes:
     """What is in the rows, in wire order."""
 
     def __init__(self, rows: int) -> None:
@@ -76,8 +76,8 @@ class ColumnSummary:
         self.throttle: Ints | None = None
 
 
-def walk(steps: Sequence[Step], octets: Octets, texts: CodedTexts, at: Ints, end: Ints) -> ColumnSummary:
-    """Summarise the frames whose bodies begin at `at`. PADDING octets must follow the last of them."""
+def walk(steps: Sequence[Step], octets: Octets, texts: CodedTexts, at: Ints, end: Ints) -> ColumnNotes:
+    """Read the frames whose bodies begin at `at`. PADDING octets must follow the last of them."""
     walk = _Walk(octets, texts, end)
     after = walk.run(steps, _Rows(np.arange(len(at)), at))
     walk.found.ok &= after <= end
@@ -115,7 +115,7 @@ class _Walk:
         self.texts = texts
         self.last = len(octets) - 8  # nothing is read behind it
         self.end = end
-        self.found = ColumnSummary(len(end))
+        self.found = ColumnNotes(len(end))
 
     def run(self, steps: Sequence[Step], r: _Rows) -> Ints:
         """Move the cursors over a struct; where they are then."""

@@ -11,7 +11,7 @@ from typing import Any
 from dissectors.conversation import Conversation, ConversationSummary
 from dissectors.frame import Frame
 from dissectors.kafka import envelope
-from dissectors.kafka.body_summary import BodySummary
+from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.carried import CarriedBatches
 from dissectors.kafka.decode import (
     API_VERSIONS,
@@ -26,14 +26,13 @@ from dissectors.kafka.decode import (
     SHARE_FETCH,
     UNSUPPORTED_VERSION,
     ApiVersion,
-    after_tags,
     api_version,
 )
 from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.emit import KafkaEmitter, to_json
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.frames import measure_request, measure_response, plausible_request
-from dissectors.kafka.full import ENDS_EARLY, NOT_DECODED, Full
+from dissectors.kafka.full import ENDS_EARLY, Full
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, RequestSizes, explain
 from dissectors.kafka.pending import KafkaRequest, PendingFetches, joined
@@ -57,6 +56,7 @@ from dissectors.rows.exchange import (
 )
 from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
+from dissectors.wire.reader import ReadError
 
 _HOLES = 1000  # how many holes are remembered
 _CLIENTS = 100  # and how many client ids
@@ -283,41 +283,40 @@ class KafkaConversation(Conversation):
         if not frame.complete:
             data = data[:have]
         try:
-            if api.request_tags:
-                body = after_tags(data, body)
-            summary, have = self.recovery.summary(api.summarise_request, frame, body)
+            body = api.request_body(data, body)
+            notes, have = self.recovery.notes(api.note_request, frame, body)
             if self.sink.wants_body(api.name):
                 whole = api.full_request(data, body, frame.start + frame.size)
                 if api.key == ENVELOPE:
                     call.inner = envelope.open_request(whole.body)
-                elif summary.sets:
-                    self.emit.describe(frame, summary.sets, whole.body)
+                elif notes.sets:
+                    self.emit.describe(frame, notes.sets, whole.body)
                 call.body = self._full(frame, api, "request", whole)
-        except NOT_DECODED:
+        except ReadError:
             self._malformed(frame, api, "request", ENDS_EARLY)
             if api.key == PRODUCE:
                 call.found = self.recovery.found(frame, have)
             return
-        if not summary.whole and not self.sink.wants_body(api.name):
+        if not notes.whole and not self.sink.wants_body(api.name):
             self._malformed(frame, api, "request", ENDS_EARLY)
-        self._requested(frame, call, api, summary)
+        self._requested(frame, call, api, notes)
         if api.key == PRODUCE:
             call.found = self.recovery.found(frame, have)
 
-    def _requested(self, frame: Frame, call: KafkaRequest, api: ApiVersion, summary: BodySummary) -> None:
+    def _requested(self, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes) -> None:
         """What the body of a request says."""
-        call.topic_keys, call.partitions, call.values = summary.topics, summary.partitions, summary.values
-        call.group = summary.values.get("groupId")
-        if summary.names:
-            self.emit.names.learn(summary.names, frame.first_ns)
+        call.topic_keys, call.partitions, call.values = notes.topics, notes.partitions, notes.values
+        call.group = notes.values.get("groupId")
+        if notes.names:
+            self.emit.names.learn(notes.names, frame.first_ns)
         if api.key in _OF_SESSIONS:
-            call.session = session = self.sessions.request(summary)
+            call.session = session = self.sessions.request(notes)
             if session is not None:
                 call.topic_keys, call.partitions = session.topics, session.partitions
-        elif summary.sets:
-            self.carried.sent(frame, call, summary)
-        elif api.key == API_VERSIONS and summary.values:
-            self.software = (summary.values["clientSoftwareName"], summary.values["clientSoftwareVersion"])
+        elif notes.sets:
+            self.carried.sent(frame, call, notes)
+        elif api.key == API_VERSIONS and notes.values:
+            self.software = (notes.values["clientSoftwareName"], notes.values["clientSoftwareVersion"])
 
     # --- responses ---
 
@@ -404,72 +403,71 @@ class KafkaConversation(Conversation):
             api = api_version(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
         text = None
         try:
-            if api.response_tags:
-                body = after_tags(data, body)
-            summary, have = self.recovery.summary(api.summarise_response, frame, body)
+            body = api.response_body(data, body)
+            notes, have = self.recovery.notes(api.note_response, frame, body)
             if self.sink.wants_body(api.name):
                 whole = api.full_response(data, body, frame.start + frame.size)
                 if api.key == ENVELOPE:
                     envelope.open_response(whole.body, call.inner or {})
-                if summary.sets:
-                    self.emit.describe(frame, self.carried.sets(frame, api, summary, body), whole.body)
+                if notes.sets:
+                    self.emit.describe(frame, self.carried.sets(frame, api, notes, body), whole.body)
                 text = self._full(frame, api, "response", whole)
-        except NOT_DECODED:
+        except ReadError:
             self._malformed(frame, api, "response", ENDS_EARLY)
             self.carried.settle(call, {}, None)
             self.emit.exchange(ORPHAN if call.frame is None else CALL, call, frame)
             if api.key in FETCHES:
                 self.carried.found(SERVER, self.recovery.found(frame, have), call, frame.facts)
             return
-        if not summary.whole and not self.sink.wants_body(api.name):
+        if not notes.whole and not self.sink.wants_body(api.name):
             self._malformed(frame, api, "response", ENDS_EARLY)
-        self._answered(frame, call, api, summary, body, have, text)
+        self._answered(frame, call, api, notes, body, have, text)
 
     def _answered(
         self,
         frame: Frame,
         call: KafkaRequest,
         api: ApiVersion,
-        summary: BodySummary,
+        notes: BodyNotes,
         body: int,
         have: int,
         text: str | None,
     ) -> None:
         """What the body of an answer says, from `body` to `have`. text: all of it, where that is wanted."""
-        faults = summary.faults
+        faults = notes.faults
         for fault in faults:
             if not is_known(fault.code):
                 message = f"{api.name} was answered with error {fault.code}"
                 self.finding_at(frame, "unknown_error", message, code=fault.code)
-        if summary.names:
-            self.emit.names.learn(summary.names, frame.first_ns)
+        if notes.names:
+            self.emit.names.learn(notes.names, frame.first_ns)
         records = payload = None
         long_poll = False
         if api.key in FETCHES:
-            records, payload = self.carried.fetched(frame, call, api, summary, body)
+            records, payload = self.carried.fetched(frame, call, api, notes, body)
             self.carried.found(SERVER, self.recovery.found(frame, have), call, frame.facts)
-            long_poll = self._waited_for_data(frame, call, summary, payload)
+            long_poll = self._waited_for_data(frame, call, notes, payload)
             if api.key == FETCH:
                 failed = bool(faults) and faults[0].scope == "request"
-                self.sessions.answer(call.values, call.session, summary.values.get("sessionId"), failed)
+                self.sessions.answer(call.values, call.session, notes.values.get("sessionId"), failed)
         elif api.key == PRODUCE:
             if call.batches or call.found:
                 codes = {(f.topic, f.partition): f.code for f in faults}
-                bases = {(topic, partition): base for topic, partition, base in summary.pairs}
+                bases = {(topic, partition): base for topic, partition, base in notes.pairs}
                 self.carried.settle(call, codes, bases, frame.order)
         elif api.key == JOIN_GROUP and self.diagnostics is not None and not faults:
-            self.diagnostics.joined(frame, call.values.get("groupId"), summary.values.get("generationId"))
+            self.diagnostics.joined(frame, call.values.get("groupId"), notes.values.get("generationId"))
         elif api.key == SASL_HANDSHAKE and api.version == 0 and not faults:
             self.raw_sasl = True
         self.emit.exchange(
             ORPHAN if call.frame is None else CALL,
             call,
             frame,
-            status=OK if summary.whole else UNKNOWN,
+            status=OK if notes.whole else UNKNOWN,
             faults=faults,
-            topics=summary.topics if call.session is None else (),
-            partitions=summary.partitions,
-            throttle_ms=summary.throttle_ms,
+            topics=notes.topics if call.session is None else (),
+            partitions=notes.partitions,
+            throttle_ms=notes.throttle_ms,
             records=records,
             payload_bytes=payload,
             long_poll=long_poll,
@@ -477,9 +475,9 @@ class KafkaConversation(Conversation):
         )
 
     @staticmethod
-    def _waited_for_data(frame: Frame, call: KafkaRequest, summary: BodySummary, payload: int) -> bool:
+    def _waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes, payload: int) -> bool:
         """Whether a broker held a fetch until it had something, or as long as it may."""
-        if call.frame is None or (call.values.get("maxWaitMs") or 0) <= 0 or summary.throttle_ms:
+        if call.frame is None or (call.values.get("maxWaitMs") or 0) <= 0 or notes.throttle_ms:
             return False
         waited: bool = held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, payload)
         return waited

@@ -10,15 +10,15 @@ Sources: RequestHeader and ResponseHeader of the schemas, KIP-482, KIP-511.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 from dissectors.kafka import schema
-from dissectors.kafka.body_summary import BodySummary, Summariser, summariser
-from dissectors.kafka.body_validation import is_sensible
+from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.full import Full, full
-from dissectors.kafka.writer import LONGEST, skip_tags
-from dissectors.wire.varint import unsigned
+from dissectors.kafka.walk import walker
+from dissectors.kafka.words import MessageWords, message_words
 
 REQUEST_HEAD = struct.Struct(">ihhih")  # size, key, version, correlation id, length of the client id
 RESPONSE_HEAD = struct.Struct(">ii")  # size, correlation id
@@ -31,13 +31,12 @@ NO_CLIENT_ID = (7, 0)
 """Key and version of the one request that has no client id: ControlledShutdown v0."""
 
 
-def within(summary: Summariser, data: bytes, start: int, end: int) -> BodySummary:
-    """Summarise a message that does not fit into its frame: nothing that lies beyond `end` is looked at."""
-    return summary(data[:end], start, end)
+NoteBody = Callable[[bytes, int, int], BodyNotes]
+"""(data, start, end) -> notes of the body in data[start:end]: see `Walker.note`. Bad bytes raise nothing."""
 
 
 class ApiVersion:
-    """One version of one API: its names and decoders. Decoders are compiled when first used."""
+    """One version of one API: its names, and readers of its bodies, which are made when first used."""
 
     def __init__(self, key: int, version: int) -> None:
         api = schema.apis().get(key)
@@ -55,12 +54,30 @@ class ApiVersion:
         return api_version, (self.key, self.version)
 
     @cached_property
-    def summarise_request(self) -> Summariser:
-        return summariser(f"{self.name}Request", self.version)
+    def request_words(self) -> MessageWords:
+        """The words by which a walker reads the body of a request."""
+        return message_words(f"{self.name}Request", self.version)
 
     @cached_property
-    def summarise_response(self) -> Summariser:
-        return summariser(f"{self.name}Response", self.version)
+    def response_words(self) -> MessageWords:
+        """The words by which a walker reads the body of a response."""
+        return message_words(f"{self.name}Response", self.version)
+
+    def request_body(self, data: bytes, at: int) -> int:
+        """The index of a request's body; at: index after its client id. Raises ReadError."""
+        return after_tags(data, at) if self.request_tags else at
+
+    def response_body(self, data: bytes, at: int) -> int:
+        """The index of a response's body; at: index after its correlation id. Raises ReadError."""
+        return after_tags(data, at) if self.response_tags else at
+
+    def note_request(self, data: bytes, start: int, end: int) -> BodyNotes:
+        """Notes of the body of a request, valid until the next body is read."""
+        return walker().note(self.request_words, data, start, end)
+
+    def note_response(self, data: bytes, start: int, end: int) -> BodyNotes:
+        """Notes of the body of a response, valid until the next body is read."""
+        return walker().note(self.response_words, data, start, end)
 
     def full_request(self, data: bytes, start: int, end: int) -> Full:
         """The body of a request."""
@@ -72,11 +89,11 @@ class ApiVersion:
 
     def is_response(self, data: bytes, start: int, end: int) -> bool:
         """Whether data[start:end] is the body of a sensible response, or, where data ends before, may begin one."""
-        return is_sensible(f"{self.name}Response", self.version, data, start, end)
+        return walker().makes_sense(self.response_words, data, start, end)
 
     def is_request(self, data: bytes, start: int, end: int) -> bool:
-        """The same of a request."""
-        return is_sensible(f"{self.name}Request", self.version, data, start, end)
+        """Whether data[start:end] is the body of a sensible request, or, where data ends before, may begin one."""
+        return walker().makes_sense(self.request_words, data, start, end)
 
 
 _API_VERSIONS: dict[tuple[int, int], ApiVersion] = {}
@@ -91,6 +108,5 @@ def api_version(key: int, version: int) -> ApiVersion:
 
 
 def after_tags(data: bytes, at: int) -> int:
-    """The index after a header's tagged fields."""
-    count, at = unsigned(data, at, LONGEST)
-    return skip_tags(data, at, count)
+    """The index after a header's tagged fields. Raises ReadError."""
+    return walker().after_tags(data, at)

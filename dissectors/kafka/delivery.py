@@ -12,16 +12,17 @@ Sources: KIP-98; KIP-227 for offsets that a fetch session remembers; KIP-932.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Any
 
 from dissectors.kafka import batches
-from dissectors.kafka.batches import NO_OFFSET, BatchError, RecordBatch
-from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.batches import NO_OFFSET, BatchError
+from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.messages import RecordError, entries
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.wire.codecs import CodecError
 
 READ_COMMITTED = 1
@@ -95,7 +96,7 @@ def _acquired(data: bytes, unit: RecordBatch, ranges: Acquired, limit: int) -> i
 def delivered_of_set(
     data: bytes, start: int, size: int, known: int, limit: int, fetch_offset: int | None, aborted: Aborted
 ) -> int:
-    """The same for the record set data[start:start+size], of which everything before `known` was captured."""
+    """Records of data[start:start+size] that reach the application. Every byte before index `known` was captured."""
     if not aborted and (fetch_offset is None or _begins_at(data, start, size, known) >= fetch_offset):
         return batches.count(data, start, size, known, limit)
     try:
@@ -114,23 +115,20 @@ def _begins_at(data: bytes, start: int, size: int, known: int) -> int:
 def aborted_transactions(answer: Mapping[str, Any]) -> dict[tuple[str, int], Aborted]:
     """The aborted transactions in a decoded Fetch response, by topic (name, or id as text) and partition."""
     found: dict[tuple[str, int], Aborted] = {}
-    for topic in answer.get("responses", ()):
-        for partition in topic.get("partitions", ()):
-            listed = partition.get("abortedTransactions")
-            if listed:
-                key = topic.get("topic") or topic.get("topicId")
-                found[key, partition["partitionIndex"]] = [(one["producerId"], one["firstOffset"]) for one in listed]
+    for topic, partition in _partitions(answer, "responses", "partitionIndex"):
+        listed = _whole(partition, "abortedTransactions", "producerId", "firstOffset")
+        if listed:
+            found[topic.get("topic") or topic.get("topicId"), partition["partitionIndex"]] = listed
     return found
 
 
 def acquired_ranges(answer: Mapping[str, Any]) -> dict[tuple[str, int], Acquired]:
-    """What a decoded ShareFetch response gives to the member, by topic id as text and partition."""
+    """The offsets that a decoded ShareFetch response gives to a member, by topic id (as text) and partition."""
     return {
         (topic.get("topicId"), partition["partitionIndex"]): sorted(
-            (one["firstOffset"], one["lastOffset"]) for one in partition.get("acquiredRecords", ())
+            _whole(partition, "acquiredRecords", "firstOffset", "lastOffset")
         )
-        for topic in answer.get("responses", ())
-        for partition in topic.get("partitions", ())
+        for topic, partition in _partitions(answer, "responses", "partitionIndex")
     }
 
 
@@ -138,14 +136,26 @@ def later_pieces(answer: Mapping[str, Any]) -> set[tuple[str | None, int]]:
     """Topics and partitions of which a decoded FetchSnapshot response carries a piece that is not the first one."""
     return {
         (topic.get("name"), partition["index"])
-        for topic in answer.get("topics", ())
-        for partition in topic.get("partitions", ())
+        for topic, partition in _partitions(answer, "topics", "index")
         if partition.get("position")
     }
 
 
-def of_partition(listed: Mapping[tuple[str, int], Aborted], topic: Topic, partition: int) -> Aborted:
-    """Those of one partition."""
-    if not listed:
+def _partitions(answer: Mapping[str, Any], topics: str, number: str) -> Iterator[tuple[Any, Any]]:
+    """(topic, partition) of a decoded answer, which may end early: each partition that has its number."""
+    for topic in answer.get(topics) or ():
+        for partition in topic.get("partitions") or ():
+            if number in partition:
+                yield topic, partition
+
+
+def _whole(partition: Mapping[str, Any], array: str, first: str, second: str) -> list[tuple[int, int]]:
+    """Two numbers of each struct in an array, as far as both are there."""
+    return [(one[first], one[second]) for one in partition.get(array) or () if second in one]
+
+
+def of_partition(listed: Mapping[tuple[str, int], Aborted], topic: Topic | None, partition: int) -> Aborted:
+    """The ranges or transactions that are listed for one partition."""
+    if not listed or topic is None:
         return ()
     return listed.get((topic if isinstance(topic, str) else uuid_text(topic), partition), ())

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dissectors.frame import Frame, FrameFacts
-from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.decode import FETCH, OFFSET_COMMIT, ApiVersion, api_version
 from dissectors.rows.exchange import PRODUCE
 from dissectors.wording import counted, were
@@ -168,7 +168,7 @@ class KafkaDiagnostics:
         self,
         frame: Frame,
         role: str,
-        topic: Topic,
+        topic: Topic | None,
         partition: int,
         seen: Sequence[VerifiedBatch],
         *,
@@ -227,7 +227,7 @@ class KafkaDiagnostics:
             self._tally("duplicate_sequence").add(repeat)
         self._sequences[key] = _Sent(last, order, known.refused if known is not None and known.number == last else -1)
 
-    def refused(self, topic: Topic, partition: int, seen: Sequence[VerifiedBatch], order: int) -> None:
+    def refused(self, topic: Topic | None, partition: int, seen: Sequence[VerifiedBatch], order: int) -> None:
         """The answer at `order` refused batches: the client must send them again, with the same sequence numbers."""
         for batch in seen:
             unit = batch.unit

@@ -13,13 +13,14 @@ from dissectors.checksum import shown
 from dissectors.conversation import Conversation
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches, internal, messages, secrets
-from dissectors.kafka.batches import NO_TIMESTAMP, BatchError, RecordBatch
-from dissectors.kafka.body_summary import Fault, RecordSet, Topic
+from dissectors.kafka.batches import BatchError
+from dissectors.kafka.body_notes import Fault, RecordSet, Topic
 from dissectors.kafka.decode import FETCH, api_version
 from dissectors.kafka.errors import EXPECTED, error
 from dissectors.kafka.messages import Header, KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch
+from dissectors.kafka.record_batch import NO_TIMESTAMP, RecordBatch
 from dissectors.redaction import without_tokens
 from dissectors.resends import AT_END, among
 from dissectors.rows.exchange import (

@@ -9,8 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from dissectors.kafka.decode import REQUEST_HEAD, after_tags, api_version
+from dissectors.kafka.decode import REQUEST_HEAD, api_version
 from dissectors.kafka.nested import INNER, REQUEST, RESPONSE
+from dissectors.wire.reader import ReadError
 
 
 def open_request(body: dict[str, Any]) -> dict[str, Any] | None:
@@ -26,8 +27,8 @@ def open_request(body: dict[str, Any]) -> dict[str, Any] | None:
     client = framed[REQUEST_HEAD.size : at].decode("utf-8", "backslashreplace") if n >= 0 else None
     shown |= {"api": api.name, "key": key, "version": version, "correlationId": correlation_id, "clientId": client}
     if api.known:
-        with suppress(IndexError, ValueError):
-            at = after_tags(framed, at) if api.request_tags else at
+        with suppress(ReadError):
+            at = api.request_body(framed, at)
             shown["body"] = _without_inner(api.full_request(framed, at, len(framed)).body)
     return shown
 
@@ -40,8 +41,8 @@ def open_response(body: dict[str, Any], request: dict[str, Any]) -> None:
     api = api_version(request["key"], request["version"])
     if not api.known or len(raw) < 5:
         return
-    with suppress(IndexError, ValueError):
-        at = after_tags(raw, 4) if api.response_tags else 4
+    with suppress(ReadError):
+        at = api.response_body(raw, 4)
         body[RESPONSE]["body"] = _without_inner(api.full_response(raw, at, len(raw)).body)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -25,6 +26,11 @@ def _table() -> dict[int, ErrorMeaning]:
 def is_known(code: int) -> bool:
     """Whether the tables have this code."""
     return code in _table()
+
+
+def known_codes() -> Iterable[int]:
+    """The codes that the tables have."""
+    return _table().keys()
 
 
 EXPECTED = frozenset(

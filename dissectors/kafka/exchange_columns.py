@@ -26,7 +26,7 @@ import numpy as np
 from dissectors.arrow import Bools, Ints
 from dissectors.frame_columns import NONE, Frames, decode_together, distinct, integers
 from dissectors.kafka import columnar, decode, orphan_columns
-from dissectors.kafka.body_summary import BodySummary, Topic
+from dissectors.kafka.body_notes import BodyNotes, Topic
 from dissectors.kafka.carried import METADATA_LOG
 from dissectors.kafka.coded import GrowingColumns, runs
 from dissectors.kafka.conversation import KafkaConversation
@@ -114,7 +114,7 @@ class KafkaExchanges(KafkaFrames):
             which, at = self._untagged(which, self.body[which], api.request_tags)
             self.regular[which] = True
             left = self._walk_requests(api, which, at)
-            self._summarise_requests(api, which[left], at[left])
+            self._note_requests(api, which[left], at[left])
             if api.key in (decode.PRODUCE, decode.FETCH) and self.report.wants_messages:
                 self.regular[which] = False
             groups.append((api, which))
@@ -127,8 +127,8 @@ class KafkaExchanges(KafkaFrames):
         plain = (self.frames.octets[at] == 0) & (at < self.frames.end[which])
         return which[plain], at[plain] + 1
 
-    def _walk(self, api: ApiVersion, kind: str, which: Ints, at: Ints) -> columnar.ColumnSummary | None:
-        """Decode messages of one API and version at once; None where they are better summarised one by one."""
+    def _walk(self, api: ApiVersion, kind: str, which: Ints, at: Ints) -> columnar.ColumnNotes | None:
+        """Decode messages of one API and version at once; None where they are better read one by one."""
         if len(which) < _WORTH:
             return None
         steps = plan(f"{api.name}{kind}", api.version).noting
@@ -160,7 +160,7 @@ class KafkaExchanges(KafkaFrames):
                 self._note_software(i, self.texts.values[name], self.texts.values[version])
         return ~found.ok
 
-    def _keep(self, which: Ints, found: columnar.ColumnSummary, named: GrowingColumns) -> None:
+    def _keep(self, which: Ints, found: columnar.ColumnNotes, named: GrowingColumns) -> None:
         """Topics, partitions and record sets of the rows that stay."""
         self.partitions[which] = found.partitions
         for topics in found.topics:
@@ -171,35 +171,34 @@ class KafkaExchanges(KafkaFrames):
             topic = sets.topic.at(ok)
             self.sets.extend(which[topic.row], topic.code, sets.partition[ok], sets.start[ok], sets.size[ok])
 
-    def _summarise_requests(self, api: ApiVersion, which: Ints, at: Ints) -> None:
-        frames, buf, summarise = self.frames, self.frames.buf, api.summarise_request
+    def _note_requests(self, api: ApiVersion, which: Ints, at: Ints) -> None:
+        frames, buf = self.frames, self.frames.buf
         columns = (which, frames.conversation[which], at, frames.end[which])
         for i, t, start, stop in zip(*(column.tolist() for column in columns), strict=True):
-            summary = summarise(buf, start, stop)
+            notes = api.note_request(buf, start, stop)
             if api.key == decode.PRODUCE:
-                self.silent[i] = summary.values["acks"] == 0
-                self.odd[t] |= not summary.whole
-            if not summary.whole or summary.names:
+                self.silent[i] = notes.values["acks"] == 0
+                self.odd[t] |= not notes.whole
+            if not notes.whole or notes.names:
                 self.regular[i] = False
                 continue
-            self.group[i] = self.texts.code(summary.values.get(GROUP))
+            self.group[i] = self.texts.code(notes.values.get(GROUP))
             if api.key == decode.FETCH:
                 self.fetches.read[i] = True
-            self._keep_one(i, summary, fetch=api.key == decode.FETCH)
-            if api.key == decode.API_VERSIONS and _SOFTWARE[0] in summary.values:
-                self._note_software(i, summary.values[_SOFTWARE[0]], summary.values[_SOFTWARE[1]])
+            self._keep_one(i, notes, fetch=api.key == decode.FETCH)
+            if api.key == decode.API_VERSIONS and _SOFTWARE[0] in notes.values:
+                self._note_software(i, notes.values[_SOFTWARE[0]], notes.values[_SOFTWARE[1]])
 
-    def _keep_one(self, i: int, summary: BodySummary, *, fetch: bool) -> None:
-        """The same of one frame. fetch: whether it is a fetch, or the answer to one."""
-        self.partitions[i] = summary.partitions
+    def _keep_one(self, i: int, notes: BodyNotes, *, fetch: bool) -> None:
+        """Keep topics, partitions and record sets of one frame. fetch: whether it is a fetch, or the answer to one."""
+        self.partitions[i] = notes.partitions
         named = self.fetches.topics if fetch else self.topics
-        for topic in summary.topics:
+        for topic in notes.topics:
             named.add(i, self.texts.code(topic))
-        for each in summary.sets:
-            partition = NONE if each.partition is None else each.partition
-            self.sets.add(i, self.texts.code(each.topic), partition, each.start, each.size)
+        for each in notes.sets:
+            self.sets.add(i, self.texts.code(each.topic), each.partition, each.start, each.size)
         if fetch:
-            self.fetches.keep_one(i, summary)
+            self.fetches.keep_one(i, notes)
 
     def _note_software(self, i: int, name: Topic | None, version: Topic | None) -> None:
         """A client says what software it is."""
@@ -247,7 +246,7 @@ class KafkaExchanges(KafkaFrames):
         self.regular[self.partner[requests]] = False
         self.regular[answers] = True
         left = self._walk_answers(api, answers, at)
-        self._summarise_answers(api, answers[left], at[left])
+        self._note_answers(api, answers[left], at[left])
         self.regular[requests] = self.regular[self.partner[requests]]
 
     def _walk_answers(self, api: ApiVersion, answers: Ints, at: Ints) -> Bools:
@@ -274,14 +273,14 @@ class KafkaExchanges(KafkaFrames):
         self._learn_names(answers, found)
         return ~found.ok
 
-    def _check_fetched(self, answers: Ints, found: columnar.ColumnSummary) -> None:
+    def _check_fetched(self, answers: Ints, found: columnar.ColumnNotes) -> None:
         """Answers with aborted transactions that must be left out, and with the controllers' log, do not stay."""
         found.ok &= ~(found.beyond & self.fetches.committed_only(self.partner[answers]))
         log = [self.texts.code(topic) for topic in METADATA_LOG]
         for sets in found.sets:
             found.ok[sets.topic.row[np.isin(sets.topic.code, log)]] = False
 
-    def _learn_names(self, answers: Ints, found: columnar.ColumnSummary) -> None:
+    def _learn_names(self, answers: Ints, found: columnar.ColumnNotes) -> None:
         """The connections learn the topic ids and names in their answers."""
         frames, buf = self.frames, self.frames.buf
         for group in found.names:
@@ -293,28 +292,28 @@ class KafkaExchanges(KafkaFrames):
                 name = str(self.texts.values[code])
                 self.conversations[t].emit.names.learn(((buf[id_at : id_at + 16], name),), time)
 
-    def _summarise_answers(self, api: ApiVersion, answers: Ints, at: Ints) -> None:
-        frames, buf, summarise = self.frames, self.frames.buf, api.summarise_response
+    def _note_answers(self, api: ApiVersion, answers: Ints, at: Ints) -> None:
+        frames, buf = self.frames, self.frames.buf
         columns = (answers, frames.conversation[answers], at, frames.end[answers], frames.first_ns[answers])
         for i, t, start, stop, time in zip(*(column.tolist() for column in columns), strict=True):
-            summary = summarise(buf, start, stop)
-            if not summary.whole or summary.faults or (summary.sets and not self._plainly_fetched(api, i, summary)):
+            notes = api.note_response(buf, start, stop)
+            if not notes.whole or notes.faults or (notes.sets and not self._plainly_fetched(api, i, notes)):
                 self.regular[i] = False
                 continue
-            self._keep_one(i, summary, fetch=api.key == decode.FETCH)
+            self._keep_one(i, notes, fetch=api.key == decode.FETCH)
             if api.key == decode.PRODUCE:
-                for topic, partition, offset in summary.pairs:
+                for topic, partition, offset in notes.pairs:
                     self.bases.add(i, self.texts.code(topic), partition, offset)
-            if summary.throttle_ms is not None:
-                self.throttle[i] = summary.throttle_ms
-            if summary.names:
-                self.conversations[t].emit.names.learn(summary.names, time)
+            if notes.throttle_ms is not None:
+                self.throttle[i] = notes.throttle_ms
+            if notes.names:
+                self.conversations[t].emit.names.learn(notes.names, time)
 
-    def _plainly_fetched(self, api: ApiVersion, i: int, summary: BodySummary) -> bool:
+    def _plainly_fetched(self, api: ApiVersion, i: int, notes: BodyNotes) -> bool:
         """Whether all of an answer to a fetch reaches the application, and only there."""
         if api.key != decode.FETCH or self.fetches.committed_only(self.partner[[i]]).any():
             return False
-        return all(each.topic not in METADATA_LOG for each in summary.sets)
+        return all(each.topic not in METADATA_LOG for each in notes.sets)
 
     # --- in order ---
 

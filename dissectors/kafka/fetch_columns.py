@@ -6,9 +6,9 @@ import numpy as np
 
 from dissectors.arrow import Bools, Ints
 from dissectors.frame_columns import NONE, Frames
-from dissectors.kafka.body_summary import BodySummary
+from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.coded import CodedTexts, GrowingColumns
-from dissectors.kafka.columnar import ColumnSummary
+from dissectors.kafka.columnar import ColumnNotes
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.delivery import READ_COMMITTED
 from dissectors.kafka.pending import FETCH_VALUES
@@ -29,8 +29,8 @@ class FetchColumns:
         self.pairs = GrowingColumns(4)  # frame, topic, partition, fetch offset
         self.forgotten = GrowingColumns(3)  # frame, topic, partition
 
-    def keep(self, which: Ints, found: ColumnSummary) -> None:
-        """What some bodies say besides topics."""
+    def keep(self, which: Ints, found: ColumnNotes) -> None:
+        """Keep the values and pairs of some bodies that were read by column."""
         for name in _ABSENT.keys() & found.values.keys():
             self.values[name][which] = found.values[name]
         for table, groups in ((self.pairs, found.pairs), (self.forgotten, found.forgotten)):
@@ -39,12 +39,12 @@ class FetchColumns:
                 topic, numbers = pairs.topic.at(ok), (pairs.partition, *pairs.numbers)
                 table.extend(which[topic.row], topic.code, *(column[ok] for column in numbers))
 
-    def keep_one(self, i: int, summary: BodySummary) -> None:
-        """The same of one."""
+    def keep_one(self, i: int, notes: BodyNotes) -> None:
+        """Keep the values and pairs of one body that was walked alone."""
         for name, absent in _ABSENT.items():
-            value = summary.values.get(name)
+            value = notes.values.get(name)
             self.values[name][i] = absent if value is None else value
-        for table, pairs in ((self.pairs, summary.pairs), (self.forgotten, summary.forgotten)):
+        for table, pairs in ((self.pairs, notes.pairs), (self.forgotten, notes.forgotten)):
             for topic, *numbers in pairs:
                 table.add(i, self._texts.code(topic), *numbers)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dissectors.arrow import Bools, Ints
 from dissectors.frame import FrameFacts
-from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.coded import GrowingColumns
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import FETCH

@@ -13,9 +13,9 @@ import numpy as np
 from dissectors.arrow import Bools, Ints, Octets
 from dissectors.frame_columns import Measure, integers
 from dissectors.inbox import INVALID, MORE
-from dissectors.kafka.decode import NO_CLIENT_ID, REQUEST_HEAD, ApiVersion, after_tags, api_version
-from dissectors.kafka.full import NOT_DECODED
+from dissectors.kafka.decode import NO_CLIENT_ID, REQUEST_HEAD, ApiVersion, api_version
 from dissectors.limits import Limits
+from dissectors.wire.reader import ReadError
 
 HEAD = REQUEST_HEAD.size  # 14
 _LIMITS = Limits()
@@ -119,9 +119,9 @@ def decodes_request(api: ApiVersion, buf: bytes, pos: int) -> bool:
     size, _, _, _, client = REQUEST_HEAD.unpack_from(buf, pos)
     body = pos + (HEAD + max(0, client) if api.has_client_id else HEAD - 2)
     try:
-        whole = api.full_request(buf, after_tags(buf, body) if api.request_tags else body, pos + 4 + size)
+        whole = api.full_request(buf, api.request_body(buf, body), pos + 4 + size)
         return whole.trouble is None and whole.left <= _APPENDED
-    except NOT_DECODED:
+    except ReadError:
         return False
 
 
@@ -129,8 +129,8 @@ def decodes_response(api: ApiVersion, buf: bytes, pos: int, size: int) -> bool:
     """Whether the `size` bytes at buf[pos] are a response of this API and version."""
     body = pos + 8
     try:
-        return api.is_response(buf, after_tags(buf, body) if api.response_tags else body, pos + size)
-    except NOT_DECODED:
+        return api.is_response(buf, api.response_body(buf, body), pos + size)
+    except ReadError:
         return False
 
 
@@ -138,9 +138,9 @@ def begins(api: ApiVersion, direction: int, buf: bytes, pos: int, body: int, siz
     """Whether the first bytes of a large frame are what its header says: a request, or a response to one."""
     if not api.known:
         return False
-    tags, fits = ((api.request_tags, api.is_request), (api.response_tags, api.is_response))[direction]
+    skip, fits = ((api.request_body, api.is_request), (api.response_body, api.is_response))[direction]
     sample = buf[pos : pos + SAMPLE]
     try:
-        return fits(sample, after_tags(sample, body - pos) if tags else body - pos, size)
-    except NOT_DECODED:
+        return fits(sample, skip(sample, body - pos), size)
+    except ReadError:
         return False

@@ -1,9 +1,11 @@
-"""Decoders that keep everything: a message as a dict under the schema's own names.
+"""A whole message as a dict, under the schema's own names.
 
-Used for `--full`, for rare messages, and as the oracle of those made from plan.py, which keep little. Values are as
-Kafka's own request log has them: numbers, text, uuid and bytes as base64, tagged fields under their names where they
-are on the wire. Beyond it: tagged fields that the schema does not know are kept under `_unknownTags`, of record sets
-the size is shown, and secrets are never read: `<redacted>` stands for them.
+Used for `--full`, for rare messages, and as the oracle of the walk over a plan (walk.py), which notes little. It has a
+small walk of its own, over the schema: it makes Python values of all kinds and never their places, so it has nothing in
+common with that one but the reader. Values are as Kafka's own request log has them: numbers, text, uuid and bytes as
+base64, tagged fields under their names where they are on the wire. Beyond it: tagged fields that the schema does not
+know are kept under `_unknownTags`, of record sets the size is shown, and secrets are never read: `<redacted>` stands
+for them.
 """
 
 from __future__ import annotations
@@ -11,28 +13,18 @@ from __future__ import annotations
 import math
 import struct
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from dissectors.kafka import nested, schema, secrets
-from dissectors.kafka.schema import FIXED, SIZES, MessageSchema, MessageVersion, SchemaField
-from dissectors.kafka.writer import TEXT, SourceWriter
+from dissectors.kafka.schema import SIZES, MessageVersion, SchemaField
 from dissectors.redaction import REDACTED, without_tokens
+from dissectors.wire.reader import ReadError, WireReader
 
 UNKNOWN_TAGS = "_unknownTags"
 ENDS_EARLY = "it ends early"
-NOT_DECODED = (struct.error, IndexError, ValueError)
-
-Decoder = Callable[[bytes, int, int, dict[str, Any]], int]
-"""(data, start, end, body) -> the index after the message; fills `body` as it reads, so that of a message that ends too
-early everything before its end is there. Raises ValueError, IndexError or struct.error."""
-
-
-@cache
-def decoder(name: str, version: int) -> Decoder:
-    """The decoder of one message in one version."""
-    return FullWriter(schema.message(name), version).decoder()
+_PLAIN, _WIDE, _COMPACT = range(3)  # kinds of lengths, as wire/reader.py has them
 
 
 class Full(NamedTuple):
@@ -48,15 +40,15 @@ class Full(NamedTuple):
 
 
 def full(name: str, version: int, data: bytes, start: int, end: int) -> Full:
-    """Decode a message that ends at `end`; what follows it in `data` is not looked at."""
+    """Decode a message that ends at `end`; of one that ends too early everything before its end is there."""
     body: dict[str, Any] = {}
+    reading = _Reading(name, data, start, end)
     try:
-        stop = decoder(name, version)(data[start:end], 0, end - start, body)
-    except ValueError as trouble:
+        reading.struct(_struct(name, version), body)
+    except ReadError as trouble:
         return Full(body, 0, str(trouble))
-    except NOT_DECODED:
-        return Full(body, 0, ENDS_EARLY)
-    return Full(body, end - start - stop, None) if stop <= end - start else Full(body, 0, ENDS_EARLY)
+    left = end - reading.reader.pos
+    return Full(body, left, None) if left >= 0 else Full(body, 0, ENDS_EARLY)
 
 
 def versioned(name: str, raw: bytes) -> dict[str, Any] | None:
@@ -88,148 +80,189 @@ def uuid_text(raw: bytes) -> str:
     return urlsafe_b64encode(raw)[:22].decode()
 
 
-def number(value: float) -> float | str:
-    """A float as JSON can hold it."""
+def _number(r: WireReader) -> float | str:
+    """A float64 as JSON can hold it."""
+    value: float
+    (value,) = struct.unpack_from(">d", r.source, r.take(8))
     return value if math.isfinite(value) else str(value)
 
 
-Put = Callable[[str], str]
-"""expression -> the statement that puts its value where it belongs"""
+def _uuid(r: WireReader) -> str:
+    at = r.take(16)
+    return uuid_text(r.source[at : at + 16])
 
 
-class FullWriter(SourceWriter):
-    """Writes `full(d, p, end, body) -> p`."""
+def _bool(r: WireReader) -> bool:
+    return r.u8() != 0
 
-    def __init__(self, message: MessageSchema, version: int) -> None:
-        super().__init__(f"decoder of {message.name} v{version}")
-        self.message = message
-        self.known = MessageVersion(message, version)
-        self.scope |= {"uuid": uuid_text, "number": number, "unpack": struct.unpack_from, "base64": nested.base64_text}
 
-    def decoder(self) -> Decoder:
-        self.line("there = len(d)")  # less than `end` where the frame was cut: a text that is cut is not shown
-        self.struct(self.message.fields, "body")
-        self.flush()
-        self.line("return p")
-        return self.compile("full", "d, p, end, body")
+_FIXED: Mapping[str, Callable[[WireReader], Any]] = {
+    "bool": _bool,
+    "int8": WireReader.i8,
+    "int16": WireReader.i16,
+    "uint16": WireReader.u16,
+    "int32": WireReader.i32,
+    "uint32": WireReader.u32,
+    "int64": WireReader.i64,
+    "float64": _number,
+    "uuid": _uuid,
+}
+"""Type -> how a value of it is read."""
 
-    def struct(self, fields: tuple[SchemaField, ...], out: str) -> None:
-        """Read a struct into the dict `out`."""
-        values: dict[str, str] = {}  # field -> the variable that holds it
-        for field in self.known.plain(fields):
-            self.read(field, _item(out, field), values, out)
-        if self.known.flexible:
-            self.tags(out, self.known.tagged(fields), values)
 
-    def tags(self, out: str, known: list[SchemaField], values: dict[str, str]) -> None:
-        """Read tagged fields into the dict `out`."""
-        count, tag, size, stop = self.var("t"), self.var("tag"), self.var("n"), self.var("q")
-        self.varint(count)
-        with self.block(f"if {count}:"):
-            self.guard(count)
-            with self.block(f"for _ in range({count}):"):
-                self.varint(tag)
-                self.varint(size)
-                self.guard(size)
-                self.line(f"{stop} = p + {size}")
-                for field in known:
-                    with self.block(f"if {tag} == {field.tag}:"):
-                        self.read(field, _item(out, field), values, out)
-                        self.flush()
-                        self.line(f"if p != {stop}: bad('a tagged field of another size')")
-                        self.line("continue")
-                secret = self.message.name in secrets.SECRET_FIELDS
-                unknown = repr(REDACTED) if secret else f"base64(d[p:{stop}])"
-                self.line(f"{out}.setdefault({UNKNOWN_TAGS!r}, {{}})[{tag}] = {unknown}")
-                self.line(f"p = {stop}")
+class _Field(NamedTuple):
+    """One field of a version, with everything that is known before it is read."""
 
-    def read(self, field: SchemaField, put: Put, values: dict[str, str], out: str) -> None:
-        """Read one field and put it where it belongs."""
-        if field.array:
-            self.array(field, put)
-        elif field.struct:
-            self.inner(field, put)
-        elif field.type in FIXED:
-            var = values[field.name] = self.var("v")
-            self.take(FIXED[field.type], var)
-            self.after(put(_CONVERTED.get(field.type, "{}").format(var)))
+    name: str
+    kind: int  # of its length
+    element: _Field | None  # of an array
+    fixed: Callable[[WireReader], Any] | None  # reads a value of fixed size
+    struct: _Struct | None
+    nullable: bool  # a byte before the struct says whether it is there
+    least: int  # bytes of a value
+    show: Callable[[bytes, dict[str, Any], str], Any]  # (text or bytes, struct that holds it, name) -> value
+
+
+class _Struct(NamedTuple):
+    """The fields of a struct in wire order, and its tagged fields by number where it can have such."""
+
+    fields: tuple[_Field, ...]
+    tagged: dict[int, _Field] | None
+
+
+@cache
+def _struct(name: str, version: int) -> _Struct:
+    message = schema.message(name)
+    return _prepared(MessageVersion(message, version), message.fields)
+
+
+def _prepared(known: MessageVersion, fields: tuple[SchemaField, ...]) -> _Struct:
+    tagged = {f.tag: _field(known, f) for f in known.tagged(fields)} if known.flexible else None
+    return _Struct(tuple(_field(known, f) for f in known.plain(fields)), tagged)
+
+
+def _field(known: MessageVersion, field: SchemaField) -> _Field:
+    wide = field.array or field.type in ("bytes", "records")
+    return _Field(
+        field.name,
+        kind=_COMPACT if known.is_compact(field) else _WIDE if wide else _PLAIN,
+        element=_field(known, field.element) if field.array else None,
+        fixed=_FIXED.get(field.type),
+        struct=_prepared(known, field.fields) if field.struct and not field.array else None,
+        nullable=known.is_nullable(field),
+        least=SIZES.get(field.type, 1),
+        show=_show(known.message.name, field),
+    )
+
+
+def _show(message: str, field: SchemaField) -> Callable[[bytes, dict[str, Any], str], Any]:
+    """How text or bytes of a field are shown."""
+    key, setting = secrets.SETTINGS.get(message, ("", ""))
+    if field.type == "string":
+        if field.name == setting:
+            return lambda raw, holder, name: secrets.setting_value(holder.get(key), _text(raw))
+        if field.name in secrets.TEXT_FIELDS:
+            return lambda raw, holder, name: without_tokens(_text(raw))
+        return lambda raw, holder, name: _text(raw)
+    if field.type == "records":
+        return lambda raw, holder, name: {"sizeInBytes": len(raw)}
+    if (message, field.name) in nested.VERSIONED:
+        return beside(nested.VERSIONED[message, field.name])
+    if (message, field.name) in nested.SHOWN:
+        return nested.SHOWN[message, field.name]
+    if secrets.is_secret(message, field.name):
+        return lambda raw, holder, name: REDACTED
+    return lambda raw, holder, name: nested.base64_text(raw)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")
+
+
+class _Reading:
+    """Reads one message. Dicts and lists are put where they belong before they are filled."""
+
+    def __init__(self, name: str, data: bytes, start: int, end: int) -> None:
+        self.reader = WireReader()
+        self.reader.open(data, start, end)
+        self._message = name
+        self._end = end  # as announced: the data may end before
+
+    def struct(self, struct: _Struct, out: dict[str, Any]) -> None:
+        """Read a struct into `out`. Raises ReadError."""
+        for field in struct.fields:
+            self._read(field, out)
+        if struct.tagged is not None:
+            self._tags(struct.tagged, out)
+
+    def _read(self, field: _Field, out: dict[str, Any]) -> None:
+        """Read a field into the struct that holds it."""
+        if field.element is not None:
+            self._array(field, field.element, out)
+        elif field.fixed is not None:
+            out[field.name] = field.fixed(self.reader)
+        elif field.struct is None:
+            out[field.name] = self._sized(field, out)
+        elif field.nullable and self.reader.i8() < 0:
+            out[field.name] = None
         else:
-            self.sized(field, put, values, out)
+            out[field.name] = {}
+            self.struct(field.struct, out[field.name])
 
-    def prefix(self, field: SchemaField) -> str:
-        return self.length(field.array or field.type in ("bytes", "records"), self.known.is_compact(field))
+    def _sized(self, field: _Field, out: dict[str, Any]) -> Any:
+        """Text or bytes behind a length; None for null."""
+        r = self.reader
+        n = r.length(field.kind)
+        if n < 0:
+            if n < -1:
+                raise ReadError("a negative length")
+            return None
+        at = r.take(n)
+        return field.show(r.source[at : at + n], out, field.name)
 
-    def sized(self, field: SchemaField, put: Put, values: dict[str, str], out: str) -> None:
-        """Read text or bytes behind a length."""
-        n = self.prefix(field)
-        var = values[field.name] = self.var("v")
-        with self.block(f"if {n} < 0:"):
-            self.line(f"if {n} < -1: bad('a negative length')")
-            self.line(f"{var} = None")
-        with self.block("else:"):
-            self.guard(n, end="there")
-            self.line(f"{var} = {self.slice(field, n, out)}")
-            self.line(f"p += {n}")
-        key, setting = secrets.SETTINGS.get(self.message.name, ("", ""))
-        if field.name == setting and key in values:
-            self.line(put(f"{self.const('hide', secrets.setting_value)}({values[key]}, {var})"))
-        else:
-            self.line(put(var))
-
-    def slice(self, field: SchemaField, n: str, out: str) -> str:
-        """The expression for `n` bytes at p."""
-        if field.type == "string":
-            text = f"d[p:p + {n}]{TEXT}"
-            return f"{self.const('cut', without_tokens)}({text})" if field.name in secrets.TEXT_FIELDS else text
-        if field.type == "records":
-            return f"{{'sizeInBytes': {n}}}"
-        key = (self.message.name, field.name)
-        show = beside(nested.VERSIONED[key]) if key in nested.VERSIONED else nested.SHOWN.get(key)
-        if show is not None:
-            return f"{self.const('show', show)}(d[p:p + {n}], {out}, {field.name!r})"
-        if secrets.is_secret(self.message.name, field.name):
-            return repr(REDACTED)
-        return f"base64(d[p:p + {n}])"
-
-    def inner(self, field: SchemaField, put: Put) -> None:
-        """Read a struct that is a field or an element."""
-        out = self.var("o")
-        if not self.known.is_nullable(field):
-            self.after(f"{out} = {{}}")
-            self.after(put(out))
-            self.struct(field.fields, out)
+    def _array(self, field: _Field, element: _Field, out: dict[str, Any]) -> None:
+        r = self.reader
+        n = r.announced(field.kind)
+        if n < 0:
+            if n < -1:
+                raise ReadError("a negative count")
+            out[field.name] = None
             return
-        there = self.var("n")
-        self.take("b", there)
-        self.flush()
-        with self.block(f"if {there} < 0:"):
-            self.line(put("None"))
-        with self.block("else:"):
-            self.line(f"{out} = {{}}")
-            self.line(put(out))
-            self.struct(field.fields, out)
-
-    def array(self, field: SchemaField, put: Put) -> None:
-        n = self.prefix(field)
-        with self.block(f"if {n} < 0:"):
-            self.line(f"if {n} < -1: bad('a negative count')")
-            self.line(put("None"))
-        with self.block("else:"):
-            if field.type in FIXED and field.type not in _CONVERTED:
-                self.guard(n, SIZES[field.type])
-                self.line(put(f"list(unpack(f'>{{{n}}}{FIXED[field.type]}', d, p))"))
-                self.line(f"p += {n} * {SIZES[field.type]}")
+        self._check(n, element.least)
+        out[field.name] = values = []
+        for _ in range(n):
+            if element.fixed is not None:
+                values.append(element.fixed(r))
+            elif element.struct is not None:
+                values.append({})
+                try:
+                    self.struct(element.struct, values[-1])
+                except ReadError:
+                    if not values[-1]:  # nothing of it is there
+                        values.pop()
+                    raise
             else:
-                self.guard(n)
-                out = self.var("v")
-                self.line(f"{out} = []")
-                self.line(put(out))
-                with self.block(f"for _ in range({n}):"):
-                    self.read(field.element, lambda value: f"{out}.append({value})", {}, "{}")
+                values.append(self._sized(element, {}))
 
+    def _tags(self, known: dict[int, _Field], out: dict[str, Any]) -> None:
+        r = self.reader
+        count = r.uvarint()
+        self._check(count, 1)
+        for _ in range(count):
+            number, size = r.uvarint(), r.uvarint()
+            self._check(size, 1)
+            start, stop = r.pos, r.pos + size
+            if number in known:
+                self._read(known[number], out)
+                if r.pos != stop:
+                    raise ReadError("a tagged field of another size")
+                continue
+            secret = self._message in secrets.SECRET_FIELDS
+            shown = REDACTED if secret else nested.base64_text(r.source[start : min(stop, r.end)])
+            out.setdefault(UNKNOWN_TAGS, {})[number] = shown
+            r.skip(size)
 
-_CONVERTED = {"uuid": "uuid({})", "float64": "number({})"}  # type -> how its value is shown
-
-
-def _item(out: str, field: SchemaField) -> Put:
-    return lambda value: f"{out}[{field.name!r}] = {value}"
+    def _check(self, count: int, least: int) -> None:
+        """Refuse a count that what is left of the message cannot hold, before anything is allocated."""
+        if count * least > self._end - self.reader.pos:
+            raise ReadError("a count beyond the end")

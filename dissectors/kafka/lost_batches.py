@@ -23,8 +23,9 @@ from dissectors.arrow import Octets
 from dissectors.checksum import CRC32C, compute
 from dissectors.frame import Frame
 from dissectors.kafka import batches
-from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError, RecordBatch
-from dissectors.kafka.body_summary import BodySummary, RecordSet
+from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError
+from dissectors.kafka.body_notes import BodyNotes, RecordSet
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import Chunk, Piece
 from dissectors.wire.structs import structs
@@ -68,13 +69,13 @@ class CapturedRanges:
             yield start, end
 
 
-def readable(summary: BodySummary, captured: CapturedRanges, end: int) -> int:
+def readable(notes: BodyNotes, captured: CapturedRanges, end: int) -> int:
     """Up to where a body was read from captured bytes alone, though holes were read as zeros.
 
     What a reader steps over are the records of a set. Their places are right as long as every hole before them lies in
     the records of another set.
     """
-    sets = iter(summary.sets)
+    sets = iter(notes.sets)
     carried = next(sets, None)
     for start, stop in captured.holes:
         while carried is not None and carried.start + carried.size <= start:
@@ -87,7 +88,7 @@ def readable(summary: BodySummary, captured: CapturedRanges, end: int) -> int:
 def units(
     data: bytes, records: RecordSet, captured: CapturedRanges, limit: int, search: BatchSearch, *, old: int | None
 ) -> Iterator[RecordBatch]:
-    """As batches.units, for a record set with holes: nothing in it is called malformed."""
+    """The batches of a record set with holes. Raises nothing: what is missing cannot be told from what is malformed."""
     at, end = records.start, records.start + records.size
     while at < end:
         after, known = at, captured.until(at)

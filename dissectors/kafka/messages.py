@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dissectors.kafka.batches import MESSAGE, NO_TIMESTAMP, SMALLEST, RecordBatch
-from dissectors.wire.varint import VarintError, zigzag
+from dissectors.kafka.batches import MESSAGE, SMALLEST
+from dissectors.kafka.record_batch import NO_TIMESTAMP, RecordBatch
+from dissectors.wire.reader import VarintError
+from dissectors.wire.varint import zigzag
 
 Header = tuple[bytes, bytes | None]
 

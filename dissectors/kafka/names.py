@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.rows.late_names import unresolved

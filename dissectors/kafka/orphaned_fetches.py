@@ -14,10 +14,10 @@ import numpy as np
 
 from dissectors.frame import Frame
 from dissectors.frame_columns import NONE, Frames, nullable
-from dissectors.kafka.body_summary import BodySummary
+from dissectors.kafka.body_notes import RecordSet
 from dissectors.kafka.carried import METADATA_LOG
 from dissectors.kafka.conversation import KafkaConversation
-from dissectors.kafka.decode import FETCH, after_tags
+from dissectors.kafka.decode import FETCH
 from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.fetches_in_order import NOT_KNOWN
 from dissectors.kafka.pending import KafkaRequest
@@ -36,7 +36,10 @@ class _Answer(NamedTuple):
     conversation: KafkaConversation
     frame: Frame
     call: KafkaRequest
-    summary: BodySummary
+    topics: Sequence[str]  # names, as far as they are known
+    partitions: int
+    sets: Sequence[RecordSet]  # with the same names
+    throttle_ms: int | None
 
 
 def explain_together(conversations: Sequence[KafkaConversation]) -> None:
@@ -45,11 +48,11 @@ def explain_together(conversations: Sequence[KafkaConversation]) -> None:
     size = 0
     for conversation in conversations:
         for frame, call in conversation.explained():
-            summary = _plain(conversation, frame, call)
-            if summary is None:
+            answer = _plain(conversation, frame, call)
+            if answer is None:
                 conversation.answer_lost(frame, call)
             else:
-                plain.append(_Answer(conversation, frame, call, summary))
+                plain.append(answer)
                 size += frame.size
         if size > _MUCH:
             _report(plain)
@@ -57,21 +60,22 @@ def explain_together(conversations: Sequence[KafkaConversation]) -> None:
     _report(plain)
 
 
-def _plain(conversation: KafkaConversation, frame: Frame, call: KafkaRequest) -> BodySummary | None:
-    """What an answer says, if it is a plain answer to a fetch; with the names of topics that are known by now."""
+def _plain(conversation: KafkaConversation, frame: Frame, call: KafkaRequest) -> _Answer | None:
+    """The answer, if it is a plain one to a fetch; with the names of topics that are known by now."""
     api, emit = call.api_version, conversation.emit
     if api is None or api.key != FETCH or emit.report.wants_messages or conversation.sink.wants_body(api.name):
         return None
     if conversation.pieces(SERVER, frame.offset, frame.offset + frame.size):
         return None  # it is known of each byte where it came from
-    body = after_tags(frame.data, frame.start + 8) if api.response_tags else frame.start + 8
-    summary = api.summarise_response(frame.data, body, frame.end)
-    if not summary.whole or summary.faults or summary.names:
+    body = api.response_body(frame.data, frame.start + 8)
+    notes = api.note_response(frame.data, body, frame.end)
+    if not notes.whole or notes.faults or notes.names:
         return None
-    if any(records.topic in METADATA_LOG for records in summary.sets):
+    if any(records.topic in METADATA_LOG for records in notes.sets):
         return None
-    sets = [records._replace(topic=emit.names.name(records.topic) or "") for records in summary.sets]
-    return summary._replace(topics=emit.names.all((), summary.topics), sets=sets)
+    sets = [records._replace(topic=emit.names.name(records.topic) or "") for records in notes.sets]
+    topics = emit.names.all((), notes.topics)
+    return _Answer(conversation, frame, call, topics, notes.partitions, sets, notes.throttle_ms)
 
 
 def _report(answers: Sequence[_Answer]) -> None:
@@ -83,8 +87,8 @@ def _report(answers: Sequence[_Answer]) -> None:
         columns = _FetchedColumns(answers)
         columns.decode()
         left = [answer for answer, regular in zip(answers, columns.regular.tolist(), strict=True) if not regular]
-    for conversation, frame, call, _ in left:
-        conversation.answer_lost(frame, call)
+    for answer in left:
+        answer.conversation.answer_lost(answer.frame, answer.call)
 
 
 class _FetchedColumns(KafkaFrames):
@@ -98,17 +102,18 @@ class _FetchedColumns(KafkaFrames):
         self.partner = np.arange(len(answers))
         self.key[:] = FETCH
         self.regular[:] = self.fetches.read[:] = True
-        for i, (conversation, frame, call, summary) in enumerate(answers):
+        for i, (conversation, frame, call, topics, partitions, sets, throttle_ms) in enumerate(answers):
             self.version[i] = NONE if call.version is None else call.version
             self.client_id[i] = self.texts.code(call.client_id)
             self.role[i] = ROLES.index(conversation.precedents.of(SERVER, frame.offset).role)
-            self.throttle[i] = NONE if summary.throttle_ms is None else summary.throttle_ms
-            self.partitions[i] = summary.partitions
-            for topic in summary.topics:
+            self.throttle[i] = NONE if throttle_ms is None else throttle_ms
+            self.partitions[i] = partitions
+            for topic in topics:
                 self.topics.add(i, self.texts.code(topic))
             shift = int(self.frames.start[i]) - frame.start
-            for topic, partition, start, size in summary.sets:
-                self.sets.add(i, self.texts.code(topic), partition, start + shift, size)
+            for records in sets:
+                start = records.start + shift
+                self.sets.add(i, self.texts.code(records.topic), records.partition, start, records.size)
 
     def decode(self) -> None:
         """The rows; an answer in whose batches anything must be looked into is not regular, and has none."""

@@ -11,7 +11,7 @@ Where neither speaks, nothing is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import chain
@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 from dissectors.frame import Frame
 from dissectors.kafka import schema
-from dissectors.kafka.body_validation import Candidates, steps_of
 from dissectors.kafka.decode import ApiVersion, after_tags, api_version
-from dissectors.kafka.full import NOT_DECODED
-from dissectors.kafka.plan import Step
+from dissectors.kafka.walk import walker
+from dissectors.kafka.words import MessageWords
 from dissectors.packing import pack, unpack
+from dissectors.wire.reader import ReadError
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
 _GROUP = 8  # that are packed together
@@ -114,7 +114,7 @@ class RequestSizes:
 
 
 def explain(frame: Frame, used: RequestSizes, holes: list[int]) -> ApiVersion | None:
-    """What the frame answers.
+    """The API and version that the frame answers; None where nothing is claimed.
 
     holes: how many bytes in a row of what the client sent are missing. A hole that is used as evidence is taken out.
     """
@@ -133,24 +133,38 @@ def explain(frame: Frame, used: RequestSizes, holes: list[int]) -> ApiVersion | 
     return None
 
 
+class _Responses(NamedTuple):
+    """Responses whose headers are alike: the words of their bodies, and the versions that are read by each."""
+
+    words: list[MessageWords]
+    versions: list[list[ApiVersion]]
+
+
 @cache
-def _everything() -> tuple[Candidates[list[ApiVersion]], Candidates[list[ApiVersion]]]:
+def _everything() -> tuple[_Responses, _Responses]:
     """All responses: those whose header has no tagged fields, and those whose header has."""
-    found: tuple[list[tuple[Sequence[Step], list[ApiVersion]]], ...] = ([], [])
+    untagged, tagged = found = _Responses([], []), _Responses([], [])
+    places: dict[tuple[bool, bytes], int] = {}
     for api in schema.apis().values():
-        name = f"{api.name}Response"
-        for run in schema.alike(schema.message(name)):
-            alike = [api_version(api.key, version) for version in run if version in api.versions]
-            for tags in sorted({each.response_tags for each in alike}):
-                found[tags].append((steps_of(name, run[0]), [each for each in alike if each.response_tags == tags]))
-    return Candidates(found[0]), Candidates(found[1])
+        for version in api.versions.each():
+            each = api_version(api.key, version)
+            words, versions = tagged if each.response_tags else untagged
+            place = places.setdefault((each.response_tags, bytes(each.response_words.words)), len(words))
+            if place == len(words):
+                words.append(each.response_words)
+                versions.append([])
+            versions[place].append(each)
+    return found
 
 
 @lru_cache(maxsize=4096)
 def _readings(body: bytes) -> list[ApiVersion]:
-    """What this can be the answer to; `body` follows the correlation id. Short answers come again and again."""
-    untagged, tagged = _everything()
-    fits = list(untagged.fitting(body, 0))
-    with suppress(*NOT_DECODED):
-        fits += tagged.fitting(body, after_tags(body, 0))
-    return sorted((api for each in fits for api in each), key=_AGE)
+    """The versions to which this can be the answer; `body` follows the correlation id. Short answers repeat often."""
+    starts = [0]
+    with suppress(ReadError):
+        starts.append(after_tags(body, 0))
+    fits: list[ApiVersion] = []
+    for start, (words, versions) in zip(starts, _everything(), strict=False):
+        for place in walker().fitting(words, body, start, len(body)):
+            fits += versions[place]
+    return sorted(fits, key=_AGE)

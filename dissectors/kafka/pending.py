@@ -7,11 +7,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from dissectors.frame import FrameFacts
-from dissectors.kafka.batches import RecordBatch
-from dissectors.kafka.body_summary import RecordSet, Topic
+from dissectors.kafka.body_notes import RecordSet, Topic
 from dissectors.kafka.decode import FETCH, ApiVersion, api_version
 from dissectors.kafka.messages import KafkaRecord
 from dissectors.kafka.plan import VALUES
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.sessions import FetchSession
 from dissectors.rows.exchange import PendingRequest
 

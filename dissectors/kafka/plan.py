@@ -1,10 +1,9 @@
-"""What to do with a message of one version, step by step: the schema compiled for its executors.
+"""What to do with a message of one version, step by step: made from the schema.
 
-A step moves over bytes, or notes something about what was read. Three executors take the same steps:
+A step moves over bytes, or notes something about what was read. Two readers take the same steps:
 
-    body_summary.py     one frame: writes a function, which yields a BodySummary
-    columnar.py         many frames at once, with numpy
-    body_validation.py  one frame that may be something else: every value is checked, nothing is kept
+    walk.py      one frame, by the steps as words (words.py): what rows need of it, or whether it makes sense
+    columnar.py  many frames at once, with numpy
 
 The schema itself says what the record tables want: a string of entity `topicName` is a topic, an int16 `…ErrorCode` of
 a response is an error, and the struct around it says what it is about. Everything else is stepped over, neighbours of
@@ -20,7 +19,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from dissectors.kafka import schema
-from dissectors.kafka.schema import FIXED, SIZES, MessageVersion, SchemaField
+from dissectors.kafka.schema import SIZES, MessageVersion, SchemaField
 
 VALUES: dict[str, tuple[str, ...]] = {
     "ProduceRequest": ("transactionalId", "acks"),
@@ -75,7 +74,7 @@ _SCOPES_BY_MESSAGE = {
 
 
 class Op(StrEnum):
-    """What a step does."""
+    """The operation of a step."""
 
     SKIP = auto()  # move over `size` bytes
     SIZED = auto()  # … over a length and so many bytes
@@ -110,8 +109,7 @@ class Step(NamedTuple):
     op: Op
     name: str = ""
     size: int = 0  # bytes of a value; of each element, where all have one size and nothing in them is noted
-    stride: int = 0  # the same of elements that end with tagged fields, where they have none
-    format: str = ""  # of a number, as struct has it
+    stride: int = 0  # bytes of each element that ends with tagged fields, if it has none
     compact: bool = False  # the length is a varint
     wide: bool = False  # … or else has four bytes
     printable: bool = False  # text that people read
@@ -140,7 +138,7 @@ class Plan(NamedTuple):
 
     @property
     def noting(self) -> tuple[Step, ...]:
-        """The steps of a summary."""
+        """The steps up to the last that notes something."""
         return self.steps[: self.last]
 
 
@@ -171,12 +169,12 @@ class _Compiler:
         self._response = known.message.kind == "response"
 
     def compile(self) -> Plan:
-        fields, faults, tags = self._fields(self._known.message.fields, _Around())
+        fields, tags = self._fields(self._known.message.fields, _Around())
         if any(map(notes, tags)):
             last = len(fields)
         else:
             last = max((n + 1 for n, steps in enumerate(fields) if any(map(notes, steps))), default=0)
-        noting = _joined([*chain.from_iterable(fields[:last]), *faults])
+        noting = _joined(chain.from_iterable(fields[:last]))
         rest = _joined([*chain.from_iterable(fields[last:]), *tags])
         return Plan(noting + rest, len(noting) + (len(rest) if any(map(notes, tags)) else 0))
 
@@ -184,13 +182,15 @@ class _Compiler:
 
     def _struct(self, fields: tuple[SchemaField, ...], around: _Around) -> tuple[Step, ...]:
         """The steps over a struct."""
-        each, faults, tags = self._fields(fields, around)
-        return _joined([*chain.from_iterable(each), *faults, *tags])
+        each, tags = self._fields(fields, around)
+        return _joined([*chain.from_iterable(each), *tags])
 
-    def _fields(
-        self, fields: tuple[SchemaField, ...], around: _Around
-    ) -> tuple[list[list[Step]], list[Step], list[Step]]:
-        """The steps over each field of a struct; notes of its errors; the step over its tagged fields."""
+    def _fields(self, fields: tuple[SchemaField, ...], around: _Around) -> tuple[list[list[Step]], list[Step]]:
+        """The steps over each field of a struct; the step over its tagged fields.
+
+        An error is noted when its topic, partition and text are read, so that a body that ends early behind them has
+        it; but before the errors of a struct within this one, as on the wire.
+        """
         known = self._known
         plain = known.plain(fields)
         identity = [f for f in plain if not f.array and self._is_topic(f)]
@@ -200,7 +200,7 @@ class _Compiler:
         faults: list[Step] = []  # of errors that were read, not noted yet
         each: list[list[Step]] = []
         index: SchemaField | None = None
-        for field in plain:
+        for i, field in enumerate(plain):
             steps = []
             if field in identity:
                 steps.append(self._identity(field))
@@ -208,28 +208,33 @@ class _Compiler:
                     steps.append(Step(Op.TOPIC, listed=not around.forgotten))
             elif indexed and field.type == "int32" and not field.array and field.name in _PARTITION_NAMES:
                 index = field
-                steps.append(Step(Op.PARTITION, size=4, format="i"))
+                steps.append(Step(Op.PARTITION, size=4))
             elif self._is_error(field) and not field.array:
                 text = _text_of(field, plain)
                 if text is not None and field.name != "topicConfigErrorCode":
                     texts[text] = field.name
-                steps.append(Step(Op.ERROR, field.name, 2, format="h"))
+                steps.append(Step(Op.ERROR, field.name, 2))
                 faults.append(Step(Op.FAULT, field.name, names=(text or "",), scope=self._scope(field, around, plain)))
             elif field.name in texts:
                 steps.append(self._sized(field, Op.ERROR_TEXT, name=field.name, names=(texts[field.name],)))
             else:
                 step = self._field(field, around)
                 if field.struct and notes(step):
-                    steps += faults  # in wire order: before those of what it holds
+                    steps += faults
                     faults = []
                 steps.append(step)
             if self._pair_values is not None and index is not None and field.name == (numbers or [index.name])[-1]:
                 steps.append(Step(Op.PAIR, names=self._pair_values, forgotten=around.forgotten))
+            left = plain[i + 1 :]
+            if not any(f in identity or f.name in _PARTITION_NAMES for f in left):
+                waiting = {f.name for f in left}
+                steps += [fault for fault in faults if fault.names[0] not in waiting]
+                faults = [fault for fault in faults if fault.names[0] in waiting]
             each.append(steps)
         if not known.flexible:
-            return each, faults, []
+            return each, []
         tags = tuple(self._tag(field, around, plain) for field in known.tagged(fields))
-        return each, faults, [Step(Op.TAGS, tags=tags)]
+        return each, [Step(Op.TAGS, tags=tags)]
 
     def _field(self, field: SchemaField, around: _Around) -> Step:
         if field.array:
@@ -238,7 +243,7 @@ class _Compiler:
             inner = self._struct(field.fields, around)
             return Step(Op.OPTIONAL if self._known.is_nullable(field) else Op.STRUCT, inner=inner)
         single = not around.array
-        number = Step(Op.SKIP, field.name, SIZES.get(field.type, 0), format=FIXED.get(field.type, ""))
+        number = Step(Op.SKIP, field.name, SIZES.get(field.type, 0))
         if single and self._response and field.name == "throttleTimeMs":
             return number._replace(op=Op.THROTTLE)
         if field.name in (self._pair_values or ()):
@@ -272,13 +277,13 @@ class _Compiler:
     def _tag(self, field: SchemaField, around: _Around, plain: list[SchemaField]) -> Tag:
         if self._is_error(field):
             fault = Step(Op.FAULT, field.name, names=("",), scope=self._scope(field, around, plain))
-            inner: tuple[Step, ...] = (Step(Op.ERROR, field.name, 2, format="h"), fault)
+            inner: tuple[Step, ...] = (Step(Op.ERROR, field.name, 2), fault)
         else:
             inner = (self._field(field, around),)
         return Tag(field.tag, inner, any(map(notes, inner)))
 
     def _identity(self, field: SchemaField) -> Step:
-        return Step(Op.ID, size=16, format="16s") if field.type == "uuid" else self._sized(field, Op.NAME)
+        return Step(Op.ID, size=16) if field.type == "uuid" else self._sized(field, Op.NAME)
 
     def _sized(self, field: SchemaField, op: Op, **more: Any) -> Step:
         """A step over something that begins with its length."""

@@ -9,11 +9,12 @@ from dissectors.checksum import CRC32C
 from dissectors.frame_columns import integers
 from dissectors.kafka import batch_columns, batches, decode
 from dissectors.kafka.batch_columns import BatchColumns
-from dissectors.kafka.body_summary import Topic
+from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.coded import last_alike, runs
 from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.delivery import delivered_of_set
 from dissectors.kafka.diagnostics import KafkaDiagnostics, ProducerKey
+from dissectors.kafka.record_batch import CODECS, NO_TIMESTAMP
 from dissectors.rows.blocks import hex_column
 from dissectors.rows.exchange import CONSUME, OK, PRODUCE, REPLICATE, UNKNOWN
 from dissectors.rows.sink import Coded, Masked
@@ -262,7 +263,7 @@ def header_columns(found: BatchColumns, uncompressed: Ints) -> dict[str, object]
     horizon = found.field("attributes") & batches.HORIZON_BIT != 0
     return {
         "records": found.records,
-        "codec": Coded(batches.CODECS, found.codec),
+        "codec": Coded(CODECS, found.codec),
         "stored_bytes": found.end - found.start,
         "uncompressed_bytes": uncompressed,
         "format": "magic 2",
@@ -271,7 +272,7 @@ def header_columns(found: BatchColumns, uncompressed: Ints) -> dict[str, object]
         "base_sequence": _known(found.field("base_sequence")),
         "transactional": found.field("attributes") & batches.TRANSACTIONAL_BIT != 0,
         "control": found.control,
-        "first_timestamp": _times(np.where(horizon, batches.NO_TIMESTAMP, found.field("first_timestamp"))),
+        "first_timestamp": _times(np.where(horizon, NO_TIMESTAMP, found.field("first_timestamp"))),
         "max_timestamp": _times(found.field("max_timestamp")),
         "checksum_kind": CRC32C,
         "checksum_stored": checksum,
@@ -286,5 +287,5 @@ def _known(column: Ints) -> Masked:
 
 def _times(ms: Ints) -> Masked:
     """Timestamps in ns."""
-    missing = ms <= batches.NO_TIMESTAMP
+    missing = ms <= NO_TIMESTAMP
     return Masked(np.where(missing, 0, ms) * 1_000_000, missing)

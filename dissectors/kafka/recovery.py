@@ -1,4 +1,4 @@
-"""What a conversation makes of its frames with holes, and of bytes that are in no frame: see lost_batches.py."""
+"""Record batches of a conversation in frames with holes, and in bytes that are in no frame: see lost_batches.py."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Protocol
 from dissectors.frame import Frame
 from dissectors.inbox import Inbox
 from dissectors.kafka import batches
-from dissectors.kafka.batches import RecordBatch
-from dissectors.kafka.body_summary import BodySummary, RecordSet, Summariser
-from dissectors.kafka.decode import within
+from dissectors.kafka.body_notes import BodyNotes, RecordSet
+from dissectors.kafka.decode import NoteBody
 from dissectors.kafka.emit import KafkaEmitter
 from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch, readable, units
 from dissectors.kafka.pending import VerifiedBatch
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.options import Options
 from dissectors.rows.sink import Sink
 from dissectors.search import SearchBudget
@@ -59,17 +59,15 @@ class BatchRecovery:
 
     # --- frames with holes ---
 
-    def summary(self, summarise: Summariser, frame: Frame, body: int) -> tuple[BodySummary, int]:
-        """What a body says, and the index up to which it was read: holes in its records do not end it."""
+    def notes(self, note: NoteBody, frame: Frame, body: int) -> tuple[BodyNotes, int]:
+        """Notes of a body, and the index up to which it was read: holes in its records do not end it."""
         data, end = frame.data, frame.end
-        if frame.complete:
-            summary = summarise(data, body, end)
-            return (summary if summary.whole else within(summarise, data, body, end)), end
-        read = readable(within(summarise, data, body, end), self._captured(frame), end)
-        return within(summarise, data, body, read), read
+        if not frame.complete:
+            end = readable(note(data, body, end), self._captured(frame), end)
+        return note(data, body, end), end
 
     def units(self, frame: Frame, records: RecordSet, *, lenient: bool, old: int | None) -> Iterator[RecordBatch]:
-        """As batches.units."""
+        """The batches of a record set: see batches.units, and lost_batches.units where bytes are missing."""
         data, limit = frame.data, self._conversation.options.limits.decompressed_bytes
         if self._conversation.emit.report.wants_messages:
             limit = min(limit, self._conversation.sink.room)
@@ -85,7 +83,7 @@ class BatchRecovery:
         return records._replace(start=start, size=end - start)
 
     def count(self, frame: Frame, records: RecordSet, *, old: int | None) -> int:
-        """As batches.count."""
+        """The messages in a record set, as far as its headers were captured."""
         if frame.complete:
             limit = self._conversation.options.limits.decompressed_bytes
             return batches.count(frame.data, records.start, records.size, frame.end, limit)

@@ -12,12 +12,12 @@ import numpy as np
 from dissectors.arrow import Bools, Octets
 from dissectors.frame_columns import integers
 from dissectors.kafka import schema
-from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVersion, after_tags, api_version
+from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVersion, api_version
 from dissectors.kafka.frames import HEAD, MAX_FRAME, SAMPLE, begins, decodes_request, decodes_response, is_text
-from dissectors.kafka.full import NOT_DECODED
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
+from dissectors.wire.reader import ReadError
 
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
 _DECODED = 1024  # what decoding a frame costs beside its bytes (search.py)
@@ -102,11 +102,11 @@ def produces(buf: bytes, at: int) -> bool:
     sample = buf[at : at + SAMPLE]
     start = HEAD + max(0, client)
     try:
-        body = api.full_request(sample, after_tags(sample, start) if api.request_tags else start, 4 + size).body
-    except NOT_DECODED:
+        body = api.full_request(sample, api.request_body(sample, start), 4 + size).body
+    except ReadError:
         return False
     topic = (body.get("topicData") or [{}])[0]
-    named = _TOPIC.fullmatch(topic.get("name", "")) or topic.get("topicId", _NO_ID) != _NO_ID
+    named = _TOPIC.fullmatch(topic.get("name") or "") or topic.get("topicId", _NO_ID) != _NO_ID
     return bool(named) and body["acks"] in (-1, 0, 1) and 0 <= body["timeoutMs"] <= _LONGEST_MS
 
 

@@ -6,7 +6,6 @@ asked for: a capture uses a few dozen of the 290 messages. The format of the fil
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -14,18 +13,10 @@ from typing import NamedTuple
 
 from dissectors.wire.proto import proto
 
-FIXED = {  # type -> its format, as struct has it
-    "bool": "?",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "float64": "d",
-    "uuid": "16s",
-}
-SIZES = {type_: struct.calcsize(">" + format_) for type_, format_ in FIXED.items()}
+SIZES = {
+    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": 16,
+}  # fmt: skip
+"""Bytes of a value, by type; other types begin with a length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,28 +150,6 @@ def apis() -> dict[int, Api]:
 def message(name: str) -> MessageSchema:
     """A message by its name: `FetchRequest`, `ConsumerProtocolSubscription`."""
     return parse(proto("kafka", "messages", f"{name}.txt").read_text())
-
-
-def alike(message: MessageSchema) -> Iterator[list[int]]:
-    """The versions of a message, in runs in which no field differs."""
-    bounds = {a for a, _ in message.flexible.ranges} | set(_bounds(message.fields))
-    run: list[int] = []
-    for version in message.versions.each():
-        if run and (version in bounds or version != run[-1] + 1):
-            yield run
-            run = []
-        run.append(version)
-    if run:
-        yield run
-
-
-def _bounds(fields: tuple[SchemaField, ...]) -> Iterator[int]:
-    """Versions at which something about the fields begins, or has ended."""
-    for field in fields:
-        for known in (field.versions, field.nullable, field.tagged, field.flexible or NO_VERSIONS):
-            for a, b in known.ranges:
-                yield from (a, b + 1)
-        yield from _bounds(field.fields)
 
 
 def messages() -> list[str]:

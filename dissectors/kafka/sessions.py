@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from dissectors.kafka.body_summary import BodySummary, Topic
+from dissectors.kafka.body_notes import BodyNotes, Topic
 
 NEW, FINAL = 0, -1
 _NONE: dict[int, int | None] = {}  # never added to
@@ -68,7 +68,7 @@ class FetchSession:
         return self._held.get(topic, _NONE).get(partition)
 
     def fetch_offsets(self, each: Sequence[tuple[Topic | None, int]]) -> list[int | None]:
-        """The same of some partitions."""
+        """The offsets from which some partitions are fetched; None for those of which it is not known."""
         return [self._held.get(topic, _NONE).get(partition) for topic, partition in each]
 
 
@@ -80,14 +80,14 @@ class FetchSessions:
     def __init__(self) -> None:
         self._sessions: dict[Hashable, FetchSession] = {}
 
-    def request(self, summary: BodySummary) -> FetchSession | None:
-        """What a Fetch or ShareFetch asks for; None where its session began before the capture."""
-        values = summary.values
+    def request(self, notes: BodyNotes) -> FetchSession | None:
+        """The session of a Fetch or ShareFetch; None where it began before the capture."""
+        values = notes.values
         if "shareSessionEpoch" in values:
-            return self._share(values, summary)
+            return self._share(values, notes)
         epoch, number = values.get("sessionEpoch"), values.get("sessionId")
         return self.fetch(
-            number or 0, FINAL if epoch is None else epoch, summary.pairs, summary.forgotten, whole=summary.whole
+            number or 0, FINAL if epoch is None else epoch, notes.pairs, notes.forgotten, whole=notes.whole
         )
 
     def fetch(
@@ -99,7 +99,7 @@ class FetchSessions:
         *,
         whole: bool = True,
     ) -> FetchSession | None:
-        """The same of a Fetch. pairs: (topic, partition, fetch offset)."""
+        """The session of a Fetch. pairs: (topic, partition, fetch offset)."""
         if epoch in (NEW, FINAL):
             if number:
                 self._sessions.pop(number, None)
@@ -124,14 +124,14 @@ class FetchSessions:
             self._sessions.pop(next(iter(self._sessions)))
         self._sessions[key] = session
 
-    def _share(self, values: Mapping[str, Any], summary: BodySummary) -> FetchSession | None:
+    def _share(self, values: Mapping[str, Any], notes: BodyNotes) -> FetchSession | None:
         key = (values.get("groupId"), values.get("memberId"))
         epoch = values["shareSessionEpoch"]
         if epoch == NEW:
-            self.open(key, FetchSession(summary.pairs, summary.whole))
+            self.open(key, FetchSession(notes.pairs, notes.whole))
         session = self._sessions.get(key)
         if epoch == FINAL:
             self._sessions.pop(key, None)
         elif epoch != NEW and session is not None:
-            session.follow(epoch, summary.pairs, summary.forgotten, summary.whole)
+            session.follow(epoch, notes.pairs, notes.forgotten, notes.whole)
         return session

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-Bytes: TypeAlias = Any
-"""uint8[n], read only: bytes, or a memoryview of them."""
+Bytes: TypeAlias = bytes | memoryview
+"""uint8[n], read only."""
 
 Writable: TypeAlias = Any
 """uint8[n]: a bytearray, or a memoryview of one."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dissectors.arrow import Ints, Octets
+from dissectors.wire.reader import VarintError
 
 MOST = 10  # bytes of 64 bits
 _WORD = 8
@@ -20,10 +21,6 @@ _SQUEEZE = [
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 ]
 """Bits that stay and bits that move down by so many: seven bits of each byte become 14 of each two, 28, 56."""
-
-
-class VarintError(ValueError):
-    """An integer goes on for too many bytes."""
 
 
 def unsigned(data: bytes, at: int, most: int = MOST) -> tuple[int, int]:
@@ -41,7 +38,7 @@ def unsigned(data: bytes, at: int, most: int = MOST) -> tuple[int, int]:
 
 
 def within(data: bytes, at: int, end: int) -> tuple[int, int] | None:
-    """The same of the bytes before index `end`; None where no integer ends there."""
+    """The integer at data[at], and the index after it; None where it does not end before index `end`."""
     try:
         value, after = unsigned(data, at)
     except (IndexError, VarintError):
@@ -55,7 +52,7 @@ def size(value: int) -> int:
 
 
 def zigzag(data: bytes, at: int) -> tuple[int, int]:
-    """The same of a signed integer: 0, -1, 1, -2 … are written as 0, 1, 2, 3 …"""
+    """A signed integer, and the index after it: 0, -1, 1, -2 … are written as 0, 1, 2, 3 …"""
     value, after = unsigned(data, at)
     return (value >> 1) ^ -(value & 1), after
 
@@ -75,7 +72,7 @@ def many(octets: Octets, at: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _long(octets: Octets, at: Ints) -> tuple[Any, Any, Any]:
-    """The same of integers of more than one byte: eight bytes at once, and two more where they do not suffice."""
+    """Read integers of more than one byte: eight bytes at once, and two more where they do not suffice."""
     words = np.ndarray((len(octets) - _WORD + 1,), "<u8", octets, 0, (1,))[at]
     ends = ~words & _HIGH_BITS
     last = ends & (~ends + np.uint64(1))  # the high bit of the last byte; 0 where it is not among the eight

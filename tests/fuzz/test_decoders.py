@@ -27,9 +27,10 @@ from dissectors.iggy import frames as iggy_frames
 from dissectors.iggy import layouts, recognise, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import READERS, MalformedBodyError
-from dissectors.kafka import batches, body_summary, body_validation, envelope, full, internal, messages, nested, schema
-from dissectors.kafka.decode import within
+from dissectors.kafka import batches, envelope, full, internal, messages, nested, schema
 from dissectors.kafka.messages import KafkaRecord
+from dissectors.kafka.walk import walker
+from dissectors.kafka.words import message_words
 from dissectors.limits import Limits
 from dissectors.pulsar import PROTOCOL as PULSAR
 from dissectors.pulsar import api
@@ -37,6 +38,7 @@ from dissectors.pulsar import batches as pulsar_batches
 from dissectors.pulsar import decode as pulsar_decode
 from dissectors.tls import KeyLog, hello
 from dissectors.wire import codec_sums, codecs, protobuf, varint
+from dissectors.wire.reader import VarintError
 from tests.fuzz import cases
 from tests.fuzz.seeds import frames, seeds
 from tests.fuzz.values import disturb
@@ -69,6 +71,15 @@ def _kafka_body(decode: Callable[..., Any]) -> Callable[[bytes], Any]:
         return decode(name, version, data, min(3, len(data)), len(data))
 
     return run
+
+
+def _noted(name: str, version: int, data: bytes, start: int, end: int) -> None:
+    notes = walker().note(message_words(name, version), data, start, end)
+    for kind in ("topics", "names", "sets", "faults", "pairs", "forgotten", "values", "throttle_ms"):
+        getattr(notes, kind)
+    for each in notes.sets:
+        assert start <= each.start <= end
+        assert each.size > 0
 
 
 def _full(data: bytes) -> None:
@@ -171,10 +182,10 @@ def _packet_sums(data: bytes) -> None:
 
 TARGETS: dict[str, Target] = {
     "kafka bodies in full": Target(_full, feed="kafka"),
-    "kafka bodies summarised": Target(
-        _kafka_body(lambda name, version, *at: within(body_summary.summariser(name, version), *at)), feed="kafka"
+    "kafka bodies noted": Target(_kafka_body(_noted), feed="kafka"),
+    "kafka bodies checked": Target(
+        _kafka_body(lambda name, version, *at: walker().makes_sense(message_words(name, version), *at)), feed="kafka"
     ),
-    "kafka bodies validated": Target(_kafka_body(body_validation.is_sensible), feed="kafka"),
     "kafka record sets": Target(_record_set, (batches.BatchError,), "kafka"),
     "kafka's own records": Target(_own_records, feed="kafka"),
     "kafka envelopes": Target(_envelope, feed="kafka"),
@@ -189,9 +200,7 @@ TARGETS: dict[str, Target] = {
     "iggy frames": Target(_iggy_frames, feed="iggy"),
     "iggy recognised": Target(lambda data: recognise.recognise(data, data[9:]), feed="iggy"),
     "protobuf fields": Target(lambda data: list(protobuf.fields(data, 0, len(data))), feed="pulsar"),
-    "varints": Target(
-        lambda data: (varint.unsigned(data, 0), varint.zigzag(data, 0)), (IndexError, varint.VarintError)
-    ),
+    "varints": Target(lambda data: (varint.unsigned(data, 0), varint.zigzag(data, 0)), (IndexError, VarintError)),
     "captures": Target(_capture, (InputError,), "capture"),
     "tls hellos": Target(_hellos, feed="tls"),
     "key logs": Target(KeyLog.load),

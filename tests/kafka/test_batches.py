@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dissectors.kafka import PROTOCOL, batches
 from dissectors.kafka.batches import BatchError
 from dissectors.kafka.messages import RecordError, entries
+from dissectors.kafka.record_batch import NO_TIMESTAMP, RecordBatch
 from dissectors.options import Options
 from dissectors.records import TABLES
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
@@ -23,7 +24,7 @@ LIMIT = 1 << 20
 THREE = [record(i, b"k%d" % i, b"v" * i, [(b"h", b"x"), (b"n", None)]) for i in range(3)]
 
 
-def units(data: bytes, *, lenient: bool = True, known: int | None = None) -> list[batches.RecordBatch]:
+def units(data: bytes, *, lenient: bool = True, known: int | None = None) -> list[RecordBatch]:
     return list(batches.units(data, 0, len(data), len(data) if known is None else known, LIMIT, lenient=lenient))
 
 
@@ -53,7 +54,7 @@ def test_a_wrapper_counts_what_it_holds(magic: int) -> None:
     (unit,) = units(data)
     assert (unit.magic, unit.records, unit.codec) == (magic, 4, "gzip")
     assert (unit.base_offset, unit.last_offset) == (40, 43)
-    assert unit.first_timestamp == (70 if magic else batches.NO_TIMESTAMP)
+    assert unit.first_timestamp == (70 if magic else NO_TIMESTAMP)
     assert batches.checksum(data, unit) == unit.crc
 
 

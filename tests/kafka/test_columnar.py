@@ -1,4 +1,4 @@
-"""Many frames by column hold what the summary of each one says."""
+"""Many frames by column hold what the walk over each one notes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import pytest
 
 from dissectors.frame_columns import NONE, PADDING
 from dissectors.kafka import columnar, schema
-from dissectors.kafka.body_summary import BodySummary, summariser
+from dissectors.kafka.body_notes import BodyNotes
 from dissectors.kafka.coded import CodedTexts
 from dissectors.kafka.plan import GROUP, plan
+from dissectors.kafka.walk import walker
+from dissectors.kafka.words import message_words
 from tests.kafka.wire import any_body
 
 MESSAGES = [f"{api.name}{kind}" for api in schema.apis().values() for kind in ("Request", "Response")]
 
 
-Walked = tuple[bytes, CodedTexts, np.ndarray, np.ndarray, columnar.ColumnSummary]
+Walked = tuple[bytes, CodedTexts, np.ndarray, np.ndarray, columnar.ColumnNotes]
 
 
 def walked(name: str, version: int, bodies: list[bytes]) -> Walked:
@@ -31,8 +33,8 @@ def walked(name: str, version: int, bodies: list[bytes]) -> Walked:
     return buf, texts, at, end, columnar.walk(plan(name, version).noting, octets, texts, at, end)
 
 
-def found_in(wanted: int, buf: bytes, texts: CodedTexts, found: columnar.ColumnSummary) -> dict[str, Any]:
-    """What a row holds, as a summary has it."""
+def found_in(wanted: int, buf: bytes, texts: CodedTexts, found: columnar.ColumnNotes) -> dict[str, Any]:
+    """What a row holds, as the notes have it."""
 
     def topics_of(topics: columnar.Topics) -> list[Any]:
         return [texts.values[code] for code in topics.code.tolist()]
@@ -65,40 +67,40 @@ def found_in(wanted: int, buf: bytes, texts: CodedTexts, found: columnar.ColumnS
     }
 
 
-def summarised(summary: BodySummary) -> dict[str, Any]:
+def noted(notes: BodyNotes) -> dict[str, Any]:
     return {
-        "topics": list(summary.topics),
-        "names": list(summary.names),
-        "sets": [(s.topic, -1 if s.partition is None else s.partition, s.start, s.size) for s in summary.sets],
-        "pairs": list(summary.pairs),
-        "throttle": summary.throttle_ms,
-        "n": summary.partitions,
+        "topics": list(notes.topics),
+        "names": list(notes.names),
+        "sets": [tuple(s) for s in notes.sets],
+        "pairs": list(notes.pairs),
+        "throttle": notes.throttle_ms,
+        "n": notes.partitions,
     }
 
 
 def same(name: str, version: int, bodies: list[bytes]) -> int:
-    """Rows that stay say what the summary says; how many do."""
+    """Rows that stay say what the notes say; how many do."""
     buf, texts, at, end, found = walked(name, version, bodies)
     for row in np.flatnonzero(found.ok).tolist():
-        summary = summariser(name, version)(buf, int(at[row]), int(end[row]))
-        assert summary.whole
-        assert not summary.faults
-        got, want = found_in(row, buf, texts, found), summarised(summary)
+        notes = walker().note(message_words(name, version), buf, int(at[row]), int(end[row]))
+        assert notes.whole
+        assert not notes.faults
+        got, want = found_in(row, buf, texts, found), noted(notes)
         assert {k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in got.items()} == {
             k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in want.items()
         }
         for key, values in found.values.items():
-            assert values[row] == (NONE if summary.values[key] is None else summary.values[key])
+            assert values[row] == (NONE if notes.values[key] is None else notes.values[key])
         for key, (starts, sizes) in found.texts.items():
             start, size = int(starts[row]), int(sizes[row])
-            assert summary.values[key] == (
+            assert notes.values[key] == (
                 None if size < 0 else buf[start : start + size].decode("utf-8", "backslashreplace")
             )
     return int(found.ok.sum())
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_columns_hold_what_the_summary_says(name: str) -> None:
+def test_columns_hold_what_the_walk_notes(name: str) -> None:
     for version in schema.message(name).versions.each():
         same(name, version, [any_body(name, version, seed) for seed in range(12)])
 
@@ -146,7 +148,7 @@ def test_plain_rows_stay() -> None:
     ],
 )
 def test_a_request_that_names_one_group_is_about_it(name: str, version: int, body: bytes, group: str | None) -> None:
-    assert summariser(name, version)(body, 0, len(body)).values[GROUP] == group
+    assert walker().note(message_words(name, version), body, 0, len(body)).values[GROUP] == group
     same(name, version, [body] * 3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dissectors.kafka import PROTOCOL
+from dissectors.kafka.resync import produces
 from tests.feeding import CLIENT, SERVER, feed, in_any_order
 from tests.kafka.wire import any_body, batch, fetch, fetched, produce, produced, record, request, response
 
@@ -101,3 +103,9 @@ def test_a_packet_may_be_cut_anywhere() -> None:
     for step, (_, data) in enumerate(GOOD):
         for kept in range(len(data)):
             feed(PROTOCOL, GOOD, keep=lambda n, size, at=step, k=kept: k if n == at else size)  # type: ignore[misc]
+
+
+def test_a_produce_without_a_topic_is_no_sign_of_one() -> None:
+    body = b"\xff\xff" + struct.pack(">hii", 1, 1000, 1)
+    assert not produces(request(0, 3, 1, body + b"\xff\xff" + bytes(20)), 0)
+    assert produces(request(0, 3, 1, body + b"\0\1t" + bytes(20)), 0)

@@ -1,4 +1,4 @@
-"""The generated decoders: everything that the tables can say is read back, and the two kinds agree."""
+"""Bodies of all messages: everything that the tables can say is read back, and the two ways to read agree."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.kafka import schema
-from dissectors.kafka.body_summary import summariser
 from dissectors.kafka.full import full
 from dissectors.kafka.nested import DECODED, INNER, PRINCIPAL
 from dissectors.kafka.plan import PAIRED, VALUES
 from dissectors.kafka.schema import MessageSchema, SchemaField
 from dissectors.kafka.secrets import SECRET_FIELDS
+from dissectors.kafka.walk import walker
+from dissectors.kafka.words import message_words
 from dissectors.redaction import REDACTED
 from tests.kafka.encoder import UNKNOWN_TAG, Encoder
 
@@ -53,29 +54,29 @@ def test_every_version_of_every_message_is_read_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_summary_is_what_the_whole_body_says(name: str) -> None:
+def test_the_notes_are_what_the_whole_body_says(name: str) -> None:
     message = schema.message(name)
     for version in message.versions.each():
         for seed in range(3):
             sent, data = Encoder(message, version, random.Random(f"{name}{version}{seed}")).body()
-            summary = summariser(name, version)(b"xx" + data + b"yy", 2, 2 + len(data))
-            assert summary.whole, version
+            notes = walker().note(message_words(name, version), b"xx" + data + b"yy", 2, 2 + len(data))
+            assert notes.whole, version
             walk = Walk(message, version)
             walk.struct(message.fields, sent, None, None)
-            assert sorted(f.code for f in summary.faults) == sorted(walk.codes), version
-            assert {(f.topic, f.partition) for f in summary.faults if f.scope == "partition"} == walk.failed, version
-            assert [(s.topic, s.partition, s.size) for s in summary.sets] == walk.sets, version
+            assert sorted(f.code for f in notes.faults) == sorted(walk.codes), version
+            assert {(f.topic, f.partition) for f in notes.faults if f.scope == "partition"} == walk.failed, version
+            assert [(s.topic, s.partition, s.size) for s in notes.sets] == walk.sets, version
             if name not in PAIRED:
-                assert sorted(map(repr, summary.topics)) == sorted(map(repr, walk.topics)), version
+                assert sorted(map(repr, notes.topics)) == sorted(map(repr, walk.topics)), version
             if "throttleTimeMs" in sent:
-                assert summary.throttle_ms == sent["throttleTimeMs"]
+                assert notes.throttle_ms == sent["throttleTimeMs"]
             for value in VALUES.get(name, ()):
                 if value in sent:
-                    assert summary.values[value] == sent[value], version
+                    assert notes.values[value] == sent[value], version
 
 
 class Walk:
-    """What a summary should say, the slow way: over the values that were sent."""
+    """What the notes should be, the slow way: over the values that were sent."""
 
     def __init__(self, message: MessageSchema, version: int) -> None:
         self.response = message.kind == "response"
@@ -136,7 +137,7 @@ def test_no_bytes_make_a_decoder_fail_otherwise_than_it_should(data: st.DataObje
         noise[at] = data.draw(st.integers(0, 255))
     end = data.draw(st.integers(0, len(noise)))
     full(name, version, bytes(noise), 0, end)
-    summariser(name, version)(bytes(noise), 0, end)
+    walker().note(message_words(name, version), bytes(noise), 0, end)
 
 
 def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_allocated() -> None:

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import random
 import struct
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from dissectors.kafka import PROTOCOL, batches
-from dissectors.kafka.delivery import aborted_transactions, acquired, delivered, delivered_of_set, of_partition
+from dissectors.kafka import PROTOCOL, batches, schema
+from dissectors.kafka.delivery import (
+    aborted_transactions,
+    acquired,
+    acquired_ranges,
+    delivered,
+    delivered_of_set,
+    later_pieces,
+    of_partition,
+)
+from dissectors.kafka.full import full
+from dissectors.kafka.record_batch import RecordBatch
 from dissectors.options import Options
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
-from tests.kafka.wire import batch, fetch, fetched, message, record, request, response, wrapper
+from tests.kafka.wire import any_body, batch, fetch, fetched, message, record, request, response, wrapper
 
 LIMIT = 1 << 20
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 THREE = [record(i, None, b"x") for i in range(3)]
 
 
-def units(*parts: bytes) -> tuple[bytes, list[batches.RecordBatch]]:
+def units(*parts: bytes) -> tuple[bytes, list[RecordBatch]]:
     data = b"".join(parts)
     return data, list(batches.units(data, 0, len(data), len(data), LIMIT, lenient=True))
 
@@ -146,3 +159,37 @@ def test_a_piece_of_a_snapshot_may_begin_within_a_batch(at: int) -> None:
     assert [b.base_offset for b in sink.batches] == ([3, 6] if at < 85 else [0, 6])
     assert {b.verdict for b in sink.batches} == {"ok"}
     assert sum(call.records or 0 for call in sink.exchanges) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("FetchResponse", aborted_transactions),
+        ("ShareFetchResponse", acquired_ranges),
+        ("FetchSnapshotResponse", later_pieces),
+    ],
+)
+def test_an_answer_that_is_damaged_says_what_is_there_of_it(name: str, read: Callable[[Any], Any]) -> None:
+    rng = random.Random(name)
+    for version in schema.message(name).versions.each():
+        for seed in range(20):
+            body = any_body(name, version, seed)
+            assert read(full(name, version, body, 0, len(body)).body) is not None
+            for end in range(0, len(body), 1 + len(body) // 30):
+                damaged = bytearray(body[:end])
+                for at in rng.sample(range(end), min(end, 2)):
+                    damaged[at] = rng.choice((0, 255))
+                for part in (body[:end], bytes(damaged)):
+                    read(full(name, version, part, 0, len(body)).body)
+
+
+def test_arrays_that_are_null_hold_nothing() -> None:
+    partitions = {"partitionIndex": 0, "abortedTransactions": None, "acquiredRecords": None}
+    for responses in (None, [{"partitions": None}], [{"partitions": [partitions]}]):
+        assert not aborted_transactions({"responses": responses})
+        assert not any(acquired_ranges({"responses": responses}).values())
+    assert not later_pieces({"topics": None})
+
+
+def test_a_set_without_a_topic_has_no_aborted_transactions() -> None:
+    assert not of_partition({("t", 0): [(1, 2)]}, None, 0)

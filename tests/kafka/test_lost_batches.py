@@ -34,7 +34,7 @@ def filled(seed: int, base: int = 0, size: int = 300) -> bytes:
 
 
 A, B, C, D = (filled(i, 10 * i) for i in range(4))
-CRCS = [f"0x{struct.unpack_from('>I', each, 17)[0]:08x}" for each in (A, B, C, D)]
+CRCS = [struct.unpack_from(">I", each, 17)[0] for each in (A, B, C, D)]
 
 
 def with_hole(direction: int, data: bytes, start: int, end: int) -> list[Step]:
@@ -45,7 +45,7 @@ def with_hole(direction: int, data: bytes, start: int, end: int) -> list[Step]:
 def shown(sink: Sink) -> list[tuple[Any, ...]]:
     """(which batch, topic, partition, verdict), in order of the stream."""
     rows = sorted(sink.batches, key=lambda row: row.stream_offset or 0)
-    return [("ABCD"[CRCS.index(str(row.checksum_stored))], row.topic, row.partition, row.verdict) for row in rows]
+    return [("ABCD"[CRCS.index(row.checksum_stored)], row.topic, row.partition, row.verdict) for row in rows]
 
 
 # --- inside a frame whose head was captured --------------------------------------------------------------------------

@@ -6,14 +6,10 @@ import csv
 import json
 from typing import Any
 
-import pytest
-
 from dissectors.kafka import schema
 from dissectors.kafka.errors import error
-from dissectors.kafka.full import full
 from dissectors.wire.proto import proto
 from tests.captures import facts, needs_facts
-from tests.kafka.wire import any_body
 
 
 def table(name: str, body: dict[str, Any]) -> str:
@@ -77,22 +73,3 @@ def test_versions_are_ranges() -> None:
     assert list(schema.versions("0-2,8").each()) == [0, 1, 2, 8]
     assert 3 not in schema.versions("0-2,8")
     assert 0 not in schema.versions("none")
-
-
-@pytest.mark.parametrize("api", schema.apis().values(), ids=lambda api: api.name)
-def test_versions_that_look_alike_are_read_alike(api: schema.Api) -> None:
-    name = f"{api.name}Response"
-    runs = list(schema.alike(schema.message(name)))
-    assert [version for run in runs for version in run] == list(schema.message(name).versions.each())
-    for run in runs:
-        for version in run:
-            body = any_body(name, version, seed=version)
-            readings = [full(name, other, body, 0, len(body)) for other in run]
-            assert all(reading.exact and reading == readings[0] for reading in readings)
-
-
-def test_versions_between_which_a_field_differs_do_not_look_alike() -> None:
-    message = schema.parse(
-        "T response 1 0-6 5-6\n  A int32 0-6\n  B string 2-6 nullable=3-6\n  C []D 0-6\n    E int8 4-6"
-    )
-    assert list(schema.alike(message)) == [[0, 1], [2], [3], [4], [5, 6]]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.wire.varint import VarintError, many, unsigned, zigzag
+from dissectors.wire.reader import VarintError
+from dissectors.wire.varint import many, unsigned, zigzag
 from tests.kafka.encoder import uvarint
 
 

@@ -1,0 +1,42 @@
+cimport cython
+from dissectors.wire.reader cimport COMPACT, PLAIN, WIDE
+
+cdef enum:
+    SKIP = 0
+    SIZED = 1
+    NAME = 2
+    ID = 3
+    TOPIC = 4
+    PARTITION = 5
+    PAIR_VALUE = 6
+    PAIR = 7
+    PARTITIONS = 8
+    ERROR = 9
+    ERROR_TEXT = 10
+    FAULT = 11
+    THROTTLE = 12
+    VALUE = 13
+    TEXT = 14
+    GROUP = 15
+    RECORDS = 16
+    ARRAY = 17
+    STRUCT = 18
+    OPTIONAL = 19
+    TAGS = 20
+
+    BARE = 0
+    NUMBERED = 1
+    FORGOTTEN = 2
+
+    VALUE_COUNT = 18
+    GROUP_PLACE = 0
+    NO_SLOT = -1
+    SLOTS = 8
+
+@cython.final
+cdef class MessageWords:
+    cdef readonly int[::1] words
+    cdef readonly Py_ssize_t last
+    cdef readonly Py_ssize_t least
+    cdef readonly dict values
+    cdef readonly tuple scopes

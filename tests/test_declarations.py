@@ -1,0 +1,61 @@
+"""What .pxd files declare to the compiler is what the .py beside them says to everybody else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dissectors.rows import fields
+
+PACKAGE = Path(__file__).parent.parent / "dissectors"
+_ENUM = re.compile(r"^    ([A-Z][A-Z0-9_]*) = (-?\d+)$", re.M)
+_DEFINE = re.compile(r"#define ([A-Z][A-Z0-9_]*) (.+)")
+
+
+def declared(path: Path) -> dict[str, int]:
+    """The constants of a .pxd: of enums, and 64-bit ones."""
+    text = path.read_text()
+    found = {name: int(value) for name, value in _ENUM.findall(text)}
+    for name, value in _DEFINE.findall(text):
+        found[name] = eval(re.sub(r"U?LL\b", "", value))  # an expression of our own file
+    return found
+
+
+def said(path: Path) -> dict[str, Any]:
+    """The constants that a .py assigns, for itself or where it is not compiled."""
+    names: dict[str, Any] = {}
+    for node in ast.parse(path.read_text()).body:
+        inner = node.body if isinstance(node, ast.If) and ast.unparse(node.test) == "not cython.compiled" else [node]
+        for each in inner:
+            if isinstance(each, ast.Assign) and all(map(_is_constant, each.targets)):
+                with suppress(NameError):  # it is made of other names: no number
+                    exec(compile(ast.Module([each], []), str(path), "exec"), {"range": range}, names)
+    return names
+
+
+def _is_constant(target: ast.expr) -> bool:
+    targets = target.elts if isinstance(target, ast.Tuple) else [target]
+    return all(isinstance(each, ast.Name) and each.id.isupper() for each in targets)
+
+
+FIELDS = PACKAGE / "rows" / "fields.pxd"  # written by a program
+WITH_CONSTANTS = [path for path in sorted(PACKAGE.rglob("*.pxd")) if declared(path) and path != FIELDS]
+
+
+@pytest.mark.parametrize("path", WITH_CONSTANTS, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_constants_of_a_declaration_are_those_of_the_module(path: Path) -> None:
+    known = said(path.with_suffix(".py"))
+    assert {name: known.get(name) for name in declared(path)} == declared(path)
+
+
+def test_the_fields_of_rows_are_declared_as_they_are() -> None:
+    assert FIELDS.read_text() == fields.declaration()
+
+
+def test_there_are_declarations_with_constants() -> None:
+    assert len(WITH_CONSTANTS) > 3
