@@ -10,7 +10,7 @@ COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspa
   $(BIN)/python -m dissectors.kafka.precompile && $(BIN)/python -m pipelines.train_java samples
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-cluster lint format docs pictures bench fuzz
+.PHONY: help install demo check test test-cluster lint format docs pictures bench fuzz
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ demo: $(VENV)/.run  ## analyze the samples, in one process and on Spark: tables 
 	$(BIN)/brokerscope analyze samples -o out/demo --engine local
 	$(BIN)/brokerscope analyze samples -o out/demo-spark --engine spark --quiet
 	$(BIN)/python -m pipelines.compare out/demo out/demo-spark
+
+check: $(VENV)/.test  ## the tests that take milliseconds: no JVM, no browser, no command; under a minute
+	$(BIN)/pytest -n $(JOBS) -m "not process and not slow" --hypothesis-profile=quick
 
 test: $(VENV)/.test  ## run the tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
