@@ -41,6 +41,7 @@ class IggyConversation(Conversation):
         self.framing: str | None = None
         if not (self.era.has(LEGACY) and self.era.has(VSR)):
             self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
+        self._searched: tuple[dict[str, int], dict[str, int]] = ({}, {})  # by direction: see resync.search
         self._ends = [0, 0]  # stream offset after the last frame of a direction
         self._first: FrameFacts | None = None  # the first frame
         self._latest = 0  # when the latest came
@@ -85,7 +86,9 @@ class IggyConversation(Conversation):
             pos, needs, found = self._next_answer(buf, pos, end, final, clues, budget)
             if found:
                 return pos, True
-        at, found, framing = resync.search(self.framing, direction, buf, pos, end, final, clues, budget)
+        at, found, framing = resync.search(
+            self.framing, direction, buf, pos, end, final, clues, budget, self._searched[direction]
+        )
         budget.needs = max(0, min(budget.needs, needs - at))
         if found and framing:
             self._frame_as(framing)
