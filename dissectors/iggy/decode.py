@@ -41,7 +41,7 @@ _REMEMBERED = 4096  # short bodies
 
 
 class Body(NamedTuple):
-    """What a layout made of a body. `problem`: why none read it to its end."""
+    """A body as a layout read it. `problem`: why none read it to its end."""
 
     name: str | None  # the layout's command
     values: dict[str, Any]
@@ -102,7 +102,7 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
 
 
 def _tried(found: Sequence[layouts.BodyLayout], allowed: int, buf: bytes, pos: int, end: int) -> tuple[Body, int]:
-    """What the layouts make of buf[pos:end], and the releases whose layouts read it to its end."""
+    """Read buf[pos:end] by each layout: the body, and the releases whose layouts read it to its end."""
     chosen: Body | None = None
     failed: Body | None = None
     readers = 0
@@ -122,7 +122,7 @@ def _tried(found: Sequence[layouts.BodyLayout], allowed: int, buf: bytes, pos: i
 
 
 def _known(found: Sequence[layouts.BodyLayout], read: Body) -> Body:
-    """What is certain of a body that was not read to its end.
+    """Keep the fields that are certain of a body that was not read to its end.
 
     Where layouts hold secrets at different places, one's name is another's password: only what lies before the first
     field in which they differ is known.
@@ -158,7 +158,7 @@ def releases_text(releases: int) -> str:
 
 
 def exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
-    """What a layout makes of buf[pos:end], all of which was captured. Its values are not to be changed."""
+    """Read buf[pos:end], all of which was captured, by one layout. The values are not to be changed."""
     if layout.run or end - pos > _SHORT:
         return _exact(layout, buf, pos, end)
     return _again(layout, buf[pos:end])
@@ -184,7 +184,7 @@ def _exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
 
 
 def _partial(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int, limit: int) -> Body:
-    """As far as the captured bytes go."""
+    """Read a body up to its first missing byte."""
     values: dict[str, Any] = {}
     run = None
     try:

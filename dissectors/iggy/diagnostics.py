@@ -1,4 +1,4 @@
-"""What the frames of a connection mean together, for a person to look at: retries, unknown commands, the era.
+"""Findings about a connection as a whole: retries, unknown commands, the protocol version.
 
 A server that cannot commit a request for now answers TransientNotCommitted or TransientNotAccepted (57, 58), and the
 client's library sends the same request again: those are retries of one request, not failures of many.

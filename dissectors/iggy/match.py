@@ -98,7 +98,7 @@ class Pairing:
             self.order = following(self.order, event)
 
     def send(self, request: IggyRequest) -> list[IggyRequest]:
-        """A request; returns those that are given up for unanswered."""
+        """A request was sent; returns those that are given up for unanswered."""
         if request.order < self._answered and self.queue and isinstance(self.queue[-1], RequestHole):
             return [request]  # found late: its answer may have been taken for one to the hole
         given_up: list[IggyRequest] = []
@@ -330,7 +330,7 @@ class Pairing:
         return None
 
     def close(self) -> list[IggyRequest]:
-        """What never was answered."""
+        """Give up the requests that were never answered."""
         if self._aligns:
             return self._surrender(len(self.queue))
         left = self._requests(self.queue)
@@ -427,4 +427,4 @@ _IN_STATE: dict[Certainty, Callable[[Pairing, Answer, int, int], Judged]] = {
     Certainty.DOUBTFUL: Pairing._doubtful,
     Certainty.DOUBTFUL_BODY: Pairing._refused_body,
 }
-"""What an answer in legacy framing means, by the state that it finds."""
+"""State -> the method that judges an answer in legacy framing."""

@@ -31,7 +31,7 @@ class Producer(NamedTuple):
 
 
 class VsrBatch(NamedTuple):
-    """What the header of a VSR batch says beyond its messages."""
+    """Header of a VSR batch: its fields that are not about its messages."""
 
     partition: int
     checksum: int
@@ -39,7 +39,7 @@ class VsrBatch(NamedTuple):
 
 
 class IggyUnit(NamedTuple):
-    """What one row of `batches` stands for: a VSR batch, or all messages of a frame where each has its own checksum."""
+    """One row of `batches`: a VSR batch, or all messages of a frame where each has its own checksum."""
 
     start: int  # indices in the buffer
     end: int

@@ -1,4 +1,4 @@
-"""What streams and topics are called. Requests name them by number or by name; answers show which is which.
+"""Names of streams and topics. Requests name them by number or by name; answers show which is which.
 
 A topic is shown as `stream/topic`. A number whose name is not known yet becomes a token of the sink, so that a name
 learned on any connection to the same server is found: keys are `iggy/<server>/<stream>` and

@@ -1,4 +1,4 @@
-"""What is in flight on a connection: requests that wait, and what pairing needs to know of an answer."""
+"""Requests in flight on a connection, and answers as pairing sees them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RequestHole:
 
 
 class Answer:
-    """What pairing needs to know of an answer."""
+    """An answer as pairing sees it."""
 
     __slots__ = ("cut_in_header", "first_ns", "frame", "length", "operation", "order", "request_id", "status")
 

@@ -1,4 +1,4 @@
-"""What was learned of a connection -> rows of records.
+"""Rows of one connection: exchanges, errors, batches, messages.
 
 Rows that show the dialect wait until the bytes leave one only, at most ROWS_HELD of them: a connection's rows then all
 show one dialect. Where a connection's bytes never settle it, those of another connection to the same server may.

@@ -1,4 +1,4 @@
-"""What one connection has shown of itself: which user, which release, and what streams and topics are called.
+"""Facts that a connection has shown so far: user, software, release, names of streams and topics.
 
 A login shows its user and software, a listing names, and some answers the release of the server. Which answers change
 the state is a mapping from the command's name.

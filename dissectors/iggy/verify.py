@@ -16,7 +16,7 @@ Span = tuple[int, int]  # [start, end) in the buffer
 
 
 class ChecksumVerdict(NamedTuple):
-    """What the checksums of a unit say."""
+    """Verdict on the checksums of a unit."""
 
     verdict: str  # ok, bad, unverifiable or absent
     stored: str | None
@@ -94,7 +94,7 @@ def _compute_batch(unit: IggyUnit, batch: VsrBatch, buf: bytes) -> int:
 
 
 def _sealed(unit: IggyUnit, batch: VsrBatch) -> list[Span]:
-    """What a batch's own checksum covers, piece by piece."""
+    """The pieces of a batch that its own checksum covers, in order."""
     at = unit.start
     header = [(0, 40), (48, 52)]
     if batch.producer is not None:

@@ -27,7 +27,7 @@ _LEAST = 24  # bytes of a legacy answer that holds messages
 
 
 class OrphanContext(Protocol):
-    """What is known of the connection: see exchanges.IggyExchanges."""
+    """The part of exchanges.IggyExchanges that orphans need."""
 
     conversation: Conversation
     rows: IggyRows
