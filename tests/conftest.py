@@ -16,8 +16,17 @@ from hypothesis import settings
 ROOT = Path(__file__).parent
 STARTERS = {"spark": "fixture", "subprocess": "module", "multiprocessing": "module", "chromium": "module"}
 SLOW = (
-    *("checksum/test_locate.py", "fuzz/test_fuzz.py", "test_columns.py", "test_engine.py", "test_invariants.py"),
-    *("test_memory.py", "test_resends.py", "test_workers.py", "tls/test_sessions.py"),
+    *("checksum/test_locate.py", "fuzz/test_fuzz.py", "tls/test_sessions.py"),
+    *(
+        "test_columns.py",
+        "test_engine.py",
+        "test_invariants.py",
+        "test_memory.py",
+        "test_resends.py",
+        "test_workers.py",
+    ),
+    *(f"pipelines/test_{name}.py" for name in ("analyze", "hostile_names", "planted_secrets", "points", "report")),
+    "pipelines/test_selection.py",
 )
 QUICK = 10  # examples of a property, however many its test asks for
 
