@@ -18,7 +18,7 @@ COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspa
   $(BIN)/python -m pipelines.train_java samples
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo compile test test-uncompiled test-cluster lint format docs pictures bench fuzz
+.PHONY: help install demo compile check test test-uncompiled test-cluster lint format docs pictures bench fuzz
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ demo: $(VENV)/.run  ## analyze the samples, in one process and on Spark: tables 
 	$(BIN)/python -m pipelines.compare out/demo out/demo-spark
 
 compile: $(VENV)/.compiled  ## compile what is compiled, after a change
+
+check: $(VENV)/.compiled  ## the tests that take milliseconds: no JVM, no browser, no command; under a minute
+	$(BIN)/pytest -n $(JOBS) -m "not process and not slow" --hypothesis-profile=quick
 
 test: $(VENV)/.compiled  ## run the tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup

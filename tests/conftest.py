@@ -1,8 +1,67 @@
-"""For all tests: machines are noisy, so no example of a property fails for being slow."""
+"""For all tests: which ones `make check` leaves out, and how many examples of a property are tried.
+
+A test gets its marker here, by what it uses or where it lies, and nowhere else:
+
+    process    it starts one: a JVM, a browser, a command
+    slow       it decodes many whole captures, or searches long: seconds, not milliseconds
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
-settings.register_profile("noisy", deadline=None)
+ROOT = Path(__file__).parent
+STARTERS = {"spark": "fixture", "subprocess": "module", "multiprocessing": "module", "chromium": "module"}
+SLOW = (
+    *("checksum/test_locate.py", "fuzz/test_fuzz.py", "tls/test_sessions.py"),
+    *(
+        "test_columns.py",
+        "test_engine.py",
+        "test_invariants.py",
+        "test_memory.py",
+        "test_resends.py",
+        "test_workers.py",
+    ),
+    *(f"pipelines/test_{name}.py" for name in ("analyze", "hostile_names", "planted_secrets", "points", "report")),
+    "pipelines/test_selection.py",
+)
+QUICK = 10  # examples of a property, however many its test asks for
+
+settings.register_profile("noisy", deadline=None)  # machines are noisy: no example fails for being slow
+settings.register_profile("quick", deadline=None, max_examples=QUICK)
 settings.load_profile("noisy")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in ("process: starts a JVM, a browser or a command", "slow: takes seconds"):
+        config.addinivalue_line("markers", marker)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    quick = config.getoption("--hypothesis-profile", None) == "quick"
+    for item in items:
+        if starts_a_process(item):
+            item.add_marker(pytest.mark.process)
+        if item.path.relative_to(ROOT).as_posix() in SLOW:
+            item.add_marker(pytest.mark.slow)
+        if quick:
+            try_few_examples(item)
+
+
+def starts_a_process(item: pytest.Item) -> bool:
+    """Whether a test asks for Spark, or its module imports what starts processes."""
+    names = vars(item.getparent(pytest.Module).obj)  # type: ignore[union-attr]
+    fixtures = getattr(item, "fixturenames", ())
+    return any(name in (fixtures if where == "fixture" else names) for name, where in STARTERS.items())
+
+
+def try_few_examples(item: pytest.Item) -> None:
+    """Limit a property that says itself how many examples it wants: that is stronger than a profile."""
+    test = getattr(item, "obj", None)
+    test = getattr(test, "__func__", test)
+    own = getattr(test, "_hypothesis_internal_use_settings", None)
+    if own is not None and own.max_examples > QUICK:
+        test._hypothesis_internal_use_settings = settings(own, max_examples=QUICK)  # type: ignore[union-attr]

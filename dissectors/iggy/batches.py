@@ -1,4 +1,4 @@
-"""Runs of messages in sends and polls, and their checksums.
+"""Runs of messages in sends and polls: how they lie in a frame (their checksums: verify.py).
 
 2023 to 0.4, send                       2023 to 0.4, poll
   at size field                           at size field
@@ -38,14 +38,15 @@ Source: facts measured on servers 0.0.4 to 0.9.0-edge.5; iggy_binary_protocol 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from struct import Struct
 from typing import Any, NamedTuple
 
-from dissectors.checksum import CRC32, NONE, XXH3, compute, shown
+from dissectors.checksum import CRC32, NONE, XXH3
 from dissectors.iggy.field_types import MalformedBodyError, need, plain_headers, typed_headers
 from dissectors.iggy.loss.length_repair import MENDABLE, mended, moved
-from dissectors.iggy.message import Msg
+from dissectors.iggy.message import IggyUnit, MessageRun, Msg, Producer, VsrBatch
+from dissectors.iggy.verify import verify
 
 _U32 = Struct("<I")
 _SEND_A = Struct("<QQI")
@@ -64,56 +65,6 @@ BATCH_HEADER = 256
 FRAME_HEADER = 48
 _INDEX_ENTRY = 16
 
-
-class Producer(NamedTuple):
-    """Who wrote a VSR batch, where it wants each batch to be stored once."""
-
-    id: int
-    epoch: int
-    sequence: int  # of the first message
-
-
-class Stored(NamedTuple):
-    """A VSR batch: its header, as it lies at `start`."""
-
-    start: int
-    end: int
-    partition: int
-    base_offset: int
-    base_timestamp: int
-    origin_timestamp: int
-    checksum: int
-    total: int  # as announced
-    producer: Producer | None
-    messages: list[Msg]
-
-
-class MessageRun(NamedTuple):
-    """The messages of one frame."""
-
-    format: str
-    checksum_kind: str
-    typed: bool  # headers with typed keys
-    start: int
-    end: int
-    total: int  # as announced; as found where nothing announces it
-    messages: list[Msg]
-    batches: list[Stored]  # VSR only
-    problem: str | None  # what does not fit although every message could be read
-
-
-class ChecksumVerdict(NamedTuple):
-    """What the checksums of a run or batch say."""
-
-    verdict: str  # ok, bad, unverifiable or absent
-    stored: str | None
-    computed: str | None
-    bad: int | None = None  # index of the first message whose checksum is wrong; None: the batch's own
-    covered: tuple[int, int] | None = None  # what that checksum covers: index in the buffer, length
-    wrong: int = 0  # messages with a wrong checksum
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
 
 Walk = Callable[[bytes, int, int, int], Msg]
 """(buf, pos, end, header size) -> the message there."""
@@ -214,9 +165,9 @@ def read(
     kind = form.kind
     if messages and not form.indexed and form.header == 56 and kind != _kind_56(messages):
         raise MalformedBodyError(f"checksums that are not {kind}", start)
-    return MessageRun(
-        form.shown, kind, form.typed, start, end, found if count is None else count, messages, [], problem
-    )
+    total = found if count is None else count
+    units = [IggyUnit(start, end, total, messages)] if messages or total else []
+    return MessageRun(form.shown, kind, form.typed, total, messages, units, problem)
 
 
 def _mended(form: MessageFormat, buf: bytes, pos: int, end: int) -> list[Msg] | None:
@@ -247,39 +198,41 @@ def _read_batches(
     form: MessageFormat, buf: bytes, pos: int, end: int, limit: int, count: int | None, *, single: bool, repair: bool
 ) -> MessageRun:
     start, problem = pos, None
-    batches: list[Stored] = []
+    units: list[IggyUnit] = []
     messages: list[Msg] = []
     try:
         while pos < end:
-            batch = _read_batch(buf, pos, end, limit, repair=repair)
-            batches.append(batch)
-            messages += batch.messages
-            if batch.end > limit:
+            unit = _read_batch(buf, pos, end, limit, repair=repair)
+            units.append(unit)
+            messages += unit.messages
+            if unit.end > limit:
                 break
-            pos = batch.end
+            pos = unit.end
             if single and pos != end:
                 raise MalformedBodyError("bytes after the batch", pos)
     except MalformedBodyError:
         if limit >= end:
             raise
-    found = sum(batch.total for batch in batches)
+    found = sum(unit.total for unit in units)
     if count is not None and limit >= end and found != count:
         problem = f"{found} messages where {count} are announced"
     total = found if count is None or limit >= end else count
-    return MessageRun(form.shown, form.kind, form.typed, start, end, total, messages, batches, problem)
+    if not units and total:
+        units = [IggyUnit(start, end, total, [])]  # announced, but its header was not captured
+    return MessageRun(form.shown, form.kind, form.typed, total, messages, units, problem)
 
 
-def _read_batch(buf: bytes, pos: int, end: int, limit: int, *, repair: bool) -> Stored:
+def _read_batch(buf: bytes, pos: int, end: int, limit: int, *, repair: bool) -> IggyUnit:
     try:
         return _batch_as_declared(buf, pos, end, limit)
     except MalformedBodyError:
-        batch = _mended_batch(buf, pos, end) if repair and limit >= end else None
-        if batch is None:
+        unit = _mended_batch(buf, pos, end) if repair and limit >= end else None
+        if unit is None:
             raise
-        return batch
+        return unit
 
 
-def _mended_batch(buf: bytes, pos: int, end: int) -> Stored | None:
+def _mended_batch(buf: bytes, pos: int, end: int) -> IggyUnit | None:
     """The batch with one bit of its length or count flipped, if its checksum holds so."""
     work = bytearray(buf[pos : min(end, pos + MENDABLE)])
     if len(work) < BATCH_HEADER:
@@ -287,27 +240,27 @@ def _mended_batch(buf: bytes, pos: int, end: int) -> Stored | None:
     for at in (*range(32, 40), *range(48, 52)):
         for bit in range(8):
             work[at] ^= 1 << bit
-            batch = _if_sound(work)
-            if batch is not None:
-                messages = [moved(message, pos) for message in batch.messages]
-                return batch._replace(start=pos, end=batch.end + pos, messages=messages)
+            unit = _if_sound(work)
+            if unit is not None:
+                messages = [moved(message, pos) for message in unit.messages]
+                return unit._replace(start=pos, end=unit.end + pos, messages=messages)
             work[at] ^= 1 << bit
     return None
 
 
-def _if_sound(work: bytearray) -> Stored | None:
+def _if_sound(work: bytearray) -> IggyUnit | None:
     length, count = int.from_bytes(work[32:40], "little"), int.from_bytes(work[48:52], "little")
     if not count * FRAME_HEADER <= length - BATCH_HEADER <= len(work) - BATCH_HEADER:
         return None
     data = bytes(work)
     try:
-        batch = _batch_as_declared(data, 0, len(data), len(data))
+        unit = _batch_as_declared(data, 0, len(data), len(data))
     except MalformedBodyError:
         return None
-    return batch if verify_batch(batch, data, len(data)).verdict == "ok" else None
+    return unit if verify(XXH3, unit, data, len(data)).verdict == "ok" else None
 
 
-def _batch_as_declared(buf: bytes, pos: int, end: int, limit: int) -> Stored:
+def _batch_as_declared(buf: bytes, pos: int, end: int, limit: int) -> IggyUnit:
     at = need(pos, BATCH_HEADER, min(end, limit), "batch header")
     partition, base, base_time, origin, length, checksum, count = _BATCH.unpack_from(buf, pos)
     if length < BATCH_HEADER:
@@ -342,7 +295,7 @@ def _batch_as_declared(buf: bytes, pos: int, end: int, limit: int) -> Stored:
     if limit >= stop and len(messages) != count:
         raise MalformedBodyError(f"{len(messages)} messages in a batch of {count}", pos)
     wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & _IDEMPOTENT else None
-    return Stored(pos, stop, partition, base, base_time, origin, checksum, count, wrote, messages)
+    return IggyUnit(pos, stop, count, messages, VsrBatch(partition, checksum, wrote))
 
 
 def headers_of(run: MessageRun, message: Msg, buf: bytes) -> list[dict[str, Any]] | None:
@@ -354,84 +307,3 @@ def headers_of(run: MessageRun, message: Msg, buf: bytes) -> list[dict[str, Any]
         return read_headers(buf, message.headers, message.headers + message.headers_length)
     except MalformedBodyError:
         return None
-
-
-# --- verifying -------------------------------------------------------------------------------------------------------
-
-
-def verify(run: MessageRun, buf: bytes, known: int) -> ChecksumVerdict:
-    """All messages of a run with one checksum a message; bytes from `known` on are missing."""
-    kind = run.checksum_kind
-    if kind == NONE:
-        return ChecksumVerdict("absent", None, None)
-    return _verify_messages(kind, run.messages, buf, known, run.end <= known)
-
-
-def _verify_messages(kind: str, messages: list[Msg], buf: bytes, known: int, whole: bool) -> ChecksumVerdict:
-    view = memoryview(buf)
-    first: ChecksumVerdict | None = None
-    wrong = 0
-    stored = computed = None
-    for i, message in enumerate(messages):
-        if message.end > known:
-            whole = False
-            continue
-        stored = message.stored
-        computed = compute(kind, view[message.covered : message.end])
-        if computed != stored:
-            wrong += 1
-            if first is None:
-                covered = (message.covered, message.end - message.covered)
-                first = ChecksumVerdict("bad", shown(kind, stored), shown(kind, computed), i, covered)
-    if first is not None:
-        return first._replace(wrong=wrong)
-    one = len(messages) == 1 and stored is not None and computed is not None
-    values = (shown(kind, stored), shown(kind, computed)) if one else (None, None)  # type: ignore[arg-type]
-    if not whole:
-        return ChecksumVerdict("unverifiable", *values)
-    return ChecksumVerdict("ok" if messages else "absent", *values)
-
-
-Span = tuple[int, int]
-
-
-def suspects(
-    run: MessageRun, batch: Stored | None, messages: list[Msg], buf: bytes
-) -> Iterator[tuple[str, int, int, Span, list[Span]]]:
-    """Every wrong checksum of a run, or of a VSR batch, that was captured whole.
-
-    Yields kind, stored, computed, where the checksum lies, what it covers.
-    """
-    view = memoryview(buf)
-    for m in messages:
-        computed = compute(run.checksum_kind, view[m.covered : m.end])
-        if computed != m.stored:
-            place = (m.start, m.covered) if m.covered == m.start + 8 else (m.start + 33, m.start + 37)
-            yield run.checksum_kind, m.stored, computed, place, [(m.covered, m.end)]
-    if batch is not None and len(messages) == batch.total:
-        covered = sealed(batch)
-        computed = compute(XXH3, b"".join(view[a:b] for a, b in covered))
-        if computed != batch.checksum:
-            yield XXH3, batch.checksum, computed, (batch.start + 40, batch.start + 48), covered
-
-
-def sealed(batch: Stored) -> list[Span]:
-    """What a batch's own checksum covers, piece by piece."""
-    at = batch.start
-    header = [(0, 40), (48, 52)]
-    if batch.producer is not None:
-        header += [(52, 53), (56, 66), (68, 72)]
-    return [*((at + a, at + b) for a, b in header), *((m.start, m.start + 8) for m in batch.messages)]
-
-
-def verify_batch(batch: Stored, buf: bytes, known: int) -> ChecksumVerdict:
-    """A VSR batch: every message, then the batch's own checksum over header and message checksums."""
-    verdict = _verify_messages(XXH3, batch.messages, buf, known, batch.end <= known)
-    if batch.end > known or verdict.verdict == "bad":
-        return verdict._replace(stored=verdict.stored or shown(XXH3, batch.checksum))
-    view = memoryview(buf)
-    computed = compute(XXH3, b"".join(view[a:b] for a, b in sealed(batch)))
-    stored_text, computed_text = shown(XXH3, batch.checksum), shown(XXH3, computed)
-    if computed == batch.checksum:
-        return ChecksumVerdict("ok", stored_text, computed_text)
-    return ChecksumVerdict("bad", stored_text, computed_text, None, (batch.start, batch.end - batch.start), 1)

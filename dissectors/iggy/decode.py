@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 from dissectors.frame import Frame
 from dissectors.iggy import batches, layouts, tables
-from dissectors.iggy.batches import MessageRun
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import MalformedBodyError
-from dissectors.iggy.frames import PAIR
+from dissectors.iggy.frames import HEADER, RESERVED_END
+from dissectors.iggy.message import MessageRun
 from dissectors.iggy.secrets import SECRET_FIELDS
 from dissectors.redaction import without_tokens
 
@@ -41,7 +41,7 @@ _REMEMBERED = 4096  # short bodies
 
 
 class Body(NamedTuple):
-    """What a layout made of a body. `problem`: why none read it to its end."""
+    """A body as a layout read it. `problem`: why none read it to its end."""
 
     name: str | None  # the layout's command
     values: dict[str, Any]
@@ -52,10 +52,16 @@ class Body(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        return self.name is not None and self.problem is None and not self.trailing
+        """Whether a layout read it to its end."""
+        return self.problem is None and not self.trailing and self.name is not None
+
+    @property
+    def misread(self) -> bool:
+        """Whether layouts are known and none read it to its end."""
+        return self.problem is not None or self.trailing > 0
 
 
-_NOTHING = Body(None, {})
+NO_BODY = Body(None, {})
 
 
 class VsrRequest(NamedTuple):
@@ -85,7 +91,7 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
     """Read buf[pos:end], of which buf[pos:limit] was captured, and let what reads it narrow the era."""
     found = layouts.candidates(side, code, era.allowed)
     if not found:
-        return _NOTHING
+        return NO_BODY
     if limit < end:
         return _known(found, _partial(found[0], buf, pos, end, limit))
     read, readers = _tried(found, era.allowed, buf, pos, end)
@@ -96,7 +102,7 @@ def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: 
 
 
 def _tried(found: Sequence[layouts.BodyLayout], allowed: int, buf: bytes, pos: int, end: int) -> tuple[Body, int]:
-    """What the layouts make of buf[pos:end], and the releases whose layouts read it to its end."""
+    """Read buf[pos:end] by each layout: the body, and the releases whose layouts read it to its end."""
     chosen: Body | None = None
     failed: Body | None = None
     readers = 0
@@ -116,7 +122,7 @@ def _tried(found: Sequence[layouts.BodyLayout], allowed: int, buf: bytes, pos: i
 
 
 def _known(found: Sequence[layouts.BodyLayout], read: Body) -> Body:
-    """What is certain of a body that was not read to its end.
+    """Keep the fields that are certain of a body that was not read to its end.
 
     Where layouts hold secrets at different places, one's name is another's password: only what lies before the first
     field in which they differ is known.
@@ -152,7 +158,7 @@ def releases_text(releases: int) -> str:
 
 
 def exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
-    """What a layout makes of buf[pos:end], all of which was captured. Its values are not to be changed."""
+    """Read buf[pos:end], all of which was captured, by one layout. The values are not to be changed."""
     if layout.run or end - pos > _SHORT:
         return _exact(layout, buf, pos, end)
     return _again(layout, buf[pos:end])
@@ -178,7 +184,7 @@ def _exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
 
 
 def _partial(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int, limit: int) -> Body:
-    """As far as the captured bytes go."""
+    """Read a body up to its first missing byte."""
     values: dict[str, Any] = {}
     run = None
     try:
@@ -190,20 +196,12 @@ def _partial(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int, limit: 
     return Body(layout.name, values, run)
 
 
-def legacy(frame: Frame) -> tuple[int, int]:
-    """The two numbers of a legacy frame: length and code, or status and length."""
-    if frame.known - frame.start < 8:
-        return 0, 0
-    first, second = PAIR.unpack_from(frame.data, frame.start)
-    return first, second
-
-
 def vsr_request(frame: Frame) -> VsrRequest | None:
     """None where the header is not all there."""
-    if frame.known - frame.start < 256:
+    if frame.known - frame.start < HEADER:
         return None
     low, high, check, check_high, _, request, operation, session, _, code, *routed = _REQUEST.unpack_from(
-        frame.data, frame.start + 128
+        frame.data, frame.start + RESERVED_END
     )
     return VsrRequest(high << 64 | low, check_high << 64 | check, request, operation, session, code, any(routed))
 
@@ -211,9 +209,9 @@ def vsr_request(frame: Frame) -> VsrRequest | None:
 def vsr_reply(frame: Frame) -> VsrReply | None:
     """None where the header is not all there."""
     at = frame.start
-    if frame.known - at < 256:
+    if frame.known - at < HEADER:
         return None
-    _, _, _, _, low, high, _, _, timestamp, request, operation, status = _REPLY.unpack_from(frame.data, at + 128)
+    *_, low, high, _, _, timestamp, request, operation, status = _REPLY.unpack_from(frame.data, at + RESERVED_END)
     later = any(frame.data[at + 220 : at + 232])
     return VsrReply(high << 64 | low, timestamp, request, operation, status, later)
 

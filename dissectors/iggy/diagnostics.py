@@ -1,4 +1,4 @@
-"""What the frames of a connection mean together, for a person to look at: retries, unknown commands, the era.
+"""Findings about a connection as a whole: retries, unknown commands, the protocol version.
 
 A server that cannot commit a request for now answers TransientNotCommitted or TransientNotAccepted (57, 58), and the
 client's library sends the same request again: those are retries of one request, not failures of many.
@@ -7,7 +7,7 @@ client's library sends the same request again: those are retries of one request,
 from __future__ import annotations
 
 from dissectors.conversation import Conversation
-from dissectors.frame import Frame
+from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import TRANSIENT
@@ -27,25 +27,25 @@ class IggyDiagnostics:
         self._refused: dict[tuple[int, int | None, int], int] = {}  # operation, id, size of what was refused -> status
         self._unknown: set[int] = set()
 
-    def request(self, call: IggyRequest) -> None:
+    def request(self, request: IggyRequest) -> None:
         """A VSR request: it may be one that was refused."""
-        refused = self._refused.pop((call.operation, call.correlation_id, call.facts.size), None)
+        refused = self._refused.pop((request.operation, request.correlation_id, request.frame.size), None)
         if refused is not None:
             self._retries[refused] = self._retries.get(refused, 0) + 1
 
-    def refused(self, call: IggyRequest, status: int) -> None:
+    def refused(self, request: IggyRequest, status: int) -> None:
         """A request was answered with an error."""
         if status in TRANSIENT and len(self._refused) < _REFUSALS:
-            self._refused[call.operation, call.correlation_id, call.facts.size] = status
+            self._refused[request.operation, request.correlation_id, request.frame.size] = status
 
     def unknown(self, frame: Frame, code: int) -> None:
-        """A command that no release has: reported once a connection."""
+        """A command that no release has: report it once a connection."""
         if code not in self._unknown:
             self._unknown.add(code)
             self._conversation.finding_at(frame, "unknown_api", f"Command {code} is not known", code=code)
 
     def misread(self, frame: Frame, api: str | None, read: Body) -> None:
-        """A body that no layout reads to its end, if it is one."""
+        """A body that no layout reads to its end."""
         if read.problem:
             self._conversation.finding_at(
                 frame,
@@ -54,21 +54,22 @@ class IggyDiagnostics:
                 api=api,
                 position=read.at - frame.start,
             )
-        elif read.trailing:
+        else:
             self._conversation.finding_at(
                 frame, "trailing_bytes", f"{counted(read.trailing, 'byte')} after the body of {api}"
             )
 
-    def close(self) -> None:
-        """The connection ends: report which release was spoken, and what was sent again."""
+    def close(self, first: FrameFacts | None) -> None:
+        """The connection ends: report its protocol version, and what was sent again. first: its first frame."""
         era = self._era
-        sure = era.settled
-        if self._conversation.frames:
+        if first is not None:
             self._conversation.finding(
-                "dialect" if sure else "dialect_uncertain",
-                f"Spoken is {era.dialect}"
-                if sure
-                else f"Several releases read these bytes; {era.dialect} is likeliest",
+                "dialect" if era.settled else "dialect_uncertain",
+                f"Protocol version: {era.dialect}"
+                if era.settled
+                else f"Protocol version: probably {era.dialect}; other releases read these bytes, too",
+                time=first.first_ns,
+                packet_ref=first.packet_ref,
                 dialect=era.dialect,
                 confidence=era.confidence(),
                 releases=era.names(),

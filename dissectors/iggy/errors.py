@@ -1,4 +1,4 @@
-"""What an error number means, by the releases that may have sent it."""
+"""Error numbers by name, as the releases that may have sent them name them."""
 
 from __future__ import annotations
 

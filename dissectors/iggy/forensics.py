@@ -1,4 +1,4 @@
-"""What forensics knows of Iggy's checksummed units: messages of the eras with one checksum each, and VSR's batches."""
+"""Iggy's checksummed units, for forensics: messages with a checksum each, and VSR's batches."""
 
 from __future__ import annotations
 

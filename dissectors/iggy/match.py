@@ -52,7 +52,7 @@ _DOUBTFUL = (Certainty.DOUBTFUL, Certainty.DOUBTFUL_BODY)
 class Pairing:
     """Requests in flight on one connection.
 
-    `fits(call, answer)`: whether the answer can be that request's; `suits` looks into it, too.
+    `fits(request, answer)`: whether the answer can be that request's; `suits` looks into it, too.
     """
 
     def __init__(
@@ -97,21 +97,21 @@ class Pairing:
             event = PairingEvent.DIALECT_MULTIPLEXES if multiplexes else PairingEvent.DIALECT_ORDERS
             self.order = following(self.order, event)
 
-    def call(self, call: IggyRequest) -> list[IggyRequest]:
-        """A request; returns those that are given up for unanswered."""
-        if call.order < self._answered and self.queue and isinstance(self.queue[-1], RequestHole):
-            return [call]  # found late: its answer may have been taken for one to the hole
+    def send(self, request: IggyRequest) -> list[IggyRequest]:
+        """A request was sent; returns those that are given up for unanswered."""
+        if request.order < self._answered and self.queue and isinstance(self.queue[-1], RequestHole):
+            return [request]  # found late: its answer may have been taken for one to the hole
         given_up: list[IggyRequest] = []
         self._steps += PAIRING_STEPS_PER_FRAME
-        if call.facts.first_ns - self._last_ns > QUIET_NS:
+        if request.frame.first_ns - self._last_ns > QUIET_NS:
             given_up = self._silence()
         if len(self.queue) >= self.limit:
-            given_up += self._surrender(len(self.queue)) if self._aligns else self._calls([self.queue.popleft()])
-        self._last_ns = call.facts.last_ns or call.facts.first_ns
+            given_up += self._surrender(len(self.queue)) if self._aligns else self._requests([self.queue.popleft()])
+        self._last_ns = request.frame.last_ns or request.frame.first_ns
         newest = self.queue[-1] if self.queue else None
-        if isinstance(newest, IggyRequest) and newest.order == call.order:  # one segment
+        if isinstance(newest, IggyRequest) and newest.order == request.order:  # one segment
             self._several_in_flight()
-        self.queue.append(call)
+        self.queue.append(request)
         return given_up
 
     def hole(self, order: int) -> None:
@@ -203,8 +203,8 @@ class Pairing:
         assert self._alignment is not None
         self._alignment.all_answered(self._before_silence)  # nothing is missing: what was in flight is answered
         given_up = self._surrender(self._before_silence)
-        judged, call, more = self.answer(answer, 0)
-        return judged, call, given_up + more
+        judged, request, more = self.answer(answer, 0)
+        return judged, request, given_up + more
 
     def _align(self, answer: Answer, ready: int, lost: int) -> Judged:
         alignment = self._alignment
@@ -242,10 +242,10 @@ class Pairing:
 
     def _after_hole(self, answer: Answer, eligible: list[Entry], lost: int) -> Judged:
         """An answer where answers or requests before it are missing."""
-        if 0 < lost < 8 * (len(self._calls(eligible)) - 1):
+        if 0 < lost < 8 * (len(self._requests(eligible)) - 1):
             self._several_in_flight()  # too few bytes for an answer to each but the newest
         if self.pipelined and len(eligible) > 1:
-            if answer.beheaded:
+            if answer.cut_in_header:
                 return UNSURE, None, []
             self._alignment = Alignment(self.suits)
             self._on(PairingEvent.HOLE_IN_PIPELINE)
@@ -254,14 +254,14 @@ class Pairing:
         if at is None:
             self._on(PairingEvent.CONTRADICTION)
             self._drop(len(eligible))
-            return UNSURE, None, self._calls(eligible)
+            return UNSURE, None, self._requests(eligible)
         return self._take(answer, eligible, at)
 
     def _take(self, answer: Answer, eligible: list[Entry], at: int) -> Judged:
         """The answer is that to the entry at `at`; those before it had theirs in a hole, or never will."""
         entry = eligible[at]
         self._drop(at + 1)
-        given_up = self._calls(eligible[:at])
+        given_up = self._requests(eligible[:at])
         if isinstance(entry, RequestHole):
             entry.most -= 1
             if entry.most:
@@ -281,7 +281,7 @@ class Pairing:
         if self._aligns:
             given_up = self._surrender(ready)
         else:
-            given_up = self._calls(islice(self.queue, ready))
+            given_up = self._requests(islice(self.queue, ready))
             self._drop(ready)
         if legacy:
             self._on(PairingEvent.CONTRADICTION)
@@ -315,9 +315,9 @@ class Pairing:
         self._note_refusal(head, answer)
         return PAIRED, head, []
 
-    def _note_refusal(self, call: IggyRequest, answer: Answer) -> None:
-        if answer.status and call.api_code == SEND_MESSAGES and answer.request_id is None:
-            self._unread = call.facts.size // 8
+    def _note_refusal(self, request: IggyRequest, answer: Answer) -> None:
+        if answer.status and request.api_code == SEND_MESSAGES and answer.request_id is None:
+            self._unread = request.frame.size // 8
             if self._unread:
                 self._on(PairingEvent.BODY_REFUSED)
 
@@ -330,10 +330,10 @@ class Pairing:
         return None
 
     def close(self) -> list[IggyRequest]:
-        """What never was answered."""
+        """Give up the requests that were never answered."""
         if self._aligns:
             return self._surrender(len(self.queue))
-        left = self._calls(self.queue)
+        left = self._requests(self.queue)
         self.queue.clear()
         return left
 
@@ -377,7 +377,7 @@ class Pairing:
 
     def _by_id(self, answer: Answer, ready: int, lost: int) -> Judged:
         if lost and self.order is Order.LOCK_STEP and ready and isinstance(self.queue[ready - 1], RequestHole):
-            given_up = self._calls(islice(self.queue, ready))
+            given_up = self._requests(islice(self.queue, ready))
             self._drop(ready)
             return ORPHAN, None, given_up
         matching = [
@@ -399,23 +399,23 @@ class Pairing:
             self._several_in_flight()
         unique = self.multiplexed and bool(answer.request_id)  # the same id again is the same request sent again
         at = matching[-1] if unique or (holes and not self.pipelined) else matching[0]
-        call = self.queue[at]
-        assert isinstance(call, IggyRequest)
+        request = self.queue[at]
+        assert isinstance(request, IggyRequest)
         if self.multiplexed:
             older = [self.queue[i] for i in matching if i < at]
             for i in reversed(matching):
                 if i <= at:
                     del self.queue[i]
-            return PAIRED, call, self._calls(older)
+            return PAIRED, request, self._requests(older)
         if self.pipelined:
             del self.queue[at]
-            return PAIRED, call, []
-        given_up = self._calls(islice(self.queue, at))
+            return PAIRED, request, []
+        given_up = self._requests(islice(self.queue, at))
         self._drop(at + 1)
-        return PAIRED, call, given_up
+        return PAIRED, request, given_up
 
     @staticmethod
-    def _calls(entries: Iterable[Entry]) -> list[IggyRequest]:
+    def _requests(entries: Iterable[Entry]) -> list[IggyRequest]:
         return [entry for entry in entries if isinstance(entry, IggyRequest)]
 
 
@@ -427,4 +427,4 @@ _IN_STATE: dict[Certainty, Callable[[Pairing, Answer, int, int], Judged]] = {
     Certainty.DOUBTFUL: Pairing._doubtful,
     Certainty.DOUBTFUL_BODY: Pairing._refused_body,
 }
-"""What an answer in legacy framing means, by the state that it finds."""
+"""State -> the method that judges an answer in legacy framing."""

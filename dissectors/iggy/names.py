@@ -1,4 +1,4 @@
-"""What streams and topics are called. Requests name them by number or by name; answers show which is which.
+"""Names of streams and topics. Requests name them by number or by name; answers show which is which.
 
 A topic is shown as `stream/topic`. A number whose name is not known yet becomes a token of the sink, so that a name
 learned on any connection to the same server is found: keys are `iggy/<server>/<stream>` and
@@ -55,11 +55,11 @@ class IggyNames:
 
     def learn(self, api: str | None, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
         """Take the names out of an answered request."""
-        teach = _TEACHERS.get(api or "")
-        if teach is not None:
-            teach(self, request, answer, time)
+        learn = _LEARN.get(api or "")
+        if learn is not None:
+            learn(self, request, answer, time)
 
-    # --- what commands teach ---
+    # --- what answers show ---
 
     def _stream_made(self, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
         number, name = answer.get("id", request.get("stream_id")), answer.get("name", request.get("name"))
@@ -103,7 +103,7 @@ class IggyNames:
         for topic in answer.get("topics", ()):
             self._topic_of(request.get("stream_id"), topic["id"], topic["name"], time)
 
-    # --- telling ---
+    # --- reporting ---
 
     def _topic_of(self, stream: Identifier | None, topic: int, name: str, time: int) -> None:
         if stream is not None:
@@ -132,7 +132,7 @@ def _key(stream: Identifier) -> str:
     return f"={stream}" if isinstance(stream, str) else str(stream)
 
 
-_TEACHERS = {
+_LEARN = {
     "CREATE_STREAM": IggyNames._stream_made,
     "GET_STREAM": IggyNames._stream,
     "GET_STREAMS": IggyNames._all_streams,
@@ -143,4 +143,4 @@ _TEACHERS = {
     "UPDATE_TOPIC": IggyNames._topic_renamed,
     "UPDATE_RESOURCE": IggyNames._updated,
 }
-TEACHING = frozenset(_TEACHERS)
+NAMING = frozenset(_LEARN)

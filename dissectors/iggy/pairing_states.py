@@ -65,7 +65,7 @@ _S = TypeVar("_S", bound=State)
 
 
 class PairingEvent(Enum):
-    """What changes a state."""
+    """An event that changes a state."""
 
     # of Order
     SEVERAL_IN_FLIGHT = auto()  # a request was sent before the answer to the one before it

@@ -1,7 +1,8 @@
-"""What is in flight on a connection: requests that wait, and what pairing needs to know of an answer."""
+"""Requests in flight on a connection, and answers as pairing sees them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dissectors.frame import Frame, FrameFacts
@@ -14,28 +15,28 @@ ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload
 class IggyRequest(PendingRequest):
     """A request that waits for its answer."""
 
-    __slots__ = ("batches", "operation", "order", "queued_ns", "silent", "user", "values", "waits", "well_formed")
+    __slots__ = (
+        *("batches", "operation", "order", "partition", "queued_ns", "silent", "user", "values", "waits"),
+        "well_formed",
+    )
 
-    def __init__(self, frame: Frame, api: str | None, code: int | None) -> None:
-        super().__init__(frame.facts, api, code)
-        self.topics = []
+    frame: FrameFacts
+
+    def __init__(self, frame: FrameFacts, api: str | None, code: int | None) -> None:
+        super().__init__(frame, api, code)
+        self.topics: Sequence[str] = []
         self.order = frame.order  # delivery order of its last byte
-        self.batches: list[dict[str, Any]] = []  # columns of rows of `batches`, reported once it is answered
+        self.batches: Sequence[dict[str, Any]] = ()  # columns of rows of `batches`, reported once it is answered
         self.operation = 0  # of VSR
+        self.partition: int | None = None  # the one that it names
         self.queued_ns: int | None = None
         self.user: str | None = None  # who logs in
         self.values: dict[str, Any] = {}  # fields of the body
         self.waits = self.silent = False  # its command lets the server wait for data; has no answer
         self.well_formed = True
 
-    @property
-    def facts(self) -> FrameFacts:
-        """Of its frame: a request without one is never pending."""
-        assert self.frame is not None
-        return self.frame
 
-
-UNKNOWN = 1 << 30  # requests
+ANY_NUMBER = 1 << 30  # of requests
 
 
 class RequestHole:
@@ -45,19 +46,19 @@ class RequestHole:
 
     def __init__(self, order: int) -> None:
         self.order = order
-        self.most = UNKNOWN  # until the next frame shows how long the hole is, with what had to be skipped behind it
+        self.most = ANY_NUMBER  # until the next frame shows how long the hole is, with what had to be skipped behind it
         self.had = False  # an answer to one of them came
 
     def bound(self, most: int) -> int:
-        """The hole held `most` requests; how many have their answers still to come."""
-        self.most = most - (UNKNOWN - self.most)
+        """Note that the hole held `most` requests; how many have their answers still to come."""
+        self.most = most - (ANY_NUMBER - self.most)
         return self.most
 
 
 class Answer:
-    """What pairing needs to know of an answer."""
+    """An answer as pairing sees it."""
 
-    __slots__ = ("beheaded", "first_ns", "frame", "length", "operation", "order", "request_id", "status")
+    __slots__ = ("cut_in_header", "first_ns", "frame", "length", "operation", "order", "request_id", "status")
 
     def __init__(
         self,
@@ -67,6 +68,9 @@ class Answer:
         length: int,
         request_id: int | None = None,
         operation: int = 0,
+        frame: Frame | None = None,
+        *,
+        cut_in_header: bool = False,
     ) -> None:
         self.order = order
         self.first_ns = first_ns
@@ -74,8 +78,8 @@ class Answer:
         self.length = length
         self.request_id = request_id
         self.operation = operation
-        self.frame: Frame | None = None  # while it is held back
-        self.beheaded = False  # cut off before its request id: it is judged now or never
+        self.frame = frame  # of legacy framing, for who looks into it; kept while it is held back
+        self.cut_in_header = cut_in_header  # its request id is missing: it is judged now or never
 
 
 Entry = IggyRequest | RequestHole

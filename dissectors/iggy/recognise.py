@@ -44,7 +44,7 @@ class IggyRecogniser:
 def _find(
     framing: str, side: int, budget: SearchBudget, data: bytes, pos: int, end: int, final: bool
 ) -> tuple[int, bool]:
-    return resync.search(framing, side, data, pos, end, final, _of_stranger(), budget)[:2]
+    return resync.search(framing, side, data, pos, end, final, _of_stranger(), budget, {})[:2]
 
 
 @cache

@@ -15,13 +15,14 @@ from dissectors.checksum import XXH3, compute, shown
 from dissectors.conversation import Conversation
 from dissectors.frame import Frame
 from dissectors.iggy import tables
-from dissectors.iggy.batches import BATCH_HEADER, MessageRun, read
+from dissectors.iggy.batches import BATCH_HEADER, read
 from dissectors.iggy.field_types import MalformedBodyError
-from dissectors.iggy.rows import IggyEmitter
+from dissectors.iggy.frames import HEADER
+from dissectors.iggy.message import MessageRun
+from dissectors.iggy.rows import IggyRows
 from dissectors.rows.exchange import ONE_WAY, PUSH, REPLICATE
 from dissectors.tcp.chunk import CLIENT
 
-HEADER = 256
 _SEALS = Struct("<QQQQ")
 _VIEW = Struct("<II")
 _U64 = Struct("<Q")
@@ -30,28 +31,28 @@ _OPERATION_AT = 208  # in a Prepare
 _SEND_MESSAGES = 160
 
 
-def rows(frame: Frame, command: int, emit: IggyEmitter) -> None:
+def report(frame: Frame, command: int, rows: IggyRows) -> None:
     """One exchange row, the op number as its id; batches that are replicated. Nothing else ties frames into pairs."""
-    plane = tables.planes()[command]
+    plane, facts = tables.planes()[command], frame.facts
     known = min(frame.known, frame.end)
     at = _OP_AT.get(plane.name)
     op = _U64.unpack_from(frame.data, frame.start + at)[0] if at and known - frame.start >= HEADER else None
     run = _batch(frame, known) if plane.frozen else None
-    request = emit.lone(
-        frame,
+    request = rows.lone(
+        facts,
         ONE_WAY if frame.direction == CLIENT else PUSH,
         plane.name,
         command,
         correlation_id=op,
         records=run.total if run else None,
-        payload_bytes=sum(m.payload_length for m in run.messages) if run else None,
-        body=_shown(frame, plane.name, op) if emit.report.sink.wants_body(plane.name) else None,
+        payload_bytes=run.payload_bytes if run else None,
+        body=_shown(frame, plane.name, op) if rows.report.sink.wants_body(plane.name) else None,
     )
     if run:
-        partition = run.batches[0].partition if run.batches else None
-        emit.report_batches(run, frame, REPLICATE, None, partition, request)
+        partition = run.units[0].partition if run.units else None
+        rows.report_batches(run, frame, facts, REPLICATE, None, partition, request)
     if frame.complete:
-        _check_header(frame, plane.frozen, emit.conversation)
+        _check_header(frame, plane.frozen, rows.conversation)
 
 
 def _batch(frame: Frame, known: int) -> MessageRun | None:

@@ -1,7 +1,7 @@
-"""What a conversation learnt -> rows of records.
+"""Rows of one connection: exchanges, errors, batches, messages.
 
 Rows that show the dialect wait until the bytes leave one only, at most ROWS_HELD of them: a connection's rows then all
-show the same. Where a connection's bytes never settle it, those of another connection to the same server may.
+show one dialect. Where a connection's bytes never settle it, those of another connection to the same server may.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from dissectors.conversation import Conversation
-from dissectors.frame import Frame
+from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import batches, tables
-from dissectors.iggy.batches import ChecksumVerdict, MessageRun, Stored
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
-from dissectors.iggy.message import Msg
+from dissectors.iggy.message import IggyUnit, MessageRun
 from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
+from dissectors.iggy.verify import ChecksumVerdict, suspects, verify
 from dissectors.records import Conn, endpoint
 from dissectors.resends import Resends
 from dissectors.rows.exchange import CONSUME, FAILED, OK, ONE_WAY, PRODUCE, UNKNOWN, ErrorCode, PendingRequest, Report
@@ -42,7 +42,7 @@ class IggyReport(Report):
         self._held: list[tuple[str, Any]] = []
 
     def flush(self) -> None:
-        """No more evidence is waited for: the rows held get the dialect believed now."""
+        """Report the rows that wait, with the dialect that is believed now."""
         if not self._held:
             return
         dialect = self.dialect()
@@ -51,12 +51,12 @@ class IggyReport(Report):
         self._held.clear()
 
     def dialect(self) -> str:
-        """What is spoken; while several releases remain, a token for what another connection to the server shows."""
+        """The dialect; while several releases remain, a token for what another connection to the server shows."""
         era = self._era
         return era.dialect if era.settled else unresolved(self._server_key(), era.dialect)
 
     def report_dialect(self, time: int) -> None:
-        """Report what is spoken here: other connections to this server may show too little."""
+        """Report the dialect of this connection: others to this server may show too little."""
         self.sink.name(self._server_key(), time, self._era.dialect, likely=not self._era.settled)
 
     def _server_key(self) -> str:
@@ -80,7 +80,7 @@ class IggyReport(Report):
                 self.flush()
 
 
-class IggyEmitter:
+class IggyRows:
     """Writes the rows of one connection."""
 
     def __init__(self, conversation: Conversation, era: Era, state: IggyState) -> None:
@@ -89,7 +89,7 @@ class IggyEmitter:
         self.state = state
 
     def text(self, read: Body, frame: Frame, **more: Any) -> str:
-        """A body, for `--full`: everything but payloads."""
+        """A body as JSON, for `--full`: everything but payloads."""
         values = {**more, **read.values}
         if read.run is not None:
             values["messages"] = _message_dicts(read.run, frame.data)
@@ -103,28 +103,37 @@ class IggyEmitter:
         self,
         kind: str,
         request: IggyRequest,
-        frame: Frame | None = None,
+        answer: FrameFacts | None = None,
         *,
+        status: str = OK,
         errors: Sequence[ErrorCode] = (),
         **more: Any,
     ) -> None:
-        """A request with its answer, or without; the batches that it carried. more: as Report.exchange has it."""
+        """A request with its answer, or without; and the batches that it carried. more: as Report.exchange has it."""
         request.client_id = self.state.user or request.user
         if errors:
             topic = request.topics[0] if request.topics else None
             partition = request.values.get("partition_id")
             number = partition if isinstance(partition, int) else None
             errors = [error._replace(topic=topic, partition=number) for error in errors]
-        more.setdefault("status", UNKNOWN if frame is None else OK)
-        facts = None if frame is None else frame.facts
-        self.report.exchange(kind, request, facts, errors=errors, queued_ns=request.queued_ns, **more)
-        outcome = UNKNOWN if frame is None else FAILED if errors else OK
-        for columns in request.batches:
-            self.report.batch(request, request.facts, outcome=outcome, **columns)
+        report = self.report
+        report.exchange(
+            kind,
+            request,
+            answer,
+            status=UNKNOWN if answer is None else status,
+            errors=errors,
+            queued_ns=request.queued_ns,
+            **more,
+        )
+        if request.batches:
+            outcome = UNKNOWN if answer is None else FAILED if errors else OK
+            for columns in request.batches:
+                report.batch(request, request.frame, outcome=outcome, **columns)
 
     def lone(
         self,
-        frame: Frame,
+        facts: FrameFacts,
         kind: str,
         api: str | None,
         code: int | None,
@@ -137,7 +146,7 @@ class IggyEmitter:
     ) -> PendingRequest:
         """A frame that is half of nothing: an orphan, a push, or one of a replica."""
         one_way = kind == ONE_WAY
-        known = PendingRequest(frame.facts if one_way else None, api, code, correlation_id=correlation_id)
+        known = PendingRequest(facts if one_way else None, api, code, correlation_id=correlation_id)
         known.client_id = self.state.user
         known.records, known.payload_bytes = records, payload_bytes
         if one_way:
@@ -145,7 +154,7 @@ class IggyEmitter:
             self.report.exchange(kind, known)
         else:
             errors = () if error is None else (error,)
-            self.report.exchange(kind, known, frame.facts, status=OK, errors=errors, body=body)
+            self.report.exchange(kind, known, facts, status=OK, errors=errors, body=body)
         return known
 
     # --- batches and messages ---
@@ -154,6 +163,7 @@ class IggyEmitter:
         self,
         run: MessageRun,
         frame: Frame,
+        facts: FrameFacts,
         role: str,
         topic: str | None,
         partition: int | None,
@@ -161,36 +171,33 @@ class IggyEmitter:
     ) -> list[dict[str, Any]]:
         """The batches of a run, verified: columns of rows of `batches`.
 
-        What is wrong with them becomes findings, their messages rows of `messages`.
+        What is wrong with them becomes findings, their messages rows of `messages`. partition: of units that name none.
         """
-        if not self.report.looks_into_batches:
+        report = self.report
+        if not report.looks_into_batches:
             return []
-        known = min(frame.known, frame.end)
-        rows: list[dict[str, Any]] = []
         if run.problem:
             self.conversation.finding_at(frame, "batch_mismatch", run.problem, api=request.api, topic=_plain(topic))
-        for batch in run.batches or ((None,) if run.messages or run.total else ()):
-            messages = run.messages if batch is None else batch.messages
-            verdict = (
-                batches.verify(run, frame.data, known)
-                if batch is None
-                else batches.verify_batch(batch, frame.data, known)
-            )
-            if role == CONSUME and batch is not None:
-                partition = batch.partition
-            row = self._batch(run, batch, verdict, frame, role, topic, partition)
+        known = min(frame.known, frame.end)
+        rows: list[dict[str, Any]] = []
+        for unit in run.units:
+            verdict = verify(run.checksum_kind, unit, frame.data, known)
+            if role == CONSUME and unit.batch is not None:
+                partition = unit.batch.partition
+            row = self._batch(run, unit, verdict, frame, role, topic, partition)
             if verdict.verdict == "bad":
-                self._bad(run, batch, verdict, frame, row, request.api)
-            if self.report.wants_batches:
+                self._bad(run, unit, verdict, frame, row, request.api)
+            if report.wants_batches:
                 rows.append(row)
-            if self.report.wants_messages:
-                self._messages(run, messages, frame, row, request)
+            if report.wants_messages:
+                self._messages(run, unit, frame, facts, row, request)
         return rows
 
     def report_batches(
         self,
         run: MessageRun,
         frame: Frame,
+        facts: FrameFacts,
         role: str,
         topic: str | None,
         partition: int | None,
@@ -198,29 +205,30 @@ class IggyEmitter:
     ) -> None:
         """Report the batches of a consumer or replica, which wait for no answer."""
         outcome = OK if role == CONSUME else UNKNOWN
-        for columns in self.batches(run, frame, role, topic, partition, request):
-            self.report.batch(request, frame.facts, outcome=outcome, **columns)
+        for columns in self.batches(run, frame, facts, role, topic, partition, request):
+            self.report.batch(request, facts, outcome=outcome, **columns)
 
     def _batch(
         self,
         run: MessageRun,
-        batch: Stored | None,
+        unit: IggyUnit,
         verdict: ChecksumVerdict,
         frame: Frame,
         role: str,
         topic: str | None,
         partition: int | None,
     ) -> dict[str, Any]:
-        messages = run.messages if batch is None else batch.messages
-        start, end = (run.start, run.end) if batch is None else (batch.start, batch.end)
-        count = run.total if batch is None else batch.total
-        placed = role != PRODUCE and bool(messages) and messages[0].offset is not None
-        first = messages[0].offset if placed else None
-        last = messages[-1].offset if placed and len(messages) == count else None
-        times = [m.timestamp or m.origin for m in messages] if role != PRODUCE else [m.origin for m in messages]
-        times = [time for time in times if time]
-        wrote = None if batch is None else batch.producer
-        time, packet_ref = self.conversation.locate(frame, start)
+        messages, count, size = unit.messages, unit.total, unit.end - unit.start
+        first = last = None
+        if role == PRODUCE:  # the server gives offsets and timestamps later
+            times = [m.origin for m in messages if m.origin]
+        else:
+            times = [m.timestamp or m.origin for m in messages if m.timestamp or m.origin]
+            if messages and messages[0].offset is not None:
+                first = messages[0].offset
+                last = messages[-1].offset if len(messages) == count else None
+        wrote = None if unit.batch is None else unit.batch.producer
+        time, packet_ref = self.conversation.locate(frame, unit.start)
         return {
             "role": role,
             "topic": topic,
@@ -230,8 +238,8 @@ class IggyEmitter:
             "position": None if first is None else str(first),
             "records": count,
             "codec": "none",
-            "stored_bytes": end - start,
-            "uncompressed_bytes": end - start,
+            "stored_bytes": size,
+            "uncompressed_bytes": size,
             "format": run.format,
             "producer": None if wrote is None else str(wrote.id),
             "producer_epoch": None if wrote is None else wrote.epoch,
@@ -244,22 +252,21 @@ class IggyEmitter:
             "verdict": verdict.verdict,
             "time": time,
             "packet_ref": packet_ref,
-            "stream_offset": frame.offset + start - frame.start,
+            "stream_offset": frame.offset + unit.start - frame.start,
         }
 
     def _bad(
         self,
         run: MessageRun,
-        batch: Stored | None,
+        unit: IggyUnit,
         verdict: ChecksumVerdict,
         frame: Frame,
         row: dict[str, Any],
         api: str | None,
     ) -> None:
         assert verdict.covered is not None
-        messages = run.messages if batch is None else batch.messages
         at, size = verdict.covered
-        message = None if verdict.bad is None else messages[verdict.bad]
+        message = None if verdict.bad is None else unit.messages[verdict.bad]
         what = "batch" if message is None else f"message {verdict.bad}"
         self.conversation.finding_within(
             frame,
@@ -278,24 +285,30 @@ class IggyEmitter:
             stored=verdict.stored,
             computed=verdict.computed,
         )
-        for kind, stored, computed, checksum, covered in batches.suspects(run, batch, messages, frame.data):
+        for kind, stored, computed, checksum, covered in suspects(run, unit, frame.data):
             self.conversation.suspect(
                 frame,
                 run.format,
                 kind,
                 stored,
                 computed,
-                unit=(run.start, run.end) if batch is None else (batch.start, batch.end),
+                unit=(unit.start, unit.end),
                 covered=covered,
                 checksum=checksum,
                 byteorder="little",
             )
 
     def _messages(
-        self, run: MessageRun, messages: list[Msg], frame: Frame, row: dict[str, Any], request: PendingRequest
+        self,
+        run: MessageRun,
+        unit: IggyUnit,
+        frame: Frame,
+        facts: FrameFacts,
+        row: dict[str, Any],
+        request: PendingRequest,
     ) -> None:
-        payloads, produced, facts = self.report.sink.payloads, row["role"] == PRODUCE, frame.facts
-        for m in messages:
+        payloads, produced = self.report.sink.payloads, row["role"] == PRODUCE
+        for m in unit.messages:
             headers = batches.headers_of(run, m, frame.data)
             offset = None if produced else m.offset
             self.report.message(

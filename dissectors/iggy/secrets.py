@@ -1,4 +1,4 @@
-"""What must never leave, and what leaves only with `--payloads`: one table of fields, by command.
+"""Fields that must never leave, and fields that leave only with `--payloads`: one table, by command.
 
     SECRET_FIELDS   passwords, tokens and the secrets that bind a session. In layouts.txt their types are secret8 and
                     secret:N, whose readers check the length and never hold the value

@@ -1,7 +1,7 @@
-"""What one connection has shown of itself: which user, which release, and what streams and topics are called.
+"""Facts that a connection has shown so far: user, software, release, names of streams and topics.
 
-Every command may teach something: a login its user and software, a listing names, and some answers the release of the
-server. What teaches is a mapping from the command's name.
+A login shows its user and software, a listing names, and some answers the release of the server. Which answers change
+the state is a mapping from the command's name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import LEGACY
-from dissectors.iggy.names import TEACHING, IggyNames
+from dissectors.iggy.names import NAMING, IggyNames
 from dissectors.iggy.pending import IggyRequest
 
 _ROOT = "iggy"
@@ -32,14 +32,14 @@ class IggyState:
         self.server_version: str | None = None
         self._era = era
 
-    def matters(self, api: str | None) -> bool:
-        """Whether the answer to a command teaches anything."""
-        return not self._era.settled or api in _LESSONS or api in TEACHING
+    def is_changed_by(self, api: str | None) -> bool:
+        """Whether the payload of an answer to a command may change anything here."""
+        return not self._era.settled or api in _CHANGES or api in NAMING
 
-    def request(self, call: IggyRequest, partition: int | None) -> None:
-        """Learn from a request; `partition`: the one that it sends messages to."""
-        values = call.values
-        if call.user and isinstance(version := values.get("version"), str):
+    def request(self, request: IggyRequest, partition: int | None) -> None:
+        """A request was sent. partition: the one that it sends messages to, if any."""
+        values = request.values
+        if request.user and isinstance(version := values.get("version"), str):
             self.client_version = version or None
             for prefix, releases in tables.clients():
                 if version.startswith(prefix):
@@ -50,34 +50,32 @@ class IggyState:
             self._era.narrow(tables.of_protocol(protocol), f"protocol version {protocol} in login")
         if self._era.settled:
             return
-        if call.api == _ASKED_BY_NEW_CLIENTS:
+        if request.api == _ASKED_BY_NEW_CLIENTS:
             self._era.favour(tables.span("0.7", ""), "cluster metadata asked for")
         if partition in _FIRST_PARTITIONS:
             self._era.favour(tables.span(*_FIRST_PARTITIONS[partition]), f"messages for partition {partition}")
 
-    def answered(self, call: IggyRequest, values: dict[str, Any], time: int) -> None:
-        """Learn what a successful answer shows beyond its own exchange; no values: it was empty."""
+    def answered(self, request: IggyRequest, values: dict[str, Any], time: int) -> None:
+        """A request was answered, without an error. values: fields of the answer, none where it was empty; time: ns."""
         if not values and not self._era.settled:
-            silent = layouts.empty(layouts.RESPONSE, call.api_code or -1)
+            silent = layouts.empty(layouts.RESPONSE, request.api_code or -1)
             if silent & self._era.allowed:
-                self._era.narrow(silent, f"an empty answer to {call.api}")
-        if call.api in TEACHING:
-            self.names.learn(call.api, call.values, values, time)
-        lesson = _LESSONS.get(call.api or "")
-        if lesson is not None:
-            lesson(self, call, values)
+                self._era.narrow(silent, f"an empty answer to {request.api}")
+        if request.api in NAMING:
+            self.names.learn(request.api, request.values, values, time)
+        change = _CHANGES.get(request.api or "")
+        if change is not None:
+            change(self, request, values)
 
-    # --- lessons ---
-
-    def _login(self, call: IggyRequest, values: dict[str, Any]) -> None:
-        self.user = call.user or self.user
+    def _login(self, request: IggyRequest, values: dict[str, Any]) -> None:
+        self.user = request.user or self.user
         if "server_version" in values:
             self.server_version = values["server_version"]
-        elif call.user == _ROOT and "user_id" in values:
+        elif request.user == _ROOT and "user_id" in values:
             releases = tables.span(*_ROOT_IDS.get(values["user_id"], ("", "")))
             self._era.narrow(releases & tables.of_framing(LEGACY), f"the root user has id {values['user_id']}")
 
-    def _stats(self, call: IggyRequest, values: dict[str, Any]) -> None:
+    def _stats(self, request: IggyRequest, values: dict[str, Any]) -> None:
         version = values.get("iggy_server_version")
         if not version:
             return
@@ -87,4 +85,4 @@ class IggyState:
                 self._era.narrow(releases, f"server version {version}")
 
 
-_LESSONS = {**dict.fromkeys(LOGINS, IggyState._login), "GET_STATS": IggyState._stats}
+_CHANGES = {**dict.fromkeys(LOGINS, IggyState._login), "GET_STATS": IggyState._stats}

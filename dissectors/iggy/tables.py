@@ -23,7 +23,7 @@ class Release(NamedTuple):
 
 
 class Command(NamedTuple):
-    """What a command code means in a range of releases."""
+    """Meaning of a command code in a range of releases."""
 
     code: int
     name: str
@@ -42,7 +42,7 @@ class Operation(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What an error number means in a range of releases."""
+    """Meaning of an error number in a range of releases."""
 
     code: int
     name: str
@@ -96,7 +96,7 @@ def of_framing(framing: str) -> int:
 
 @cache
 def names(allowed: int) -> tuple[str, ...]:
-    """What a set of releases is called, oldest first."""
+    """Names of a set of releases, oldest first."""
     return tuple(release.name for i, release in enumerate(releases()) if allowed >> i & 1)
 
 
@@ -149,9 +149,15 @@ def commands() -> dict[int, tuple[Command, ...]]:
 
 @cache
 def meaning(code: int, best: int) -> Command | None:
-    """What a command code means to a release (its index), or to the last that knew it."""
+    """Meaning of a command code to a release (its index), or to the last that knew it."""
     known = commands().get(code, ())
     return next((command for command in known if command.releases >> best & 1), known[-1] if known else None)
+
+
+@cache
+def ambiguous() -> frozenset[int]:
+    """Command codes that mean one thing in some releases and another in others."""
+    return frozenset(code for code, meanings in commands().items() if len(meanings) > 1)
 
 
 @cache

@@ -1,11 +1,11 @@
 """What decoders write into: typed rows of the tables of `records`, which become Arrow columns in blocks.
 
-    layout      the fields of a table and what the number in each stands for, derived from `records`
-    fields      the same fields as constants, for compiled code: EXCHANGE_TIME
-    texts       texts, lists and connections -> numbers
-    table       unfinished rows at slots, finished rows by column
-    blocks      finished rows -> Arrow
-    sink        all tables of a run, and the names that decoders learn
-    exchange    pending requests, errors, the formulas of `exchanges`; writes rows
-    late_names  names that a connection does not know: tokens, and what is put in for them
+layout      the fields of a table and what the number in each stands for, derived from `records`
+fields      the same fields as constants, for compiled code: EXCHANGE_TIME
+texts       texts, lists and connections -> numbers
+table       unfinished rows at slots, finished rows by column
+blocks      finished rows -> Arrow
+sink        all tables of a run, and the names that decoders learn
+exchange    pending requests, errors, the formulas of `exchanges`; writes rows
+late_names  names that a connection does not know: tokens, and what is put in for them
 """

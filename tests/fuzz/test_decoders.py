@@ -25,6 +25,7 @@ from dissectors.iggy import batches as iggy_batches
 from dissectors.iggy import decode as iggy_decode
 from dissectors.iggy import frames as iggy_frames
 from dissectors.iggy import layouts, recognise, tables
+from dissectors.iggy import verify as iggy_verify
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import READERS, MalformedBodyError
 from dissectors.kafka import batches, envelope, full, internal, messages, nested, schema
@@ -140,7 +141,8 @@ def _iggy_run(data: bytes) -> None:
     for form in iggy_batches.FORMATS:
         with suppress(MalformedBodyError):
             run = iggy_batches.read(form, data, 0, len(data), len(data), None)
-            iggy_batches.verify(run, data, len(data))
+            for unit in run.units:
+                iggy_verify.verify(run.checksum_kind, unit, data, len(data))
 
 
 def _iggy_frames(data: bytes) -> None:

@@ -109,7 +109,7 @@ def test_whatever_is_lost_of_a_pipeline_no_answer_goes_to_another_request(data: 
 
 
 def request(order: int, time: int) -> IggyRequest:
-    return IggyRequest(Frame(CLIENT, b"", 0, 0, 8, 8, 0, order, time, time, 1), "PING", 1)
+    return IggyRequest(Frame(CLIENT, b"", 0, 0, 8, 8, 0, order, time, time, 1).facts, "PING", 1)
 
 
 def alike() -> Pairing:
@@ -121,7 +121,7 @@ def alike() -> Pairing:
     pairing = Pairing(fits, fits, 100, midstream=False)
     pairing.order = Order.PIPELINED
     for order in range(4):
-        pairing.call(request(order, order))
+        pairing.send(request(order, order))
     assert pairing.answer(Answer(10, 10, 0, 8), 24)[0] == HELD
     return pairing
 
@@ -130,7 +130,7 @@ def test_silence_means_that_everything_has_been_answered() -> None:
     pairing = alike()
     waiting = list(pairing.queue)
     later = request(20, 20 + QUIET_NS)
-    pairing.call(later)
+    pairing.send(later)
     judged, call, given_up = pairing.answer(Answer(21, 21 + QUIET_NS, 0, 0), 0)
     assert (judged, call) == (PAIRED, later)
     assert [its for _, its in pairing.resolved] == [waiting[3]]
@@ -140,7 +140,7 @@ def test_silence_means_that_everything_has_been_answered() -> None:
 def test_silence_proves_nothing_where_bytes_are_missing_after_it() -> None:
     pairing = alike()
     later = request(20, 20 + QUIET_NS)
-    pairing.call(later)
+    pairing.send(later)
     judged, call, _ = pairing.answer(Answer(21, 21 + QUIET_NS, 0, 0), 8)
     assert judged in (HELD, UNSURE)
     assert call is None
@@ -152,7 +152,7 @@ def test_a_hole_among_very_many_requests_is_not_searched() -> None:
     pairing = Pairing(lambda call, answer: True, lambda call, answer: True, 10_000, midstream=False)
     pairing.order = Order.PIPELINED
     for order in range(5_000):
-        pairing.call(request(order, order))
+        pairing.send(request(order, order))
     assert pairing.answer(Answer(10_000, 10_000, 0, 0), 1 << 30)[0] == UNSURE
     assert not pairing.queue
 
@@ -168,7 +168,7 @@ def test_what_pairing_compares_is_bounded_by_the_frames_it_saw() -> None:
 
     pairing = Pairing(fits, fits, 100_000, midstream=False)
     for order in range(5000):
-        pairing.call(request(order, order))
+        pairing.send(request(order, order))
     judged = {pairing.answer(Answer(10_000 + i, 10_000 + i, 0, 8), 0)[0] for i in range(5000)}
     assert pairing.search_abandoned
     assert UNSURE in judged

@@ -45,7 +45,7 @@ def read(path: Path, *tables: str, **options: Any) -> dict[str, list[dict[str, A
     return {table: found[table].to_pylist() for table in tables}
 
 
-@pytest.mark.parametrize("path", TRUTHS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [p for p in TRUTHS if p.stem.split("-")[0] in DIALECTS], ids=lambda p: p.stem)
 def test_a_capture_of_one_era_is_never_read_as_another(path: Path) -> None:
     rows = read(path, "exchanges")["exchanges"]
     seen = Counter(row["dialect"] for row in rows)

@@ -1,4 +1,4 @@
-"""Random conversations of every era, whole and with holes: their rows do not depend on how their bytes arrive."""
+"""Random conversations of every era: rows do not depend on how bytes arrive, and every byte is counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL
-from tests.feeding import feed_every_way
+from tests.feeding import feed, feed_every_way
 from tests.iggy.conversations import conversation, with_holes
 
 SEEDS = st.integers(0, 1 << 32)
@@ -22,6 +22,17 @@ def test_rows_do_not_depend_on_how_the_bytes_of_a_conversation_arrive(seed: int)
 
 @settings(max_examples=30)
 @given(SEEDS)
-def test_nor_do_those_of_a_conversation_with_holes(seed: int) -> None:
+def test_nor_do_those_of_one_that_began_before_the_capture(seed: int) -> None:
     rng = random.Random(seed)
-    feed_every_way(PROTOCOL, with_holes(rng, conversation(rng)))
+    script = conversation(rng)
+    feed_every_way(PROTOCOL, script[rng.randrange(len(script) or 1) :], midstream=True)
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_every_byte_of_a_conversation_with_holes_is_counted_once(seed: int) -> None:
+    rng = random.Random(seed)
+    script = with_holes(rng, conversation(rng))
+    _, got = feed(PROTOCOL, script)
+    captured = sum(len(data) for _, data in script if isinstance(data, bytes))
+    assert got.framed_bytes + got.skipped_bytes + got.pending_bytes == captured

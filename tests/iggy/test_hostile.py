@@ -111,7 +111,7 @@ SECRETS = ["s3cret-pass", "n3w-s3cret", "t0ken-abcdef", "BBBBBBBBBBBBBBBB"]
 
 
 def everything(sink: Sink) -> str:
-    return repr([getattr(sink, table) for table in TABLES])
+    return repr([list(getattr(sink, table)) for table in TABLES])
 
 
 @pytest.mark.parametrize("era", [e for e in ERAS if "vsr" not in e])

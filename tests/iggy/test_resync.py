@@ -85,8 +85,8 @@ def test_the_answer_never_depends_on_where_the_bytes_were_cut(
 ) -> None:
     """What is certain of the first part stays; what is not yet a start is not before what was promised."""
     cut = min(cut, len(data))
-    early = search(framing, direction, data[:cut], 0, cut, False, EVERYTHING, SearchBudget())
-    late = search(framing, direction, data, 0, len(data), False, EVERYTHING, SearchBudget())
+    early = search(framing, direction, data[:cut], 0, cut, False, EVERYTHING, SearchBudget(), {})
+    late = search(framing, direction, data, 0, len(data), False, EVERYTHING, SearchBudget(), {})
     if early[1] and framing is not None:
         assert late == early
     else:

@@ -37,7 +37,7 @@ IN_HOLE = -1
 
 
 class Alignment:
-    """The assignments that are left. `fits(call, answer)`: whether an answer can be that of a request."""
+    """The assignments that are left. `fits(request, answer)`: whether an answer can be that of a request."""
 
     def __init__(self, fits: Callable[[IggyRequest, Answer], bool]) -> None:
         self.assignments = [Assignment(0, 0, ())]

@@ -16,7 +16,7 @@ from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
 from dissectors.iggy.match import ORPHAN, SURPLUS
 from dissectors.iggy.pending import DISCONNECTED
-from dissectors.iggy.rows import IggyEmitter
+from dissectors.iggy.rows import IggyRows
 from dissectors.rows.exchange import CONSUME, PUSH, ErrorCode
 from dissectors.rows.exchange import ORPHAN as ORPHAN_KIND
 from dissectors.tcp.chunk import SERVER
@@ -27,10 +27,10 @@ _LEAST = 24  # bytes of a legacy answer that holds messages
 
 
 class OrphanContext(Protocol):
-    """What is known of the connection: see calls.Calls."""
+    """The part of exchanges.IggyExchanges that orphans need."""
 
     conversation: Conversation
-    emit: IggyEmitter
+    rows: IggyRows
 
     def body(self, side: str, code: int, frame: Frame, start: int) -> Body: ...
     def error(self, status: int, frame: Frame, start: int) -> ErrorCode: ...
@@ -39,8 +39,8 @@ class OrphanContext(Protocol):
 class IggyOrphans:
     """The answers of one connection that were paired with nothing."""
 
-    def __init__(self, calls: OrphanContext) -> None:
-        self._calls = calls
+    def __init__(self, exchanges: OrphanContext) -> None:
+        self._exchanges = exchanges
         self._surplus = 0  # answers to no request since the last pair
         self._surplus_at = (0, 0, 0)  # time, packet and stream offset of the first
 
@@ -51,7 +51,7 @@ class IggyOrphans:
             return
         run = None
         if frame.size >= _LEAST and not status and judged == ORPHAN:
-            read = self._calls.body(layouts.RESPONSE, _POLL, frame, frame.start + 8)
+            read = self._exchanges.body(layouts.RESPONSE, _POLL, frame, frame.start + 8)
             run = read.run if read.exact else None
         if run and run.messages:
             self._poll(read, frame)
@@ -60,7 +60,7 @@ class IggyOrphans:
 
     def unknown(self, frame: Frame, status: int) -> None:
         """No row: which command it answers is not known."""
-        self._calls.conversation.finding_at(
+        self._exchanges.conversation.finding_at(
             frame, "orphan", "The request of this answer was not captured", status=status
         )
 
@@ -69,7 +69,7 @@ class IggyOrphans:
         if not self._surplus:
             return
         time, packet_ref, offset = self._surplus_at
-        self._calls.conversation.finding(
+        self._exchanges.conversation.finding(
             "pairing_lost",
             f"{counted(self._surplus, 'answer')} to no request: the server took bytes for frames that were none",
             direction=SERVER,
@@ -81,27 +81,27 @@ class IggyOrphans:
         self._surplus = 0
 
     def _to_nothing(self, frame: Frame, status: int) -> None:
-        emit = self._calls.emit
-        error = self._calls.error(status, frame, frame.start + 8) if status else None
+        rows = self._exchanges.rows
+        error = self._exchanges.error(status, frame, frame.start + 8) if status else None
         if status == DISCONNECTED:
-            emit.lone(frame, PUSH, "DISCONNECTED", None, error=error)
+            rows.lone(frame.facts, PUSH, "DISCONNECTED", None, error=error)
             return
         self._surplus += 1
         if self._surplus == 1:
             self._surplus_at = (frame.first_ns, frame.packet_ref, frame.offset)
-        emit.lone(frame, ORPHAN_KIND, None, None, error=error)
+        rows.lone(frame.facts, ORPHAN_KIND, None, None, error=error)
 
     def _poll(self, read: Body, frame: Frame) -> None:
-        run, emit = read.run, self._calls.emit
+        run, rows, facts = read.run, self._exchanges.rows, frame.facts
         assert run is not None
         partition = read.values.get("partition_id")
-        poll = emit.lone(
-            frame,
+        poll = rows.lone(
+            facts,
             ORPHAN_KIND,
             "POLL_MESSAGES",
             _POLL,
             records=run.total,
-            payload_bytes=sum(m.payload_length for m in run.messages),
-            body=emit.text(read, frame, status=0),
+            payload_bytes=run.payload_bytes,
+            body=rows.text(read, frame, status=0),
         )
-        emit.report_batches(run, frame, CONSUME, None, partition, poll)
+        rows.report_batches(run, frame, facts, CONSUME, None, partition, poll)

@@ -24,7 +24,7 @@ _HIGH = 0x0F  # highest byte of a length that a search believes
 
 
 class Clues(NamedTuple):
-    """What the conversation knows when it searches."""
+    """Facts about the connection that a search may use."""
 
     allowed: int  # releases that may speak
     most: int  # largest frame believed

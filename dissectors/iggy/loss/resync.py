@@ -6,7 +6,8 @@ A start is believed where the body behind it is one of its command's layouts (le
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import chain, count, takewhile
 from struct import Struct
@@ -61,20 +62,36 @@ def search(
     final: bool,
     clues: Clues,
     budget: SearchBudget,
+    searched: dict[str, int],
 ) -> tuple[int, bool, str | None]:
-    """The next frame start: (index, certain, framing); see Conversation.resync."""
+    """The next frame start: (index, certain, framing); see Conversation.resync.
+
+    searched: framing -> stream offset before which no frame of it starts, kept from one search to the next. While the
+    framing is not known, the second one looks no further than where the first one waits, and judges no place again.
+    """
     at, found, kind, needs = end, False, framing, 0
     for name in (VSR, LEGACY) if framing is None else (framing,):  # few places look like a header: it costs little
         test, judge, width = _SEARCH[name, direction]
-        starts = places(partial(test, clues), width, buf, pos, end)
+        begin = max(pos, searched.get(name, 0) - budget.base)
+        starts = _up_to(at, places(partial(test, clues), width, buf, begin, end))
         verdict = partial(_judged, judge, buf, end, final, clues, budget)
-        first, sure = first_start(starts, verdict, budget, pos, end, width, final)
+        first, sure = first_start(starts, verdict, budget, begin, end, width, final)
+        searched[name] = budget.base + min(first, at + 1)
         if first < at or (sure and not found and first == at):
             at, found, kind, needs = first, sure, name, budget.needs
         if found and at == pos:
             break
     budget.needs = needs
     return at, found, kind if found else framing
+
+
+def _up_to(last: int, found: Iterator[Sequence[int]]) -> Iterator[Sequence[int]]:
+    """Those of the places that are not behind `last`."""
+    for some in found:
+        if some[-1] > last:
+            yield some[: bisect_right(some, last)]
+            return
+        yield some
 
 
 def _judged(judge: Judge, buf: bytes, end: int, final: bool, clues: Clues, budget: SearchBudget, at: int) -> Judgement:
