@@ -19,24 +19,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipelines.report.records import Records
+from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.table import CLIENT, SERVER
 from pipelines.tables.throughput import BATCH, KNOWN, SENDS
 
 BINS = 30  # of a histogram, in a decade of the duration
 SHORTEST_NS = 1_000  # shorter durations, which captures of microseconds cannot show, are in the lowest bin
 
-_EXPECTED = "(select exchange_id from errors where exchange_id is not null group by 1 having bool_and(expected))"
-"""Exchanges whose errors are all part of normal work."""
-
-_SERVICE = "greatest(wait_ns - coalesce(queued_ns, 0), 0)"
 MEASURES = {
     "n": "count(*) filter (answered and not poll)",
     "polls": "count(*) filter (answered and poll)",
     "errors": "count(*) filter (failed)",
     "unanswered": "count(*) filter (not answered)",
     "total_ns": "sum(total_ns) filter (not poll)",
-    "service_ns": f"sum({_SERVICE}) filter (not poll and wait_ns is not null)",
+    "service_ns": f"sum({SERVICE_NS}) filter (not poll)",
     "longest_ns": "max(total_ns) filter (not poll)",
     "timed": "count(*) filter (answered and not poll and wait_ns > 0)",
 }
@@ -110,7 +106,7 @@ def _requests(records: Records, bucket_us: int) -> None:
     records.run(f"""
         create temp view calls as
         select *, {_key(_REQUEST)} as key, epoch_us(time) // {bucket_us} as bucket, {_ASKED} as asked,
-               kind = 'call' as answered, coalesce(long_poll, false) as poll, status = 'error' as failed,
+               kind = 'call' as answered, {HELD} as poll, status = 'error' as failed,
                floor(log10(greatest(case when not poll then total_ns end, {SHORTEST_NS})) * {BINS})::smallint as bin
         from exchanges""")
     records.run(f"""
@@ -119,7 +115,7 @@ def _requests(records: Records, bucket_us: int) -> None:
     # errors are few: they are counted with all others, and those that were expected are taken away again
     records.run(f"""
         create temp table expected as
-        select key, bucket, bin, asked from calls where failed and exchange_id in {_EXPECTED}""")
+        select key, bucket, bin, asked from calls semi join ({EXCUSED}) using (site, exchange_id) where failed""")
     records.run("""
         insert into request_cells by name
         select key, bucket, bin, -count(*) as errors from expected where asked group by all""")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pipelines.sql.words import SERVER
 from pipelines.tables.dialect import LISTED, Dialect
-from pipelines.tables.table import CONNECTION, SERVER, Ask, Table, TableColumn, count_if
+from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, count_if
 
 _MINUTE_US = 60_000_000
 

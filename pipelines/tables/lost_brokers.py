@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dissectors.findings import KINDS
+from pipelines.sql.words import SERVER
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.table import SERVER, count_if, earliest
+from pipelines.tables.table import count_if, earliest
 
 KIND = "broker_lost"
 _MANY = 2  # connections that ended

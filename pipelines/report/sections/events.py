@@ -8,7 +8,8 @@ from pipelines.report.elements import Html
 from pipelines.report.payload import CARRIED
 from pipelines.report.section import Builder, Section
 from pipelines.report.sections.groups import rebalances
-from pipelines.tables.table import CLIENT, SERVER, TableColumn
+from pipelines.sql.words import CLIENT, SERVER
+from pipelines.tables.table import TableColumn
 
 # what brokers send unasked, and what is not everyday work
 PUSHES = ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "ACTIVE_CONSUMER_CHANGE", "TOPIC_MIGRATED", "REACHED_END_OF_TOPIC")

@@ -7,7 +7,8 @@ from typing import Any
 
 from pipelines.report.payload import CARRIED
 from pipelines.report.section import Builder, Section, heading
-from pipelines.tables.table import CLIENT, TableColumn
+from pipelines.sql.words import CLIENT
+from pipelines.tables.table import TableColumn
 
 PAUSE_US = 1_000_000  # joins and syncs closer together than this are one rebalance
 REBALANCE = ("JoinGroup", "SyncGroup", "LeaveGroup")

@@ -1,0 +1,47 @@
+"""Every kind of verdict: how severe it is, what it means, and what to do. docs/verdicts.md is written from here.
+
+critical: data is wrong or lost, or nothing works; warning: somebody waits, retries or fails; note: worth knowing, and
+nothing to do now. A check may give a verdict of its kind another severity: what healed by itself is a note.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CRITICAL, WARNING, NOTE = "critical", "warning", "note"
+SEVERITIES = (CRITICAL, WARNING, NOTE)  # the worst first
+
+
+class VerdictKind(NamedTuple):
+    """One kind of verdict."""
+
+    severity: str
+    meaning: str  # one sentence: what was seen
+    advice: str  # one sentence: what to do
+
+
+KINDS: dict[str, VerdictKind] = {
+    # --- data ---
+    "bad_checksum": VerdictKind(
+        CRITICAL,
+        "A checksum on the wire is not that of the bytes that it covers.",
+        "Run `brokerscope forensics`: it says which bytes broke, and on which side of the capture point.",
+    ),
+    # --- answers ---
+    "errors": VerdictKind(
+        WARNING,
+        "Answers carry an error that no later request of the same client got past.",
+        "Look at what the client does after such an answer, and at the broker's log at that time.",
+    ),
+    "throttled": VerdictKind(
+        WARNING,
+        "The broker held clients back by a quota.",
+        "Raise the quota of this client or user, or spread its load over more time.",
+    ),
+    # --- the capture ---
+    "capture_loss": VerdictKind(
+        WARNING,
+        "Bytes were sent that the capture does not hold: what was in them is in no table.",
+        "Capture with a larger buffer (`tcpdump -B 65536`) and without a snap length (`-s 0`).",
+    ),
+}

@@ -1,0 +1,54 @@
+"""Words of sentences: numbers with their nouns, and names, of which there may be several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipelines.formats import units
+
+FEW = 2  # names that a sentence gives before it counts
+
+
+def client(name: str) -> str:
+    """`10.0.0.2 nw-k-p` -> `nw-k-p`; of a client without a name its address."""
+    return name.partition(" ")[2] or name
+
+
+def clients(names: Sequence[str]) -> str:
+    """`nw-k-p`, `nw-k-p and nw-k-c`, `5 clients`."""
+    return listed(sorted({client(name) for name in names}), "client") if names else "a client"
+
+
+def listed(names: Sequence[str], noun: str) -> str:
+    """`A`, `A and B`, `3 topics`."""
+    return " and ".join(names) if len(names) <= FEW else units.counted(len(names), noun)
+
+
+def named(names: Sequence[str], noun: str) -> str:
+    """`topic A`, `topics A and B`, `3 topics`; nothing of none."""
+    if not names:
+        return ""
+    return (
+        f"{noun if len(names) == 1 else noun + 's'} {listed(names, noun)}" if len(names) <= FEW else listed(names, noun)
+    )
+
+
+def counted(number: int, noun: str, verb: str = "", verbs: str = "") -> str:
+    """`1 request was`, `12 requests were`: with a verb for one and for more."""
+    said = verb if number == 1 else verbs
+    return f"{units.counted(number, noun)}{said and ' ' + said}"
+
+
+def times(number: int) -> str:
+    """`once`, `twice`, `7 times`."""
+    return {1: "once", 2: "twice"}.get(number, f"{units.count(number)} times")
+
+
+def span(ns: float) -> str:
+    """`8.30 s`."""
+    return units.duration(ns)
+
+
+def share(part: float, whole: float) -> str:
+    """`12 %`."""
+    return units.share(part / whole)
