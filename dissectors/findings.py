@@ -159,12 +159,6 @@ KINDS: dict[str, FindingKind] = {
         "Requests waited on their connection behind a request that the broker held back.",
         "Use a connection of its own for fetching, so that other requests do not wait behind long polls.",
     ),
-    "broker_lost": FindingKind(
-        ERROR,
-        "The connections of a broker ended at once, or fell silent, and it refused new ones or did not answer them.",
-        "Look at the broker's process and host at that time. No connection shows it alone: `summary`, the table "
-        "`findings` and the page report it, records do not.",
-    ),
     # --- Kafka clients ---
     "removed_in_4_0": FindingKind(
         WARNING,

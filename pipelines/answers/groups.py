@@ -1,7 +1,8 @@
 """Consumer groups along time: who joined, who left, how long a rebalance took, and the lag where it is known.
 
-Kafka       classic groups by JoinGroup, SyncGroup and LeaveGroup; consumer, share and streams groups by heartbeats,
-            in which a member that begins has epoch 0 and one that leaves has epoch -1 or -2
+Kafka       classic groups by JoinGroup and LeaveGroup, their rebalances as the table `rebalances` has them;
+            consumer, share and streams groups by heartbeats, in which a member that begins has epoch 0 and one that
+            leaves has epoch -1 or -2
 Pulsar      subscriptions: SUBSCRIBE, CLOSE_CONSUMER, UNSUBSCRIBE
 Iggy        JOIN_CONSUMER_GROUP and LEAVE_CONSUMER_GROUP
 
@@ -23,6 +24,9 @@ import pyarrow.compute as pc
 
 from pipelines.answers.records import Relations, Row, query
 from pipelines.formats import units
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.rebalances import REBALANCES
+from pipelines.tables.table import Ask
 
 TABLES = ("exchanges", "batches", "connections")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
@@ -142,6 +146,13 @@ def groups(tables: Relations) -> list[Group]:
         take(group, row, request, response, rounds.setdefault(key, _Round()))
         if row["api"] == TXN_COMMIT:
             committing.setdefault(request.get("transactionalId", ""), {})[key] = group
+    for row in query(tables, REBALANCES.query(DuckDB(), Ask())):
+        group = found.get((row["protocol"], None, row["group"]))
+        if group is not None:
+            text = f"{row['cause']}, {units.counted(row['members_after'], 'member')}"
+            group.events.append(
+                Event(row["time"], group.name, REBALANCED, "", text, row["duration_ns"], row["file"], row["packet"])
+            )
     ends = _ends(tables)
     for group in found.values():
         group.events.sort(key=lambda event: event.time)
@@ -152,7 +163,7 @@ def groups(tables: Relations) -> list[Group]:
 
 @dataclass
 class _Round:
-    """A rebalance that is going on."""
+    """A change of a group whose members are told by heartbeats, while it goes on."""
 
     began: datetime | None = None
     last: int | None = None  # generation whose rebalance was reported
@@ -204,30 +215,12 @@ def _join(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[
         if row["error_name"] != "MEMBER_ID_REQUIRED":
             group.events.append(_event(group, row, REFUSED, member, row["error_name"] or "", None))
         return
-    if round.began is None or row["time"] < round.began:
-        round.began = row["time"]
     generation = response.get("generationId")
     if member and member not in group.members:
         group.join(member, row["client_id"])
         group.events.append(_event(group, row, JOINED, member, f"as {row['client_id']}", row["total_ns"]))
     if generation is not None and (group.generation is None or generation > group.generation):
         group.generation = generation
-        round.last = None
-
-
-def _sync(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
-    generation = request.get("generationId")
-    if row["status"] == "error" or generation is None:
-        return
-    ended = _ended(row)
-    if round.last == generation and group.events:
-        return
-    round.last = generation
-    began = round.began or row["time"]
-    took = None if ended is None else _nanoseconds(ended - began)
-    members = len(request.get("assignments") or ()) or len(group.members)
-    round.report(group, row, f"generation {generation}, {units.counted(members, 'member')}", took)
-    round.began = None
 
 
 def _leave(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
@@ -354,7 +347,6 @@ def _consumer(row: Row, body: Mapping[str, Any]) -> _Consumer:
 
 _READERS: dict[str, tuple[str, _Take]] = {
     "JoinGroup": ("classic", _join),
-    "SyncGroup": ("classic", _sync),
     "LeaveGroup": ("classic", _leave),
     COMMIT: ("classic", _commit),
     TXN_COMMIT: ("classic", _commit_in_transaction),

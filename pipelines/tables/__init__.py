@@ -33,8 +33,8 @@ TABLES: dict[str, Table] = {
     )
 }  # fmt: skip
 PRINTED = (
-    "verdicts", "latency", "errors", "throughput", "integrity", "corrupt", "delivery", "hops", "rebalances", "clients", "traffic", "health",
-    "findings",
+    "verdicts", "latency", "errors", "throughput", "integrity", "corrupt", "delivery", "hops", "rebalances", "clients",
+    "traffic", "health", "findings",
 )  # fmt: skip
 
 __all__ = ["BY", "PRINTED", "TABLES", "Ask", "TableColumn", "Table"]

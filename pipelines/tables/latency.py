@@ -109,11 +109,11 @@ _COUNTS = (
 LATENCY = Table(
     "latency",
     "How long requests took: one row per API, long polls and waits for a group apart; what cost the brokers most comes "
-    "first. `total` runs from the first byte of the request to the last byte of the answer, `wait` from the last byte of the request to "
-    "the first byte of the answer; `service` is `wait` without the time for which the request waited behind others on "
-    "its connection (`queued`): what the broker needed for it. Percentiles are exact up to 2,000 requests a row; above "
-    "that, Spark takes them from sketches (rank error 0.05 %), and the local engine stays exact. The sketches (KLL) "
-    "merge, so hours roll up to days without the records.",
+    "first. `total` runs from the first byte of the request to the last byte of the answer, `wait` from the last byte "
+    "of the request to the first byte of the answer; `service` is `wait` without the time for which the request waited "
+    "behind others on its connection (`queued`): what the broker needed for it. Percentiles are exact up to 2,000 "
+    "requests a row; above that, Spark takes them from sketches (rank error 0.05 %), and the local engine stays exact. "
+    "The sketches (KLL) merge, so hours roll up to days without the records.",
     (
         *_KEYS,
         *_COUNTS,

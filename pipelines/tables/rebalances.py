@@ -98,9 +98,9 @@ def _rebalances(d: Dialect, ask: Ask) -> str:
 
 REBALANCES = Table(
     "rebalances",
-    "Rebalances of classic consumer groups: one row each, from the first JoinGroup that was accepted to the last answer "
-    "to a SyncGroup. Members do not consume meanwhile. A join that the broker refuses, as MEMBER_ID_REQUIRED, is not "
-    f"part of it. Lists hold at most {LISTED} names.",
+    "Rebalances of classic consumer groups: one row each, from the first JoinGroup that was accepted to the last "
+    "answer to a SyncGroup; members do not consume meanwhile. A join that the broker refuses, as MEMBER_ID_REQUIRED, "
+    f"is not part of it. Lists hold at most {LISTED} names.",
     (
         TableColumn("protocol", "kafka"),
         TableColumn("group", "consumer group"),

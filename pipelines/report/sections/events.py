@@ -57,8 +57,8 @@ _QUESTION = """
                false as expected
         from exchanges where kind = 'unanswered'
         union all by name
-        select 2 as rank, 'rebalance' as kind, "group" as what, protocol, "group", time as at_us, file, packet,
-               false as expected from rebalances),
+        select 2 as rank, 'rebalance' as kind, "group" as what, protocol, "group", epoch_us(time) as at_us, file,
+               packet, false as expected from rebalances),
     merged as (
         select rank + case when expected then 5 else 0 end as rank, kind, what, protocol, client, broker, topic,
                "group", expected, count(*) as count, min(at_us) as time,

@@ -29,8 +29,8 @@ def _verdicts(d: Dialect, ask: Ask) -> str:
 
 VERDICTS = Table(
     "verdicts",
-    "What is wrong: one row each, the worst first; the kinds are in [verdicts.md](verdicts.md). `count` counts the rows "
-    "that `evidence` names, of which it holds at most 10,000; lists of names hold at most 20.",
+    "What is wrong: one row each, the worst first; the kinds are in [verdicts.md](verdicts.md). `count` counts the "
+    "rows that `evidence` names, of which it holds at most 10,000; lists of names hold at most 20.",
     (
         TableColumn("rank", "1 for the worst: by severity, then by what it costs", "code"),
         TableColumn("severity", "critical, warning or note"),

@@ -43,8 +43,9 @@ _VIEWS = {
             case when topic is null then [] else [topic] end as topics
         from batches""",
     "v_connections": f"""
-        select c.*, concat_ws(' ', client_ip, client_id) as client, {SERVER} as server, []::varchar[] as topics,
-            null::varchar as "group", start_time as time, end_time as until, null::varchar as exchange_id, 0 as cost_ns
+        select c.*, client_id, concat_ws(' ', client_ip, client_id) as client, {SERVER} as server,
+            []::varchar[] as topics, null::varchar as "group", start_time as time, end_time as until,
+            null::varchar as exchange_id, 0 as cost_ns
         from connections c left join v_names using ({_PLACE})""",
     "v_findings": f"""
         select f.*, case when client_ip is not null then concat_ws(' ', client_ip, client_id) end as client,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.capture_loss import capture_loss
 from pipelines.tables.verdicts.integrity import bad_checksum
@@ -17,7 +18,9 @@ from pipelines.tables.verdicts.verdict import SCHEMA, Row, Verdict
 
 Check = Callable[[Capture], Iterator[Verdict]]
 
-CHECKS: tuple[Check, ...] = (bad_checksum, throttled, capture_loss)
+CHECKS: tuple[Check, ...] = (
+    bad_checksum, throttled, broker_lost, capture_loss,
+)  # fmt: skip
 
 
 def judged(duckdb: Any) -> pa.Table:

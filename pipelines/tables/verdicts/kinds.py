@@ -38,6 +38,13 @@ KINDS: dict[str, VerdictKind] = {
         "The broker held clients back by a quota.",
         "Raise the quota of this client or user, or spread its load over more time.",
     ),
+    # --- brokers ---
+    "broker_lost": VerdictKind(
+        CRITICAL,
+        "The connections of a broker ended, or fell silent, and it refused new ones or did not answer them.",
+        "Look at the broker's process and host at that time. A broker that is stopped in order hands its partitions "
+        "over first; after a crash the cluster waits for its session to time out.",
+    ),
     # --- the capture ---
     "capture_loss": VerdictKind(
         WARNING,

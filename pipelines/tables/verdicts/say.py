@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from pipelines.formats import units
 
@@ -52,3 +53,13 @@ def span(ns: float) -> str:
 def share(part: float, whole: float) -> str:
     """`12 %`."""
     return units.share(part / whole)
+
+
+def moment(us: int) -> datetime:
+    """Microseconds since the epoch as a time."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
+
+
+def clock(us: int) -> str:
+    """`23:31:04`, UTC."""
+    return f"{moment(us):%H:%M:%S}"

@@ -53,8 +53,8 @@ REBALANCES = 3
 AT_ONCE_US = 1_000_000
 """Connections of a broker that was killed end within a second."""
 
-DRAIN_US = 10_000_000
-"""Connections of a broker that is stopped in order end within so many seconds of each other: it moves its leaders first."""
+DRAIN_US = 5_000_000
+"""Connections of a broker that is stopped in order end within seconds: it moves its leaders first."""
 
 SOON_US = 10_000_000
 """Between the last end and the first refused attempt: clients wait so long at most, then try again."""
@@ -70,3 +70,6 @@ UNDERSTOOD = 0.99
 
 SINGLE = 0.9
 """Share of batches with one message that makes a producer unbatched."""
+
+OUT_NS = 100 * MS
+"""A pause in what a client sends, when its broker went or its topic moved: below this nobody notices."""

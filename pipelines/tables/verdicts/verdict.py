@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipelines.database import literal
 from pipelines.tables.verdicts.kinds import KINDS
 from pipelines.tables.verdicts.thresholds import EVIDENCE, LISTED
 
@@ -95,6 +96,11 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
             list({{'file': file, 'packet': packet, 'exchange_id': exchange_id}}
                 order by time, file, packet, exchange_id)[:{EVIDENCE}] as evidence{more and f", {more}"}
         from ({rows}) {group}"""
+
+
+def sql_list(values: Sequence[str | int]) -> str:
+    """Values as the right side of IN; there must be one at least."""
+    return f"({', '.join(str(value) if isinstance(value, int) else literal(value) for value in values)})"
 
 
 def _listed(column: str) -> str:
