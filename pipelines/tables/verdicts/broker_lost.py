@@ -109,7 +109,7 @@ class _Loss(NamedTuple):
 
     def first(self, column: str) -> int:
         """The least value of a column."""
-        return min(row[column] for row in self.rows)
+        return int(min(row[column] for row in self.rows))
 
     def most(self, column: str) -> int:
         """The sum over ports of a column, of which each port has one value."""
@@ -118,7 +118,7 @@ class _Loss(NamedTuple):
 
     def last(self, column: str) -> int:
         """The largest value of a column."""
-        return max(row[column] for row in self.rows)
+        return int(max(row[column] for row in self.rows))
 
     @property
     def back_us(self) -> int | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.capture_loss import capture_loss
+from pipelines.tables.verdicts.errors import errors
 from pipelines.tables.verdicts.integrity import bad_checksum
 from pipelines.tables.verdicts.kinds import SEVERITIES
 from pipelines.tables.verdicts.thresholds import CLIENT_NS, ROW_NS
@@ -19,7 +20,7 @@ from pipelines.tables.verdicts.verdict import SCHEMA, Row, Verdict
 Check = Callable[[Capture], Iterator[Verdict]]
 
 CHECKS: tuple[Check, ...] = (
-    bad_checksum, throttled, broker_lost, capture_loss,
+    bad_checksum, errors, throttled, broker_lost, capture_loss,
 )  # fmt: skip
 
 

@@ -27,11 +27,31 @@ KINDS: dict[str, VerdictKind] = {
         "A checksum on the wire is not that of the bytes that it covers.",
         "Run `brokerscope forensics`: it says which bytes broke, and on which side of the capture point.",
     ),
+    "refused_as_corrupt": VerdictKind(
+        CRITICAL,
+        "A receiver called data corrupt.",
+        "Where the checksum holds here, bytes broke between the capture point and the receiver; else see bad_checksum.",
+    ),
     # --- answers ---
     "errors": VerdictKind(
         WARNING,
         "Answers carry an error that no later request of the same client got past.",
         "Look at what the client does after such an answer, and at the broker's log at that time.",
+    ),
+    "auth_refused": VerdictKind(
+        WARNING,
+        "A broker refused a login.",
+        "Check the credentials, the mechanism and the listener that this client is configured with.",
+    ),
+    "not_authorized": VerdictKind(
+        WARNING,
+        "A client asked for what it has no right to.",
+        "Grant the right to its principal, or take the request out of the client.",
+    ),
+    "producer_fenced": VerdictKind(
+        WARNING,
+        "A producer was turned down because another with the same id took its place.",
+        "Let each transactional id have one producer at a time; a paused process that comes back is fenced on purpose.",
     ),
     "throttled": VerdictKind(
         WARNING,
