@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipelines.database import literal
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.interruption import came_back, out_of_service, resent
@@ -25,19 +24,19 @@ from pipelines.tables.verdicts.verdict import Link, Row, Verdict, sql_list, toge
 
 _MANY = 2  # connections that ended, or attempts that were not answered
 _UNOPENED = "handshake = 'partial' and server_seq is null and coalesce(client_bytes, 0) = 0"
-_REFUSED = f"({_UNOPENED} and closed = 'reset' and server_packets > 0)"
-_SILENT = f"({_UNOPENED} and coalesce(server_packets, 0) = 0 and client_packets > 1)"
+REFUSED = f"({_UNOPENED} and closed = 'reset' and server_packets > 0)"
+SILENT = f"({_UNOPENED} and coalesce(server_packets, 0) = 0 and client_packets > 1)"
 _OPENED = "(handshake = 'full' or coalesce(server_bytes, 0) > 0)"
 
 _GONE = f"""
     with attempts as (
-        select site, server_ip, server_port as port, epoch_us(start_time) as from_us, {_REFUSED} as refused
-        from connections where {_REFUSED} or {_SILENT}
+        select site, server_ip, server_port as port, epoch_us(start_time) as from_us, {REFUSED} as refused
+        from connections where {REFUSED} or {SILENT}
     ), served as (
         select c.site, c.server_ip, c.server_port as port, protocol, epoch_us(start_time) as from_us,
             epoch_us(end_time) as end_us, closed = 'open' as open, {_OPENED} as opened
         from connections c
-        where coalesce(server_packets, 0) > 0 and not {_REFUSED}
+        where coalesce(server_packets, 0) > 0 and not {REFUSED}
             and exists (select 1 from attempts a where a.site = c.site and a.server_ip = c.server_ip)
     ), numbered as (
         select *, count(*) filter (opened) over (
@@ -193,13 +192,13 @@ def _rows(capture: Capture, loss: _Loss) -> Row:
 
 def _at(loss: _Loss) -> str:
     """The capture point and address of the broker, as a condition."""
-    return f"site = {literal(loss.rows[0]['site'])} and server_ip = {literal(loss.rows[0]['server_ip'])}"
+    return f"site = {say.literal(loss.rows[0]['site'])} and server_ip = {say.literal(loss.rows[0]['server_ip'])}"
 
 
 def _attempts(loss: _Loss) -> str:
     """The attempts that failed, as a condition."""
     return f"""
-        (server_port in {sql_list(loss.missed)} and ({_REFUSED} or {_SILENT})
+        (server_port in {sql_list(loss.missed)} and ({REFUSED} or {SILENT})
         and epoch_us(start_time) between {loss.first("first_us")} and {loss.last("last_us")})"""
 
 

@@ -17,7 +17,7 @@ from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask
-from pipelines.tables.verdicts.verdict import Row
+from pipelines.tables.verdicts.verdict import Row, Verdict
 
 RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
 """The record tables that verdicts are made of."""
@@ -68,6 +68,7 @@ class Capture:
     def __init__(self, duckdb: Any) -> None:
         """duckdb: a connection in which the record tables have their names, each exchange counted once."""
         self._duckdb = duckdb
+        self.told: list[Verdict] = []  # by the checks so far
         for name, query in _VIEWS.items():
             kind = "table" if name in _ONCE else "view"
             duckdb.execute(f"create or replace temp {kind} {name} as {query}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from pipelines import database
 from pipelines.formats import units
 
 FEW = 2  # names that a sentence gives before it counts
@@ -27,6 +28,7 @@ def listed(names: Sequence[str], noun: str) -> str:
 
 def named(names: Sequence[str], noun: str) -> str:
     """`topic A`, `topics A and B`, `3 topics`; nothing of none."""
+    names = [topic(name) for name in names] if noun == "topic" else names
     if not names:
         return ""
     return (
@@ -63,3 +65,28 @@ def moment(us: int) -> datetime:
 def clock(us: int) -> str:
     """`23:31:04`, UTC."""
     return f"{moment(us):%H:%M:%S}"
+
+
+def micros(time: datetime) -> int:
+    """A time as microseconds since the epoch."""
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def literal(value: str | None) -> str:
+    """A text as SQL has it."""
+    return "null" if value is None else database.literal(value)
+
+
+def topic(name: str) -> str:
+    """Pulsar's topics without `persistent://`."""
+    return name.removeprefix("persistent://")
+
+
+def broker(url: str | None) -> str:
+    """`pulsar://10.0.0.1:6650` -> `10.0.0.1:6650`."""
+    return "another broker" if url is None else url.partition("://")[2] or url
+
+
+def joined(texts: Sequence[str]) -> str:
+    """`A`, `A and B`, `A, B and C`."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))

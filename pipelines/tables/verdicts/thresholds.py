@@ -44,11 +44,11 @@ TAIL, TAIL_NS = 20, 50 * MS
 THROTTLED_MS = 1
 """Throttle times are whole milliseconds; 0 is none."""
 
-REBALANCE_NS = SECOND
-"""A rebalance below a second is what each start of a member costs; nobody waits for it."""
+REBALANCE_NS = 5 * SECOND
+"""A group that starts waits three seconds for members (group.initial.rebalance.delay.ms); longer, one is missed."""
 
-REBALANCES = 3
-"""So many of one group beyond those in which it grew are restlessness, however short they are."""
+REBALANCES = 5
+"""So many of one group after its first are restlessness, however short: each stops all members."""
 
 AT_ONCE_US = 1_000_000
 """Connections of a broker that was killed end within a second."""
@@ -73,3 +73,18 @@ SINGLE = 0.9
 
 OUT_NS = 100 * MS
 """A pause in what a client sends, when its broker went or its topic moved: below this nobody notices."""
+
+ANSWER_US = 1_000_000
+"""A request so shortly before the end of the capture may still be answered."""
+
+MOVE_US = 60_000_000
+"""A topic that is not opened again within a minute after a broker closed it was given up, not moved."""
+
+QUEUED_NS, QUEUED = 10 * MS, 5
+"""Waiting behind others of one's own connection: so long, so many times, is a habit."""
+
+QUEUED_SUM_NS = SECOND
+"""And so long in all is worth a change of the client."""
+
+HELD_US = 60_000_000
+"""A request that the broker may hold, as a fetch or a join, has a minute: no client lets it wait longer."""

@@ -1,0 +1,31 @@
+"""Messages that consumers of share groups did not accept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.kinds import NOTE, WARNING
+from pipelines.tables.verdicts.verdict import Verdict, together
+
+_SUMS = """
+    sum((evidence->>'released')::bigint)::bigint as released,
+    sum((evidence->>'rejected')::bigint)::bigint as rejected"""
+
+
+def share_group(capture: Capture) -> Iterator[Verdict]:
+    """Of each share group, what its members released for another delivery, and what they rejected for good."""
+    refused = "select * from v_findings where kind = 'not_accepted'"
+    for row in capture.rows(together(refused, ["protocol", '"group"'], _SUMS)):
+        group = row["group"]
+        (fetched,) = capture.rows(f"""
+            select coalesce(sum(records), 0)::bigint as records from exchanges
+            where api = 'ShareFetch' and "group" is not distinct from {say.literal(group)}""")
+        yield Verdict(
+            "share_group",
+            f"Share group {group} released {say.counted(row['released'], 'message')} for another delivery and rejected "
+            f"{row['rejected']} for good, of {say.counted(fetched['records'], 'delivery')}.",
+            row,
+            severity=WARNING if row["rejected"] else NOTE,
+        )

@@ -1,0 +1,97 @@
+"""What single connections are found to do: findings that are verdicts, a row each in TOLD."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.verdict import Row, Verdict, together
+
+# requests that only brokers send each other
+_OF_BROKERS = "('LeaderAndIsr', 'UpdateMetadata', 'StopReplica', 'ControlledShutdown', 'BrokerRegistration')"
+
+
+class _Told(NamedTuple):
+    """How findings of one kind become a verdict."""
+
+    finding: str
+    verdict: str
+    sentence: str  # with {who}, {connections} and the fields of `more`
+    by: tuple[str, ...] = ()  # columns that make a group, beside the protocol
+    more: str = ""  # aggregates that the sentence uses
+    where: str = "true"
+    severity: str | None = None
+
+
+TOLD = (
+    _Told(
+        "removed_in_4_0", "removed_apis",
+        "{who} uses {api} version {versions}, which brokers refuse since Kafka 4.0.", ("api",),
+        "list(distinct evidence->>'version' order by evidence->>'version') as version_list",
+        f"evidence->>'api' not in {_OF_BROKERS}",
+    ),
+    _Told(
+        "old_message_format", "old_message_format",
+        "{batches} of {who} are in message format {formats}, which brokers must convert.", (),
+        "sum((evidence->>'count')::bigint)::bigint as batch_count, "
+        "list(distinct evidence->>'magic' order by evidence->>'magic') as version_list",
+        "evidence->>'role' = 'produce'",
+    ),
+    _Told(
+        "not_idempotent", "not_idempotent",
+        "{who} produces without idempotence: a batch that is retried may be written twice.",
+    ),
+    _Told(
+        "unbatched", "unbatched", "{who} puts one message into nearly every batch: {batches}.", (),
+        "sum((evidence->>'count')::bigint)::bigint as batch_count",
+    ),
+    _Told(
+        "useless_compression", "useless_compression", "Compression saves nothing in {batches} of {who}.", (),
+        "sum((evidence->>'count')::bigint)::bigint as batch_count",
+    ),
+    _Told(
+        "slow_consumer", "slow_consumer",
+        "{who} left the broker without permits for {longest}: it is slower than topic {topic}.", ("topic",),
+        "max((evidence->>'without_permits_ns')::bigint) as longest_ns",
+    ),
+    _Told("duplicate_sequence", "duplicate_sequence",
+        "{who} sent {batches} again with the sequence number of the one before, and no refusal was seen.", (),
+        "sum((evidence->>'count')::bigint)::bigint as batch_count", severity=NOTE),
+    _Told("discarded", "discarded", "{who} threw {times} a message away as damaged.", ()),
+    _Told(
+        "retransmission_conflict", "conflicting_bytes",
+        "Bytes were retransmitted with other values {times}, on {connections}.",
+    ),
+)  # fmt: skip
+
+
+def tuned(capture: Capture) -> Iterator[Verdict]:
+    """One verdict for each row of TOLD and group of its findings."""
+    seen = {row["kind"] for row in capture.rows("select distinct kind from findings")}
+    for told in TOLD:
+        if told.finding in seen:
+            rows = f"""
+                select *, evidence->>'api' as api from v_findings
+                where kind = '{told.finding}' and {told.where}"""
+            for row in capture.rows(together(rows, ["protocol", *told.by], told.more)):
+                yield Verdict(told.verdict, told.sentence.format(**_words(row)), row, severity=told.severity)
+
+
+def _words(row: Row) -> dict[str, str]:
+    """What a sentence may name."""
+    number = row.get("batch_count") or 0
+    versions = " and ".join(row.get("version_list") or ())
+    return {
+        "who": say.clients(row["clients"]),
+        "connections": say.counted(row["count"], "connection"),
+        "times": say.times(row["count"]),
+        "batches": say.counted(number, "batch"),
+        "versions": versions,
+        "formats": versions,
+        "longest": say.span(row.get("longest_ns") or 0),
+        "api": row.get("api") or "",
+        "topic": say.topic(row.get("topic") or ""),
+    }

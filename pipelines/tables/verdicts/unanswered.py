@@ -1,0 +1,59 @@
+"""Requests without an answer, where the capture would hold one.
+
+Nothing is said of connections with holes or of one direction only, of a request that the end of the capture cut off, or
+of a client that closes with its own fetch or metadata request outstanding: that is how clients stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.thresholds import ANSWER_US, HELD_US, SOON_US
+from pipelines.tables.verdicts.verdict import Verdict, sql_list, together
+
+_AT_REST = (
+    "Fetch", "ShareFetch", "Metadata", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "JoinGroup",
+    "SyncGroup", "FindCoordinator", "ApiVersions", "GetTelemetrySubscriptions", "PushTelemetry", "BrokerHeartbeat",
+    "POLL_MESSAGES", "PING", "PONG", "FetchSnapshot",
+)  # fmt: skip
+_UNANSWERED = f"""
+    select u.*, n.closed <> 'open' as over, n.end_time as ended
+    from v_calls u join connections n using (site, connection, incarnation)
+        semi join v_whole using (site, connection, incarnation)
+    where u.kind = 'unanswered' and coalesce(u.complete, true)
+        and epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US}
+        and not (u.api in {sql_list(_AT_REST)} and (
+            n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}))
+        and not exists (
+            select 1 from batches b where b.site = u.site and b.exchange_id = u.exchange_id
+                and (b.producer like 'pulsar.repl%' or b.outcome = 'ok'))"""
+
+
+def unanswered(capture: Capture) -> Iterator[Verdict]:
+    """By API and whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
+    apart = " and ".join(["true", *_told(capture)])
+    for row in capture.rows(together(f"select * from ({_UNANSWERED}) where {apart}", ["protocol", "api", "over"])):
+        what = f"{say.counted(row['count'], 'request', 'has', 'have')} no answer"
+        who = (
+            f"{row['api'] or 'unknown API'} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"
+        )
+        if row["over"]:
+            yield Verdict("closed_unanswered", f"{what}: {who}; the connection was closed instead.", row)
+        else:
+            yield Verdict("unanswered", f"{what}: {who}.", row)
+
+
+def _told(capture: Capture) -> Iterator[str]:
+    """Conditions that leave out what verdicts that were already given explain."""
+    for verdict in capture.told:
+        row = verdict.rows
+        if verdict.kind == "wrong_protocol_version":
+            yield f"server not in {sql_list(row['servers'])}"
+        elif verdict.kind == "broker_lost":
+            since, until = (say.micros(row[name]) for name in ("first_time", "last_time"))
+            lost = f"epoch_us(time) between {since} - {SOON_US} and {until} + {SOON_US}"
+            yield f"not (server in {sql_list(row['servers'])} and {lost})"
+        elif verdict.kind == "topic_moved":
+            yield f"not list_has_any(coalesce(topics, []), {row['topics']!r}::varchar[])"
