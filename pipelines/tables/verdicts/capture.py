@@ -17,7 +17,9 @@ from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask
-from pipelines.tables.verdicts.verdict import Row, Verdict
+from pipelines.tables.verdicts.say import literal, micros
+from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
+from pipelines.tables.verdicts.verdict import Row, Verdict, sql_list
 
 RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
 """The record tables that verdicts are made of."""
@@ -69,9 +71,36 @@ class Capture:
         """duckdb: a connection in which the record tables have their names, each exchange counted once."""
         self._duckdb = duckdb
         self.told: list[Verdict] = []  # by the checks so far
+        self.findings: frozenset[str] = frozenset()  # kinds that there are
         for name, query in _VIEWS.items():
             kind = "table" if name in _ONCE else "view"
             duckdb.execute(f"create or replace temp {kind} {name} as {query}")
+        self.findings = frozenset(row["kind"] for row in self.rows("select distinct kind from findings"))
+
+    def explained(self) -> str:
+        """Whether a verdict that was given already explains a request, as a condition on v_calls.
+
+        A broker that was lost explains what its clients met from then on, a topic that moved what was asked of it.
+        """
+        conditions = ["false"]
+        for verdict in self.told:
+            row = verdict.rows
+            first, last = micros(row["first_time"]), micros(row["last_time"])
+            if verdict.kind == "broker_lost":
+                whom = f"server in {sql_list(row['servers'])}"
+                if row["clients"]:
+                    whom = f"({whom} or client in {sql_list(row['clients'])})"
+                conditions.append(
+                    f"({whom} and epoch_us(until) >= {first - AT_ONCE_US} and epoch_us(time) <= {last + SOON_US})"
+                )
+            elif verdict.kind == "topic_moved":
+                of = f"list_has_any(coalesce(topics, []), [{', '.join(map(literal, row['topics']))}])"
+                conditions.append(
+                    f"({of} and epoch_us(until) >= {first - SOON_US} and epoch_us(time) <= {last + SOON_US})"
+                )
+            elif verdict.kind == "wrong_protocol_version":
+                conditions.append(f"server in {sql_list(row['servers'])}")
+        return f"({' or '.join(conditions)})"
 
     def rows(self, query: str) -> list[Row]:
         """The rows of a query that gives few."""

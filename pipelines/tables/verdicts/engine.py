@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -30,22 +30,48 @@ from pipelines.tables.verdicts.tuned import tuned
 from pipelines.tables.verdicts.unanswered import unanswered
 from pipelines.tables.verdicts.verdict import SCHEMA, Row, Verdict
 
-Check = Callable[[Capture], Iterator[Verdict]]
 
-CHECKS: tuple[Check, ...] = (
-    broker_lost, topic_moved, wrong_protocol_version, bad_checksum, malformed_batches, errors, throttled,
-    transactions_aborted, share_group, redelivered, lookups_redirected, rebalances, retransmissions, slow_requests,
-    head_of_line, slow_tail, uneven_broker, zero_window, unreadable, capture_loss, tuned,
-    failed_connects, unanswered,
-)  # fmt: skip
-"""In this order: the last ones leave out what verdicts before them explain."""
+class Check(NamedTuple):
+    """One check, and the kind of finding without which it has nothing to say."""
+
+    verdicts: Callable[[Capture], Iterator[Verdict]]
+    finding: str | None = None
+
+
+CHECKS = (
+    Check(broker_lost),
+    Check(topic_moved, "closed_by_broker"),
+    Check(wrong_protocol_version),
+    Check(bad_checksum),
+    Check(malformed_batches),
+    Check(errors),
+    Check(throttled),
+    Check(transactions_aborted, "transaction_aborted"),
+    Check(share_group, "not_accepted"),
+    Check(redelivered, "consumption"),
+    Check(lookups_redirected, "lookup_redirect"),
+    Check(rebalances),
+    Check(retransmissions),
+    Check(slow_requests),
+    Check(head_of_line),
+    Check(slow_tail),
+    Check(uneven_broker),
+    Check(zero_window),
+    Check(unreadable),
+    Check(capture_loss),
+    Check(tuned),
+    Check(failed_connects),
+    Check(unanswered),
+)
+"""In this order: those behind leave out what verdicts before them explain."""
 
 
 def judged(duckdb: Any) -> pa.Table:
     """The table `verdicts`, the worst first. duckdb: a connection in which the record tables have their names."""
     capture = Capture(duckdb)
     for check in CHECKS:
-        capture.told += check(capture)
+        if check.finding is None or check.finding in capture.findings:
+            capture.told += check.verdicts(capture)
     found = sorted((verdict.row() for verdict in capture.told), key=_place)
     return pa.Table.from_pylist([{"rank": rank, **row} for rank, row in enumerate(found, 1)], SCHEMA)
 

@@ -32,6 +32,7 @@ _LOOKING = "^(GET_|Describe|List|Find|Metadata|LOOKUP|PARTITIONED_METADATA|.*Des
 _ASKED = f"""(
     regexp_matches(e.name, '(?i)already_?exists')
     or (regexp_matches(e.name, '(?i)not_?found|^unknown_topic') and regexp_matches(e.api, '{_LOOKING}')))"""
+_ELECTION = ("Vote", "BeginQuorumEpoch", "EndQuorumEpoch")
 _FAMILY = f"case when api in {sql_list(_GROUP_APIS)} then 'group' else api end"
 
 # one row for each answer and name of an error, with whether and when it healed
@@ -42,6 +43,7 @@ _SEEN = f"""
             {_FAMILY.replace("api", "e.api")} as family,
             case when {_ASKED} then 'asked' when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
+                when e.api in {sql_list(_ELECTION)} then 'election'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt' else 'failed' end as sort,
             e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
@@ -66,6 +68,7 @@ _SEEN = f"""
     from named n left join healed h on n.protocol = h.protocol and n.who = h.who and n.family = h.family
         and n.topic_asked is not distinct from h.topic_asked and n."group" is not distinct from h."group"
         and n.what = h.what"""
+_BAD_HERE = "(site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"  # told as such
 _MORE = """
     list(distinct api order by api) as apis, max(epoch_us(healed_time) - epoch_us(time)) as after_us,
     any_value(message) as message, bool_and(whole) as whole"""
@@ -73,26 +76,38 @@ _MORE = """
 
 def errors(capture: Capture) -> Iterator[Verdict]:
     """All errors but those that are part of normal work, by name."""
-    for row in capture.rows(together(_SEEN, ["protocol", "sort", "what", "healed"], _MORE)):
+    seen = f"select * from ({_SEEN}) where not (sort = 'corrupt' and {_BAD_HERE})"
+    for row in capture.rows(together(seen, ["protocol", "sort", "what", "healed"], _MORE)):
         yield _SAID[row["sort"]](row)
 
 
+def _what(row: Row) -> str:
+    """`Produce of nw-k-p for topic nw-kill failed 4 times with REQUEST_TIMED_OUT`."""
+    asked = f"{say.listed(row['apis'], 'API')} of {say.clients(row['clients'])}{_about(row)}"
+    return f"{asked} failed {say.times(row['count'])} with {row['what']}"
+
+
 def _failed(row: Row) -> Verdict:
-    what = f"{row['what']} to {say.listed(row['apis'], 'API')} of {say.clients(row['clients'])}{_about(row)}"
+    what = _what(row)
     if row["healed"]:
         after = say.span(row["after_us"] * 1000)
-        text = f"{what}, {say.times(row['count'])}; it healed after {after}."
+        text = f"{what}; a retry succeeded {after} later."
         return Verdict("errors", text, row, severity=NOTE, advice="Nothing: a retry had an answer.")
     if not row["whole"]:
-        text = f"{what}, {say.times(row['count'])}; whether it healed lies in bytes that the capture lacks."
+        text = f"{what}; whether a retry succeeded may lie in bytes that the capture lacks."
         return Verdict("errors", text, row, severity=NOTE)
-    return Verdict("errors", f"{what}, {say.times(row['count'])}, and no later request got past it.", row, _quoted(row))
+    return Verdict("errors", f"{what}, and no later request got past it.", row, _quoted(row))
 
 
 def _asked(row: Row) -> Verdict:
-    what = f"{row['what']} to {say.listed(row['apis'], 'API')} of {say.clients(row['clients'])}{_about(row)}"
-    text = f"{what}, {say.times(row['count'])}: an answer to a question, not a failure."
-    return Verdict("errors", text, row, severity=NOTE, advice="Nothing, if the client asked on purpose.")
+    asked = f"{say.listed(row['apis'], 'API')} of {say.clients(row['clients'])}{_about(row)}"
+    text = f"{asked} was told {row['what']} {say.times(row['count'])}."
+    return Verdict("errors", text, row, severity=NOTE, advice="Nothing, if the client only asked whether it is there.")
+
+
+def _election(row: Row) -> Verdict:
+    text = f"{_what(row)}, in an election of the controller."
+    return Verdict("errors", text, row, severity=NOTE, advice="Nothing: a quorum turns down what comes too late.")
 
 
 def _login(row: Row) -> Verdict:
@@ -101,8 +116,9 @@ def _login(row: Row) -> Verdict:
 
 
 def _right(row: Row) -> Verdict:
-    what = f"{say.clients(row['clients'])} has no right to {say.listed(row['apis'], 'API')}{_about(row)}"
-    return Verdict("not_authorized", f"{what}: {row['what']}, {say.times(row['count'])}.", row, _quoted(row))
+    what = f"{say.listed(row['apis'], 'API')} of {say.clients(row['clients'])}{_about(row)}"
+    text = f"{what} was turned down {say.times(row['count'])} for want of a right: {row['what']}."
+    return Verdict("not_authorized", text, row, _quoted(row))
 
 
 def _fenced(row: Row) -> Verdict:
@@ -117,7 +133,8 @@ def _corrupt(row: Row) -> Verdict:
 
 
 _SAID = {
-    "failed": _failed, "asked": _asked, "login": _login, "right": _right, "fenced": _fenced, "corrupt": _corrupt,
+    "failed": _failed, "asked": _asked, "election": _election, "login": _login, "right": _right, "fenced": _fenced,
+    "corrupt": _corrupt,
 }  # fmt: skip
 
 

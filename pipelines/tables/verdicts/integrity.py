@@ -12,7 +12,8 @@ from pipelines.tables.verdicts.verdict import Verdict, together
 def bad_checksum(capture: Capture) -> Iterator[Verdict]:
     """Batches of which every byte was captured, and whose checksum is another."""
     of = "(select count(*) from batches where verdict in ('ok', 'bad'))"
-    bad = together("select * from v_batches where verdict = 'bad'", ["protocol"], f"{of} as verified")
+    more = f"{of} as verified, count(*) filter (outcome = 'error') as refused"
+    bad = together("select * from v_batches where verdict = 'bad'", ["protocol"], more)
     for row in capture.rows(bad):
         where = say.named(row["topics"], "topic")
         yield Verdict(
@@ -20,4 +21,5 @@ def bad_checksum(capture: Capture) -> Iterator[Verdict]:
             f"{say.counted(row['count'], 'checksum', 'does', 'do')} not hold{where and f' in {where}'}: "
             f"{say.share(row['count'], row['verified'])} of those that could be verified.",
             row,
+            f"The receiver refused {say.counted(row['refused'], 'batch')} of these." if row["refused"] else None,
         )

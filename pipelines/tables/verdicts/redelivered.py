@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.verdict import Verdict, together
 
 # deliveries of one position to one subscription, but for the first; who seeks asks for them
@@ -36,6 +38,7 @@ def redelivered(capture: Capture) -> Iterator[Verdict]:
             select coalesce(sum(records), 0)::bigint as messages from batches where role = 'produce'
                 and outcome is distinct from 'error'
                 and topic = {say.literal(f"{topic}-{group}{_DEAD_LETTER}")}""")
+        moved = any(told.kind == "topic_moved" and topic in told.rows["topics"] for told in capture.told)
         often = f"One came {row['most']} times." if row["most"] > 2 else ""
         letters = (
             f"{say.counted(dead['messages'], 'message')} went to its dead letter topic." if dead["messages"] else ""
@@ -43,7 +46,8 @@ def redelivered(capture: Capture) -> Iterator[Verdict]:
         yield Verdict(
             "redelivered",
             f"Subscription {group} got {say.counted(row['messages'], 'message')} of topic {say.topic(topic)} again, "
-            f"of {say.counted(whole['messages'], 'delivery')}.",
+            f"of {units.count(whole['messages'])} that were delivered.",
             row,
-            " ".join(filter(None, (often, letters))) or None,
+            " ".join(filter(None, (often, letters, "Its topic moved." if moved else ""))) or None,
+            NOTE if moved and row["most"] == 2 else None,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
@@ -25,7 +26,7 @@ def share_group(capture: Capture) -> Iterator[Verdict]:
         yield Verdict(
             "share_group",
             f"Share group {group} released {say.counted(row['released'], 'message')} for another delivery and rejected "
-            f"{row['rejected']} for good, of {say.counted(fetched['records'], 'delivery')}.",
+            f"{row['rejected']} for good, of {units.count(fetched['records'])} delivered.",
             row,
             severity=WARNING if row["rejected"] else NOTE,
         )

@@ -42,7 +42,7 @@ def slow_requests(capture: Capture) -> Iterator[Verdict]:
     """By API and cause."""
     slow = f"""
         select * from (select *, {_CAUSE} as cause from v_calls where {_PLAIN} and total_ns >= {SLOW_NS})
-        where cause not in ('queue', 'retransmission')"""
+        where cause not in ('queue', 'retransmission') and not {capture.explained()}"""
     for row in capture.rows(together(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns")):
         yield Verdict(
             "slow_requests",

@@ -29,8 +29,8 @@ class _Told(NamedTuple):
 TOLD = (
     _Told(
         "removed_in_4_0", "removed_apis",
-        "{who} uses {api} version {versions}, which brokers refuse since Kafka 4.0.", ("api",),
-        "list(distinct evidence->>'version' order by evidence->>'version') as version_list",
+        "{who} will be refused by brokers of Kafka 4.0 and later: {versions}.", (),
+        "list(distinct (evidence->>'api') || ' ' || (evidence->>'version')) as version_list",
         f"evidence->>'api' not in {_OF_BROKERS}",
     ),
     _Told(
@@ -70,12 +70,9 @@ TOLD = (
 
 def tuned(capture: Capture) -> Iterator[Verdict]:
     """One verdict for each row of TOLD and group of its findings."""
-    seen = {row["kind"] for row in capture.rows("select distinct kind from findings")}
     for told in TOLD:
-        if told.finding in seen:
-            rows = f"""
-                select *, evidence->>'api' as api from v_findings
-                where kind = '{told.finding}' and {told.where}"""
+        if told.finding in capture.findings:
+            rows = f"select * from v_findings where kind = '{told.finding}' and {told.where}"
             for row in capture.rows(together(rows, ["protocol", *told.by], told.more)):
                 yield Verdict(told.verdict, told.sentence.format(**_words(row)), row, severity=told.severity)
 
@@ -83,7 +80,7 @@ def tuned(capture: Capture) -> Iterator[Verdict]:
 def _words(row: Row) -> dict[str, str]:
     """What a sentence may name."""
     number = row.get("batch_count") or 0
-    versions = " and ".join(row.get("version_list") or ())
+    versions = say.joined(sorted(row.get("version_list") or ()))
     return {
         "who": say.clients(row["clients"]),
         "connections": say.counted(row["count"], "connection"),
@@ -92,6 +89,5 @@ def _words(row: Row) -> dict[str, str]:
         "versions": versions,
         "formats": versions,
         "longest": say.span(row.get("longest_ns") or 0),
-        "api": row.get("api") or "",
         "topic": say.topic(row.get("topic") or ""),
     }

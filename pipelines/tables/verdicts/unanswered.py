@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.thresholds import ANSWER_US, HELD_US, SOON_US
+from pipelines.tables.verdicts.thresholds import ANSWER_US, HELD_US
 from pipelines.tables.verdicts.verdict import Verdict, sql_list, together
 
 _AT_REST = (
@@ -18,6 +18,7 @@ _AT_REST = (
     "SyncGroup", "FindCoordinator", "ApiVersions", "GetTelemetrySubscriptions", "PushTelemetry", "BrokerHeartbeat",
     "POLL_MESSAGES", "PING", "PONG", "FetchSnapshot",
 )  # fmt: skip
+_REPLICATOR = "pulsar.repl.%"  # brokers answer it with the position at the source, not with the number that it sent
 _UNANSWERED = f"""
     select u.*, n.closed <> 'open' as over, n.end_time as ended
     from v_calls u join connections n using (site, connection, incarnation)
@@ -26,15 +27,13 @@ _UNANSWERED = f"""
         and epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US}
         and not (u.api in {sql_list(_AT_REST)} and (
             n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}))
-        and not exists (
-            select 1 from batches b where b.site = u.site and b.exchange_id = u.exchange_id
-                and (b.producer like 'pulsar.repl%' or b.outcome = 'ok'))"""
+        and not (u.api = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})"""
 
 
 def unanswered(capture: Capture) -> Iterator[Verdict]:
     """By API and whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
-    apart = " and ".join(["true", *_told(capture)])
-    for row in capture.rows(together(f"select * from ({_UNANSWERED}) where {apart}", ["protocol", "api", "over"])):
+    silent = f"select * from ({_UNANSWERED}) where not {capture.explained()}"
+    for row in capture.rows(together(silent, ["protocol", "api", "over"])):
         what = f"{say.counted(row['count'], 'request', 'has', 'have')} no answer"
         who = (
             f"{row['api'] or 'unknown API'} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"
@@ -43,17 +42,3 @@ def unanswered(capture: Capture) -> Iterator[Verdict]:
             yield Verdict("closed_unanswered", f"{what}: {who}; the connection was closed instead.", row)
         else:
             yield Verdict("unanswered", f"{what}: {who}.", row)
-
-
-def _told(capture: Capture) -> Iterator[str]:
-    """Conditions that leave out what verdicts that were already given explain."""
-    for verdict in capture.told:
-        row = verdict.rows
-        if verdict.kind == "wrong_protocol_version":
-            yield f"server not in {sql_list(row['servers'])}"
-        elif verdict.kind == "broker_lost":
-            since, until = (say.micros(row[name]) for name in ("first_time", "last_time"))
-            lost = f"epoch_us(time) between {since} - {SOON_US} and {until} + {SOON_US}"
-            yield f"not (server in {sql_list(row['servers'])} and {lost})"
-        elif verdict.kind == "topic_moved":
-            yield f"not list_has_any(coalesce(topics, []), {row['topics']!r}::varchar[])"
