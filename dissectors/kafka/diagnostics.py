@@ -213,7 +213,8 @@ class KafkaDiagnostics:
             if unit.codec != "none" and batch.uncompressed:
                 self.packed(frame, 1, unit.end - unit.body, batch.uncompressed)
             if role == PRODUCE:
-                self.sent(frame, 1, int(unit.records == 1))
+                if unit.magic == 2:  # older messages are no batches
+                    self.sent(frame, 1, int(unit.records == 1))
                 if answered and unit.magic == 2 and unit.producer_id < 0:
                     self.not_idempotent(frame, 1)
                 if unit.base_sequence >= 0 and unit.producer_id >= 0:

@@ -53,7 +53,7 @@ def _item(page: Builder, verdict: Row) -> Html:
     about = (verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict))
     place = next((row for row in verdict["evidence"] if row["packet"] is not None), None)
     more = verdict["count"] - 1
-    evidence = [page.packet(place["file"], place["packet"]), f" and {units.count(more)} more" if more > 0 else ""]
+    evidence = [place and _packet(page, place), f" and {units.count(more)} more" if place and more > 0 else None]
     chain = [
         tag("li", tag("b", f"{link['time']:%H:%M:%S.%f}"[:-3]), " ", link["text"], " ", _packet(page, link))
         for link in verdict["chain"]
@@ -63,7 +63,7 @@ def _item(page: Builder, verdict: Row) -> Html:
         tag("b", verdict["severity"]),
         " ",
         verdict["sentence"],
-        tag("small", " · ".join(part for part in about if part), " ", *(evidence if place else ())),
+        tag("small", " · ".join(part for part in about if part), " ", *evidence),
         tag("small", " ".join(text for text in (verdict["detail"], verdict["advice"]) if text)),
         tag("details", tag("summary", "how it went"), tag("ul", *chain)) if chain else None,
         class_=verdict["severity"],

@@ -63,6 +63,9 @@ class Dialect(Protocol):
     def identity(self, *values: str) -> str:
         """A number that is the same only for rows that agree in all values; nulls agree with nulls."""
 
+    def member(self, json: str, name: str) -> str:
+        """The value of a member of a JSON object, as text."""
+
     def each(self, values: str) -> str:
         """One row for each text of a list; one row with null for an empty one or none."""
 
@@ -123,6 +126,9 @@ class DuckDB:
     def identity(self, *values: str) -> str:
         return f"hash({', '.join(values)})"
 
+    def member(self, json: str, name: str) -> str:
+        return f"({json}->>'{name}')"
+
     def each(self, values: str) -> str:
         return f"unnest(case when len({values}) > 0 then {values} else [null] end)"
 
@@ -181,6 +187,9 @@ class Spark:
 
     def identity(self, *values: str) -> str:
         return f"xxhash64({', '.join(values)})"
+
+    def member(self, json: str, name: str) -> str:
+        return f"get_json_object({json}, '$.{name}')"
 
     def each(self, values: str) -> str:
         return f"explode_outer({values})"

@@ -1,4 +1,4 @@
-"""Rebalances of Kafka's classic consumer groups, from JoinGroup, SyncGroup and LeaveGroup.
+"""Rebalances of Kafka's groups: of classic ones from JoinGroup, SyncGroup and LeaveGroup, of others from epochs.
 
 joins    accepted JoinGroups
 rounds   joins that were in flight when the first of them was answered: the broker answers all members at once, so
@@ -17,6 +17,39 @@ _ACCEPTED = "kind = 'call' and status = 'ok' and total_ns is not null"
 
 
 def _rebalances(d: Dialect, ask: Ask) -> str:
+    return f"select * from ({_classic(d)}) union all select * from ({_by_epoch(d)})"
+
+
+def _by_epoch(d: Dialect) -> str:
+    group = d.quoted("group")
+    place = ("heard_us", "file", "packet")
+    return f"""
+        with heard as (
+            select {d.member("evidence", "group")} as name, {d.member("evidence", "member")} as member,
+                cast({d.member("evidence", "epoch")} as bigint) as epoch,
+                case when {d.member("evidence", "first")} = 'true' then 1 else 0 end as new,
+                {d.micros("time")} as heard_us, client_ip as client, coalesce(file, '') as file,
+                coalesce(packet, 0) as packet
+            from findings where kind = 'member_epoch'
+        ), epochs as (
+            select name, epoch, min(heard_us) as begin_us, max(heard_us) as end_us, max(new) as joined,
+                count(distinct member) as members_after, {d.listed("client")} as clients,
+                {d.first("file", *place)} as file, {d.first("packet", *place)} as packet
+            from heard group by name, epoch
+        )
+        select 'kafka' as protocol, name as {group}, {d.timestamp("begin_us")} as time,
+            (end_us - begin_us) * 1000 as duration_ns,
+            case when members_before is null then 'first seen'
+                when joined > 0 then 'joined'
+                when members_after < members_before then 'left'
+                else 'rejoined' end as cause,
+            members_before, members_after, cast(1 as bigint) as generations, clients,
+            nullif(file, '') as file, nullif(packet, 0) as packet
+        from (select *, lag(members_after) over (partition by name order by epoch) as members_before from epochs)
+    """
+
+
+def _classic(d: Dialect) -> str:
     group = d.quoted("group")
     member = "concat_ws(' ', client_ip, cast(client_port as string), client_id)"
     begin = d.micros("time")
@@ -98,14 +131,15 @@ def _rebalances(d: Dialect, ask: Ask) -> str:
 
 REBALANCES = Table(
     "rebalances",
-    "Rebalances of classic consumer groups: one row each, from the first JoinGroup that was accepted to the last "
-    "answer to a SyncGroup; members do not consume meanwhile. A join that the broker refuses, as MEMBER_ID_REQUIRED, "
-    f"is not part of it. Lists hold at most {LISTED} names.",
+    "Rebalances of Kafka's groups, one row each. Of a classic consumer group it runs from the first JoinGroup that is "
+    "accepted to the last answer to a SyncGroup; members do not consume meanwhile, and a join that the broker refuses, "
+    "as MEMBER_ID_REQUIRED, is not part of it. Of a consumer, share or streams group it runs from the first member "
+    f"that is told a new epoch to the last. Lists hold at most {LISTED} names.",
     (
         TableColumn("protocol", "kafka"),
         TableColumn("group", "consumer group"),
-        TableColumn("time", "first byte of the first JoinGroup", "time"),
-        TableColumn("duration_ns", "to the last byte of the last answer", "ns"),
+        TableColumn("time", "when it began", "time"),
+        TableColumn("duration_ns", "until the last member had its answer", "ns"),
         TableColumn(
             "cause",
             "first seen (no rebalance of the group came before it in the capture); joined, left, joined and left: what "
@@ -115,7 +149,7 @@ REBALANCES = Table(
         TableColumn("members_after", "members that joined", "count"),
         TableColumn("generations", "how often the members had to join until one held", "count"),
         TableColumn("clients", "who joined", "list"),
-        TableColumn("file", "where the first JoinGroup is"),
+        TableColumn("file", "where it began"),
         TableColumn("packet", "its packet number in that file, from 1", "code"),
     ),
     _rebalances,

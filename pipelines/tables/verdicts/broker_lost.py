@@ -159,10 +159,12 @@ def _told(capture: Capture, loss: _Loss) -> Verdict:
     killed = all(row["killed"] for row in loss.rows)
     how = "fell silent" if not loss.most("refused") else "was lost" if killed else "was stopped"
     until = (
-        f", answered again after {say.span((back - lost_us) * 1000)}" if back else ", did not come back in the capture"
+        f" and answered again after {say.span((back - lost_us) * 1000)}"
+        if back
+        else " and did not come back in the capture"
     )
     outage = "".join(
-        f"; {say.client(one['client'])} got no {one['api']} answered for {say.span(one['out_ns'])}" for one in out[:1]
+        f"; {say.client(one['client'])} could not produce for {say.span(one['out_ns'])}" for one in out[:1]
     )
     attempts = say.counted(loss.most("attempts"), "attempt")
     return Verdict(

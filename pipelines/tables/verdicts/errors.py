@@ -101,7 +101,7 @@ def _failed(row: Row) -> Verdict:
 
 def _asked(row: Row) -> Verdict:
     asked = f"{say.listed(row['apis'], 'API')} of {say.clients(row['clients'])}{_about(row)}"
-    text = f"{asked} was told {row['what']} {say.times(row['count'])}."
+    text = f"{asked} got {row['what']} {say.times(row['count'])}."
     return Verdict("errors", text, row, severity=NOTE, advice="Nothing, if the client only asked whether it is there.")
 
 
@@ -116,8 +116,9 @@ def _login(row: Row) -> Verdict:
 
 
 def _right(row: Row) -> Verdict:
-    what = f"{say.listed(row['apis'], 'API')} of {say.clients(row['clients'])}{_about(row)}"
-    text = f"{what} was turned down {say.times(row['count'])} for want of a right: {row['what']}."
+    who = f"{say.clients(row['clients'])} {say.verb(row['clients'], 'has', 'have')}"
+    what = f"{say.listed(row['apis'], 'API')}{_about(row)}"
+    text = f"{who} no right to {what}: {row['what']}, {say.times(row['count'])}."
     return Verdict("not_authorized", text, row, _quoted(row))
 
 

@@ -11,7 +11,7 @@ from pipelines.tables.verdicts.thresholds import LINKS, REBALANCE_NS, REBALANCES
 from pipelines.tables.verdicts.verdict import Link, Verdict, together
 
 _WHY = {
-    "first seen": "members join",
+    "first seen": "first seen",
     "joined": "a member joins",
     "left": "a member leaves",
     "joined and left": "members join and leave",
@@ -30,7 +30,7 @@ def rebalances(capture: Capture) -> Iterator[Verdict]:
         steps = f"""
             select c.* from v_calls c
             where api in ('JoinGroup', 'SyncGroup', 'ConsumerGroupHeartbeat') and "group" = {name} and exists (
-                    select 1 from v_rebalances r where r."group" = c."group" and c.time >= r.time
+                    select 1 from v_rebalances r where r."group" = c."group" and c.until >= r.time
                         and c.time <= r.time + to_microseconds(r.duration_ns // 1000))"""
         for row in capture.rows(together(steps, ["protocol"])):
             restless = group["longest_ns"] >= REBALANCE_NS or group["later"] >= REBALANCES

@@ -21,6 +21,11 @@ def clients(names: Sequence[str]) -> str:
     return listed(sorted({client(name) for name in names}), "client") if names else "a client"
 
 
+def verb(names: Sequence[str], one: str, more: str) -> str:
+    """The verb of `clients`: `has` of one, `have` of several."""
+    return one if len({client(name) for name in names}) <= 1 else more
+
+
 def listed(names: Sequence[str], noun: str) -> str:
     """`A`, `A and B`, `3 topics`."""
     return " and ".join(names) if len(names) <= FEW else units.counted(len(names), noun)

@@ -57,7 +57,11 @@ def _told(capture: Capture, topic: str, rows: list[Row]) -> Verdict:
     way = [rows[0]["was"], *(move[-1]["now"] for move in moves.values())]
     out = [max(move, key=lambda one: (one["api"] == "PRODUCER", one["out_ns"])) for move in moves.values()]
     spans = say.joined([say.span(one["out_ns"]) for one in out[:3]]) + (" …" if len(out) > 3 else "")
-    moved = "moved" if len(set(way)) > 1 else "was unloaded and loaded again"
+    if len(set(way)) > 1:
+        moved = f"moved {say.times(len(moves))} ({_way(way)})"
+    else:
+        moved = f"was unloaded and loaded again {say.times(len(moves))} by {way[0]}"
+    clients = [one["client"] for one in out]
     (row,) = capture.rows(
         together(f"select * from v_findings where kind = 'closed_by_broker' and topic = {say.literal(topic)}")
     )
@@ -66,9 +70,7 @@ def _told(capture: Capture, topic: str, rows: list[Row]) -> Verdict:
     row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
     return Verdict(
         "topic_moved",
-        f"Topic {say.topic(topic)} {moved} {say.times(len(moves))} ({_way(way)}); "
-        f"{say.clients([one['client'] for one in out])} {'were' if len({one['client'] for one in out}) > 1 else 'was'} "
-        f"out {spans}.",
+        f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}.",
         row,
         again.text or None,
         chain=_chain(moves),

@@ -42,10 +42,10 @@ TOLD = (
     ),
     _Told(
         "not_idempotent", "not_idempotent",
-        "{who} produces without idempotence: a batch that is retried may be written twice.",
+        "Batches of {who} are produced without idempotence: one that is retried may be written twice.",
     ),
     _Told(
-        "unbatched", "unbatched", "{who} puts one message into nearly every batch: {batches}.", (),
+        "unbatched", "unbatched", "Nearly every batch of {who} holds one message, of {batches}.", (),
         "sum((evidence->>'count')::bigint)::bigint as batch_count",
     ),
     _Told(
@@ -54,7 +54,7 @@ TOLD = (
     ),
     _Told(
         "slow_consumer", "slow_consumer",
-        "{who} left the broker without permits for {longest}: it is slower than topic {topic}.", ("topic",),
+        "{who} left the broker without permits for {longest}, slower than its topic {topic}.", ("topic",),
         "max((evidence->>'without_permits_ns')::bigint) as longest_ns",
     ),
     _Told("duplicate_sequence", "duplicate_sequence",
