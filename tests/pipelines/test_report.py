@@ -119,7 +119,7 @@ def test_a_bad_checksum_has_its_card_and_leads_what_is_wrong(out: Path) -> None:
     assert "kelp" not in page  # what is around the broken byte is payload
     assert "Certain: broke before TCP" in plain
     assert "The answer was ChecksumError" in plain
-    assert sentences(out / report.PAGE)[0].startswith("1 checksum does not hold, of ")
+    assert sentences(out / report.PAGE)[0].startswith("critical 1 checksum does not hold in topic ")
 
 
 def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:
@@ -443,7 +443,14 @@ def test_topics_hold_the_messages_and_bytes_of_the_throughput_table(
 def test_errors_that_are_part_of_normal_work_are_not_counted_and_others_are(tmp_path: Path) -> None:
     requests = [exchange(status="error", exchange_id=name) for name in ("once", "both", "other", None)]
     errors = [
-        {"exchange_id": name, "expected": expected, "protocol": "kafka", "api": "Produce", "time": fabricate.START}
+        {
+            "site": "s",
+            "exchange_id": name,
+            "expected": expected,
+            "protocol": "kafka",
+            "api": "Produce",
+            "time": fabricate.START,
+        }
         for name, expected in (("once", True), ("both", True), ("both", False))
     ]
     counts = counts_of(tmp_path, "api", exchanges=[*requests, exchange()], errors=errors)

@@ -139,6 +139,8 @@ def test_severities_of_kinds_are_known_and_each_kind_says_what_to_do() -> None:
         assert kind.advice.endswith(".")
 
 
+UNANSWERED = {"kind": "unanswered", "status": "unknown", "total_ns": None, "wait_ns": None}
+
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
@@ -189,13 +191,23 @@ def test_errors_have_the_kind_of_what_they_say(name: str, kind: str, severity: s
     assert kinds(exchanges=[failed], errors=errors, connections=[connection()]) == [(kind, severity)]
 
 
+def test_requests_of_which_nothing_is_known_have_verdicts_without_none() -> None:
+    nothing = {"api": None, "client_id": None, "topics": None}
+    failed = call(1, status="error", **nothing)
+    slow = call(2, total_ns=3 * SECOND, wait_ns=3 * SECOND, **nothing)
+    rows = said(
+        exchanges=[failed, slow, call(3, **nothing, **UNANSWERED)],
+        errors=[error(failed, "X", topic=None, api=None, retriable=None)],
+        connections=[connection()],
+    )
+    assert sorted(row["kind"] for row in rows) == ["closed_unanswered", "errors", "slow_requests"]
+    assert not any("None" in row["sentence"] for row in rows)
+
+
 def test_an_error_that_is_part_of_normal_work_is_no_verdict() -> None:
     failed = call(1, status="error", api="JoinGroup")
     errors = [error(failed, "MEMBER_ID_REQUIRED", expected=True)]
     assert said(exchanges=[failed], errors=errors, connections=[connection()]) == []
-
-
-UNANSWERED = {"kind": "unanswered", "status": "unknown", "total_ns": None, "wait_ns": None}
 
 
 def test_a_request_without_an_answer_is_told_where_the_capture_would_hold_one() -> None:

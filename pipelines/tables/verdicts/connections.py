@@ -64,7 +64,7 @@ def unreadable(capture: Capture) -> Iterator[Verdict]:
         )
     lost = f"""
         select c.* from v_connections c semi join v_whole using (site, connection, incarnation)
-        where protocol is not null and coalesce(skipped_bytes, 0) > 0
+        where protocol is not null and handshake <> 'none' and coalesce(skipped_bytes, 0) > 0
             and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
     told = [server for one in capture.told if one.kind == "wrong_protocol_version" for server in one.rows["servers"]]
     apart = f" and server not in {sql_list(told)}" if told else ""

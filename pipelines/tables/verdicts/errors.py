@@ -16,7 +16,7 @@ from pipelines.tables.verdicts.verdict import Row, Verdict, sql_list, together
 
 LOGIN_REFUSED = (
     "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "DELEGATION_TOKEN_EXPIRED",
-    "UNACCEPTABLE_CREDENTIAL", "AuthenticationError", "Unauthenticated", "InvalidCredentials", "InvalidUsername",
+    "UNACCEPTABLE_CREDENTIAL", "AuthenticationError", "InvalidCredentials", "InvalidUsername",
     "InvalidPassword", "UserInactive", "InvalidPersonalAccessToken", "PersonalAccessTokenExpired", "AccessTokenMissing",
     "InvalidAccessToken",
 )  # fmt: skip
@@ -26,13 +26,23 @@ FENCED = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "ProducerFenced")
 CORRUPT = ("CORRUPT_MESSAGE", "ChecksumError")
 """Names of errors by which a receiver says that a checksum does not hold."""
 
-_NO_RIGHT = "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized'))"
+_NO_RIGHT = (
+    "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"
+)
 _GROUP_APIS = ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "TxnOffsetCommit", "ConsumerGroupHeartbeat")
 _LOOKING = "^(GET_|Describe|List|Find|Metadata|LOOKUP|PARTITIONED_METADATA|.*Describe$|DELETE_|Delete)"
 _ASKED = f"""(
-    regexp_matches(e.name, '(?i)already_?exists')
+    regexp_matches(e.name, '(?i)already_?exists|^election_not_needed$')
     or (regexp_matches(e.name, '(?i)not_?found|^unknown_topic') and regexp_matches(e.api, '{_LOOKING}')))"""
-_ELECTION = ("Vote", "BeginQuorumEpoch", "EndQuorumEpoch")
+_AMONG_BROKERS = (
+    "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
+    "AlterPartition", "FetchSnapshot",
+)  # fmt: skip
+_BROKER = (
+    f"(e.api in {sql_list(_AMONG_BROKERS)} or regexp_matches(e.client_id, '^(broker-[0-9]+-fetcher|raft-client)-'))"
+)
+_HANDLED = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_PRODUCER_ID", "FETCH_SESSION_TOPIC_ID_ERROR", "STALE_MEMBER_EPOCH")
+"""Errors that are not for a retry of the same request, and that clients get past by another one."""
 _FAMILY = f"case when api in {sql_list(_GROUP_APIS)} then 'group' else api end"
 
 # one row for each answer and name of an error, with whether and when it healed
@@ -41,9 +51,10 @@ _SEEN = f"""
         select distinct on (e.site, e.exchange_id, e.name) e.* exclude ("group", until),
             coalesce(e.name, 'error ' || e.code) as what, x."group" as "group",
             {_FAMILY.replace("api", "e.api")} as family,
-            case when {_ASKED} then 'asked' when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
+            case when x.kind = 'push' then 'unasked' when {_ASKED} then 'asked'
+                when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
-                when e.api in {sql_list(_ELECTION)} then 'election'
+                when {_BROKER} then 'broker'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt' else 'failed' end as sort,
             e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
@@ -64,7 +75,8 @@ _SEEN = f"""
         group by all
     )
     select n.*, n.time as until, healed_time,
-        healed_time is not null and (coalesce(retriable, false) or n.family = 'group') as healed
+        healed_time is not null and (
+            coalesce(retriable, false) or n.family = 'group' or n.what in {sql_list(_HANDLED)}) as healed
     from named n left join healed h on n.protocol = h.protocol and n.who = h.who and n.family = h.family
         and n.topic_asked is not distinct from h.topic_asked and n."group" is not distinct from h."group"
         and n.what = h.what"""
@@ -83,7 +95,7 @@ def errors(capture: Capture) -> Iterator[Verdict]:
 
 def _what(row: Row) -> str:
     """`Produce of nw-k-p for topic nw-kill failed 4 times with REQUEST_TIMED_OUT`."""
-    asked = f"{say.listed(row['apis'], 'API')} of {say.clients(row['clients'])}{_about(row)}"
+    asked = f"{say.apis(row['apis'])} of {say.clients(row['clients'])}{_about(row)}"
     return f"{asked} failed {say.times(row['count'])} with {row['what']}"
 
 
@@ -99,15 +111,24 @@ def _failed(row: Row) -> Verdict:
     return Verdict("errors", f"{what}, and no later request got past it.", row, _quoted(row))
 
 
+def _unasked(row: Row) -> Verdict:
+    text = (
+        f"The broker told {say.clients(row['clients'])}{_about(row)} {say.times(row['count'])}, unasked: {row['what']}."
+    )
+    return Verdict("errors", text, row, _quoted(row))
+
+
 def _asked(row: Row) -> Verdict:
-    asked = f"{say.listed(row['apis'], 'API')} of {say.clients(row['clients'])}{_about(row)}"
+    asked = f"{say.apis(row['apis'])} of {say.clients(row['clients'])}{_about(row)}"
     text = f"{asked} got {row['what']} {say.times(row['count'])}."
     return Verdict("errors", text, row, severity=NOTE, advice="Nothing, if the client only asked whether it is there.")
 
 
-def _election(row: Row) -> Verdict:
-    text = f"{_what(row)}, in an election of the controller."
-    return Verdict("errors", text, row, severity=NOTE, advice="Nothing: a quorum turns down what comes too late.")
+def _broker(row: Row) -> Verdict:
+    text = f"{_what(row)}, among brokers{'; a retry succeeded' if row['healed'] else ''}."
+    return Verdict(
+        "errors", text, row, severity=NOTE, advice="Nothing, while leaders change: brokers turn down what comes late."
+    )
 
 
 def _login(row: Row) -> Verdict:
@@ -117,7 +138,7 @@ def _login(row: Row) -> Verdict:
 
 def _right(row: Row) -> Verdict:
     who = f"{say.clients(row['clients'])} {say.verb(row['clients'], 'has', 'have')}"
-    what = f"{say.listed(row['apis'], 'API')}{_about(row)}"
+    what = f"{say.apis(row['apis'])}{_about(row)}"
     text = f"{who} no right to {what}: {row['what']}, {say.times(row['count'])}."
     return Verdict("not_authorized", text, row, _quoted(row))
 
@@ -134,7 +155,7 @@ def _corrupt(row: Row) -> Verdict:
 
 
 _SAID = {
-    "failed": _failed, "asked": _asked, "election": _election, "login": _login, "right": _right, "fenced": _fenced,
+    "failed": _failed, "unasked": _unasked, "asked": _asked, "broker": _broker, "login": _login, "right": _right, "fenced": _fenced,
     "corrupt": _corrupt,
 }  # fmt: skip
 

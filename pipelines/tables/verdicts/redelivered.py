@@ -13,11 +13,12 @@ from pipelines.tables.verdicts.verdict import Verdict, together
 # deliveries of one position to one subscription, but for the first; who seeks asks for them
 _AGAIN = """
     with sent as (
-        select *, row_number() over (
-            partition by topic, partition, position, "group" order by time, file, packet) as nth,
-            lag(time) over (partition by topic, partition, position, "group" order by time, file, packet) as before
+        select *, row_number() over (same order by time, file, packet) as nth,
+            lag(time) over (same order by time, file, packet) as before
         from v_batches
         where protocol = 'pulsar' and role = 'consume' and "group" is not null and position is not null
+            and topic not like 'non-persistent://%'
+        window same as (partition by topic, partition, position, "group"{hop})
     ), seeks as (
         select "group", topics[1] as topic, time from exchanges where protocol = 'pulsar' and api = 'SEEK'
     )
@@ -28,8 +29,9 @@ _DEAD_LETTER = "-DLQ"  # how clients name dead letter topics: TOPIC-SUBSCRIPTION
 
 def redelivered(capture: Capture) -> Iterator[Verdict]:
     """Of each subscription, what it got again; and what went to its dead letter topic."""
+    hop = ", connection" if "proxy" in capture.findings else ""  # each delivery is seen on both sides of it
     more = "sum(records)::bigint as messages, max(nth) as most"
-    for row in capture.rows(together(_AGAIN, ["protocol", "topic", '"group"'], more)):
+    for row in capture.rows(together(_AGAIN.format(hop=hop), ["protocol", "topic", '"group"'], more)):
         group, topic = row["group"], row["topic"]
         (whole,) = capture.rows(f"""
             select coalesce(sum(records), 0)::bigint as messages from batches where role = 'consume'

@@ -13,7 +13,7 @@ FEW = 2  # names that a sentence gives before it counts
 
 def client(name: str) -> str:
     """`10.0.0.2 nw-k-p` -> `nw-k-p`; of a client without a name its address."""
-    return name.partition(" ")[2] or name
+    return name.partition(" ")[2] or name.strip()
 
 
 def clients(names: Sequence[str]) -> str:
@@ -29,6 +29,12 @@ def verb(names: Sequence[str], one: str, more: str) -> str:
 def listed(names: Sequence[str], noun: str) -> str:
     """`A`, `A and B`, `3 topics`."""
     return " and ".join(names) if len(names) <= FEW else units.counted(len(names), noun)
+
+
+def apis(names: Sequence[str | None]) -> str:
+    """`Produce`, `Produce and Fetch`, `3 APIs`, `unknown requests`."""
+    known = [name for name in names if name]
+    return listed(known, "API") if known else "unknown requests"
 
 
 def named(names: Sequence[str], noun: str) -> str:

@@ -53,13 +53,13 @@ def slow_requests(capture: Capture) -> Iterator[Verdict]:
 
 
 def head_of_line(capture: Capture) -> Iterator[Verdict]:
-    """By client: requests that stood behind others of their own connection."""
+    """Requests that stood behind others of their own connection."""
     queued = f"""
         select * replace (queued_ns as cost_ns) from v_calls
         where kind = 'call' and queued_ns >= {QUEUED_NS} and coalesce(throttle_ms, 0) = 0
             and api not in ('Fetch', 'ShareFetch', 'Produce') and not {_BEHIND_THROTTLE}"""
     more = "max(queued_ns) as longest_ns, list(distinct api order by api) as apis"
-    for row in capture.rows(together(queued, ["protocol", "client"], more)):
+    for row in capture.rows(together(queued, ["protocol"], more)):
         if row["count"] < QUEUED:
             continue
         yield Verdict(
@@ -67,7 +67,7 @@ def head_of_line(capture: Capture) -> Iterator[Verdict]:
             f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited behind others on their "
             f"own connection, up to {say.span(row['longest_ns'])}.",
             row,
-            f"These were {say.listed(row['apis'], 'API')}.",
+            f"These were {say.apis(row['apis'])}.",
             WARNING if row["cost_ns"] >= QUEUED_SUM_NS else NOTE,
         )
 

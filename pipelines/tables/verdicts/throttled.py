@@ -21,5 +21,5 @@ def throttled(capture: Capture) -> Iterator[Verdict]:
             f"A quota of the broker held back {say.clients(row['clients'])} {say.times(row['count'])}, "
             f"up to {say.span(row['longest_ms'] * MS)}.",
             row,
-            f"The answers to {say.listed(row['apis'], 'API')} said so.",
+            f"The answers to {say.apis(row['apis'])} said so.",
         )

@@ -10,12 +10,14 @@ from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US
 from pipelines.tables.verdicts.verdict import Link, Row, Verdict, together
 
-# what brokers closed, but for what closes after a client's own seek; and the next time that it was opened
+# What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a
+# segment of a scalable topic is split, or because a producer that is being created takes the place of the others.
 _MOVES = f"""
     with closed as (
         select topic, server, client, site, connection, time, file, packet, evidence->>'moved_to' as named,
             epoch_us(time) as at_us
-        from v_findings f where kind = 'closed_by_broker' and topic is not null and not exists (
+        from v_findings f
+        where kind = 'closed_by_broker' and topic is not null and topic not like 'segment://%' and not exists (
             select 1 from exchanges s where s.api in ('SEEK', 'UNSUBSCRIBE') and s.site = f.site
                 and s.connection = f.connection and epoch_us(f.time) - epoch_us(s.time) between 0 and {AT_ONCE_US})
     ), numbered as (
@@ -27,13 +29,17 @@ _MOVES = f"""
             arg_min(file, row(at_us, packet)) as file, arg_min(packet, row(at_us, packet)) as packet
         from (select *, sum(begins) over (partition by topic order by at_us, packet) as move from numbered) group by all
     ), opened as (
-        select unnest(topics) as topic, server, client, api, until, response_file as file, response_packet as packet
+        select unnest(topics) as topic, server, client, api, time, until, response_file as file,
+            response_packet as packet
         from v_calls where protocol = 'pulsar' and kind = 'call' and status = 'ok' and api in ('PRODUCER', 'SUBSCRIBE')
     ), again as (
         select m.topic, m.move, o.client, o.api, min(o.until) as until, arg_min(o.server, o.until) as now,
             arg_min(o.file, o.until) as file, arg_min(o.packet, o.until) as packet
         from moves m join opened o on m.topic = o.topic and epoch_us(o.until) > m.at_us
             and epoch_us(o.until) <= m.at_us + {MOVE_US}
+            and not exists (
+                select 1 from opened p where p.topic = m.topic and p.api = 'PRODUCER'
+                    and epoch_us(p.time) < m.at_us and epoch_us(p.until) > m.at_us)
         group by all
     )
     select m.*, a.client, a.api, a.until, a.now, a.file as again_file, a.packet as again_packet,

@@ -11,7 +11,9 @@ from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.verdict import Row, Verdict, together
 
 # requests that only brokers send each other
-_OF_BROKERS = "('LeaderAndIsr', 'UpdateMetadata', 'StopReplica', 'ControlledShutdown', 'BrokerRegistration')"
+_OF_BROKERS = (
+    "LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown", "BrokerRegistration", "AlterPartition",
+)  # fmt: skip
 
 
 class _Told(NamedTuple):

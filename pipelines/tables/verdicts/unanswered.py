@@ -25,19 +25,17 @@ _UNANSWERED = f"""
         semi join v_whole using (site, connection, incarnation)
     where u.kind = 'unanswered' and coalesce(u.complete, true)
         and epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US}
-        and not (u.api in {sql_list(_AT_REST)} and (
+        and not (coalesce(u.api, '') in {sql_list(_AT_REST)} and (
             n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}))
-        and not (u.api = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})"""
+        and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})"""
 
 
 def unanswered(capture: Capture) -> Iterator[Verdict]:
-    """By API and whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
+    """By whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
     silent = f"select * from ({_UNANSWERED}) where not {capture.explained()}"
-    for row in capture.rows(together(silent, ["protocol", "api", "over"])):
+    for row in capture.rows(together(silent, ["protocol", "over"], "list(distinct api order by api) as apis")):
         what = f"{say.counted(row['count'], 'request', 'has', 'have')} no answer"
-        who = (
-            f"{row['api'] or 'unknown API'} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"
-        )
+        who = f"{say.apis(row['apis'])} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"
         if row["over"]:
             yield Verdict("closed_unanswered", f"{what}: {who}; the connection was closed instead.", row)
         else:
