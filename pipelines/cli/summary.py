@@ -50,7 +50,9 @@ def summary(
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",
-    all: Annotated[bool, typer.Option("--all", help=f"Every verdict, not only the first {VERDICTS}.")] = False,
+    all: Annotated[
+        bool, typer.Option("--all", help=f"Every verdict, not only the first {VERDICTS}, with its causes and effects.")
+    ] = False,
 ) -> None:
     """What captures hold, what is wrong with them, what cannot be seen, and the slowest requests.
 
@@ -117,11 +119,12 @@ def _show_verdicts(verdicts: Sequence[printing.Row], limit: int | None, silent: 
         about = (verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict),
                  verdict_words.where(verdict))  # fmt: skip
         printing.show_text(" · ".join(part for part in about if part), indent=3)
-        for text in (verdict["detail"], verdict["advice"]):
-            if text:
-                printing.show_text(text, indent=3)
-        for link in verdict["chain"]:
-            printing.show_text(f"{link['text']}", indent=5, lead=f"{link['time']:%H:%M:%S.%f} ")
+        printing.show_text(verdict["advice"], indent=3)
+        if limit is None:
+            if verdict["detail"]:
+                printing.show_text(verdict["detail"], indent=3)
+            for link in verdict["chain"]:
+                printing.show_text(link["text"], indent=5, lead=f"{link['time']:%H:%M:%S.%f} ")
     rest = len(verdicts) - len(verdicts[:limit])
     if rest:
         print(f"   and {units.counted(rest, 'more verdict')}: --all shows them")

@@ -126,9 +126,8 @@ def _asked(row: Row) -> Verdict:
 
 def _broker(row: Row) -> Verdict:
     text = f"{_what(row)}, among brokers{'; a retry succeeded' if row['healed'] else ''}."
-    return Verdict(
-        "errors", text, row, severity=NOTE, advice="Nothing, while leaders change: brokers turn down what comes late."
-    )
+    advice = "Nothing: while leaders change, brokers turn down what comes late."
+    return Verdict("errors", text, row, severity=NOTE, advice=advice)
 
 
 def _login(row: Row) -> Verdict:
@@ -155,8 +154,8 @@ def _corrupt(row: Row) -> Verdict:
 
 
 _SAID = {
-    "failed": _failed, "unasked": _unasked, "asked": _asked, "broker": _broker, "login": _login, "right": _right, "fenced": _fenced,
-    "corrupt": _corrupt,
+    "failed": _failed, "unasked": _unasked, "asked": _asked, "broker": _broker, "login": _login, "right": _right,
+    "fenced": _fenced, "corrupt": _corrupt,
 }  # fmt: skip
 
 
