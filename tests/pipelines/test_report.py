@@ -119,7 +119,7 @@ def test_a_bad_checksum_has_its_card_and_leads_what_is_wrong(out: Path) -> None:
     assert "kelp" not in page  # what is around the broken byte is payload
     assert "Certain: broke before TCP" in plain
     assert "The answer was ChecksumError" in plain
-    assert sentences(out / report.PAGE)[0].startswith("critical 1 checksum does not hold in topic ")
+    assert sentences(out / report.PAGE)[0].startswith("critical 1 of ")
 
 
 def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.verdict import Verdict, together
@@ -18,8 +19,8 @@ def bad_checksum(capture: Capture) -> Iterator[Verdict]:
         where = say.named(row["topics"], "topic")
         yield Verdict(
             "bad_checksum",
-            f"{say.counted(row['count'], 'checksum', 'does', 'do')} not hold{where and f' in {where}'}: "
-            f"{say.share(row['count'], row['verified'])} of those that could be verified.",
+            f"{units.count(row['count'])} of {say.counted(row['verified'], 'checksum')} "
+            f"{'does' if row['count'] == 1 else 'do'} not hold{where and f', in {where}'}.",
             row,
             f"The receiver refused {say.counted(row['refused'], 'batch')} of these." if row["refused"] else None,
         )
