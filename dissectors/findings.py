@@ -100,7 +100,7 @@ KINDS: dict[str, FindingKind] = {
     ),
     "retransmission_conflict": FindingKind(
         WARNING,
-        "Bytes were sent again with other values.",
+        "Bytes were retransmitted with other values.",
         "Someone on the way changes segments, or the sender is faulty: compare both packets.",
         suspicious=True,
     ),

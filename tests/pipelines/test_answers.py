@@ -311,7 +311,7 @@ def test_show_says_that_bytes_of_an_exchange_were_sent_again(samples: list[str])
     again = {row["retransmitted"]: row for row in rows}
     for marked, row in again.items():
         text = " ".join(run("show", row["exchange_id"], path).split())
-        assert ("bytes of it were sent again" in text) is marked
+        assert ("bytes of it were retransmitted" in text) is marked
 
 
 def test_show_of_a_packet_without_a_frame_says_so(refused: str) -> None:

@@ -22,7 +22,7 @@ _COLUMNS = (
     TableColumn("client", "client address and the name it gives itself"),
     TableColumn("broker", "server address and port"),
     TableColumn("topics", "topics that the request names", "list"),
-    TableColumn("status", "ok, or the first error; whether a byte of it was sent again"),
+    TableColumn("status", "ok, or the first error; whether a byte of it was retransmitted"),
     TableColumn("time", "first byte of the request", "time"),
     TableColumn("file", "where the request's first byte is"),
     TableColumn("packet", "its number in that file, from 1", "code"),

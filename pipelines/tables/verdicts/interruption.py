@@ -19,7 +19,7 @@ from pipelines.tables.verdicts.verdict import Link, Row, sql_list
 _SENDING = ("Produce", "SEND", "SEND_MESSAGES")
 
 
-class Resent(NamedTuple):
+class SentAgain(NamedTuple):
     """Messages that producers sent again."""
 
     messages: int
@@ -76,7 +76,7 @@ def came_back(out: Sequence[Row]) -> list[Link]:
     ]
 
 
-def resent(capture: Capture, which: str, from_us: int, to_us: int) -> Resent:
+def resent(capture: Capture, which: str, from_us: int, to_us: int) -> SentAgain:
     """Messages of which a producer sent a second copy in this time, with the sequence numbers of the first.
 
     which: a condition on `batches`.
@@ -91,4 +91,4 @@ def resent(capture: Capture, which: str, from_us: int, to_us: int) -> Resent:
             group by {key}
             having count(*) > 1 and epoch_us(max(time)) between {from_us} and {to_us}
         )""")
-    return Resent(row["messages"], row["lost"])
+    return SentAgain(row["messages"], row["lost"])

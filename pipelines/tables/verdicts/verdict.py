@@ -31,7 +31,7 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """What is wrong, whom it concerns and what it costs."""
 
     kind: str
