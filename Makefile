@@ -5,15 +5,23 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
+# Tests that load compiled modules, but for those that start processes or Spark.
+UNCOMPILED_TESTS := tests/test_compiled.py tests/rows tests/wire tests/kafka tests/pulsar tests/iggy tests/fuzz \
+  tests/test_invariants.py tests/test_release.py tests/test_workers.py
+
+# What is compiled to C: the modules that a .pxd declares.
+DECLARATIONS := $(shell find dissectors -name '*.pxd' -o -name '*.h')
+COMPILED     := $(DECLARATIONS) $(wildcard $(patsubst %.pxd,%.py,$(filter %.pxd,$(DECLARATIONS))))
+
 # Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew. So would Java.
 COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_pcap && \
   $(BIN)/python -m dissectors.kafka.precompile && $(BIN)/python -m pipelines.train_java samples
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-cluster lint format docs pictures bench fuzz
+.PHONY: help install demo compile test test-uncompiled test-cluster lint format docs pictures bench fuzz
 
 help:  ## what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(VENV)/.run  ## the command: .venv/bin/brokerscope, with Spark and Java
 demo: $(VENV)/.run  ## analyze the samples, in one process and on Spark: tables here, page in out/demo
@@ -21,8 +29,13 @@ demo: $(VENV)/.run  ## analyze the samples, in one process and on Spark: tables 
 	$(BIN)/brokerscope analyze samples -o out/demo-spark --engine spark --quiet
 	$(BIN)/python -m pipelines.compare out/demo out/demo-spark
 
-test: $(VENV)/.test  ## run the tests
+compile: $(VENV)/.compiled  ## compile what is compiled, after a change
+
+test: $(VENV)/.compiled  ## run the tests
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+
+test-uncompiled: $(VENV)/.test  ## run the tests of the compiled modules again, on their sources
+	BROKERSCOPE_UNCOMPILED=1 $(BIN)/pytest -n $(JOBS) --dist loadgroup $(UNCOMPILED_TESTS)
 
 test-cluster: $(VENV)/.cluster  ## tests on an S3 server, a Spark cluster, Spark Connect and HDFS, started here
 	$(BIN)/pytest tests/cluster
@@ -42,11 +55,11 @@ docs: $(VENV)/.run  ## write the generated pages of docs/ again
 pictures: $(VENV)/.test  ## draw the pictures of the README from the samples; needs Chromium
 	$(BIN)/python -m docs.pictures
 
-bench: $(VENV)/.test  ## speed beside tshark's, on one core
+bench: $(VENV)/.compiled  ## speed beside tshark's, on one core
 	$(BIN)/python tests/benchmarks/speed.py
 	$(BIN)/python tests/benchmarks/foreign.py
 
-fuzz: $(VENV)/.test  ## mutated captures, for FUZZ_SECONDS (60) with FUZZ_SEED (the day's)
+fuzz: $(VENV)/.compiled  ## mutated captures, for FUZZ_SECONDS (60) with FUZZ_SEED (the day's)
 	$(BIN)/python -m tests.fuzz
 
 # Stamps: made again when the dependencies change. An existing environment is kept.
@@ -56,8 +69,9 @@ $(BIN)/python:
 	  echo "brokerscope needs Python 3.11 or newer; name it with: make PYTHON=python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: pyproject.toml | $(BIN)/python
+$(VENV)/.run: pyproject.toml $(COMPILED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]'
+	@$(BIN)/brokerscope --version
 	@$(COMPILE)
 	@touch $@
 
@@ -65,6 +79,13 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]' --group dev
 	@$(COMPILE)
+	@touch $@ $(VENV)/.run $(VENV)/.compiled
+
+# Where no C compiler is installed, pip gets one; where none can be had, the sources run.
+$(VENV)/.compiled: $(VENV)/.test $(COMPILED)
+	@BROKERSCOPE_UNCOMPILED=1 $(BIN)/python -m dissectors.compiling.build || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BIN)/brokerscope --version
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.cluster: pyproject.toml $(VENV)/.test

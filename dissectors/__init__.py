@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dissectors.compiling import loading
+
 if TYPE_CHECKING:
     from dissectors.api import dissect, iter_records
     from dissectors.errors import BrokerscopeError, InputError
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from dissectors.options import Options
 
 __all__ = ["BrokerscopeError", "InputError", "Limits", "Options", "dissect", "iter_records"]
+
+STATE = loading.prepare()  # before any module is loaded that may be compiled
 
 _HOMES = {
     "BrokerscopeError": "errors",

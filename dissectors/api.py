@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from dissectors import records
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import UsageError
 from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES
@@ -48,7 +48,7 @@ def dissect(
     )
     unknown = set(options.tables) - set(records.TABLES)
     if unknown:
-        raise BrokerscopeError(f"no such table: {', '.join(sorted(unknown))}; there are {', '.join(records.TABLES)}")
+        raise UsageError(f"no such table: {', '.join(sorted(unknown))}; there are {', '.join(records.TABLES)}")
     gathered: dict[str, list[pa.RecordBatch]] = {table: [] for table in options.tables}
     for table, batch in iter_records(paths, options):
         gathered[table].append(batch)

@@ -6,6 +6,7 @@ The local path (`run`), each of its processes (`workers`) and every Spark partit
 from __future__ import annotations
 
 import gc
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -19,15 +20,17 @@ from dissectors.conversation import Conversation, Protocol
 from dissectors.errors import InputError
 from dissectors.findings import finding
 from dissectors.late_names import Name
-from dissectors.limits import KIB, Limits
+from dissectors.limits import KIB, SHARES, Limits
 from dissectors.options import Options
 from dissectors.protocols import protocols
 from dissectors.records import Finding
 from dissectors.session import ConnectionSession
 from dissectors.sink import Sink
+from dissectors.tcp.runs import key_of, share_of
 from dissectors.tcp.tracker import Overflow, Tracker
 from dissectors.tls import KeyLog
 
+Share = tuple[str, int]  # site, number of a share of its connections
 Batches = Iterator[tuple[str, pa.RecordBatch]]
 _STEP = 250  # connections closed before their rows may be taken away
 
@@ -113,7 +116,7 @@ class Engine:
         )
         self.sink.files = files
         self.keylog = read_keylog(options) if keylog is None else keylog
-        self.overflow = Overflow()
+        self.overflow: dict[Share, Overflow] = defaultdict(Overflow)
         self._protocols = protocols()
         self._trackers: dict[str, Tracker] = {}
         self._fed: dict[ConnectionSession, None] = {}  # those with something to decode, in order
@@ -138,11 +141,10 @@ class Engine:
         while some := list(islice(ending, _STEP)):
             self._deliver(site, iter(some))
             self.decode()
-            for table in self.sink.tables:
-                self.sink.compact(table)
             yield
         del self._trackers[site]
-        self.overflow = Overflow.total((self.overflow, tracker.overflow))
+        for share, overflow in tracker.overflow.items():
+            self.overflow[site, share] = Overflow.total((self.overflow[site, share], overflow))
         if tracker.forgotten and "findings" in self.sink.tables:
             message = (
                 f"{tracker.forgotten} pieces of streams were not kept to compare retransmissions with: "
@@ -176,7 +178,8 @@ class Engine:
                 self._fed[session] = None
             if ended:
                 if flow.given_up and not session.recognised:
-                    self.overflow = self.overflow._replace(unrecognised=self.overflow.unrecognised + 1)
+                    share = site, share_of(key_of(flow.ends))
+                    self.overflow[share] = Overflow.total((self.overflow[share], Overflow(unrecognised=1)))
                 flow.session = None
                 self._ended.append(session)
 
@@ -240,18 +243,18 @@ class Engine:
             self._held[session] = session.held
 
 
-def overflowing(overflow: Overflow, limits: Limits) -> list[Finding]:
-    """What is to be reported of connections that were closed early."""
-    if not overflow.connections:
-        return []
-    connections, running, unrecognised, packets, size = overflow
-    message = (
-        f"{connections} connections were closed early: more than {limits.flows} were open at once. {running} of them "
-        f"had not ended, {unrecognised} were not recognised yet; {packets} packets that came later, with {size} bytes, "
-        "were left out"
-    )
-    evidence = overflow._asdict()
-    return [finding(None, "limit", message, **evidence)]
+def overflowing(overflows: Mapping[Share, Overflow], limits: Limits) -> list[Finding]:
+    """What is to be reported of connections that were closed early: a finding for each share that was full."""
+    found = []
+    for (_, share), overflow in sorted(overflows.items()):
+        connections, running, unrecognised, packets, size = overflow
+        message = (
+            f"{connections} connections were closed early: in one of {SHARES} shares, by address, of {limits.flows} "
+            f"connections, more were open at once than fit. {running} of them had not ended, {unrecognised} were not "
+            f"recognised yet; {packets} packets that came later, with {size} bytes, were left out"
+        )
+        found.append(finding(None, "limit", message, share=share, **overflow._asdict()))
+    return found
 
 
 def decode(blocks: Iterable[tuple[str, PacketBlock]], options: Options, files: list[str]) -> tuple[Engine, Batches]:
@@ -284,5 +287,5 @@ def end_all(engine: Engine) -> Batches:
         for _ in engine.end():
             if sink.rows() >= limits.rows:
                 yield from sink.drain()
-        sink.findings += overflowing(engine.overflow, limits)
+        sink.findings.extend(overflowing(engine.overflow, limits))
         yield from sink.drain()

@@ -16,8 +16,8 @@ class InputError(BrokerscopeError):
     """A capture cannot be read at all."""
 
 
-class NoNameError(BrokerscopeError):
-    """A path is empty, as where a shell's variable is not set."""
+class UsageError(BrokerscopeError):
+    """What was asked for means nothing: an empty path, an option that is not there, a value out of its range."""
 
 
 class TruncatedError(BrokerscopeError):

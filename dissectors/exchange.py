@@ -3,10 +3,11 @@
     FrameFacts       what a frame says of itself (dissectors.frame)
     PendingRequest   what is kept of a request until its answer comes
     ErrorCode        one error in an answer
-    columns_from_frames  the formulas of the table `exchanges`: of one exchange, or of columns of exchanges
-    Report           rows by keyword
+    Report           writes rows
+    columns_from_frames  what the frames of exchanges say of them, by column
 
-To add a column to `exchanges`: name it in records.py, and compute it in `columns_from_frames` or `Report.exchange`.
+To add a column to `exchanges`: name it in records.py, and write it in `Report.exchange`, or in `_write_frames` if it
+follows from times and sizes of frames.
 """
 
 from __future__ import annotations
@@ -14,14 +15,78 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import cython
 import numpy as np
 
 from dissectors.arrow import Bools, Ints
 from dissectors.frame import FrameFacts
-from dissectors.records import Batch, Conn, Error, Exchange, Message
+from dissectors.records import Conn
 from dissectors.resends import Resends
+from dissectors.rows.table import RowTable
 from dissectors.sink import Coded, Masked, Sink, text_column
 from dissectors.tcp.chunk import CLIENT
+
+if not cython.compiled:
+    from dissectors.rows.fields import (
+        BATCH_API,
+        BATCH_CLIENT_ID,
+        BATCH_CONN,
+        BATCH_CORRELATION_ID,
+        BATCH_EXCHANGE_ID,
+        BATCH_GROUP,
+        ERROR_API,
+        ERROR_CLIENT_ID,
+        ERROR_CODE,
+        ERROR_CONN,
+        ERROR_CORRELATION_ID,
+        ERROR_EXCHANGE_ID,
+        ERROR_EXPECTED,
+        ERROR_MESSAGE,
+        ERROR_NAME,
+        ERROR_PACKET_REF,
+        ERROR_PARTITION,
+        ERROR_RETRIABLE,
+        ERROR_SCOPE,
+        ERROR_TIME,
+        ERROR_TOPIC,
+        ERROR_VERSION,
+        EXCHANGE_API,
+        EXCHANGE_API_CODE,
+        EXCHANGE_CLIENT_ID,
+        EXCHANGE_COMPLETE,
+        EXCHANGE_CONN,
+        EXCHANGE_CORRELATION_ID,
+        EXCHANGE_ERROR_CODE,
+        EXCHANGE_ERROR_COUNT,
+        EXCHANGE_ERROR_NAME,
+        EXCHANGE_EXCHANGE_ID,
+        EXCHANGE_GROUP,
+        EXCHANGE_KIND,
+        EXCHANGE_PARTITIONS,
+        EXCHANGE_PAYLOAD_BYTES,
+        EXCHANGE_RECORDS,
+        EXCHANGE_REQUEST,
+        EXCHANGE_REQUEST_BYTES,
+        EXCHANGE_REQUEST_NS,
+        EXCHANGE_REQUEST_PACKET_REF,
+        EXCHANGE_RESPONSE,
+        EXCHANGE_RESPONSE_BYTES,
+        EXCHANGE_RESPONSE_NS,
+        EXCHANGE_RESPONSE_PACKET_REF,
+        EXCHANGE_RETRANSMITTED,
+        EXCHANGE_STATUS,
+        EXCHANGE_TIME,
+        EXCHANGE_TOPICS,
+        EXCHANGE_TOTAL_NS,
+        EXCHANGE_VERSION,
+        EXCHANGE_WAIT_NS,
+        MESSAGE_API,
+        MESSAGE_CONN,
+        MESSAGE_CORRELATION_ID,
+        MESSAGE_EXCHANGE_ID,
+        MESSAGE_GROUP,
+    )
+    from dissectors.rows.layout import ABSENT
 
 CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push", "orphan"  # kinds of exchange
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
@@ -89,14 +154,23 @@ class PendingRequest:
 # --- formulas: of single values, or of columns -----------------------------------------------------------------------
 
 
-def elapsed(start: Any, end: Any) -> Any:
+def elapsed(start: int | None, end: int | None) -> int | None:
     """From start to end, ns: null where either is not known, or where the clock of the capture ran backwards."""
-    if start is None or end is None:
-        return None
-    ns = end - start
-    if isinstance(ns, np.ndarray):
-        return Masked(ns, ns < 0)
-    return ns if ns >= 0 else None
+    ns = _elapsed(_number(start), _number(end))
+    return None if ns == ABSENT else ns
+
+
+def _elapsed(start: cython.longlong, end: cython.longlong) -> cython.longlong:
+    return ABSENT if start == ABSENT or end == ABSENT or end < start else end - start
+
+
+def _number(value: Any) -> cython.longlong:
+    return ABSENT if value is None else value
+
+
+def _elapsed_columns(start: Ints, end: Ints) -> Masked:
+    """`elapsed` of columns."""
+    return Masked(end - start, end < start)
 
 
 def queued(request: FrameFacts, response: FrameFacts, before_ns: Any) -> Any:
@@ -133,44 +207,36 @@ def held(wait_ns: Any, queued_ns: Any, payload_bytes: Any) -> Any:
     return wait_ns - (queued_ns or 0) > HELD_NS + (payload_bytes or 0) * HELD_NS_PER_BYTE
 
 
-def exchange_id(conn: Conn, frame: FrameFacts) -> str:
-    """The name of the exchange that this frame begins: connection, direction, stream offset of its first byte."""
-    return f"{conn.id}-{'c' if frame.direction == CLIENT else 's'}{frame.offset}"
-
-
 def exchange_ids(conns: Coded, frames: FrameFacts) -> Any:
-    """The same for columns of frames."""
+    """The ids of the exchanges that frames begin, by column: connection, direction, stream offset of the first byte."""
     ids = Coded([conn.id for conn in conns.values], conns.codes)
     sides = Coded(["-c", "-s"], (frames.direction != CLIENT).astype(np.int64))
     return text_column(ids, sides, frames.offset)
 
 
 def columns_from_frames(request: FrameFacts | None, response: FrameFacts | None) -> dict[str, Any]:
-    """What the frames of an exchange say of it: columns of `exchanges`, by name; but for `retransmitted`.
-
-    The fields of the frames are those of one exchange, or columns of many of one kind.
-    """
+    """Columns of `exchanges` that follow from columns of frames, of exchanges of one kind; but for `retransmitted`."""
     if request is None:
         assert response is not None
         return {
             "time": response.first_ns,
-            "response_ns": elapsed(response.first_ns, response.last_ns),
+            "response_ns": _elapsed_columns(response.first_ns, response.last_ns),
             "response_bytes": response.size,
             "complete": response.complete,
             "response_packet_ref": response.packet_ref,
         }
     sent = {
         "time": request.first_ns,
-        "request_ns": elapsed(request.first_ns, request.last_ns),
+        "request_ns": _elapsed_columns(request.first_ns, request.last_ns),
         "request_bytes": request.size,
         "request_packet_ref": request.packet_ref,
     }
     if response is None:
         return sent | {"complete": request.complete}
     return sent | {
-        "wait_ns": elapsed(request.last_ns, response.first_ns),
-        "response_ns": elapsed(response.first_ns, response.last_ns),
-        "total_ns": elapsed(request.first_ns, response.last_ns),
+        "wait_ns": _elapsed_columns(request.last_ns, response.first_ns),
+        "response_ns": _elapsed_columns(response.first_ns, response.last_ns),
+        "total_ns": _elapsed_columns(request.first_ns, response.last_ns),
         "response_bytes": response.size,
         "complete": request.complete & response.complete,
         "response_packet_ref": response.packet_ref,
@@ -205,7 +271,7 @@ def _without(column: Ints | Masked, missing: Bools) -> Masked:
 
 
 class Report:
-    """The rows of one connection, by keyword."""
+    """Writes the rows of one connection."""
 
     __slots__ = (
         "conn",
@@ -249,7 +315,7 @@ class Report:
         until: int | None = None,
         **columns: Any,
     ) -> None:
-        """A request with its answer, or one of the two; and a row of `errors` for each error of the answer.
+        """Write a row for a request with its answer, or for one of the two; and one of `errors` for each error in it.
 
         request: what is known of the exchange, also where its frame was not captured. topics, partitions, records,
         payload_bytes: what the answer says; None where it says no more than the request. body: the decoded answer.
@@ -261,37 +327,33 @@ class Report:
                 self.error(error, request, response)
         if not self.wants_exchanges:
             return
-        first = errors[0] if errors else None
-        begins = request.frame or response
-        assert begins is not None
-        bodies = request.body, body
-        if not self.sink.wants_body(request.api):
-            bodies = None, None
-        row: dict[str, Any] = {
-            "kind": kind,
-            "api": request.api,
-            "api_code": request.api_code,
-            "version": request.version,
-            "correlation_id": request.correlation_id,
-            "client_id": request.client_id,
-            "group": request.group,
-            "exchange_id": exchange_id(self.conn, begins),
-            "status": FAILED if errors else status,
-            "error_code": None if first is None else first.code,
-            "error_name": None if first is None else first.name,
-            "error_count": len(errors),
-            "topics": request.topics if topics is None else topics,
-            "partitions": request.partitions if partitions is None else partitions,
-            "records": request.records if records is None else records,
-            "payload_bytes": request.payload_bytes if payload_bytes is None else payload_bytes,
-            "request": bodies[0],
-            "response": bodies[1],
-        }
+        table: RowTable = self.sink.exchanges
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, EXCHANGE_CONN, self.conn)
+        table.put(slot, EXCHANGE_KIND, kind)
+        table.put(slot, EXCHANGE_API, request.api)
+        table.put(slot, EXCHANGE_API_CODE, request.api_code)
+        table.put(slot, EXCHANGE_VERSION, request.version)
+        table.put(slot, EXCHANGE_CORRELATION_ID, request.correlation_id)
+        table.put(slot, EXCHANGE_CLIENT_ID, request.client_id)
+        table.put(slot, EXCHANGE_GROUP, request.group)
+        table.put(slot, EXCHANGE_STATUS, FAILED if errors else status)
+        if errors:
+            table.put(slot, EXCHANGE_ERROR_CODE, errors[0].code)
+            table.put(slot, EXCHANGE_ERROR_NAME, errors[0].name)
+        table.put(slot, EXCHANGE_ERROR_COUNT, len(errors))
+        table.put(slot, EXCHANGE_TOPICS, request.topics if topics is None else topics)
+        table.put(slot, EXCHANGE_PARTITIONS, request.partitions if partitions is None else partitions)
+        table.put(slot, EXCHANGE_RECORDS, request.records if records is None else records)
+        table.put(slot, EXCHANGE_PAYLOAD_BYTES, request.payload_bytes if payload_bytes is None else payload_bytes)
+        if self.sink.wants_body(request.api):
+            table.put(slot, EXCHANGE_REQUEST, request.body)
+            table.put(slot, EXCHANGE_RESPONSE, body)
         again = bool(self._resends.by_direction)
-        row["retransmitted"] = again and self._retransmitted(request.frame, response, until)
-        row |= columns_from_frames(request.frame, response)
-        row |= columns
-        self._append("exchanges", Exchange(self.conn, **row))
+        table.put(slot, EXCHANGE_RETRANSMITTED, again and self._retransmitted(request.frame, response, until))
+        _write_frames(table, slot, request.frame, response)
+        _write(table, slot, columns)
+        self._finish(table, slot)
 
     def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, until: int | None) -> bool:
         frames = [frame for frame in (request, response) if frame is not None]
@@ -299,56 +361,102 @@ class Report:
         return any(self._resends.within(frame, order) for frame in frames)
 
     def error(self, error: ErrorCode, request: PendingRequest, response: FrameFacts) -> None:
-        """An error in the answer to a request."""
+        """Write a row for an error in the answer to a request."""
         if not self.wants_errors:
             return
-        self._append(
-            "errors",
-            Error(
-                self.conn,
-                api=request.api,
-                version=request.version,
-                scope=error.scope,
-                topic=error.topic,
-                partition=error.partition,
-                code=error.code,
-                name=error.name,
-                retriable=error.retriable,
-                message=error.message,
-                client_id=request.client_id,
-                correlation_id=request.correlation_id,
-                time=response.first_ns,
-                packet_ref=response.packet_ref,
-                expected=error.expected,
-                exchange_id=exchange_id(self.conn, request.frame or response),
-            ),
-        )
+        table: RowTable = self.sink.errors
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, ERROR_CONN, self.conn)
+        table.put(slot, ERROR_API, request.api)
+        table.put(slot, ERROR_VERSION, request.version)
+        table.put(slot, ERROR_SCOPE, error.scope)
+        table.put(slot, ERROR_TOPIC, error.topic)
+        table.put(slot, ERROR_PARTITION, error.partition)
+        table.put(slot, ERROR_CODE, error.code)
+        table.put(slot, ERROR_NAME, error.name)
+        table.put(slot, ERROR_RETRIABLE, error.retriable)
+        table.put(slot, ERROR_MESSAGE, error.message)
+        table.put(slot, ERROR_CLIENT_ID, request.client_id)
+        table.put(slot, ERROR_CORRELATION_ID, request.correlation_id)
+        table.put(slot, ERROR_TIME, response.first_ns)
+        table.put(slot, ERROR_PACKET_REF, response.packet_ref)
+        table.put(slot, ERROR_EXPECTED, error.expected)
+        _write_id(table, slot, ERROR_EXCHANGE_ID, request.frame or response)
+        self._finish(table, slot)
 
     def batch(self, request: PendingRequest, frame: FrameFacts | None, **columns: Any) -> None:
-        """A checksummed unit of messages, which `frame` of an exchange carried. columns: of `batches`.
+        """Write a row for a checksummed unit of messages, which `frame` of an exchange carried.
 
-        frame: None where bytes carried it whose exchange is not known, and has no row.
+        frame: None where bytes carried it whose exchange is not known, and has no row. columns: of `batches`.
         """
-        if self.wants_batches:
-            self._append("batches", Batch(self.conn, **self._carried_by(request, frame), **columns))
+        if not self.wants_batches:
+            return
+        table: RowTable = self.sink.batches
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, BATCH_CONN, self.conn)
+        table.put(slot, BATCH_API, request.api)
+        table.put(slot, BATCH_CLIENT_ID, request.client_id)
+        table.put(slot, BATCH_CORRELATION_ID, request.correlation_id)
+        table.put(slot, BATCH_GROUP, request.group)
+        _write_id(table, slot, BATCH_EXCHANGE_ID, request.frame or frame)
+        _write(table, slot, columns)
+        self._finish(table, slot)
 
     def message(self, request: PendingRequest, frame: FrameFacts | None, **columns: Any) -> None:
-        """A message, which `frame` of an exchange carried, as for `batch`. columns: of `messages`."""
-        if self.wants_messages:
-            shared = self._carried_by(request, frame)
-            del shared["client_id"]
-            self._append("messages", Message(self.conn, **shared, **columns))
+        """Write a row for a message, which `frame` of an exchange carried, as for `batch`. columns: of `messages`."""
+        if not self.wants_messages:
+            return
+        table: RowTable = self.sink.messages
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, MESSAGE_CONN, self.conn)
+        table.put(slot, MESSAGE_API, request.api)
+        table.put(slot, MESSAGE_CORRELATION_ID, request.correlation_id)
+        table.put(slot, MESSAGE_GROUP, request.group)
+        _write_id(table, slot, MESSAGE_EXCHANGE_ID, request.frame or frame)
+        _write(table, slot, columns)
+        self._finish(table, slot)
 
-    def _carried_by(self, request: PendingRequest, frame: FrameFacts | None) -> dict[str, Any]:
-        begins = request.frame or frame
-        return {
-            "api": request.api,
-            "client_id": request.client_id,
-            "correlation_id": request.correlation_id,
-            "group": request.group,
-            "exchange_id": None if begins is None else exchange_id(self.conn, begins),
-        }
+    def _finish(self, table: RowTable, slot: int) -> None:
+        """Hand a row to the sink, of which it is a slot of a table."""
+        table.finish(slot)
 
-    def _append(self, table: str, row: Any) -> None:
-        """Hand a row to the sink."""
-        getattr(self.sink, table).append(row)
+
+def _write(table: RowTable, slot: cython.Py_ssize_t, columns: dict[str, Any]) -> None:
+    """Set fields by name. Raises KeyError for a name that the table does not have."""
+    places: dict[str, int] = table.layout.places
+    for name, value in columns.items():
+        table.put(slot, places[name], value)
+
+
+def _write_id(table: RowTable, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, begins: FrameFacts | None) -> None:
+    """Set the id of the exchange that a frame begins, as `records.LOOSE_KINDS` has it."""
+    if begins is not None:
+        table.waiting[slot, field] = begins.offset << 1 | (begins.direction != CLIENT)
+
+
+def _write_frames(
+    table: RowTable, slot: cython.Py_ssize_t, request: FrameFacts | None, response: FrameFacts | None
+) -> None:
+    """Set what the frames of an exchange say of it: its times, sizes and places. One of them may be None."""
+    first_sent: cython.longlong = ABSENT
+    last_sent: cython.longlong = ABSENT
+    first_answered: cython.longlong = ABSENT
+    last_answered: cython.longlong = ABSENT
+    complete: cython.bint = True
+    _write_id(table, slot, EXCHANGE_EXCHANGE_ID, request or response)
+    if request is not None:
+        first_sent, last_sent = request.first_ns, _number(request.last_ns)
+        table.waiting[slot, EXCHANGE_REQUEST_BYTES] = request.size
+        table.waiting[slot, EXCHANGE_REQUEST_PACKET_REF] = request.packet_ref
+        complete = request.complete
+    if response is not None:
+        first_answered, last_answered = response.first_ns, _number(response.last_ns)
+        table.waiting[slot, EXCHANGE_RESPONSE_BYTES] = response.size
+        table.waiting[slot, EXCHANGE_RESPONSE_PACKET_REF] = response.packet_ref
+        complete = complete and response.complete
+    table.waiting[slot, EXCHANGE_TIME] = first_answered if first_sent == ABSENT else first_sent
+    table.waiting[slot, EXCHANGE_REQUEST_NS] = _elapsed(first_sent, last_sent)
+    table.waiting[slot, EXCHANGE_WAIT_NS] = _elapsed(last_sent, first_answered)
+    table.waiting[slot, EXCHANGE_RESPONSE_NS] = _elapsed(first_answered, last_answered)
+    table.waiting[slot, EXCHANGE_TOTAL_NS] = _elapsed(first_sent, last_answered)
+    table.waiting[slot, EXCHANGE_COMPLETE] = complete

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 KIB = 1024
 MIB = 1024 * KIB
+SPLIT_BYTES = 128 * MIB  # of a large plain pcap that one of many readers takes
 
 # The cost of a search for a frame start, in bytes that are read to judge whether one starts at some place. Real traffic
 # has a place to judge every few kilobytes; bytes that are full of them are searched no slower than these limits say.
@@ -24,6 +25,11 @@ nothing ties an answer to one of them, all are looked at. Some ten microseconds.
 
 PAIRING_CREDIT = 1 << 19
 """Of such comparisons, what a connection may make before."""
+
+
+SHARES = 256
+"""Into which connections are divided by their addresses. A share is decoded by one process or task as a whole, so that
+its limit means the same however the work is shared out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +108,11 @@ class Limits:
     together."""
 
     flows: int = 80_000
-    """Connections followed at once; beyond it some are closed early: first those that have ended,
-    then those that carried nothing, then the longest idle ones. One that was closed early is followed again a minute
-    later, or with a SYN."""
+    """Connections of a capture point that are followed at once. They are divided by their addresses into SHARES of
+    about the same size, each of which may have its share of this number, whichever process decodes it. When one more
+    opens in a full share, a tenth of the share is closed early: first connections that have ended, then those that
+    carried nothing, then the longest idle ones. One that was closed early is followed again a minute later, or with a
+    SYN."""
 
     unpacked: int = 2_000
     """Connections kept ready at once; of more, those that have ended or are idle are kept as bytes, about a kilobyte

@@ -78,7 +78,7 @@ class Arrow(NamedTuple):
     """The column's Arrow type. `kind` separates fields that are more than a value from those that are one."""
 
     type: pa.DataType
-    kind: str = ""  # "", "packet_ref" or "time"
+    kind: str = ""  # "", "packet_ref", "time" or one of LOOSE_KINDS
 
 
 class Unit(NamedTuple):
@@ -98,9 +98,20 @@ Texts = Annotated[Sequence[str] | None, Arrow(pa.list_(pa.string()))]
 Int32 = Annotated[int | None, Arrow(pa.int32())]
 Int64 = Annotated[int | None, Arrow(pa.int64())]
 Bool = Annotated[bool | None, Arrow(pa.bool_())]
-Binary = Annotated[bytes | None, Arrow(pa.binary())]
 Time = Annotated[int | None, Arrow(pa.timestamp("us", "UTC"), "time")]
 PacketRef = Annotated[int | None, Arrow(pa.string(), "packet_ref")]
+Loose = Annotated[str | None, Arrow(pa.string(), "decimal")]
+LooseBinary = Annotated[bytes | None, Arrow(pa.binary(), "decimal")]
+Checksum = Annotated[str | None, Arrow(pa.string(), "checksum")]
+ExchangeId = Annotated[str | None, Arrow(pa.string(), "exchange_id")]
+
+WIDE_CHECKSUMS = ("xxh3-64",)
+"""Kinds of checksum that have 64 bits; the others have 32."""
+
+LOOSE_KINDS = ("decimal", "checksum", "exchange_id")
+"""Kinds of texts that hardly come again. A row may hold a number from 0 on instead: a decimal number, a checksum of the
+row's checksum_kind, or `stream offset << 1 | 1 if the server sent it` of the frame that begins an exchange.
+"""
 
 # --- the tables ------------------------------------------------------------------------------------------------------
 
@@ -144,11 +155,12 @@ class Exchange(NamedTuple):
     complete: Annotated[Bool, "every byte of both frames was there"] = None
     request_packet_ref: Annotated[PacketRef, "where the request's first byte is"] = None
     response_packet_ref: Annotated[PacketRef, "where the response's first byte is"] = None
-    request: Annotated[Text, "decoded request, as JSON", Only("full")] = None
-    response: Annotated[Text, "decoded response, push or orphan, as JSON", Only("full")] = None
+    request: Annotated[Loose, "decoded request, as JSON", Only("full")] = None
+    response: Annotated[Loose, "decoded response, push or orphan, as JSON", Only("full")] = None
     group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
     exchange_id: Annotated[
-        Text, "the same however the capture is cut, and at every capture point; batches, errors and messages carry it"
+        ExchangeId,
+        "the same however the capture is cut, and at every capture point; batches, errors and messages carry it",
     ] = None
     queued_ns: Annotated[
         Int64,
@@ -167,7 +179,7 @@ class Batch(NamedTuple):
     partition: Annotated[Int32, "partition number"] = None
     base_offset: Annotated[Int64, "first offset (kafka, iggy)"] = None
     last_offset: Annotated[Int64, "last offset (kafka, iggy)"] = None
-    position: Annotated[Text, "offset, or ledger:entry"] = None
+    position: Annotated[Loose, "offset, or ledger:entry"] = None
     records: Annotated[Int64, "messages, as the application counts them"] = None
     codec: Annotated[Text, "none, gzip, snappy, lz4, zstd, zlib"] = None
     stored_bytes: Annotated[Int64, "size on the wire", Unit("bytes")] = None
@@ -183,8 +195,8 @@ class Batch(NamedTuple):
     first_timestamp: Annotated[Time, "the first message's timestamp"] = None
     max_timestamp: Annotated[Time, "the latest timestamp"] = None
     checksum_kind: Annotated[Text, "crc32, crc32c, xxh3-64 or none"] = None
-    checksum_stored: Annotated[Text, "as on the wire, hexadecimal"] = None
-    checksum_computed: Annotated[Text, "over the bytes captured, hexadecimal"] = None
+    checksum_stored: Annotated[Checksum, "as on the wire, hexadecimal"] = None
+    checksum_computed: Annotated[Checksum, "over the bytes captured, hexadecimal"] = None
     verdict: Annotated[Text, "ok, bad, unverifiable (bytes are missing) or absent (none on the wire)"] = None
     outcome: Annotated[
         Text, "ok, error or unknown: what the answer said of a produced batch; ok for a consumed one"
@@ -197,7 +209,7 @@ class Batch(NamedTuple):
     packet_ref: Annotated[PacketRef, "where its first byte is"] = None
     stream_offset: Annotated[Int64, "of its first byte, in its direction of the connection", Unit("bytes")] = None
     group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
-    exchange_id: Annotated[Text, "of the exchange that carried it"] = None
+    exchange_id: Annotated[ExchangeId, "of the exchange that carried it"] = None
 
 
 class Error(NamedTuple):
@@ -212,13 +224,13 @@ class Error(NamedTuple):
     code: Annotated[Int32, "number on the wire"] = None
     name: Annotated[Text, "the protocol's name for it"] = None
     retriable: Annotated[Bool, "whether the protocol calls it retriable"] = None
-    message: Annotated[Text, "text that came with it"] = None
+    message: Annotated[Loose, "text that came with it"] = None
     client_id: Annotated[Text, "what the client calls itself"] = None
     correlation_id: Annotated[Int64, "of the exchange"] = None
     time: Annotated[Time, "first byte of the answer"] = None
     packet_ref: Annotated[PacketRef, "where the answer's first byte is"] = None
     expected: Annotated[Bool, "part of normal work: MEMBER_ID_REQUIRED at a first join"] = None
-    exchange_id: Annotated[Text, "of the exchange"] = None
+    exchange_id: Annotated[ExchangeId, "of the exchange"] = None
 
 
 class Connection(NamedTuple):
@@ -271,12 +283,12 @@ class Finding(NamedTuple):
     ] = None
     severity: Annotated[Text, "info, warning or error"] = None
     direction: Annotated[Text, "client or server: who sent the bytes"] = None
-    message: Annotated[Text, "one sentence"] = None
+    message: Annotated[Loose, "one sentence"] = None
     time: Annotated[Time, "of the first byte concerned"] = None
     packet_ref: Annotated[PacketRef, "where it is"] = None
     stream_offset: Annotated[Int64, "of the first byte concerned", Unit("bytes")] = None
     length: Annotated[Int64, "bytes concerned", Unit("bytes")] = None
-    evidence: Annotated[Text, "details, as JSON"] = None
+    evidence: Annotated[Loose, "details, as JSON"] = None
 
 
 class Message(NamedTuple):
@@ -287,27 +299,27 @@ class Message(NamedTuple):
     topic: Annotated[Text, "topic name"] = None
     partition: Annotated[Int32, "partition number"] = None
     offset: Annotated[Int64, "offset (kafka, iggy)"] = None
-    position: Annotated[Text, "offset, or ledger:entry[:batch index]"] = None
+    position: Annotated[Loose, "offset, or ledger:entry[:batch index]"] = None
     timestamp: Annotated[Time, "create or publish time"] = None
     event_time: Annotated[Time, "event time (pulsar), origin time (iggy), log-append time (kafka)"] = None
     sequence: Annotated[Int64, "producer sequence number"] = None
     producer: Annotated[Text, "producer id (kafka) or producer name (pulsar)"] = None
-    message_id: Annotated[Text, "message id (iggy), decimal text"] = None
+    message_id: Annotated[Loose, "message id (iggy), decimal text"] = None
     key_bytes: Annotated[Int64, "size of the key; null for no key", Unit("bytes")] = None
     value_bytes: Annotated[Int64, "size of the value; null for a null value", Unit("bytes")] = None
     header_count: Annotated[Int32, "headers or properties"] = None
     header_bytes: Annotated[Int64, "their size on the wire", Unit("bytes")] = None
-    key: Annotated[Binary, "the key", Only("payloads")] = None
-    value: Annotated[Binary, "the value", Only("payloads")] = None
-    headers: Annotated[Text, "headers or properties, as JSON", Only("payloads")] = None
+    key: Annotated[LooseBinary, "the key", Only("payloads")] = None
+    value: Annotated[LooseBinary, "the value", Only("payloads")] = None
+    headers: Annotated[Loose, "headers or properties, as JSON", Only("payloads")] = None
     correlation_id: Annotated[Int64, "of the exchange that carried it"] = None
     api: Annotated[Text, "of the exchange that carried it"] = None
     time: Annotated[Time, "first byte of its batch in the capture"] = None
     packet_ref: Annotated[PacketRef, "where its batch's first byte is"] = None
     stream_offset: Annotated[Int64, "of its batch's first byte", Unit("bytes")] = None
     group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
-    exchange_id: Annotated[Text, "of the exchange that carried it"] = None
-    ordering_key: Annotated[Binary, "the ordering key (pulsar)", Only("payloads")] = None
+    exchange_id: Annotated[ExchangeId, "of the exchange that carried it"] = None
+    ordering_key: Annotated[LooseBinary, "the ordering key (pulsar)", Only("payloads")] = None
 
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {
@@ -336,9 +348,14 @@ class Field(NamedTuple):
     """One field of a table's NamedTuple, and the columns that it becomes."""
 
     name: str
-    kind: str  # "", "conn", "packet_ref" or "time"
+    kind: str  # "", "conn", "packet_ref", "time" or one of LOOSE_KINDS
     only: str
     columns: tuple[Column, ...]
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it holds truth values."""
+        return bool(self.columns[0].type == pa.bool_())
 
 
 CONNECTION_COLUMNS = (

@@ -1,13 +1,12 @@
 """Where decoders put rows, and where rows become Arrow record batches.
 
-A decoder appends NamedTuples of `records` to the list of their table. A name that the decoder does not know is written
-as a token, and whoever learns one reports it with `name`: see `late_names`.
+The rows of each wanted table stand in a `rows.table.RowTable`. A name that the decoder does not know is written as a
+token, and whoever learns one reports it with `name`: see `late_names`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,15 +19,14 @@ from dissectors.late_names import LIKELY, Name
 from dissectors.limits import Limits
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.redaction import public_path
+from dissectors.rows.blocks import array, connections, packets, take_batches, times
+from dissectors.rows.layout import layout
+from dissectors.rows.table import RowTable
+from dissectors.rows.texts import Numbered, Texts
 
-_new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
-_OF_CONNECTION = attrgetter(*(column.name for column in records.CONNECTION_COLUMNS))
-_NOBODY = (None,) * len(records.CONNECTION_COLUMNS)
-_HEX = np.array([b"%02x" % byte for byte in range(256)], "S2")
 _MESSAGE_BYTES = 1024  # what a row of `messages` takes, about
-_OBJECTS = 4_000  # rows of a table that are kept as objects
 _COPIES = 3  # of a payload, on its way from a batch to a row
-_MAX_US = 253_402_300_799_999_999  # 9999-12-31: what datetime, pandas and JSON readers can hold
+_COMPILED = ("_texts", "_lists", "_conns", "_tables")  # attributes of compiled classes, which are not pickled
 
 
 class Suspect(NamedTuple):
@@ -87,16 +85,8 @@ def text_column(*parts: Coded | Ints) -> pa.Array:
     return arrow.joined(*columns)
 
 
-def hex_column(values: Ints) -> pa.Array:
-    """Unsigned 32-bit numbers as `checksum.shown` has them: 0x and eight digits."""
-    characters = np.empty((len(values), 10), np.uint8)
-    characters[:, :2] = tuple(b"0x")
-    characters[:, 2:] = _HEX[values.astype(">u4").view(np.uint8)].view(np.uint8).reshape(-1, 8)
-    return arrow.texts(characters)
-
-
 class Sink:
-    """Row lists of the wanted tables. `tables` is what decoders ask before they do work for a table."""
+    """The rows of the wanted tables. `tables` is what decoders ask before they do work for a table."""
 
     def __init__(
         self,
@@ -111,18 +101,12 @@ class Sink:
         self.full = full
         self.bodies_of = frozenset(bodies_of)
         self.payloads = payloads
-        self.exchanges: list[records.Exchange] = []
-        self.batches: list[records.Batch] = []
-        self.errors: list[records.Error] = []
-        self.connections: list[records.Connection] = []
-        self.findings: list[records.Finding] = []
-        self.messages: list[records.Message] = []
+        self._make_tables()
         self.names: list[Name] = []  # reported since the last `take_names`, each that says something new
         self._most_names = (limits or Limits()).names
         self._latest: dict[str, Name] = {}  # report of each key
         self._most_messages = self._room = (limits or Limits()).message_bytes
         self._waiting = 0  # bytes of messages that wait with their requests, from one drain to the next
-        self._most_objects = min((limits or Limits()).rows, _OBJECTS)
         self._shared: dict[tuple[bytes, str], tuple[bytes, str]] = {}
         self._ready: dict[str, list[pa.RecordBatch]] = {}
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
@@ -182,13 +166,6 @@ class Sink:
         """Messages wait no longer."""
         self._waiting -= kept
 
-    def compact(self, table: str) -> None:
-        """Let many rows of a table become a record batch: as objects they take several times as much."""
-        rows = self._list(table)
-        if len(rows) >= self._most_objects:
-            self._ready.setdefault(table, []).append(self._batch(table, rows))
-            rows.clear()
-
     def share(self, known: tuple[bytes, str]) -> tuple[bytes, str]:
         """An equal value that others keep already, where there is one."""
         if len(self._shared) > self._most_names:
@@ -225,25 +202,48 @@ class Sink:
     def rows(self) -> int:
         """Rows waiting in the fullest table."""
         ready = {table: sum(batch.num_rows for batch in batches) for table, batches in self._ready.items()}
-        return max((len(self._list(table)) + ready.get(table, 0) for table in self.tables), default=0)
+        return max((len(self._tables[table]) + ready.get(table, 0) for table in self.tables), default=0)
 
     def drain(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The waiting rows as one record batch a table; the lists are empty afterwards."""
+        """Take away the waiting rows, as one record batch a table."""
         self._room = self._most_messages - self._waiting
-        for table in records.TABLES:
-            rows, batches = self._list(table), self._ready.pop(table, [])
-            if rows and table in self.tables:
-                batches.append(self._batch(table, rows))
-            rows.clear()
-            if batches:
-                yield table, joined(batches)
+        for name, table in self._tables.items():
+            taken = take_batches(table, self.files, full=self.full, payloads=self.payloads)
+            batches = [*self._ready.pop(name, []), *taken]
+            if batches and name in self.tables:
+                yield name, joined(batches)
+        if max(self._texts.count, len(self._lists.values), len(self._conns.values)) > self._most_names:
+            self._renumber()
 
-    def _batch(self, table: str, rows: list[Any]) -> pa.RecordBatch:
-        return to_batch(table, rows, self.files, full=self.full, payloads=self.payloads)
+    # --- the tables ---
 
-    def _list(self, table: str) -> list[Any]:
-        rows: list[Any] = getattr(self, table)
-        return rows
+    def _make_tables(self) -> None:
+        self._texts, self._lists, self._conns = Texts(), Numbered(), Numbered()
+        only = [name for name, wanted in (("full", self.full), ("payloads", self.payloads)) if wanted]
+        self._tables = {
+            name: RowTable(layout(name), self._texts, self._lists, self._conns, only) for name in records.TABLES
+        }
+        self.exchanges, self.batches, self.errors, self.connections, self.findings, self.messages = (
+            self._tables.values()
+        )
+
+    def _renumber(self) -> None:
+        """Forget texts, lists and connections that no unfinished row has."""
+        self._texts, self._lists, self._conns = Texts(), Numbered(), Numbered()
+        for table in self._tables.values():
+            table.renumber(self._texts, self._lists, self._conns)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Plain values, whether compiled code has them or not: rows as their NamedTuples."""
+        state = {name: value for name, value in vars(self).items() if name not in (*_COMPILED, *records.TABLES)}
+        return state | {"rows": {name: list(table) for name, table in self._tables.items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        rows = state.pop("rows")
+        vars(self).update(state)
+        self._make_tables()
+        for name, some in rows.items():
+            self._tables[name].extend(some)
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -252,33 +252,23 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def to_batch(
-    table: str, rows: Sequence[tuple[Any, ...]], files: Sequence[str], *, full: bool = False, payloads: bool = False
+    table: str, rows: Iterable[tuple[Any, ...]], files: Sequence[str], *, full: bool = False, payloads: bool = False
 ) -> pa.RecordBatch:
-    """Rows of a table as one record batch with the table's schema."""
-    have = {"": True, "full": full, "payloads": payloads}
-    arrays: list[pa.Array] = []
-    for field, values in zip(records.fields(table), zip(*rows, strict=True), strict=True):
-        if not have[field.only]:
-            continue
-        if field.kind == "conn":
-            arrays += _connection_columns(values)
-        elif field.kind == "packet_ref":
-            arrays += _packet_ref_columns(values, files)
-        elif field.kind == "time":
-            arrays.append(_times(values))
-        else:
-            arrays.append(_array(values, field.columns[0].type))
-    return pa.RecordBatch.from_arrays(arrays, schema=records.schema(table, full=full, payloads=payloads))
+    """Rows of a table, at least one, as one record batch with the table's schema."""
+    sink = Sink([table], full=full, payloads=payloads)
+    sink.files = [*files]
+    getattr(sink, table).extend(rows)
+    return next(sink.drain())[1]
 
 
 def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str]) -> list[pa.Array]:
     """The Arrow columns of one field, given as `Sink.extend` has it."""
     if field.kind == "conn":
-        return _connections(column.values, arrow.column(column.codes))
+        return connections(column.values, arrow.column(column.codes))
     if field.kind == "packet_ref":
-        return _packet_ref_columns(column, files)
+        return packets(*_parts(column), files)
     if field.kind == "time":
-        return [_times(column)]
+        return [times(*_parts(column))]
     type = field.columns[0].type
     if isinstance(column, pa.Array):
         return [column]
@@ -289,14 +279,14 @@ def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str])
     if isinstance(column, np.ndarray):
         return [_numbers(column, type)]
     if isinstance(column, list):
-        return [_array(column, type)]
+        return [array(column, type)]
     return [pa.repeat(pa.scalar(column, type), rows)]
 
 
 def _coded(values: Sequence[Any], codes: Ints, type: pa.DataType) -> pa.Array:
     if len(codes) and (codes == codes[0]).all():  # a third of the cost
-        return pa.repeat(_array([values[codes[0]]], type)[0], len(codes))
-    return arrow.take(_array(values, type), codes)
+        return pa.repeat(array([values[codes[0]]], type)[0], len(codes))
+    return arrow.take(array(values, type), codes)
 
 
 def _numbers(values: npt.NDArray[Any], type: pa.DataType, missing: Bools | None = None) -> pa.Array:
@@ -305,58 +295,6 @@ def _numbers(values: npt.NDArray[Any], type: pa.DataType, missing: Bools | None 
     return arrow.column(values, type, missing)
 
 
-def _connection_columns(conns: Sequence[Conn | None]) -> list[pa.Array]:
-    distinct = list({id(conn): conn for conn in conns}.values())
-    code = {id(conn): i for i, conn in enumerate(distinct)}
-    return _connections(distinct, pa.array([code[id(conn)] for conn in conns], pa.int32()))
-
-
-def _connections(distinct: Sequence[Conn | None], index: pa.Array) -> list[pa.Array]:
-    rows = [_NOBODY if conn is None else _OF_CONNECTION(conn) for conn in distinct]
-    return [
-        arrow.take(_array(values, column.type), index)
-        for values, column in zip(zip(*rows, strict=True), records.CONNECTION_COLUMNS, strict=True)
-    ]
-
-
-def _packet_ref_columns(packet_refs: Sequence[int | None], files: Sequence[str]) -> list[pa.Array]:
-    flat, missing = _integers(packet_refs)
-    names = _array(list(map(public_path, files)), pa.string())
-    index, packet = (arrow.column(each, missing=missing) for each in (flat >> PACKET_SHIFT, flat & PACKET_MASK))
-    return [arrow.take(names, index), packet]
-
-
-def _times(values: Sequence[int | None] | Masked) -> pa.Array:
-    ns, missing = _integers(values)
-    us = ns // 1000
-    missing = missing | (us < 0) | (us > _MAX_US)
-    return arrow.column(us, pa.timestamp("us", "UTC"), missing)
-
-
-def _integers(values: Sequence[int | None] | Masked) -> tuple[Ints, Bools]:
-    """Values as int64, 0 where there is none or where it does not fit, and a mask of these."""
-    if isinstance(values, Masked):
-        return values.values, values.missing
-    if isinstance(values, np.ndarray):
-        return values, np.zeros(len(values), bool)
-    numbers = _array(values, pa.int64())
-    return arrow.as_numbers(numbers, 0), arrow.missing(numbers)
-
-
-def _array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
-    try:
-        return pa.array(values, type)
-    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
-        return pa.array([_fitting(v, type) for v in values], type)
-
-
-def _fitting(value: Any, type: pa.DataType) -> Any:
-    """A hostile capture holds numbers and texts that no column holds: such a value becomes null or is escaped."""
-    if isinstance(value, int) and pa.types.is_integer(type):
-        bound = 1 << (type.bit_width - 1)
-        return value if -bound <= value < bound else None
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, (list, tuple)):
-        return [_fitting(v, type.value_type) for v in value]
-    return value
+def _parts(column: Ints | Masked) -> tuple[Ints, Bools | None]:
+    """Values, and where they are missing."""
+    return column if isinstance(column, Masked) else (column, None)

@@ -20,7 +20,7 @@ import signal
 import traceback
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -32,12 +32,12 @@ import numpy as np
 import pyarrow as pa
 
 from dissectors.capture.block import COLUMNS, PacketBlock
-from dissectors.engine import Decoded, Engine, fewer_collections
+from dissectors.engine import Decoded, Engine, Share, fewer_collections
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from dissectors.release import DecodedRows
 from dissectors.sink import Suspect, bounded
-from dissectors.tcp.runs import connection_keys
+from dissectors.tcp.runs import connection_keys, shares_of
 from dissectors.tcp.tracker import Overflow
 from dissectors.tls import KeyLog
 from dissectors.wire import codecs
@@ -45,14 +45,13 @@ from dissectors.wire.codec_sums import counting
 
 AHEAD = 4  # commands that a worker may lag behind
 _WORD = 8  # bytes of a value in a column
-_HIGH = np.uint64(32)  # bits: the upper half of a connection's hash says whose it is
 _ROWS, _OUTCOME, _DONE, _ERROR = "rows", "outcome", "done", "error"  # what a worker answers
 
 
 class Outcome(NamedTuple):
     """What a decoder has besides rows, at the end."""
 
-    overflow: Overflow = Overflow()
+    overflow: Mapping[Share, Overflow] = {}
     suspects: tuple[Suspect, ...] = ()
     sums: Counter[tuple[str, str]] = Counter()  # checksums in compressed data, as codec_sums.counting has them
 
@@ -181,7 +180,7 @@ class Workers:
         sums: Counter[tuple[str, str]] = Counter()
         for outcome in self._outcomes:
             sums.update(outcome.sums)
-        overflow = Overflow.total(outcome.overflow for outcome in self._outcomes)
+        overflow = {share: one for outcome in self._outcomes for share, one in outcome.overflow.items()}
         return Outcome(overflow, tuple(bounded(suspects, self._limits)), sums)
 
     def close(self) -> None:
@@ -268,7 +267,7 @@ def cores() -> int:
 def _share(options: Options, jobs: int) -> Options:
     """What one of them may use: all together no more than one process alone."""
     limits = options.limits
-    each = {name: -(-getattr(limits, name) // jobs) for name in ("memory_bytes", "flows", "endpoints")}
+    each = {name: -(-getattr(limits, name) // jobs) for name in ("memory_bytes", "endpoints")}
     return replace(options, limits=replace(limits, **each))
 
 
@@ -277,7 +276,7 @@ def _share(options: Options, jobs: int) -> Options:
 
 def shared(block: PacketBlock, jobs: int) -> tuple[int, int]:
     """(descriptor of a file in memory, packets): whose each packet is, its columns, the buffer."""
-    owners = ((connection_keys(block)[1] >> _HIGH) % np.uint64(jobs)).view(np.int64)
+    owners = shares_of(connection_keys(block)[1]) % jobs
     columns = [np.ascontiguousarray(getattr(block, name)) for name in COLUMNS]
     fd = os.memfd_create("packets")
     for data in (owners, *columns, block.buffer):

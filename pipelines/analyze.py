@@ -18,6 +18,7 @@ from pipelines.code_version import product_version
 from pipelines.report.load import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.report.records import verdicts
 from pipelines.standing import Fingerprints
+from pipelines.stored_records import StoredRecords
 from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.integrity import CASES, case_table
@@ -236,7 +237,8 @@ def _in_process(
     stage("decoding")
     decoded = local_job.decode_to_records(files, out / RECORD_FOLDER, options, progress)
     scratch = out / _SCRATCH
-    with LocalEngine(str(out / RECORD_FOLDER), options.tables, scratch) as engine:
+    stored = StoredRecords.of(str(out / RECORD_FOLDER))
+    with LocalEngine(stored.folder, {name: stored.sources(name) for name in options.tables}, scratch) as engine:
         stage("looking into bad checksums")
         cases = local_job.cases(engine, decoded, options)
         _write_cases(cases, out)

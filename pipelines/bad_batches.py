@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.forensics.related import ANSWERED, IDENTITIES, REACTION, RELATED, SIGHTING, Surroundings
+from dissectors.records import schema
 from pipelines.tables.compute import TableEngine, bound
 from pipelines.tables.integrity import LISTED
 
@@ -18,13 +19,9 @@ def bad_batches(engine: TableEngine) -> list[Row]:
 
     Where there are some, the engine knows them as `bad_batches` from then on.
     """
-    rows = engine.fetch(
-        bound(
-            engine.dialect,
-            f"select * from all_batches where verdict = 'bad' order by {_ORDER} limit {LISTED}",
-            engine.relations,
-        )
-    )
+    columns = _columns(engine, "batches")
+    query = f"select {columns} from all_batches where verdict = 'bad' order by {_ORDER} limit {LISTED}"
+    rows = engine.fetch(bound(engine.dialect, query, engine.relations))
     if rows.num_rows:
         engine.add(_BAD, rows)
     return rows.to_pylist()  # type: ignore[no-any-return]
@@ -33,8 +30,14 @@ def bad_batches(engine: TableEngine) -> list[Row]:
 def bad_connections(engine: TableEngine) -> list[Row]:
     """The rows of `connections` on which the bad batches came."""
     same = " and ".join(f"c.{key} = k.{key}" for key in ("site", "connection", "incarnation"))
-    query = f"select * from all_connections c where exists (select 1 from {_BAD} k where {same})"
+    columns = _columns(engine, "connections")
+    query = f"select {columns} from all_connections c where exists (select 1 from {_BAD} k where {same})"
     return engine.fetch(bound(engine.dialect, query, engine.relations)).to_pylist()  # type: ignore[no-any-return]
+
+
+def _columns(engine: TableEngine, table: str) -> str:
+    """The columns of a record table, without what its files say besides."""
+    return ", ".join(map(engine.dialect.quoted, schema(table).names))
 
 
 def lifetimes(engine: TableEngine) -> list[Row]:
@@ -61,7 +64,7 @@ def surroundings(engine: TableEngine) -> Surroundings:
     answers = " and ".join(f"e.{key} = k.{key}" for key in ANSWERED)
     reaction = " or ".join(f"lower(e.name) like '%{word}%'" for word in REACTION.split("|"))
     reactions = f"""
-        select * from all_errors e
+        select {_columns(engine, "errors")} from all_errors e
         where ({reaction}) and exists (select 1 from {_BAD} k where {answers}) limit {LISTED}
     """
     found, answered = (engine.fetch(bound(engine.dialect, query, engine.relations)) for query in (sightings, reactions))

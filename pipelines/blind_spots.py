@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from dissectors import arrow
 from dissectors.arrow import Ints
+from dissectors.findings import TRUNCATED, UNREADABLE
 from pipelines.formats import units
 
 LOOKED_AT = {
@@ -23,12 +24,12 @@ LOOKED_AT = {
         "protocol", "tls", "server_port", "handshake", "closed", "client_packets", "server_packets", "client_bytes",
         "server_bytes", "gap_bytes", "start_time", "file", "packet",
     ),
-    "findings": ("kind", "evidence"),
+    "findings": ("kind", "evidence", "message"),
 }  # fmt: skip
 """Record table -> the columns that are needed of it."""
 YEAR_2000_US = 946_684_800_000_000  # older than any broker: a clock that was not set begins in 1970
 STEP_US = 1_000_000  # a clock that goes back by less is the disorder of an ordinary capture
-NAMED = 3  # ports that a line names
+NAMED = 3  # ports or files that a line names
 SNAPLEN = '"snaplen"'  # in the evidence of a gap that a snap length made
 _NONE = -1  # in a column of numbers: no value
 
@@ -80,6 +81,7 @@ class Seen:
     missing_bytes: int = 0
     findings: Counter[str] = field(default_factory=Counter)  # by kind
     by_snaplen: int = 0  # gaps that a snap length made
+    damaged: list[str] = field(default_factory=list)  # what is said of each file that was not read, or not whole
     clocks: dict[str, list[tuple[Ints, Ints]]] = field(default_factory=dict)
     """File -> (packet that began a connection, its time in us)."""
 
@@ -87,11 +89,13 @@ class Seen:
         """Rows of `connections` or `findings`, with at least the columns LOOKED_AT."""
         columns = [batch.column(name) for name in LOOKED_AT[table]]
         if table == "findings":
-            kinds, evidence = columns
+            kinds, evidence, messages = columns
             for kind, rows in _places(kinds):
                 self.findings[kind] += len(rows)
                 if kind == "gap":
                     self.by_snaplen += int(arrow.containing(arrow.take(evidence, rows), SNAPLEN).sum())
+                elif kind in (TRUNCATED, UNREADABLE):
+                    self.damaged += arrow.take(messages, rows).to_pylist()
             return
         *named, gaps = (column.to_pylist() for column in columns[:10])
         captured = (map(bool, each) for each in (*named[5:], gaps))
@@ -104,8 +108,8 @@ class Seen:
 
     def spots(self, cut_packets: int | None = None) -> list[BlindSpot]:
         """The blind spots. cut_packets: packets kept only in part, where the reader counted them."""
-        made = (self._encrypted(), self._cut(cut_packets), self._lost(cut_packets), self._one_way(), self._unknown(),
-                self._headless(), self._unfinished(), self._clock(), self._unset_clock())  # fmt: skip
+        made = (self._damaged(), self._encrypted(), self._cut(cut_packets), self._lost(cut_packets), self._one_way(),
+                self._unknown(), self._headless(), self._unfinished(), self._clock(), self._unset_clock())  # fmt: skip
         return [spot for spot in made if spot is not None]
 
     def _count(self, some: Iterable[Alike]) -> int:
@@ -123,6 +127,14 @@ class Seen:
             ports[each.server_port] += self.connections[each]
         most = [port for port, _ in ports.most_common(NAMED + 1)]
         return f"port {', '.join(map(str, most[:NAMED]))}{' …' if len(most) > NAMED else ''}"
+
+    def _damaged(self) -> BlindSpot | None:
+        if not self.damaged:
+            return None
+        more = " …" if len(self.damaged) > NAMED else ""
+        text = f"{units.counted(len(self.damaged), 'file')} not read, or not to the end"
+        files = "; ".join(sorted(self.damaged)[:NAMED])
+        return BlindSpot("damaged", f"{text} ({files}{more})", "nothing here counts the rest; copy them again")
 
     def _encrypted(self) -> BlindSpot | None:
         sealed = [each for each in self.connections if each.tls and not each.known]

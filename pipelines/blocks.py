@@ -30,8 +30,8 @@ from dissectors.capture.reader import Part, Reached, Reader
 from dissectors.capture.split import Split, parts, read_split
 from dissectors.errors import InputError
 from dissectors.findings import TRUNCATED, UNREADABLE
-from dissectors.limits import KIB, MIB, Limits
-from dissectors.tcp.runs import connection_keys
+from dissectors.limits import KIB, MIB, SHARES, Limits
+from dissectors.tcp.runs import connection_keys, shares_of
 
 SCHEMA = pa.schema([
     ("part", pa.int32()),
@@ -51,7 +51,6 @@ _FEED_PACKETS = 32 * KIB  # packets that are decoded together, at least
 _PACKET_BYTES = 64  # what a packet weighs beside its payload
 
 _SAMPLED = 8  # of so many blocks, a survey looks into one
-_WEIGHED = 1000  # connections of which a survey knows the size
 
 Keys = npt.NDArray[np.uint64]
 
@@ -91,10 +90,13 @@ class Work:
 
 @dataclass(frozen=True)
 class Sharing:
-    """Which part the packets of a connection go to. Parts of large connections come first: they take longest."""
+    """Which part the packets of a connection go to: that of its share.
 
-    shared: int  # parts that many connections share
-    alone: Mapping[int, int] = field(default_factory=dict)  # hash of a large connection -> a part of its own, from 0
+    Parts of large shares come first: they take longest.
+    """
+
+    shared: int  # parts of many shares
+    alone: Mapping[int, int] = field(default_factory=dict)  # large share -> a part of its own, from 0
     only: Keys | None = None  # hashes, sorted: packets of other connections are left out
 
     @property
@@ -103,19 +105,14 @@ class Sharing:
         return self.shared + len(self.alone)
 
     @cached_property
-    def _large(self) -> tuple[Keys, npt.NDArray[np.int64]]:
-        """(hashes of large connections, sorted; the part of each)."""
-        large, own = np.array(list(self.alone), np.uint64), np.array(list(self.alone.values()), np.int64)
-        order = np.argsort(large)
-        return large[order], own[order]
+    def _part_of_share(self) -> npt.NDArray[np.int64]:
+        parts = np.arange(SHARES) % self.shared + len(self.alone)
+        parts[list(self.alone)] = list(self.alone.values())
+        return parts
 
     def of(self, keys: Keys) -> npt.NDArray[np.int64]:
         """The part of each packet, by the hash of its connection; -1 for none."""
-        part = (keys % np.uint64(self.shared)).astype(np.int64) + len(self.alone)
-        large, own = self._large
-        if len(large):
-            place = np.minimum(np.searchsorted(large, keys), len(large) - 1)
-            part = np.where(large[place] == keys, own[place], part)
+        part = self._part_of_share[shares_of(keys)]
         if self.only is not None:
             part[~np.isin(keys, self.only)] = -1
         return part
@@ -135,7 +132,7 @@ class Survey:
     """What a walk over a large file found."""
 
     parts: list[Part]
-    weights: dict[int, int]  # hash of a connection -> about how many bytes of payload; the largest
+    weights: dict[int, int]  # share of the connections -> about how many bytes of payload
 
 
 def survey(
@@ -145,7 +142,7 @@ def survey(
     go_on: Callable[[], None] = lambda: None,
     since: Part | None = None,
 ) -> Survey:
-    """Where a large file may be split, and which of its connections are large.
+    """Where a large file may be split, and which shares of its connections are large.
 
     go_on: called now and then; what it raises ends the walk. since: what of the file has not been read; all where it is
     None.
@@ -158,15 +155,11 @@ def survey(
         go_on()
         seen += 1
         if seen % _SAMPLED == 0 and (block := packets(raw, 0, Census(), Fragments())) is not None:
-            keys, which = np.unique(connection_keys(block)[1], return_inverse=True)
-            sizes = np.bincount(which.reshape(-1), block.have) * _SAMPLED
-            weights.update(dict(zip(keys.tolist(), sizes.astype(int).tolist(), strict=True)))
-            if len(weights) > 2 * _WEIGHED:
-                for key, _ in weights.most_common()[_WEIGHED:]:
-                    del weights[key]
+            sizes = np.bincount(shares_of(connection_keys(block)[1]), block.have) * _SAMPLED
+            weights.update(dict(enumerate(sizes.astype(int).tolist())))
 
     found = parts(path, split_bytes, limits, look, since)
-    return Survey(found, dict(weights.most_common(_WEIGHED)))
+    return Survey(found, dict(weights))
 
 
 # --- the sending side ------------------------------------------------------------------------------------------------

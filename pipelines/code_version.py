@@ -21,7 +21,10 @@ def product_version() -> str:
 
 @cache
 def code_version(package: str) -> str:
-    """The version, and a digest of the source of one of its packages: between releases it alone changes."""
+    """The version, and a digest of the sources of one of its packages: between releases it alone changes.
+
+    Whether they are compiled makes no difference: state that one writes the other reads.
+    """
     digest = hashlib.sha256()
     for name, module in _modules(files(package), ""):
         source = module.read_bytes()
@@ -30,10 +33,10 @@ def code_version(package: str) -> str:
 
 
 def _modules(folder: Traversable, within: str) -> Iterator[tuple[str, Traversable]]:
-    """(path, module) of all modules below a folder, in order."""
+    """(path, source) of all modules below a folder, and of their declarations for the compiler, in order."""
     for entry in sorted(folder.iterdir(), key=attrgetter("name")):
         path = f"{within}/{entry.name}"
         if entry.is_dir():
             yield from _modules(entry, path)
-        elif entry.name.endswith(".py"):
+        elif entry.name.endswith((".py", ".pxd")):
             yield path, entry

@@ -10,8 +10,7 @@ Nothing of it is written anywhere: it stays in this process, and goes to workers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from dissectors.capture import stores
@@ -118,14 +117,3 @@ def _host(setting: str, name: str) -> str | None:
 def use(settings: Mapping[str, str]) -> None:
     """Let fsspec use what a session of Spark was given, from now on, here and in tasks. fsspec's own settings win."""
     stores.set_options(places(settings))
-
-
-def carried(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same task, on a worker that gets what is used here."""
-    options = stores.all_options()
-    return partial(_with, options, task) if options else task
-
-
-def _with(options: dict[Place, Options], task: Callable[[Any], Any], batches: Any) -> Any:
-    stores.set_options(options)
-    return task(batches)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.findings import KINDS
+from pipelines import spark_options
 from pipelines.tables import BY, TABLES
 from pipelines.tables.verdicts import kinds as verdicts
 
@@ -27,7 +28,8 @@ _HEAD = "<!-- Written by `make docs`; change the code, not this page. -->\n"
 
 _RECORDS = """# Records
 
-What `brokerscope dissect` and `dissectors.dissect()` give, and what `analyze` writes to OUT/records. Durations are
+What `brokerscope dissect` and `dissectors.dissect()` give, and what `analyze` writes to OUT/records (there with
+`date`, the day of the row's time in UTC; [spark.md](spark.md#reading-out) says how to read it). Durations are
 nanoseconds from the capture's own clock, sizes are bytes, packet numbers count from 1 within their file as in
 Wireshark, and a column is null where its value is not known. In JSON, 64-bit integers are plain numbers, 128-bit ids
 are decimal text, bytes are base64, and columns that hold JSON stand as what they hold.
@@ -37,9 +39,12 @@ _TABLES = """# Tables
 
 What `brokerscope analyze` computes from the records, in its own process (`--engine local`) or on Spark (`--engine
 spark`); both run the same queries and give the same rows. OUT/tables/<name>.parquet holds all rows: a file, or from
-Spark a folder of files. OUT/tables/<name>.csv holds the first 100,000, in the order that the table's text names. Sketch
-columns are in Spark's Parquet only. `topic` is Kafka's name; Pulsar's full name without -partition-N; Iggy's
-stream/topic.
+Spark a folder of files. OUT/tables/<name>.csv holds the first 100,000, in the order that the table's text names.
+Columns and figures do not depend on who computes a table, nor on how many records there are. `topic` is Kafka's name;
+Pulsar's full name without -partition-N; Iggy's stream/topic.
+
+Percentiles are exact, and one of the values: of n values in order, number ceil(share * n), counted from 1. Those of
+hours do not add up to those of a day, which takes the records of the day.
 
 Where several capture points (`site`) saw the same connection, every table but `hops` counts each exchange, batch, error
 and finding once, as the point nearest to the server saw it: the one at which answers took least time. What only one
@@ -68,6 +73,17 @@ severity, what costs most comes first: the time of requests, clients concerned, 
 Each verdict is one sentence with its rows as evidence: `count` of them, each with file, packet and exchange_id. What a
 capture cannot show is not judged: nothing is said of missing answers where bytes are missing, or where only one
 direction was captured.
+"""
+
+_OPTIONS_PAGE = """# Options on Spark
+
+Sizes are written as Spark writes them: `134217728`, `16m`, `1g`; a `k` is 1024. An option that there is not, or a value
+that means nothing, is refused by name before anything begins.
+"""
+
+_SOURCE = """## Of `spark.read.format("pcap")`
+
+Names are told apart without regard to case, as Spark does.
 """
 
 _BY = """## Keys of `--by`
@@ -111,6 +127,16 @@ def verdicts_page() -> str:
     return "\n".join([_HEAD, _VERDICTS, _table(("Kind", "Severity", "What was seen", "What to do"), rows)])
 
 
+def options_page() -> str:
+    """The options of Spark: docs/options.md."""
+    named = ((spark_options.PREFIX, spark_options.SESSION), ("", spark_options.SOURCE))
+    session, source = (
+        _table(("Option", "Meaning"), [(f"`{prefix}{option.name}`", option.doc) for option in options])
+        for prefix, options in named
+    )
+    return "\n".join([_HEAD, _OPTIONS_PAGE, "## Of a session: `--conf NAME=VALUE`\n", session, _SOURCE, source])
+
+
 def _columns(columns: Iterable[tuple[str, str, str]]) -> str:
     return _table(("Column", "Unit", "Meaning"), [(f"`{name}`", unit, doc) for name, doc, unit in columns])
 
@@ -125,6 +151,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "tables.md": tables_page,
     "findings.md": findings_page,
     "verdicts.md": verdicts_page,
+    "options.md": options_page,
 }
 
 

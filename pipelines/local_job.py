@@ -33,7 +33,7 @@ class LocalRecords:
 def decode_to_records(
     files: Sequence[str], folder: Path, options: Options, progress: Callable[[int], None] | None = None
 ) -> LocalRecords:
-    """Write FOLDER/<table>/site=…/date=…/*.parquet, in bounded memory. progress: as Run calls it.
+    """Write FOLDER/<table>/*.parquet, in bounded memory. progress: as Run calls it.
 
     Raises InputError where none of the files can be read.
     """
@@ -42,7 +42,7 @@ def decode_to_records(
     writer = RecordWriter(str(folder), "part")
     for table, batch in run.records():
         writer.write(table, batch)
-    write_empty(str(folder), options, writer.close())
+    write_empty(str(folder), options, {file.table for file in writer.close()})
     return LocalRecords(sorted(run.problems), run.suspects, run.files)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from dissectors.errors import BrokerscopeError, NoNameError
+from dissectors.errors import BrokerscopeError, UsageError
 from pipelines import leftovers
 
 _INFIX = ".brokerscope-"
@@ -28,14 +28,15 @@ _TEMPORARY = re.compile(rf"\.(.*){re.escape(_INFIX)}[0-9a-f]{{16}}(\.old)?")
 _STEM = 100  # characters of an output's name in its temporary name: names hold 255 bytes
 _PATIENCE = 2.0  # seconds to wait for another run that lists the same folder
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+UNWRITABLE = FULL | {errno.EIO, errno.EROFS}
 
 
 class OutputError(BrokerscopeError):
     """An output cannot be written."""
 
 
-class OutputIsInputError(BrokerscopeError):
+class OutputIsInputError(UsageError):
     """Writing the output would destroy an input, or what another program made."""
 
 
@@ -70,8 +71,8 @@ def folder(
     """An empty folder to write into, which stands at `path` once the block ends well and replaces what stood there.
 
     An existing folder is replaced only if it is empty, or holds `marker` and nothing but `entries` (what earlier runs
-    wrote). Raises OutputIsInputError where it holds anything else or one of `inputs`, and OutputError where it cannot
-    be written or another run is writing it.
+    wrote). Raises OutputIsInputError where it holds anything else or one of `inputs`, OutputError where it cannot be
+    written, and BrokerscopeError where another run is writing it.
     """
     target = Path(os.path.realpath(path))
     refuse_inputs(path, inputs)
@@ -82,7 +83,7 @@ def folder(
             _refuse_foreign(path, target, marker, entries)
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = stack.enter_context(_temporary(target, folder=True))
-        with reported(path, FULL):
+        with reported(path, UNWRITABLE):
             yield temporary
         with reported(path):
             _refuse_foreign(path, target, marker, entries)
@@ -99,7 +100,8 @@ def files(
     What else is in the folder stays. Where it is not there yet, or holds nothing but files that runs write (`ours`
     knows their names), all appears in one step. A folder with anything else is its owner's: it is not replaced, and the
     files, once all are whole, are renamed into it one after the other. Raises OutputIsInputError where a file that runs
-    write is one of `inputs`, and OutputError where it cannot be written or another run is writing it.
+    write is one of `inputs`, OutputError where it cannot be written, and BrokerscopeError where
+    another run is writing it.
     """
     target = Path(os.path.realpath(path))
     refuse_no_name(path)
@@ -112,7 +114,7 @@ def files(
             target.parent.mkdir(parents=True, exist_ok=True)
             place = target if _may_be_exchanged(target, ours) else target / target.name
             temporary = stack.enter_context(_temporary(place, folder=True))
-        with reported(path, FULL):
+        with reported(path, UNWRITABLE):
             yield temporary
         with reported(path):
             names = _entries(temporary)
@@ -143,9 +145,9 @@ def _entries(target: Path) -> set[str]:
 
 
 def refuse_no_name(path: str | os.PathLike[str]) -> None:
-    """Raise NoNameError where the path of an output is empty."""
+    """Raise UsageError where the path of an output is empty."""
     if not os.fspath(path):
-        raise NoNameError("the name of the output is empty")
+        raise UsageError("the name of the output is empty")
 
 
 def refuse_unqueryable(path: str | os.PathLike[str]) -> None:
@@ -160,7 +162,7 @@ def refuse_unqueryable(path: str | os.PathLike[str]) -> None:
 def refuse_inputs(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
     """Raise OutputIsInputError where one of `inputs` is the file at `path`, or lies in the folder at `path`.
 
-    NoNameError where `path` is empty.
+    UsageError where `path` is empty.
     """
     refuse_no_name(path)
     target = Path(os.path.realpath(path))
@@ -243,7 +245,7 @@ def _sweep(target: Path, *, alone: bool) -> None:
         ours = named[1] == target.name[:_STEM]
         if leftovers.in_use(entry):
             if alone and ours:
-                raise OutputError(f"cannot write {target}: another run is writing it")
+                raise BrokerscopeError(f"cannot write {target}: another run is writing it")
         elif named[2] and ours and not target.exists():
             entry.rename(target)  # the run was killed between two renames
         else:
@@ -302,6 +304,11 @@ def reported(path: str | os.PathLike[str], only: Collection[int] | None = None) 
         if isinstance(error, BrokenPipeError) or (only is not None and error.errno not in only):
             raise
         raise OutputError(f"cannot write {os.fspath(path)}: {reason(error)}") from error
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error comes of a disk, or a share of one, that is full."""
+    return error is not None and (getattr(error, "errno", None) in FULL or is_full(error.__cause__))
 
 
 def reason(error: OSError) -> str:

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
+from dissectors import STATE
+from dissectors.compiling import record
 from dissectors.errors import InputError
 from dissectors.wire.proto import proto
 
@@ -25,7 +27,8 @@ def settings(path: str) -> dict[str, str]:
 
 
 def write(stream: BinaryIO, *, dependencies: bool = False, others: Sequence[str] = ()) -> None:
-    """Write the archive, a .tar.gz.
+    """Write the archive, a .tar.gz: sources, and what is compiled of them here. Workers of another platform run the
+    sources.
 
     dependencies: with the packages that workers need beside PySpark, as they are installed here; workers then need
     nothing but the same version of Python on the same kind of machine. others: names of installed packages to add, with
@@ -37,7 +40,7 @@ def write(stream: BinaryIO, *, dependencies: bool = False, others: Sequence[str]
             spec = find_spec(name)
             assert spec is not None
             assert spec.origin is not None
-            archive.add(Path(spec.origin).parent, name)
+            archive.add(Path(spec.origin).parent, name, filter=_usable)
         if proto().name == "proto":  # a checkout keeps the wire tables beside the packages
             archive.add(proto(), "dissectors/_proto")
         for dist in _closure(wanted, frozenset() if not dependencies else _ON_DRIVER):
@@ -45,6 +48,12 @@ def write(stream: BinaryIO, *, dependencies: bool = False, others: Sequence[str]
                 source = Path(str(dist.locate_file(file)))
                 if ".." not in file.parts and source.is_file():
                     archive.add(source, str(file))
+
+
+def _usable(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """An entry of the archive; None for what was compiled of other sources than those that go with it."""
+    is_built = entry.name.endswith((record.SUFFIX, record.NAME))
+    return None if is_built and not STATE.is_compiled else entry
 
 
 def _closure(names: Iterable[str], without: frozenset[str]) -> Iterator[Distribution]:

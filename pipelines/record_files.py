@@ -1,15 +1,20 @@
-"""Records as Parquet files: <root>/<table>/site=<site>/date=<day>/<name>-<n>.parquet.
+"""Records as Parquet files: <root>/<table>/<date>~<site>~<name>.parquet.
 
-The folders are Hive's, so every engine finds a site or a day without opening the others. A row's day (UTC) is that of
-its time; `site` stays a column of the files too. Roots are local paths or any URL that fsspec opens for writing.
+A table is one flat folder. So whoever lists it sees the files of one moment, also while a lake is being updated
+(`lake`), and no library takes a part of a path for a column, with a type of its own choice. What a file holds stands in
+its columns: those of the table, and `date`, the day (UTC) of the row's time, null of rows without a time. All rows of a
+file have one date and one site. Its name says both, so that files of other days need not be opened. Roots are local
+paths or any URL that fsspec opens for writing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
+import secrets as random
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, NamedTuple
@@ -26,12 +31,16 @@ from dissectors.release import ORDER
 from pipelines import storage
 from pipelines.formats.parquet import open_writer
 
-NOWHERE = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a null
-_DATE, _DATED = "date=", len("2026-01-31")
+DATE = "date"  # the column
+UNDATED = "undated"  # in the name of a file whose rows have no time; sorts behind all dates
+_EMPTY = "empty"  # in the name of a file without rows
+_BETWEEN = "~"
+_FIELD = pa.field(DATE, pa.date32())
 _DAY_US = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ESCAPED = re.compile(r'[\x00-\x1f\x7f"#%\'*/:=?\\{}\[\]^]')  # what Hive escapes
-_LONGEST = 200  # bytes of a folder's name, of 255 that file systems take
+_ESCAPED = re.compile(r'[\x00-\x1f\x7f"#%\'*/:=?\\{}\[\]^]')  # what paths, globs, URLs or Hive give a meaning to
+_LONGEST = 190  # bytes of a site in the name of a file, of 255 that file systems take
+_DIGEST = 32  # characters that stand for the rest of a longer one
 _GROUP_BYTES = 32 * MIB  # of rows gathered for a row group
 _OPEN = 32  # files that a writer has open at once
 
@@ -44,27 +53,37 @@ class Written(NamedTuple):
     rows: int
 
 
-def folder(table: str, site: str | None, day: int | None) -> str:
-    """Where rows of a site and a day (since the epoch) lie, below the root."""
-    return f"{table}/site={_quoted(site)}/{_DATE}{_dated(day)}"
+def place(table: str, site: str | None, day: int | None, name: str) -> str:
+    """Where a file with rows of a site and a day (since the epoch) lies, below the root."""
+    return f"{table}/{_dated(day)}{_BETWEEN}{_quoted(site)}{_BETWEEN}{name}.parquet"
+
+
+def share(path: str) -> str:
+    """What files of the same table, date and site have in common."""
+    return path.rpartition(_BETWEEN)[0]
+
+
+def date_of(path: str) -> str:
+    """The date in the name of a file of records; UNDATED of rows without a time; "" where the name says none."""
+    date, named, _ = posixpath.basename(path).partition(_BETWEEN)
+    return date if named else ""
 
 
 def may_hold(path: str, since: int) -> bool:
     """Whether a file of records may hold a row of this time (ns) or later."""
-    return path.rpartition(_DATE)[2][:_DATED] >= _dated(since // 1000 // _DAY_US)
+    return date_of(path) >= _dated(since // 1000 // _DAY_US)
 
 
 def _dated(day: int | None) -> str:
-    return NOWHERE if day is None else (_EPOCH + timedelta(days=day)).date().isoformat()
+    return UNDATED if day is None else (_EPOCH + timedelta(days=day)).date().isoformat()
 
 
 def _quoted(site: str | None) -> str:
-    if not site:
-        return NOWHERE
-    name = _ESCAPED.sub(lambda m: f"%{ord(m[0]):02X}", site)
+    name = _ESCAPED.sub(lambda m: f"%{ord(m[0]):02X}", site or "")
     if len(name.encode("utf-8", "replace")) <= _LONGEST:
         return name
-    return f"{name[: _LONGEST // 4]}~{hashlib.sha256(site.encode('utf-8', 'replace')).hexdigest()[:32]}"
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_DIGEST]
+    return f"{name[: (_LONGEST - _DIGEST) // 4]}{_BETWEEN}{digest}"
 
 
 @dataclass
@@ -94,12 +113,13 @@ class RecordWriter:
             key = (table, site, day)
             file = self._files.get(key)
             if file is None:
-                path = f"{folder(*key)}/{self._name}-{len(self._written) + len(self._files):05}.parquet"
-                file = self._files[key] = _File(path, rows.schema)
+                path = place(*key, f"{self._name}-{len(self._written) + len(self._files):05}")
+                file = self._files[key] = _File(path, rows.schema.append(_FIELD))
                 if len(self._files) > _OPEN:
                     self._end(next(iter(self._files)))
             self._files.move_to_end(key)
-            file.waiting.append(rows)
+            date = pa.repeat(pa.scalar(day, _FIELD.type), rows.num_rows)
+            file.waiting.append(pa.RecordBatch.from_arrays([*rows.columns, date], schema=file.schema))
             file.size += rows.nbytes
             if file.size >= _GROUP_BYTES:
                 self._flush(file)
@@ -130,7 +150,7 @@ class RecordWriter:
 
 
 def _shares(table: str, batch: pa.RecordBatch) -> Iterator[tuple[str | None, int | None, pa.RecordBatch]]:
-    """(site, day, rows): a batch by the folders that its rows belong to."""
+    """(site, day, rows): a batch by the files that its rows belong to."""
     if not batch.num_rows:
         return
     sites = batch.column("site").dictionary_encode()
@@ -146,31 +166,28 @@ def _shares(table: str, batch: pa.RecordBatch) -> Iterator[tuple[str | None, int
 
 
 def rows_of(url: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a file. Raises StorageError."""
+    """The rows of a file, as they were written: without their date. Raises StorageError."""
     with storage.open_file(url) as stream:
         try:
-            yield from pq.ParquetFile(stream).iter_batches()
+            for batch in pq.ParquetFile(stream).iter_batches():
+                yield batch.drop_columns([DATE])
         except (pa.ArrowException, OSError) as error:
             raise storage.StorageError(f"{url}: cannot be read: {error}") from error
 
 
-def write_empty(root: str, options: Options, written: Iterable[Written]) -> list[Written]:
-    """A file without rows for each table that is asked for and has no rows in these files: a reader finds its columns.
+def write_empty(root: str, options: Options, filled: Collection[str]) -> list[Written]:
+    """A file without rows for each table that is asked for and not `filled`: a reader finds its columns.
 
     Returns the files that it writes.
     """
-    filled = {file.table for file in written if file.rows}
-    out = []
-    for table, schema in schemas(options).items():
-        if table in filled:
-            continue
-        empty = Written(table, f"{folder(table, None, None)}/empty.parquet", 0)
-        with storage.create(storage.join(root, empty.path)) as stream:
-            pq.write_table(schema.empty_table(), stream)
-        out.append(empty)
+    lacking = {name: schema for name, schema in schemas(options).items() if name not in filled}
+    out = [Written(name, f"{name}/{_EMPTY}-{random.token_hex(8)}.parquet", 0) for name in lacking]
+    for file in out:
+        with storage.create(storage.join(root, file.path)) as stream:
+            pq.write_table(lacking[file.table].append(_FIELD).empty_table(), stream)
     return out
 
 
 def schemas(options: Options) -> dict[str, pa.Schema]:
-    """The columns of the record tables that are asked for, as their files have them."""
+    """The columns of the record tables that are asked for; their files have `date` too."""
     return {name: records.schema(name, full=options.full, payloads=options.payloads) for name in options.tables}

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
+import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import BrokerscopeError, UsageError
 from pipelines import class_archive, credentials, java, scratch
 
 if TYPE_CHECKING:
@@ -38,6 +41,34 @@ SETTINGS = {
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SMALL_JAVA = f"{QUICK_COMPILER} -XX:+UseSerialGC"
 _OF_CLUSTERS = {_JAVA_OPTIONS: _SMALL_JAVA}  # where the driver plans and does little else
+_STOPPED = "stopped SparkContext"
+_CAUSES = (
+    (
+        r"failed to map segment|annot allocate memory|\bMemoryError\b|std::bad_alloc|malloc of size",
+        "a Python worker ran out of memory: --conf spark.executor.pyspark.memory gives it more",
+    ),
+    (
+        r"Container killed|exit code:? 137|exited with code 137|Python worker (exited unexpectedly|crashed)",
+        "a worker was killed, as where its machine has no memory left: --conf spark.executor.memoryOverhead asks for "
+        "more, spark.executor.cores=1 has one task less beside it",
+    ),
+    (
+        r"OutOfMemoryError|GC overhead limit",
+        "Java ran out of memory: --conf spark.driver.memory or spark.executor.memory gives it more",
+    ),
+    (r"No space left on device", "a disk is full: --conf spark.local.dir names another for what Spark shuffles"),
+    (r"Cannot run program", "the workers' Python does not start: --conf spark.pyspark.python names it"),
+    (
+        r"Master removed our application|Application has been killed|All masters are unresponsive",
+        "the cluster gave up: executors do not start, which --conf spark.executor.memory, spark.executor.cores or a "
+        "path may cause; their stderr on the workers says why",
+    ),
+    (_STOPPED, "Spark stopped while it worked: what the master and the executors logged says why"),
+)
+"""A text of Spark, Python or the system -> what it means, and the setting to change. The first that fits counts."""
+_LONGEST = 300  # characters of Spark's own text in a line
+_LOG_TAIL = 65536
+_log: Path | None = None  # what Java wrote to its stderr
 _MASTER = "spark.master"
 _PYTHON = "spark.pyspark.python"
 
@@ -48,7 +79,7 @@ def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, 
     master: any Spark master, or sc://… for Spark Connect; what spark-submit or spark-defaults.conf say, else local[*],
     by default. light: the work is small, so do not spend more on compiling than it would save: the JVM stays with its
     quick compiler, which halves the time of a short local run. conf: settings that the user asks for; those of a
-    running session stay as they are otherwise. Raises BrokerscopeError for a setting that cannot be changed any more.
+    running session stay as they are otherwise. Raises UsageError for a setting that cannot be changed any more.
     """
     from pyspark.sql import SparkSession
 
@@ -105,11 +136,29 @@ def _start_java(settings: Mapping[str, str], log: Path) -> None:
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(settings.items()))
     conf.set(_JAVA_OPTIONS, " ".join(filter(None, (class_archive.options(found), settings.get(_JAVA_OPTIONS)))))
+    global _log
+    _log = log
     with log.open("ab") as errors:
         # a process group of its own: Ctrl-C is for this process, which ends the other
         options = _WithoutFork(stderr=errors, process_group=0)
-        gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
+        try:
+            gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
+        except BaseException as error:  # a signal: Java that comes up after this process has gone would never end
+            for frame, _ in traceback.walk_tb(error.__traceback__):
+                process = frame.f_locals.get("proc")
+                if isinstance(process, subprocess.Popen):
+                    os.killpg(process.pid, signal.SIGKILL)
+            raise
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def end_java() -> None:
+    """Ask Spark's Java process to end, if this process started one: who waits for its answer waits no more."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.terminate()
 
 
 def known(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
@@ -191,10 +240,21 @@ def _choose_python() -> None:
 
 
 def gist(error: Exception) -> str:
-    """What went wrong, in a line: the last line of the innermost error that Spark reports."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    """What went wrong, in a line, and the setting that may help.
+
+    That is the line of a cause that is known, wherever Spark's text holds it, else the last that names an error. A
+    context that Spark has stopped says nothing of why: that stands in Java's log.
+    """
+    text = str(error)
+    if _STOPPED in text and _log is not None and _log.exists():
+        text += "\n" + _log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    for pattern, advice in _CAUSES:
+        cause = next((line for line in lines if re.search(pattern, line)), None)
+        if cause is not None:
+            return f"{advice} ({cause.lstrip(': ')[-_LONGEST:]})"
     errors = [line for line in lines if re.match(r"[:\s]*[\w.]*(Error|Exception)\b", line)]
-    return (errors or lines or [type(error).__name__])[-1].lstrip(": ")[:300]
+    return (errors or lines or [type(error).__name__])[-1].lstrip(": ")[:_LONGEST]
 
 
 def is_local(spark: SparkSession) -> bool:
@@ -215,7 +275,7 @@ def _changed(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
             if running.conf.get(key, None) != value:
                 running.conf.set(key, value)
         except Exception as error:  # Connect and the JVM have different ones
-            raise BrokerscopeError(f"--conf {key}: cannot be changed in a running session") from error
+            raise UsageError(f"--conf {key}: cannot be changed in a running session") from error
     return running
 
 

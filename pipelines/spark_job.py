@@ -12,19 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from dissectors.capture.source import file_size, open_raw
-from dissectors.capture.split import SPLIT_BYTES, Input, splits
+from dissectors.capture.split import Input, splits
 from dissectors.errors import BrokerscopeError
-from dissectors.limits import MIB
+from dissectors.limits import MIB, SPLIT_BYTES
 from dissectors.options import Options
-from pipelines import blocks, decode, names, package, scratch, session, storage
+from dissectors.records import TABLES
+from pipelines import blocks, decode, lake, names, outputs, package, scratch, session, spark_options, storage
 from pipelines.blocks import Keys, Sharing, Survey, Work
 from pipelines.decode import NAMES, OPEN, RECORDS, Decoding, DecodingPart, Job, Waiting
 from pipelines.record_files import Written, schemas, write_empty
-from pipelines.report.load import RECORD_FOLDER
+from pipelines.report.load import ABOUT, RECORD_FOLDER
+from pipelines.stored_records import StoredRecords
 from pipelines.surveys import Surveys, begun
 from pipelines.tables.compute import TableEngine
 from pipelines.tables.on_duckdb import LocalEngine
@@ -36,18 +38,15 @@ if TYPE_CHECKING:
 
     from pipelines.tables.table import Records
 
+Mode = Literal["overwrite", "errorifexists"]
+
 LIGHT = 4096 * MIB  # bytes of captures up to which the quick compiler is enough
 BYTES_A_PART = 64 * MIB  # of captures, decoded by one task, at most; so many are not shared out
 LEAST_BYTES = 16 * MIB  # that a task is worth
 READ_ROUNDS, DECODE_ROUNDS = 4, 12
 """Tasks for each core, where the captures are large enough: the core that has done its last one does not wait long."""
 UNKNOWN_CORES = 8  # of a session that does not say how many it has
-TABLE_ROWS = 5_000_000
-"""Rows of records up to which the driver computes the tables itself, in bounded memory: a second of CPU for each
-200,000 rows, where Spark needs 40 for planning and compiling its queries, however few the rows are."""
-TABLE_ROWS_SETTING = "spark.brokerscope.tableRows"  # of a session: another number; 0 has Spark compute them
 TABLE_MEMORY = "512MB"  # that the driver takes for that; what is more goes to temporary files
-SPLIT_SETTING = "spark.brokerscope.splitBytes"  # of a session: bytes that a task reads, about
 FILES_A_TASK = 2000  # read by one task, at most
 PARTITIONS = "spark.sql.shuffle.partitions"  # where it is set, the captures are shared out into so many parts
 DEFAULT_PARTITIONS = "200"
@@ -77,13 +76,20 @@ class SparkRecords:
     @cached_property
     def records(self) -> Records:
         """The record tables, read from where they were written."""
-        return read_records(self.spark, self.folder, self.options, self.written)
+        return read_records(self.spark, self.stored, self.options)
+
+    @property
+    def stored(self) -> StoredRecords:
+        """Where the record tables are."""
+        files: dict[str, list[str]] = {name: [] for name in self.options.tables}
+        for file in self.written:
+            files[file.table].append(file.path)
+        return StoredRecords(self.folder, files, alone=storage.local_path(self.folder) is not None)
 
     @contextmanager
     def engine(self) -> Iterator[TableEngine]:
         """What computes tables of these records: this process where they are few, else Spark."""
-        limit = int(self.spark.conf.get(TABLE_ROWS_SETTING, None) or TABLE_ROWS)
-        if sum(file.rows for file in self.written) > limit:
+        if sum(file.rows for file in self.written) > spark_options.of_session(self.spark.conf.getAll)["tableRows"]:
             store = posixpath.dirname(self.folder)
             exchange = None if session.is_local(self.spark) else storage.join(store, f".staging-{random.token_hex(8)}")
             try:
@@ -93,10 +99,9 @@ class SparkRecords:
                 if exchange is not None:
                     storage.remove_folder(exchange)
         else:
-            with (
-                scratch.folder() as room,
-                LocalEngine(self.folder, self.options.tables, room, memory=TABLE_MEMORY) as engine,
-            ):
+            stored = self.stored
+            sources = {name: stored.sources(name) for name in stored.files}
+            with scratch.folder() as room, LocalEngine(self.folder, sources, room, memory=TABLE_MEMORY) as engine:
                 yield engine
 
 
@@ -116,22 +121,31 @@ def ahead(
         yield None
         return
     weighed = dict(zip(files, sizes(files), strict=True))
-    split_bytes = _split_bytes(known.get(SPLIT_SETTING), sum(weighed.values()), threads)
+    split_bytes = _split_bytes(known, sum(weighed.values()), threads)
     with begun([path for path, size in weighed.items() if size > split_bytes], split_bytes, options.limits) as surveys:
         yield surveys
 
 
 def decode_to_records(
-    spark: SparkSession, files: Sequence[str], out: str, options: Options, surveys: Surveys | None = None
+    spark: SparkSession,
+    files: Sequence[str],
+    out: str,
+    options: Options,
+    surveys: Surveys | None = None,
+    *,
+    mode: Mode = "overwrite",
 ) -> SparkRecords:
-    """Write OUT/records/<table>/site=…/date=…/*.parquet.
+    """Write OUT/records/<table>/*.parquet, and nothing before all is decoded.
 
-    files: as `capture.expand` gives them. out: a path, or a URL that fsspec opens for writing. Raises InputError where
-    none of the files can be read.
+    files: as `capture.expand` gives them. out: a path, or a URL that fsspec opens for writing. mode: "overwrite"
+    replaces the records there, on a local file system in one step; "errorifexists" refuses to. Raises InputError where
+    none of the files can be read, and OutputError where OUT/records is there and may not be replaced: it holds
+    captures, anything but record tables, or what `brokerscope analyze` made tables of or updates.
     """
+    _refuse_to_replace(out, files, mode)
     keylog = read_keylog(options)
     options = replace(options, keylog=None)  # executors get what is in it, not its path
-    name = f".staging-{random.token_hex(8)}"
+    out, name = storage.absolute(out), f".staging-{random.token_hex(8)}"
     staging = storage.join(out, name)
     try:
         check_workers(spark, staging)
@@ -139,13 +153,32 @@ def decode_to_records(
         made: list[DecodingPart] = decoded(spark, job, works, decode.decode_part)
         written = [file for part in made for file in part.records] + resolve(spark, staging, made, options)
         problems = blocks.checked([problem for part in made for problem in part.problems], len(files))
-        moves = [(storage.join(name, RECORDS, f.path), storage.join(RECORD_FOLDER, f.path)) for f in written]
-        storage.move(out, moves)
+        written += write_empty(storage.join(staging, RECORDS), options, {file.table for file in written})
+        storage.replace_folder(out, RECORD_FOLDER, storage.join(name, RECORDS), [file.path for file in written])
     finally:
         storage.remove_folder(staging)
+    return SparkRecords(spark, storage.join(out, RECORD_FOLDER), written, list(files), problems, options, keylog)
+
+
+def _refuse_to_replace(out: str, files: Sequence[str], mode: Mode) -> None:
+    """Raise OutputError where OUT/records may not be replaced by records of these files."""
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode={mode!r} is none of {', '.join(get_args(Mode))}")
     folder = storage.join(out, RECORD_FOLDER)
-    written += write_empty(folder, options, written)
-    return SparkRecords(spark, folder, written, list(files), problems, options, keylog)
+    local = storage.local_path(folder)
+    there = storage.folders(folder, "")
+    foreign = [name for name in there if name not in TABLES]
+    if foreign:
+        raise outputs.OutputIsInputError(f"{folder} holds {foreign[0]!r}, which no run wrote: name another folder")
+    if there and mode == "errorifexists":
+        raise outputs.OutputError(f"{folder}: is there already, and mode='errorifexists' does not replace it")
+    made = [name for name in (ABOUT, lake.FOLDER) if name in storage.folders(out, name)]
+    if made:
+        raise outputs.OutputError(
+            f"{out}: `brokerscope analyze` keeps these records (there is {made[0]}): name another"
+        )
+    if local is not None:
+        outputs.refuse_inputs(local, files)
 
 
 def check_workers(spark: SparkSession, staging: str) -> None:
@@ -232,9 +265,10 @@ def cores(spark: SparkSession) -> int:
     return UNKNOWN_CORES
 
 
-def _split_bytes(setting: str | None, total: int, cores: int) -> int:
+def _split_bytes(settings: Mapping[str, str], total: int, cores: int) -> int:
     """Bytes that a task reads, about: what the user says, else so that all cores have some."""
-    return int(setting) if setting else _fair(total, cores, READ_ROUNDS, SPLIT_BYTES)
+    wanted: int | None = spark_options.of_session(settings)["splitBytes"]
+    return wanted or _fair(total, cores, READ_ROUNDS, SPLIT_BYTES)
 
 
 def _fair(total: int, cores: int, rounds: int, most: int) -> int:
@@ -247,7 +281,7 @@ class Shares(NamedTuple):
 
     works: list[Work]  # one a task
     size: int  # bytes to read, about
-    weights: Counter[int]  # hash of a large connection -> about how many bytes of payload
+    weights: Counter[int]  # share of the connections -> about how many bytes of payload
 
 
 def share_out(spark: SparkSession, files: Sequence[Input], options: Options, surveys: Surveys | None = None) -> Shares:
@@ -255,9 +289,7 @@ def share_out(spark: SparkSession, files: Sequence[Input], options: Options, sur
     whole = sizes([file.path for file in files])
     weighed = [file.since.size if file.since else size for file, size in zip(files, whole, strict=True)]
     total = sum(weighed)
-    split_bytes = (
-        surveys.split_bytes if surveys else _split_bytes(spark.conf.get(SPLIT_SETTING, None), total, cores(spark))
-    )
+    split_bytes = surveys.split_bytes if surveys else _split_bytes(spark.conf.getAll, total, cores(spark))
     large = [file for file, size in zip(files, weighed, strict=True) if size > split_bytes]
     found: dict[Input, Survey | None] = {file: surveys.take(file.path) if surveys else None for file in large}
     rest = [file for file, survey in found.items() if survey is None]
@@ -320,8 +352,8 @@ def resolve(spark: SparkSession, staging: str, made: Sequence[DecodingPart], opt
     return [file for files in done for file in files]
 
 
-def read_records(spark: SparkSession, folder: str, options: Options, files: Sequence[Written]) -> Records:
-    """The record tables below a folder, which consist of these files."""
+def read_records(spark: SparkSession, stored: StoredRecords, options: Options) -> Records:
+    """The record tables as DataFrames."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     tables = schemas(options)
@@ -329,18 +361,18 @@ def read_records(spark: SparkSession, folder: str, options: Options, files: Sequ
 
     def by_spark() -> Records:
         frames = {
-            name: reader.schema(from_arrow_schema(schema)).parquet(storage.join(folder, name))
+            name: reader.schema(from_arrow_schema(schema)).parquet(*stored.sources(name))
             for name, schema in tables.items()
         }
         assert all(frame.columns for frame in frames.values())  # which looks for the files, in a Connect session too
         return frames
 
-    if storage.local_path(folder) is not None:
+    if storage.local_path(stored.folder) is not None:
         return by_spark()
-    if urlsplit(folder).scheme in HADOOP:
+    if urlsplit(stored.folder).scheme in HADOOP:
         with suppress(Exception):  # no connector, or none that knows the credentials: each says so in its own way
             return by_spark()
-    urls = {name: [storage.join(folder, f.path) for f in files if f.table == name] for name in tables}
     return {
-        name: spread(spark, urls[name], decode.reader(), from_arrow_schema(schema)) for name, schema in tables.items()
+        name: spread(spark, stored.sources(name), decode.reader(), from_arrow_schema(schema))
+        for name, schema in tables.items()
     }

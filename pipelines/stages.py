@@ -51,7 +51,7 @@ class File:
     size: int
     problems: list[tuple[str, str]] = field(default_factory=list)  # kind of finding, message
     place: str = ""  # where it lies now; "" where another capture was written over it
-    packets: int | None = 0  # so many were read; None where a lake of an older format does not say
+    packets: int | None = 0  # so many were read; None where it was made anew
     end: int | None = None  # of a plain pcap: where the next packet header lies, or will lie
     first: int | None = None  # earliest time of a packet, ns
     clock: int = 0  # latest time of a packet, ns
@@ -161,20 +161,10 @@ def _spread(clocks: Sequence[int]) -> list[int]:
     return [*([0] if last else []), *reversed(kept)]
 
 
-def site_of_json(data: Mapping[str, Any], format: int) -> Site:
+def site_of_json(data: Mapping[str, Any]) -> Site:
     """A site as the manifest has it."""
-    files = [_file(file) for file in data["files"]]
-    if format >= 4:
-        tails = {int(part): _rows(tail) for part, tail in data["tails"].items()}
-        return Site(files, [_stage(stage) for stage in data["stages"]], tails)
-    parts = {int(number): part for number, part in data["parts"].items()}
-    rows = Rows([Written(*file) for file in data.get("records", ())])
-    for part in parts.values():
-        own = _rows(part["rows"])
-        rows = Rows(rows.records + own.records, rows.open + own.open)
-    states = {number: part["state"] for number, part in parts.items()}
-    last = Stage(data["clock"], len(files), {}, states, rows)
-    return Site(files, [Stage(), last], {number: _rows(part["tail"]) for number, part in parts.items()})
+    tails = {int(part): _rows(tail) for part, tail in data["tails"].items()}
+    return Site([_file(file) for file in data["files"]], [_stage(stage) for stage in data["stages"]], tails)
 
 
 def _stage(data: Mapping[str, Any]) -> Stage:
@@ -189,7 +179,7 @@ def _rows(data: Mapping[str, Any]) -> Rows:
 
 
 def _file(data: Mapping[str, Any]) -> File:
-    known: dict[str, Any] = {"place": data["path"], "packets": None, **data}
+    known = dict(data)
     known["problems"] = [(kind, message) for kind, message in data["problems"]]
     known["beginning"] = tuple(data["beginning"]) if data.get("beginning") else None
     return File(**known)

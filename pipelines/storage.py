@@ -19,8 +19,9 @@ from urllib.parse import unquote, urlsplit
 
 from dissectors.capture import stores
 from dissectors.capture.source import is_url
-from dissectors.errors import BrokerscopeError
-from pipelines import scratch
+from dissectors.errors import UsageError
+from pipelines import leftovers, outputs, scratch
+from pipelines.outputs import OutputError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,7 +31,7 @@ _STAGING = ".brokerscope-"
 _ABANDONED = 86_400  # seconds after which such a folder is that of a run that was killed
 
 
-class StorageError(BrokerscopeError):
+class StorageError(OutputError):
     """An output that cannot be written or read."""
 
 
@@ -39,6 +40,12 @@ def local_path(root: str) -> Path | None:
     if root.startswith("file:"):
         return Path(unquote(urlsplit(root).path))
     return None if is_url(root) else Path(root)
+
+
+def absolute(root: str) -> str:
+    """A path, from the root of its file system: the same in every process. A URL as it is."""
+    local = local_path(root)
+    return root if local is None else str(local.absolute())
 
 
 def join(root: str, *parts: str) -> str:
@@ -140,6 +147,23 @@ def remove(root: str, names: Sequence[str]) -> None:
     _each(one, names, root)
 
 
+def replace_folder(root: str, folder: str, staged: str, names: Sequence[str]) -> None:
+    """Files below `staged` become all that is in `folder`; both lie below root.
+
+    In one step on a local file system; elsewhere what was there goes before the new files come.
+    """
+    local = local_path(root)
+    if local is None:
+        remove_folder(join(root, folder))
+        move(root, [(join(staged, name), join(folder, name)) for name in names])
+        return
+    whole = f"{staged}.whole"  # what failed tasks left in `staged` stays there
+    with outputs.reported(local / folder):
+        move(root, [(join(staged, name), join(whole, name)) for name in names])
+        outputs.swap(local / whole, local / folder)
+        leftovers.remove(local / whole)
+
+
 @contextmanager
 def replaced(root: str, entries: Sequence[str], marker: str) -> Iterator[tuple[Path, str]]:
     """(a local folder, a URL below root): what lies in either of them stands at root once the block ends well.
@@ -176,13 +200,13 @@ def _sweep(root: str) -> None:
 
 
 def refuse_foreign(root: str, entries: Collection[str], marker: str) -> None:
-    """Raise StorageError where a root, which is not local, holds anything but `entries` of an earlier run."""
+    """Raise UsageError where a root, which is not local, holds anything but `entries` of an earlier run."""
     there = folders(root, "")
     found = {name for name in there if not name.startswith(".")}
     broken_off = any(name.startswith(_STAGING) for name in there)  # a run that was killed may have taken the marker
     foreign = sorted(found - {marker, *entries}) or sorted(() if marker in found or broken_off else found)
     if foreign:
-        raise StorageError(f"{root} holds {foreign[0]!r}, which no run wrote: name another folder")
+        raise UsageError(f"{root} holds {foreign[0]!r}, which no run wrote: name another folder")
 
 
 def upload(folder: Path, root: str) -> None:

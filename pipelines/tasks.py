@@ -5,11 +5,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipelines import credentials
+from dissectors.capture import stores
 from pipelines.process import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -30,13 +31,16 @@ def spread(spark: SparkSession, items: Sequence[Any], task: Task, ddl: str | Str
 
 
 def over(rows: DataFrame, task: Task, ddl: str | StructType) -> DataFrame:
-    """What a task makes of rows, with the access to file systems that the driver has."""
+    """What a task makes of rows, where paths lead to what they are for the driver: with its credentials and folder."""
+    options, folder = stores.all_options(), Path.cwd()
 
     def run(batches: Batches) -> Batches:
+        stores.set_options(options)
+        stores.set_folder(folder)
         keep_freed_memory()
         yield from task(batches)
 
-    return rows.mapInArrow(credentials.carried(run), ddl)
+    return rows.mapInArrow(run, ddl)
 
 
 def collect(made: DataFrame) -> list[Any]:

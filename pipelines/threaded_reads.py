@@ -9,9 +9,10 @@ import os
 import threading
 from typing import Any
 
+from fsspec.core import has_magic
 from fsspec.spec import AbstractFileSystem
 
-_PASSED = ("exists", "find", "glob", "info", "isdir", "isfile", "ls", "modified", "size", "unstrip_protocol")
+_PASSED = ("exists", "find", "info", "isdir", "isfile", "ls", "modified", "size", "unstrip_protocol")
 
 
 class ThreadedReads(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -25,6 +26,11 @@ class ThreadedReads(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
         self._fs = fs
         for name in (*_PASSED, "_strip_protocol"):
             setattr(self, name, getattr(fs, name))
+
+    def glob(self, path: str, **options: Any) -> list[str]:
+        """The files that a pattern fits; a path without one is not looked for: opening it tells whether it is there."""
+        found: list[str] = self._fs.glob(path, **options) if has_magic(path) else [self._fs._strip_protocol(path)]
+        return found
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> ThreadedFile:
         """A file to read from."""

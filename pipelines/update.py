@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-import posixpath
 import secrets as random
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ from dissectors.capture.fragments import Packet
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
 from dissectors.engine import Engine, decode_all, end_all
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
@@ -52,10 +51,9 @@ from pipelines.decode import (
     merger,
     resolver,
 )
-from pipelines.lake import Manifest
+from pipelines.lake import Commit, Manifest
 from pipelines.news import Given, choose, places_anew
-from pipelines.record_files import Written, may_hold, write_empty
-from pipelines.report.load import RECORD_FOLDER
+from pipelines.record_files import Written, may_hold, share, write_empty
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
 from pipelines.stages import UNKNOWN, File, OpenFile, Rows, Site, Stage, times_of_stages
 from pipelines.tails import Tail, TailFile, Untouched
@@ -231,7 +229,8 @@ class Update:
     lake: str
     options: Options  # as tasks get them
     keylog: Sequence[bytes]  # TLS key logs that the user gave
-    had: frozenset[str]  # files of the lake
+    before: Commit | None  # what it holds
+    had: frozenset[str]  # the files inside of that
     after: Manifest  # of the lake as it will be
     inputs: Mapping[str, Sequence[Input]]  # what is to be read, by site
     given: Given
@@ -250,24 +249,8 @@ class Update:
 
     def run(self, spark: SparkSession) -> SparkRecords:
         """Decode what is new."""
-        lake, after, options = self.lake, self.after, self.options
-        if self.inputs:
-            name = lakes.new_staging()
-            staging = storage.join(lake, name)
-            try:
-                check_workers(spark, staging)
-                made = _decode(spark, lake, staging, after, self.inputs, options, self.keylog)
-                clock = max(site.clock for site in after.sites.values())
-                new_names = _add(after, self.inputs, made)
-                _resolve(spark, lake, staging, after, new_names, clock, options)
-                _report(staging, after, options)
-                _merge(spark, lake, staging, after, self.had)
-                lakes.commit(lake, name, self.had, after)
-            except BaseException:
-                lakes.give_up(lake, name)
-                raise
-        folder = storage.join(lake, RECORD_FOLDER)
-        empty = write_empty(folder, options, after.records())
+        after = self.after
+        commit = self._committed(spark) if self.inputs or self.before is None else self.before
         known = {
             self.given.get(file.place, file.place): file
             for site in after.sites.values()
@@ -278,8 +261,34 @@ class Update:
         there = [path for path, size in zip(paths, storage.each(file_size, paths), strict=True) if size]
         spans = {path: (file.first, file.clock) for path, file in known.items() if file.first is not None}
         return SparkRecords(
-            spark, folder, [*after.records(), *empty], there, self.problems, options, list(self.keylog), spans
+            spark, commit.records, list(after.records()), there, self.problems, self.options, list(self.keylog), spans
         )
+
+    def _committed(self, spark: SparkSession) -> Commit:
+        """Decode what is new and commit it."""
+        after, options = self.after, self.options
+        home = self.before.home if self.before else self.lake
+        with _staging(self.lake) as name:
+            staging = storage.join(self.lake, name)
+            check_workers(spark, staging)
+            made = _decode(spark, home, staging, after, self.inputs, options, self.keylog) if self.inputs else []
+            clock = max((site.clock for site in after.sites.values()), default=0)
+            new_names = _add(after, self.inputs, made)
+            _resolve(spark, home, staging, after, new_names, clock, options)
+            _report(staging, after, options)
+            _merge(spark, home, staging, after, self.had)
+            _fill_up(staging, after, options)
+            return lakes.commit(self.lake, name, self.before, self.had, after)
+
+
+@contextmanager
+def _staging(lake: str) -> Iterator[str]:
+    """The name, below LAKE, of a folder for what a run writes before it commits; gone afterwards."""
+    name = lakes.new_staging()
+    try:
+        yield name
+    finally:
+        storage.remove_folder(storage.join(lake, name))
 
 
 @contextmanager
@@ -289,31 +298,34 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
     files: as `capture.expand` gives them. Nobody else updates the lake inside of the block. Raises InputError where a
     file that is needed again is gone.
     """
+    lake = storage.absolute(lake)
     with lakes.locked(lake):
         keylog = read_keylog(options)
         options = replace(options, keylog=None)
-        before = lakes.load(lake)
+        before = lakes.last(lake)
+        lakes.clean(lake, before)
         made_by = _made_by(options, keylog)
-        if before is None and storage.folders(lake, RECORD_FOLDER):
-            raise BrokerscopeError(f"{lake}: holds records that --update did not write: name another folder")
-        anew = before is None or before.made_by != made_by
-        after = Manifest(made_by, PARTS) if anew or before is None else before
-        had = frozenset(before.inside()) if before else frozenset[str]()
+        if before is None and storage.folders(lake, lakes.RECORDS):
+            raise UsageError(f"{lake}: holds records that --update did not write: name another folder")
+        had = frozenset(before.manifest.inside()) if before else frozenset[str]()
         given = {public_path(path): path for path in files}
-        known = set[str]()
-        if before is not None:
-            known = places_anew(before, options, given) if anew else before.places()
+        anew, after, known = True, Manifest(made_by, PARTS), set[str]()
+        if before is not None and (before.manifest.made_by, before.manifest.format) == (made_by, lakes.FORMAT):
+            anew, after, known = False, before.manifest, before.manifest.places()
+        elif before is not None:
+            known = places_anew(before.manifest, options, given)
         news = choose(after, [*sorted(known - set(given)), *given], options, given)
         if (news.moved or news.dropped) and not news.inputs:
-            staging = lakes.new_staging()
-            if news.dropped:
-                _report(storage.join(lake, staging), after, options)
-            lakes.commit(lake, staging, had, after)
-        yield Update(lake, options, keylog, had, after, news.inputs, given, anew)
+            with _staging(lake) as staging:
+                if news.dropped:
+                    _report(storage.join(lake, staging), after, options)
+                    _fill_up(storage.join(lake, staging), after, options)
+                before = lakes.commit(lake, staging, before, had, after)
+        yield Update(lake, options, keylog, before, had, after, news.inputs, given, anew)
 
 
 def update_records(spark: SparkSession, files: Sequence[str], lake: str, options: Options) -> SparkRecords:
-    """Bring LAKE/records up to date. Arguments and errors as of `planned`."""
+    """Bring LAKE/records up to date. Arguments and errors are those of `planned`."""
     with planned(files, lake, options) as update:
         return update.run(spark)
 
@@ -326,7 +338,7 @@ def _made_by(options: Options, keylog: Sequence[bytes]) -> str:
 
 def _decode(
     spark: SparkSession,
-    lake: str,
+    home: str,
     staging: str,
     after: Manifest,
     inputs: Mapping[str, Sequence[Input]],
@@ -335,12 +347,12 @@ def _decode(
 ) -> list[PartReport]:
     """Decode what is new."""
     states = {
-        (name, part): storage.join(lake, lakes.FOLDER, STATE, state)
+        (name, part): storage.join(home, lakes.FOLDER, STATE, state)
         for name in inputs
         for part, state in after.sites[name].states().items()
         if state
     }
-    tails = {(name, part): _tail(lake, rows) for name in inputs for part, rows in after.sites[name].tails.items()}
+    tails = {(name, part): _tail(home, rows) for name in inputs for part, rows in after.sites[name].tails.items()}
     clocks = {name: after.sites[name].clock for name in inputs}
     numbered = {name: tuple(file.path for file in after.sites[name].files) for name in inputs}
     works = share_out(spark, [file for files in inputs.values() for file in files], options).works
@@ -348,9 +360,9 @@ def _decode(
     return decoded(spark, job, works, continue_part)
 
 
-def _tail(lake: str, rows: Rows) -> Tail:
-    records = [TailFile(file.table, storage.join(lake, RECORD_FOLDER, file.path)) for file in rows.records]
-    waiting = [TailFile(file.table, storage.join(lake, lakes.FOLDER, OPEN, file.path)) for file in rows.open]
+def _tail(home: str, rows: Rows) -> Tail:
+    records = [TailFile(file.table, storage.join(home, lakes.RECORDS, file.path)) for file in rows.records]
+    waiting = [TailFile(file.table, storage.join(home, lakes.FOLDER, OPEN, file.path)) for file in rows.open]
     return Tail(records, waiting)
 
 
@@ -426,7 +438,7 @@ def _extend(rows: Rows, made: DecodingPart) -> None:
 
 def _resolve(
     spark: SparkSession,
-    lake: str,
+    home: str,
     staging: str,
     after: Manifest,
     new_names: Sequence[str],
@@ -437,7 +449,7 @@ def _resolve(
 
     clock: the time (ns) of the last packet that the lake had before.
     """
-    old = [storage.join(lake, lakes.FOLDER, NAMES, path) for path in after.names]
+    old = [storage.join(home, lakes.FOLDER, NAMES, path) for path in after.names]
     merged = MergedNames(None, {})
     if new_names:
         new = [storage.join(staging, NAMES, path) for path in new_names]
@@ -452,7 +464,7 @@ def _resolve(
     stale = [file for file in files if file.records and may_hold(file.path, since)] if changed else []
     for some, folder, only in (
         (fresh, storage.join(staging, OPEN), None),
-        (stale, storage.join(lake, lakes.FOLDER, OPEN), frozenset(changed)),
+        (stale, storage.join(home, lakes.FOLDER, OPEN), frozenset(changed)),
     ):
         waiting = [Waiting(file.table, storage.join(folder, file.path)) for file in some]
         made = in_groups(spark, waiting, RESOLVED_AT_ONCE, resolver(staging, old, options, only))
@@ -460,7 +472,7 @@ def _resolve(
             file.records = file.records if records is None else records
 
 
-def _merge(spark: SparkSession, lake: str, staging: str, after: Manifest, had: Collection[str]) -> None:
+def _merge(spark: SparkSession, home: str, staging: str, after: Manifest, had: Collection[str]) -> None:
     """Write small files of rows that stay as larger ones: MERGED files of about the same size become one.
 
     So a row is written again a few times in all, and a folder holds few files however often the lake was updated.
@@ -471,14 +483,14 @@ def _merge(spark: SparkSession, lake: str, staging: str, after: Manifest, had: C
         for number, stage in enumerate(site.stages):
             for file in stage.rows.records:
                 if (size := file.rows.bit_length() // 4) < _LARGE:
-                    groups.setdefault((name, number, posixpath.dirname(file.path), size), []).append(file)
+                    groups.setdefault((name, number, share(file.path), size), []).append(file)
     chosen = [(key[:2], files) for key, files in groups.items() if len(files) >= MERGED]
     if not chosen:
         return
 
     def place(file: Written) -> str:
-        inside = f"{RECORD_FOLDER}/{file.path}"
-        return storage.join(lake if inside in had else staging, inside)
+        inside = f"{lakes.RECORDS}/{file.path}"
+        return storage.join(home if inside in had else staging, inside)
 
     work = [Merging(files[0].table, tuple(map(place, files))) for _, files in chosen]
     gone: dict[tuple[str, int], set[Written]] = defaultdict(set)
@@ -497,3 +509,11 @@ def _report(staging: str, after: Manifest, options: Options) -> None:
     if "findings" in options.tables:
         output.report([problem for site in after.sites.values() for file in site.files for problem in file.problems])
     after.notes = output.close().records
+
+
+def _fill_up(staging: str, after: Manifest, options: Options) -> None:
+    """Write a file without rows for each table that has none."""
+    filled = {file.table for file in after.records() if file.rows}
+    after.empty = [file for file in after.empty if file.table not in filled]
+    there = filled | {file.table for file in after.empty}
+    after.empty += write_empty(storage.join(staging, lakes.RECORDS), options, there)

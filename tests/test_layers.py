@@ -19,11 +19,12 @@ LAYERS = (
         "dissectors.wording",
         "dissectors.arrow",
         "dissectors.packing",
+        "dissectors.compiling",
     ),
     ("dissectors.records",),
     ("dissectors.findings", "dissectors.frame"),
     ("dissectors.wire", "dissectors.options"),
-    ("dissectors.late_names",),
+    ("dissectors.late_names", "dissectors.rows"),
     ("dissectors.sink",),
     ("dissectors.capture",),
     ("dissectors.tcp",),
@@ -49,9 +50,9 @@ LAYERS = (
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
 MODULES = (
-    "recognise", "frames", "resync", "decode", "pending", "match", "batches", "emit", "errors", "names", "diagnostics",
-    "orphans", "forensics", "secrets", "conversation", "columnar", "decoded_frames", "exchange_columns", "row_columns",
-)  # fmt: skip
+    *("recognise", "frames", "decode", "pending", "match", "batches", "errors", "names", "diagnostics", "forensics"),
+    *("secrets", "conversation"),
+)
 
 
 def layer(module: str) -> str:

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL as IGGY
-from dissectors.iggy import resync
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import LEGACY
+from dissectors.iggy.loss import resync
+from dissectors.iggy.loss.places import Clues
 from dissectors.kafka import PROTOCOL as KAFKA
 from dissectors.kafka.frames import HEAD
 from dissectors.kafka.recognise import _Stranger
@@ -158,7 +159,7 @@ HEADS = (
 def test_what_the_columns_leave_out_no_judge_takes_for_a_start(pieces: list[bytes], waiting: int, empties: int) -> None:
     data = b"".join(pieces)
     octets, end = np.frombuffer(data, np.uint8), len(data)
-    clues = resync.Clues(Era().allowed, 1 << 28, waiting=waiting, empties=min(empties, waiting))
+    clues = Clues(Era().allowed, 1 << 28, waiting=waiting, empties=min(empties, waiting))
     for direction in (CLIENT, SERVER):
         test, judge, width = resync._SEARCH[LEGACY, direction]
         n = end - width + 1

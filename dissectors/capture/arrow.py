@@ -7,7 +7,8 @@ a `note` is no packet: it is about a file that could not be read whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -43,49 +44,59 @@ SEGMENTS = pa.schema([
 ])  # fmt: skip
 
 
-def to_arrow(block: PacketBlock, files: Sequence[str], sites: Sequence[str]) -> pa.RecordBatch:
-    """A block as SEGMENTS. files, sites: the name and the site of each file index."""
+def to_arrow(
+    block: PacketBlock, files: Sequence[str], sites: Sequence[str], names: Sequence[str] = SEGMENTS.names
+) -> pa.RecordBatch:
+    """A block as columns of SEGMENTS. files, sites: the name and the site of each file index; names: of the columns."""
+    src = cache(lambda: _addresses(block.src_hi, block.src_lo))
+    dst = cache(lambda: _addresses(block.dst_hi, block.dst_lo))
+    file = pa.array(block.file)
+    make: dict[str, Callable[[], pa.Array]] = {
+        "site": lambda: pa.array(sites, pa.string()).take(file),
+        "file": lambda: pa.array(files, pa.string()).take(file),
+        "packet": lambda: pa.array(block.number),
+        "time": lambda: pa.array(block.time // 1000).cast(pa.timestamp("us", "UTC")),
+        "time_ns": lambda: pa.array(block.time),
+        "order_ns": lambda: pa.array(block.clock),
+        "length": lambda: pa.array(block.length),
+        "flow": lambda: _flows(src(), block.sport, dst(), block.dport),
+        "src_ip": src,
+        "src_port": lambda: pa.array(block.sport),
+        "dst_ip": dst,
+        "dst_port": lambda: pa.array(block.dport),
+        "seq": lambda: pa.array(block.seq),
+        "ack": lambda: pa.array(block.ack),
+        "flags": lambda: pa.array(block.flags),
+        "window": lambda: pa.array(block.window),
+        "ip_id": lambda: pa.array(block.ip_id),
+        "checksum": lambda: pa.array(block.check),
+        "via": lambda: pa.array(block.via),
+        "payload_bytes": lambda: pa.array(block.size),
+        "payload": lambda: _payloads(block),
+        "note": lambda: pa.nulls(len(block), pa.string()),
+    }
+    return pa.RecordBatch.from_arrays([make[name]() for name in names], schema=_schema(names))
+
+
+def _schema(names: Sequence[str]) -> pa.Schema:
+    return pa.schema([SEGMENTS.field(name) for name in names])
+
+
+def _payloads(block: PacketBlock) -> pa.BinaryArray:
+    """The payload of each packet, as far as it was kept."""
     buffer = memoryview(block.buffer)
     offsets = np.zeros(len(block) + 1, np.int32)
     np.cumsum(block.have, out=offsets[1:])
     data = b"".join([
         buffer[a:b] for a, b in zip(block.at.tolist(), (block.at + block.have).tolist(), strict=True)
     ])  # fmt: skip
-    payload = pa.BinaryArray.from_buffers(pa.binary(), len(block), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    src = _addresses(block.src_hi, block.src_lo)
-    dst = _addresses(block.dst_hi, block.dst_lo)
-    file = pa.array(block.file)
-    columns = [
-        pa.array(sites, pa.string()).take(file),
-        pa.array(files, pa.string()).take(file),
-        pa.array(block.number),
-        pa.array(block.time // 1000).cast(pa.timestamp("us", "UTC")),
-        pa.array(block.time),
-        pa.array(block.clock),
-        pa.array(block.length),
-        _flows(src, block.sport, dst, block.dport),
-        src,
-        pa.array(block.sport),
-        dst,
-        pa.array(block.dport),
-        pa.array(block.seq),
-        pa.array(block.ack),
-        pa.array(block.flags),
-        pa.array(block.window),
-        pa.array(block.ip_id),
-        pa.array(block.check),
-        pa.array(block.via),
-        pa.array(block.size),
-        payload,
-        pa.nulls(len(block), pa.string()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=SEGMENTS)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(block), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def note(file: str, site: str, text: str) -> pa.RecordBatch:
-    """A row with a note about a file."""
+def note(file: str, site: str, text: str, names: Sequence[str] = SEGMENTS.names) -> pa.RecordBatch:
+    """A row with a note about a file, as columns of SEGMENTS."""
     row = dict.fromkeys(SEGMENTS.names) | {"site": site, "file": file, "note": text, "flow": "", "packet": 0}
-    return pa.RecordBatch.from_pylist([row], schema=SEGMENTS)
+    return pa.RecordBatch.from_pylist([row], schema=_schema(names))
 
 
 def _addresses(hi: npt.NDArray[np.uint64], lo: npt.NDArray[np.uint64]) -> pa.StringArray:

@@ -6,67 +6,82 @@ import glob
 import os
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dissectors.capture import stores
 from dissectors.capture.reader import is_capture
-from dissectors.capture.source import STDIN, is_url
-from dissectors.errors import InputError, NoNameError
+from dissectors.capture.source import STDIN, SUFFIXES, is_url
+from dissectors.errors import InputError, UsageError
 from dissectors.redaction import public_path
 
 _MAGIC = re.compile(r"[*?\[]")
+_FILE = "file://"  # such URLs are listed as the paths that they are
+_NAME = re.compile(rf"\.(pcap|pcapng|cap)[\d._-]*(\.({'|'.join(SUFFIXES)}))?$", re.IGNORECASE)
+"""How the name of a capture ends; numbers and dates are those of files that were rotated."""
+_AT_ONCE = 16  # files that are looked into at the same time
 
 
 def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Files, folders (every capture below them, other files passed over) and globs, local or fsspec URLs, as files.
+    """The capture files that paths mean: files, folders (with all below them) and globs, local ones and fsspec's URLs.
 
-    A file that is named stays, whatever it is; so does a folder or glob in which there is no capture: who opens it is
-    given what is wrong, and the others are read.
+    Files of a folder that look like captures neither by name nor by their first bytes are left out. Any other file
+    stays, so that who opens it says what is wrong with it; so does a folder or a glob in which there is no file. Raises
+    UsageError for an empty path, InputError where a file system cannot list.
     """
     out: dict[str, None] = {}
     for given in paths:
         path = os.fspath(given)
         if not path:
-            raise NoNameError("the name of a capture is empty")
-        if path == STDIN:
-            found = [path]
-        elif is_url(path):
-            found = _expand_url(path)
-        elif os.path.isdir(path):  # noqa: PTH112 - which says no to names that are too long
-            found = _below(path)
-        elif _MAGIC.search(path) and not Path(path).exists():
-            found = sorted(p for p in glob.glob(path, recursive=True) if Path(p).is_file())
-        else:
-            found = [path]
-        out.update(dict.fromkeys(found or [path]))
+            raise UsageError("the name of a capture is empty")
+        is_folder, found = (_in_store if is_url(path) and not path.startswith(_FILE) else _on_disk)(path)
+        names = sorted(name for name in found if not name.rpartition("/")[2].startswith("."))
+        out.update(dict.fromkeys((_captures(names) if is_folder else names) or [path]))
     return list(out)
 
 
-def _below(folder: str) -> list[str]:
-    """The captures in a folder and those below it, and what cannot be looked into: who opens it learns why."""
+def _captures(names: Sequence[str]) -> list[str]:
+    """Those of a folder's files that are captures by name, else by their first bytes."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        wanted = pool.map(lambda name: _NAME.search(name) or is_capture(name), names)
+        return [name for name, is_wanted in zip(names, wanted, strict=True) if is_wanted]
+
+
+def _on_disk(path: str) -> tuple[bool, list[str]]:
+    """(whether this is a folder, the files below it or those that a glob names): none of any other path.
+
+    Folders that cannot be looked into count as files; pipes, devices and the like, which may never end, do not.
+    """
+    head, root = (_FILE, path.removeprefix(_FILE)) if path.startswith(_FILE) else ("", path)
     found: list[str] = []
-    for at, _, names in os.walk(folder, onerror=lambda error: found.append(str(error.filename))):
-        for path in (str(Path(at, name)) for name in names if not name.startswith(".")):
-            if Path(path).is_file() and (is_capture(path) or not os.access(path, os.R_OK)):
-                found.append(path)
-    return sorted(found)
+    is_folder = os.path.isdir(root)  # noqa: PTH112 - which says no to names that are too long
+    closed: list[str] = []
+    if is_folder:
+        for at, _, names in os.walk(root, onerror=lambda error: closed.append(error.filename)):
+            found += (str(Path(at, name)) for name in names)
+    elif root != STDIN and _MAGIC.search(root) and not Path(root).exists():
+        found = glob.glob(root, recursive=True)
+    files = [name for name in found if Path(name).is_file() or not Path(name).exists()]  # a broken link is reported
+    return is_folder, [head + name for name in files + closed]
 
 
-def _expand_url(path: str) -> list[str]:
+def _in_store(url: str) -> tuple[bool, list[str]]:
+    """(whether this is a folder, the files below it or those that a glob names): none of any other URL."""
+    is_glob = _MAGIC.search(url) is not None
     try:
-        fs, inside = stores.file_system(path)
+        fs, inside = stores.file_system(url)
         fs.invalidate_cache()  # of listings: there may be more than last time
-        if _MAGIC.search(path):
-            names = sorted(fs.glob(inside))
-        elif fs.isdir(inside):
-            names = sorted(fs.find(inside))
-        else:
-            return [path]
+        if not is_glob and not fs.isdir(inside):
+            return False, []
+        found = (fs.glob if is_glob else fs.find)(inside, detail=True)
     except Exception as error:  # every file system has errors of its own
-        raise InputError(f"{path}: cannot be listed: {error}") from error
+        raise InputError(f"{url}: cannot be listed: {error}") from error
     # scheme, user and host as they were given: not every file system has them in its names
-    given, known = _heads(path.rstrip("/"), inside.rstrip("/"))
-    return [given + name[len(known) :] if name.startswith(known) else fs.unstrip_protocol(name) for name in names]
+    given, known = _heads(url.rstrip("/"), inside.rstrip("/"))
+    names = [name for name, about in found.items() if about["type"] != "directory"]
+    return not is_glob, [
+        given + name[len(known) :] if name.startswith(known) else fs.unstrip_protocol(name) for name in names
+    ]
 
 
 def _heads(url: str, inside: str) -> tuple[str, str]:

@@ -16,10 +16,11 @@ from dissectors.capture.layers import LINK_NAMES
 from dissectors.capture.raw import Census, RawBlock, packets
 from dissectors.capture.source import open_capture, read_fully
 from dissectors.errors import InputError, TruncatedError
-from dissectors.limits import Limits
+from dissectors.limits import KIB, Limits
 from dissectors.redaction import public_path
 
 _HEAD = pcap.FILE_HEADER
+_GLANCE = 16 * KIB  # read of a file that may be no capture
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +179,11 @@ def _format(head: bytes) -> str | None:
 
 
 def is_capture(path: str) -> bool:
-    """Whether a file, once decompressed, begins like a capture; or may, but is too damaged to be sure."""
+    """Whether a file, once decompressed, begins like a capture; or may, but cannot be read so far as to be sure."""
     try:
-        stream, _, raw = open_capture(path)
+        stream, _, raw = open_capture(path, ahead=_GLANCE)
     except InputError:
-        return False
+        return True
     with raw:
         head, problem = read_fully(stream, 4)
     return _format(head) is not None or (problem is not None and not head)

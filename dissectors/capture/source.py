@@ -9,7 +9,6 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from dissectors.capture import stores
@@ -51,6 +50,7 @@ def _lz4(raw: IO[bytes]) -> IO[bytes]:
     return cast(IO[bytes], lz4.frame.LZ4FrameFile(raw))
 
 
+SUFFIXES = ("gz", "zst", "lz4", "xz", "bz2")  # by which names of compressed files end
 # first bytes -> name, reader
 COMPRESSIONS: tuple[tuple[bytes, str, Callable[[IO[bytes]], IO[bytes]]], ...] = (
     (b"\x1f\x8b", "gzip", _gzip),
@@ -142,27 +142,38 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
+def exists(path: str) -> bool:
+    """Whether there is such a file or folder; True where it cannot be asked for: whoever opens it learns why."""
+    try:
+        if is_url(path):
+            fs, inside = stores.file_system(path)
+            return bool(fs.exists(inside))
+        return stores.local(path).exists()
+    except Exception:  # every file system has errors of its own
+        return True
+
+
 def file_size(path: str) -> int:
     """Bytes of a file; 0 where it cannot be asked for: whoever opens it learns why."""
     try:
         if is_url(path):
             fs, inside = stores.file_system(path)
             return int(fs.size(inside) or 0)
-        return Path(path).stat().st_size
+        return stores.local(path).stat().st_size
     except Exception:  # every file system has errors of its own
         return 0
 
 
-def open_raw(path: str) -> BinaryIO:
-    """The file as it lies there."""
+def open_raw(path: str, ahead: int = _REMOTE_BYTES) -> BinaryIO:
+    """The bytes of a file, compressed as they are. ahead: bytes fetched beyond what is asked for. Raises InputError."""
     try:
         if path == STDIN:
             if sys.stdin is None:  # closed from the start
                 raise InputError(f"{path}: is closed")
             return sys.stdin.buffer
         if is_url(path):
-            return _open_url(path)
-        return Path(path).open("rb")
+            return _open_url(path, ahead)
+        return stores.local(path).open("rb")
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except IsADirectoryError as error:
@@ -171,16 +182,16 @@ def open_raw(path: str) -> BinaryIO:
         raise InputError(f"{path}: cannot be opened: {error}") from error
 
 
-def _open_url(path: str) -> BinaryIO:
+def _open_url(path: str, ahead: int) -> BinaryIO:
     try:
         fs, inside = stores.file_system(path)
-        ahead = {"block_size": _REMOTE_BYTES} if fs.async_impl else {}  # object stores; 50 MiB else
-        file = fs.open(inside, "rb", **ahead)
+        block = {"block_size": ahead} if fs.async_impl else {}  # object stores; 50 MiB else
+        file = fs.open(inside, "rb", **block)
     except (FileNotFoundError, IsADirectoryError):
         raise
     except Exception as error:  # every file system has errors of its own
         raise InputError(f"{path}: cannot be opened: {error}") from error
-    return cast(BinaryIO, io.BufferedReader(_Raw(file), _REMOTE_BYTES) if isinstance(file, io.RawIOBase) else file)
+    return cast(BinaryIO, io.BufferedReader(_Raw(file), ahead) if isinstance(file, io.RawIOBase) else file)
 
 
 class _Raw(io.RawIOBase):
@@ -213,9 +224,9 @@ class _Raw(io.RawIOBase):
         super().close()
 
 
-def open_capture(path: str) -> tuple[IO[bytes], str | None, BinaryIO]:
+def open_capture(path: str, ahead: int = _REMOTE_BYTES) -> tuple[IO[bytes], str | None, BinaryIO]:
     """(stream of decompressed bytes, compression or None, the raw file, whose position shows the progress)."""
-    raw = open_raw(path)
+    raw = open_raw(path, ahead)
     try:
         head = raw.read(_PEEK)
     except OSError as error:

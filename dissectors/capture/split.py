@@ -19,9 +19,7 @@ from dissectors.capture.raw import RawBlock
 from dissectors.capture.reader import Part, Reader
 from dissectors.capture.source import STDIN, file_size
 from dissectors.errors import InputError
-from dissectors.limits import MIB, Limits
-
-SPLIT_BYTES = 128 * MIB
+from dissectors.limits import SPLIT_BYTES, Limits
 
 
 class Input(NamedTuple):
@@ -75,7 +73,7 @@ def parts(
     look: Callable[[RawBlock], None] = lambda raw: None,
     since: Part | None = None,
 ) -> list[Part]:
-    """Parts of about `split_bytes` of an uncompressed pcap file, in order; none for any other file.
+    """Parts of about `split_bytes`, 1 or more, of an uncompressed pcap file, in order; none for any other file.
 
     look: is shown all packets on the way. since: what of the file has not been read; all where it is None.
     """

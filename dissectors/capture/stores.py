@@ -1,4 +1,4 @@
-"""File systems behind URLs, as fsspec opens them, with options that were set for some of them.
+"""Where paths and URLs lead: the folder of relative paths, and fsspec's file systems with the options set for them.
 
 A place is a scheme and a host: ("s3", bucket), ("abfs", account.dfs.core.windows.net); all of them where host is "".
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,12 +17,24 @@ Place = tuple[str, str]
 _ALIASES = {"s3": ("s3", "s3a"), "abfs": ("abfs", "abfss", "az"), "gs": ("gs", "gcs")}
 _SCHEMES = {alias: scheme for scheme, aliases in _ALIASES.items() for alias in aliases}
 _set: dict[Place, Options] = {}
+_folder = Path()
 
 
 def set_options(places: Mapping[Place, Options]) -> None:
     """Use these options for URLs of these places, and none that were set before."""
     _set.clear()
     _set.update(places)
+
+
+def set_folder(folder: Path) -> None:
+    """Let relative paths begin at this folder, whatever the current one of this process is."""
+    global _folder
+    _folder = folder
+
+
+def local(path: str) -> Path:
+    """The file of the local file system that a path means."""
+    return _folder / path
 
 
 def all_options() -> dict[Place, Options]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dissectors.checksum.unit_format import UnitFormat
 from dissectors.conversation import Conversation, Protocol
@@ -55,11 +54,6 @@ class Iggy(Protocol):
         from dissectors.iggy.conversation import IggyConversation
 
         return IggyConversation(conn, sink, options, midstream=midstream)
-
-    def advance(self, conversations: Sequence[Any]) -> None:
-        from dissectors.iggy.exchange_columns import advance
-
-        advance(conversations)
 
 
 PROTOCOL = Iggy()

@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 
 from dissectors.checksum import CRC32, NONE, XXH3, compute, shown
 from dissectors.iggy.field_types import MalformedBodyError, need, plain_headers, typed_headers
-from dissectors.iggy.length_repair import MENDABLE, mended, moved
+from dissectors.iggy.loss.length_repair import MENDABLE, mended, moved
 from dissectors.iggy.message import Msg
 
 _U32 = Struct("<I")
@@ -58,11 +58,11 @@ _FRAME = Struct("<QQQIIIIQ")
 
 _LENGTHS, _FRAME_LENGTHS = 48, 32  # where a message's two lengths lie
 
-_FLAGS_AT, IDEMPOTENT, _PRODUCER_AT = 52, 1, 56  # in a VSR batch
+_FLAGS_AT, _IDEMPOTENT, _PRODUCER_AT = 52, 1, 56  # in a VSR batch
 
 BATCH_HEADER = 256
 FRAME_HEADER = 48
-INDEX_ENTRY = 16
+_INDEX_ENTRY = 16
 
 
 class Producer(NamedTuple):
@@ -129,13 +129,13 @@ def _send_a(buf: bytes, pos: int, end: int, header: int) -> Msg:
     return Msg(pos, payload, stop, high << 64 | low, None, 0, 0, payload, length, at, size, 0)
 
 
-STATES = (1, 10, 20, 30)  # available, unavailable, poisoned, marked for deletion
+_STATES = (1, 10, 20, 30)  # available, unavailable, poisoned, marked for deletion
 
 
 def _poll_a(buf: bytes, pos: int, end: int, header: int) -> Msg:
     at = need(pos, 41, end, "message header")
     offset, state, timestamp, low, high, stored, size = _POLL_A.unpack_from(buf, pos)
-    if state not in STATES:
+    if state not in _STATES:
         raise MalformedBodyError(f"message state {state}", pos + 8)
     after = need(at, size, end, "message headers")
     payload = need(after, 4, end, "payload length")
@@ -190,7 +190,7 @@ def read(
         return _read_batches(form, buf, pos, end, limit, count, single=name == "batch", repair=repair)
     start, problem, positions = pos, None, None
     if form.indexed and count is not None:
-        pos = need(pos, count * INDEX_ENTRY, end, "index section")
+        pos = need(pos, count * _INDEX_ENTRY, end, "index section")
         positions = (start, pos)
     messages: list[Msg] = []
     try:
@@ -234,12 +234,12 @@ def _kind_56(messages: list[Msg]) -> str:
 def _check_index(buf: bytes, at: int, body: int, messages: list[Msg]) -> str | None:
     """The index section holds where each message ends, counted from the first one."""
     for i, message in enumerate(messages):
-        if at + INDEX_ENTRY > body:
+        if at + _INDEX_ENTRY > body:
             return None  # the count of messages is wrong: reported as such
         position = _INDEX.unpack_from(buf, at)[1]
         if position != message.end - body:
             return f"index entry {i} says that message ends at {position}, it ends at {message.end - body}"
-        at += INDEX_ENTRY
+        at += _INDEX_ENTRY
     return None
 
 
@@ -341,7 +341,7 @@ def _batch_as_declared(buf: bytes, pos: int, end: int, limit: int) -> Stored:
             messages = whole
     if limit >= stop and len(messages) != count:
         raise MalformedBodyError(f"{len(messages)} messages in a batch of {count}", pos)
-    wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & IDEMPOTENT else None
+    wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & _IDEMPOTENT else None
     return Stored(pos, stop, partition, base, base_time, origin, checksum, count, wrote, messages)
 
 

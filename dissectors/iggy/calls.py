@@ -12,13 +12,13 @@ from dissectors.frame import Frame
 from dissectors.iggy import frames, layouts, tables
 from dissectors.iggy.decode import Body, body, error_text
 from dissectors.iggy.diagnostics import IggyDiagnostics
-from dissectors.iggy.emit import IggyEmitter
 from dissectors.iggy.era import Era
 from dissectors.iggy.errors import error
+from dissectors.iggy.loss.orphans import IggyOrphans
 from dissectors.iggy.match import PAIRED, Pairing
 from dissectors.iggy.names import IggyNames
-from dissectors.iggy.orphans import IggyOrphans
 from dissectors.iggy.pending import ANY_LENGTH, DISCONNECTED, Answer, IggyRequest
+from dissectors.iggy.rows import IggyEmitter
 from dissectors.iggy.state import LOGINS, IggyState
 from dissectors.tcp.chunk import SERVER
 
@@ -40,12 +40,6 @@ class Calls:
         self.pairing = Pairing(self._fits, self._suits, conversation.options.limits.pending, midstream=midstream)
         self.answered_ns: int | None = None  # when the last byte of the newest answer came
         self._gave_up = False  # that an answer's request was not looked for is a finding already
-
-    @property
-    def in_order(self) -> bool:
-        """Whether an answer says nothing but what it says of its own request, the oldest in flight."""
-        expected = self.orphans.has_surplus or self.diagnostics.expects_retries or self.era.doubted
-        return self.pairing.in_order and not expected
 
     def api(self, code: int) -> str:
         """What a command is called."""

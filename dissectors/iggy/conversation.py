@@ -6,11 +6,13 @@ from itertools import islice, takewhile
 
 from dissectors.conversation import Conversation, ConversationSummary
 from dissectors.frame import Frame
-from dissectors.iggy import frames, layouts, resync, tables
+from dissectors.iggy import frames, layouts, tables
 from dissectors.iggy.calls import Calls
 from dissectors.iggy.decode import legacy
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import LEGACY, VSR
+from dissectors.iggy.loss import resync
+from dissectors.iggy.loss.places import Clues
 from dissectors.iggy.match import HELD, PAIRED, UNSURE
 from dissectors.iggy.pending import Answer, IggyRequest
 from dissectors.iggy.vsr import Vsr
@@ -71,7 +73,7 @@ class IggyConversation(Conversation):
         return size
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        clues = resync.Clues(
+        clues = Clues(
             self.era.allowed,
             self.options.limits.frame_bytes,
             stranger=not self.frames,
@@ -127,39 +129,6 @@ class IggyConversation(Conversation):
             self._request(frame)
         else:
             self._answer(frame, lost)
-
-    # --- frames that go by column (exchange_columns.py) ---
-
-    def find_framing(self) -> str | None:
-        """The framing, if the bytes at hand show it."""
-        if self.framing is None and self.plain and (runs := self.inboxes[CLIENT].runs()):
-            head = runs[0].head
-            framing = frames.detect(CLIENT, head, 0, len(head), self.options.limits.frame_bytes)
-            if framing is not None:
-                self._frame_as(framing)
-        return self.framing
-
-    def follows(self, direction: int, offset: int) -> bool:
-        """Whether nothing is missing between the last frame of a direction and one at a stream offset."""
-        return self._ends[direction] == offset
-
-    def on_frame_between(self, frame: Frame) -> None:
-        """A frame among others that go by column."""
-        self._ends[frame.direction] = frame.offset
-        self.on_frame(frame)
-
-    def begin_columns(self, first_ns: int) -> None:
-        """Frames follow that go by column, the first of them at that time."""
-        if self._begun is None:
-            self._begun = first_ns
-
-    def note_columns(self, count: int, ends: tuple[int, int], latest_ns: int) -> None:
-        """So many frames went by column; ends: stream offsets behind the last frame of each direction."""
-        self.by_column += count
-        self._ends = [max(pair) for pair in zip(self._ends, ends, strict=True)]
-        self._latest = latest_ns
-        if self.era.settled and self._reported != self.era.dialect:
-            self._report_dialect()
 
     def on_gap(self, direction: int, gap: Gap) -> None:
         within = self.inboxes[direction].inside_frame

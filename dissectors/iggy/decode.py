@@ -151,15 +151,6 @@ def releases_text(releases: int) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def reads(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> bool:
-    """Whether a layout reads the fields of buf[pos:end], whatever run of messages follows them."""
-    try:
-        after = layout.read(buf, pos, end, {})
-    except MalformedBodyError:
-        return False
-    return bool(layout.run) or after == end
-
-
 def exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
     """What a layout makes of buf[pos:end], all of which was captured. Its values are not to be changed."""
     if layout.run or end - pos > _SHORT:

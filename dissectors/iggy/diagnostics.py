@@ -27,11 +27,6 @@ class IggyDiagnostics:
         self._refused: dict[tuple[int, int | None, int], int] = {}  # operation, id, size of what was refused -> status
         self._unknown: set[int] = set()
 
-    @property
-    def expects_retries(self) -> bool:
-        """Whether a request was refused for now, so that it may be sent again."""
-        return bool(self._refused)
-
     def request(self, call: IggyRequest) -> None:
         """A VSR request: it may be one that was refused."""
         refused = self._refused.pop((call.operation, call.correlation_id, call.facts.size), None)

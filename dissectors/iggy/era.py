@@ -46,11 +46,6 @@ class Era:
         self._doubt = 0
         self._settle()
 
-    @property
-    def doubted(self) -> bool:
-        """Whether the latest evidence was against what is believed."""
-        return self._strikes > 0
-
     def narrow(self, releases: int, reason: str) -> None:
         """Only `releases` do what was seen."""
         releases &= self._possible

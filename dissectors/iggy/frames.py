@@ -12,16 +12,9 @@ A connection keeps one framing. The client's first bytes show which: a length of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache, partial
 from struct import Struct
 
-import numpy as np
-
-from dissectors.arrow import Bools, Ints, Octets
-from dissectors.frame_columns import Measure
 from dissectors.iggy import tables
-from dissectors.iggy.columnar import numbers
 from dissectors.inbox import INVALID, MORE
 from dissectors.tcp.chunk import CLIENT
 
@@ -37,7 +30,7 @@ RESERVED_END = 128
 LEAST_CUT = 16  # bytes of a header that show VSR where the rest of it was not captured
 PAIR = Struct("<II")
 SIZE = Struct("<I")
-_MAX_CODE = 0xFFFF
+MAX_CODE = 0xFFFF  # of commands and errors
 SEND_MESSAGES = 101
 REQUEST, REPLY, EVICTION = 5, 8, 13
 
@@ -50,8 +43,8 @@ def measure(framing: str, direction: int, buf: bytes, pos: int, end: int, most: 
         return MORE
     first, second = PAIR.unpack_from(buf, pos)
     if direction == CLIENT:
-        return 4 + first if 4 <= first < most and second <= _MAX_CODE else INVALID
-    if first and first not in tables.statuses() and (first > _MAX_CODE or second):
+        return 4 + first if 4 <= first < most and second <= MAX_CODE else INVALID
+    if first and first not in tables.statuses() and (first > MAX_CODE or second):
         return INVALID
     return 8 + second if second < most else INVALID
 
@@ -65,33 +58,13 @@ def _measure_vsr(buf: bytes, pos: int, end: int, most: int) -> int:
     return int(size)
 
 
-def measure_columns(framing: str, most: int) -> Measure:
-    """The same for many frames of one framing: see frame_columns.Measure."""
-    return partial(_measure_vsr_columns if framing == VSR else _measure_legacy_columns, most)
-
-
-def _measure_legacy_columns(most: int, client: Bools, octets: Octets, at: Ints, end: Ints) -> Ints:
-    first, second = numbers(octets, at, 4), numbers(octets, at + 4, 4)
-    request = (first >= 4) & (first < most) & (second <= _MAX_CODE)
-    known = (first <= _MAX_CODE) & among(tables.statuses)[first & _MAX_CODE]
-    answer = (known | (first == 0) | ((first <= _MAX_CODE) & (second == 0))) & (second < most)
-    size = np.where(client, np.where(request, 4 + first, INVALID), np.where(answer, PREFIX + second, INVALID))
-    return np.where(end - at < PREFIX, MORE, size)
-
-
-def _measure_vsr_columns(most: int, client: Bools, octets: Octets, at: Ints, end: Ints) -> Ints:
-    size = numbers(octets, at + SIZE_AT, 4)
-    known = (size >= HEADER) & (size <= most) & among(tables.planes)[octets[at + COMMAND_AT]]
-    return np.where(end - at < COMMAND_END, MORE, np.where(known, size, INVALID))
-
-
 def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | None:
     """The framing of a connection whose first frame starts at `pos`; None while it is not known."""
     have = end - pos
     if have < 8:
         return None
     length, code = PAIR.unpack_from(buf, pos)
-    if direction == CLIENT and 4 <= length < most and 0 < code <= _MAX_CODE:
+    if direction == CLIENT and 4 <= length < most and 0 < code <= MAX_CODE:
         return LEGACY
     if have < RESERVED_END:
         return None
@@ -111,11 +84,3 @@ def size_before_command(buf: bytes, pos: int, end: int, most: int) -> int:
         return MORE
     size = int(SIZE.unpack_from(buf, pos + SIZE_AT)[0])
     return size if HEADER <= size <= most and not any(buf[pos : pos + SIZE_AT]) else INVALID
-
-
-@cache
-def among(table: Callable[[], Iterable[int]]) -> Bools:
-    """bool[65536]: whether a 16-bit number is one of a table's."""
-    known = np.zeros(1 << 16, bool)
-    known[[number for number in table() if number <= _MAX_CODE]] = True
-    return known

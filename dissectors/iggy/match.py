@@ -24,8 +24,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from dissectors.iggy.align import Alignment
 from dissectors.iggy.frames import SEND_MESSAGES
+from dissectors.iggy.loss.align import Alignment
 from dissectors.iggy.pairing_states import Certainty, Order, Origin, PairingEvent, following
 from dissectors.iggy.pending import DISCONNECTED, INVALID_COMMAND, Answer, Entry, IggyRequest, RequestHole
 from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
@@ -90,29 +90,6 @@ class Pairing:
     def multiplexed(self) -> bool:
         """Whether answers come in any order (0.10)."""
         return self.order in _MULTIPLEXED
-
-    @property
-    def in_order(self) -> bool:
-        """Whether each answer belongs to the oldest request: nothing is missing, and nothing may overtake."""
-        certain = self.certainty is Certainty.CERTAIN and not self.multiplexed
-        return certain and not any(isinstance(entry, RequestHole) for entry in self.queue)
-
-    def sort(self) -> None:
-        """Requests were found late, each in its place: put them there."""
-        self.queue = deque(sorted(self.queue, key=lambda entry: entry.order))
-
-    def note_pairs(self, count: int, last_ns: int, order: int, *, several: bool) -> None:
-        """So many requests were paired elsewhere, in order. last_ns, order: of the newest frame of them.
-
-        several: whether the client had several requests in flight.
-        """
-        self._steps += 2 * count * PAIRING_STEPS_PER_FRAME
-        self._last_ns = max(self._last_ns, last_ns)
-        self._answered = max(self._answered, order)
-        if count:
-            self._matched()
-        if several:
-            self._several_in_flight()
 
     def multiplex(self, multiplexes: bool) -> None:
         """Whether the dialect is known to answer in any order."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from dissectors.iggy import frames, resync, tables
+from dissectors.iggy import frames, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import LEGACY, PAIR, VSR
+from dissectors.iggy.loss import resync
+from dissectors.iggy.loss.places import Clues
 from dissectors.limits import MIB
 from dissectors.search import GrowingSearch, Judgement, SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER
@@ -46,8 +48,8 @@ def _find(
 
 
 @cache
-def _of_stranger() -> resync.Clues:
-    return resync.Clues(Era().allowed, _MOST, stranger=True)
+def _of_stranger() -> Clues:
+    return Clues(Era().allowed, _MOST, stranger=True)
 
 
 def recognise(client: bytes, server: bytes) -> float:

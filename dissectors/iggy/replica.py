@@ -17,8 +17,8 @@ from dissectors.exchange import ONE_WAY, PUSH, REPLICATE
 from dissectors.frame import Frame
 from dissectors.iggy import tables
 from dissectors.iggy.batches import BATCH_HEADER, MessageRun, read
-from dissectors.iggy.emit import IggyEmitter
 from dissectors.iggy.field_types import MalformedBodyError
+from dissectors.iggy.rows import IggyEmitter
 from dissectors.tcp.chunk import CLIENT
 
 HEADER = 256

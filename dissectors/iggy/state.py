@@ -6,7 +6,7 @@ server. What teaches is a mapping from the command's name.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.era import Era
@@ -19,20 +19,6 @@ _ROOT_IDS = {0: ("0.6", ""), 1: ("", "0.5")}  # the root user's id -> the releas
 _FIRST_PARTITIONS = {0: ("0.6", ""), 1: ("", "0.5")}  # the number of a topic's first partition -> the same
 _ASKED_BY_NEW_CLIENTS = "GET_CLUSTER_METADATA"
 LOGINS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
-
-
-class Asked(NamedTuple):
-    """A request, as far as something is learnt from it."""
-
-    api_code: int | None
-    api: str | None
-    values: dict[str, Any]  # fields of its body
-
-    @property
-    def user(self) -> str | None:
-        """Who logs in."""
-        user = self.values.get("username") if self.api in LOGINS else None
-        return user if isinstance(user, str) else None
 
 
 class IggyState:
@@ -50,7 +36,7 @@ class IggyState:
         """Whether the answer to a command teaches anything."""
         return not self._era.settled or api in _LESSONS or api in TEACHING
 
-    def request(self, call: Asked | IggyRequest, partition: int | None) -> None:
+    def request(self, call: IggyRequest, partition: int | None) -> None:
         """Learn from a request; `partition`: the one that it sends messages to."""
         values = call.values
         if call.user and isinstance(version := values.get("version"), str):
@@ -66,19 +52,10 @@ class IggyState:
             return
         if call.api == _ASKED_BY_NEW_CLIENTS:
             self._era.favour(tables.span("0.7", ""), "cluster metadata asked for")
-        self.sent_to(partition)
-
-    def sent_to(self, partition: int | None) -> None:
-        """Learn from the partition that messages are sent to, while the release is in question."""
         if partition in _FIRST_PARTITIONS:
             self._era.favour(tables.span(*_FIRST_PARTITIONS[partition]), f"messages for partition {partition}")
 
-    @staticmethod
-    def learns_from(api: str) -> bool:
-        """Whether exchanges of a command teach more than the release."""
-        return api in _LESSONS or api in TEACHING or api == _ASKED_BY_NEW_CLIENTS
-
-    def answered(self, call: Asked | IggyRequest, values: dict[str, Any], time: int) -> None:
+    def answered(self, call: IggyRequest, values: dict[str, Any], time: int) -> None:
         """Learn what a successful answer shows beyond its own exchange; no values: it was empty."""
         if not values and not self._era.settled:
             silent = layouts.empty(layouts.RESPONSE, call.api_code or -1)
@@ -92,7 +69,7 @@ class IggyState:
 
     # --- lessons ---
 
-    def _login(self, call: Asked | IggyRequest, values: dict[str, Any]) -> None:
+    def _login(self, call: IggyRequest, values: dict[str, Any]) -> None:
         self.user = call.user or self.user
         if "server_version" in values:
             self.server_version = values["server_version"]
@@ -100,7 +77,7 @@ class IggyState:
             releases = tables.span(*_ROOT_IDS.get(values["user_id"], ("", "")))
             self._era.narrow(releases & tables.of_framing(LEGACY), f"the root user has id {values['user_id']}")
 
-    def _stats(self, call: Asked | IggyRequest, values: dict[str, Any]) -> None:
+    def _stats(self, call: IggyRequest, values: dict[str, Any]) -> None:
         version = values.get("iggy_server_version")
         if not version:
             return

@@ -248,7 +248,6 @@ class KafkaEmitter:
                 if not kept:
                     name = self.names.name(records.topic)
                     self._messages(PRODUCE, request, request.frame, name, records.partition, batch, None)
-                    self.report.sink.compact("messages")
                     batch = batch._replace(entries=())
                     self._report_early(frame)
             out.append(batch)
@@ -319,14 +318,8 @@ class KafkaEmitter:
                     base = last + 1
             if self.report.wants_messages:
                 self._messages(role, request, frame, name, partition, batch, first)
-                self.report.sink.compact("messages")
             if not self.report.wants_batches:
                 continue
-            kind = batches.checksum_kind(unit)
-            stored = shown(kind, unit.crc)
-            computed: str | None = stored
-            if batch.computed != unit.crc:
-                computed = None if batch.computed is None else shown(kind, batch.computed)
             self.report.batch(
                 request,
                 frame,
@@ -335,7 +328,7 @@ class KafkaEmitter:
                 partition=partition,
                 base_offset=first,
                 last_offset=last,
-                position=None if first is None else str(first),
+                position=first,
                 records=unit.records,
                 codec=unit.codec,
                 stored_bytes=unit.size,
@@ -348,9 +341,9 @@ class KafkaEmitter:
                 control=unit.control,
                 first_timestamp=_ns(unit.first_timestamp),
                 max_timestamp=_ns(unit.max_timestamp),
-                checksum_kind=kind,
-                checksum_stored=stored,
-                checksum_computed=computed,
+                checksum_kind=batches.checksum_kind(unit),
+                checksum_stored=unit.crc,
+                checksum_computed=batch.computed,
                 verdict=batch.verdict,
                 outcome=outcome,
                 time=batch.time,
@@ -383,7 +376,7 @@ class KafkaEmitter:
                 topic=topic,
                 partition=partition,
                 offset=offset,
-                position=None if offset is None else str(offset),
+                position=offset,
                 timestamp=_ns(entry.timestamp),
                 event_time=_ns(unit.max_timestamp) if unit.log_append else None,
                 sequence=unit.base_sequence + entry.number if unit.base_sequence >= 0 else None,

@@ -15,7 +15,8 @@ from dissectors.kafka.coded import last_alike, runs
 from dissectors.kafka.decoded_frames import KafkaFrames
 from dissectors.kafka.delivery import delivered_of_set
 from dissectors.kafka.diagnostics import KafkaDiagnostics, ProducerKey
-from dissectors.sink import Coded, Masked, hex_column
+from dissectors.rows.blocks import hex_column
+from dissectors.sink import Coded, Masked
 
 ROLES = (PRODUCE, CONSUME, REPLICATE)
 _OUTCOMES = (OK, UNKNOWN)

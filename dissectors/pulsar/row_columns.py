@@ -33,7 +33,8 @@ from dissectors.pulsar.commands import COMMANDS, SEND
 from dissectors.pulsar.decoded_frames import PulsarFrames
 from dissectors.pulsar.entries import FORMAT
 from dissectors.pulsar.entry_columns import NO_CHECKSUM
-from dissectors.sink import Coded, Masked, hex_column, text_column
+from dissectors.rows.blocks import hex_column
+from dissectors.sink import Coded, Masked, text_column
 
 _NAMES = [COMMANDS[code].name if code in COMMANDS else None for code in range(max(COMMANDS) + 1)]
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dissectors.arrow import Ints, slices
 from dissectors.capture.block import ACK, FIN, RST, SYN, PacketBlock
-from dissectors.limits import Limits
+from dissectors.limits import SHARES, Limits
 from dissectors.records import PACKET_SHIFT
 from dissectors.tcp.chunk import Segments
 from dissectors.tcp.flow import ORDER_SHIFT, Ends, Flow, Opening
@@ -31,6 +31,7 @@ _SHORT = 2  # a single packet is no run
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 _SMALL = 1024  # bytes of a payload, on average, up to which the work is in finding it, not in copying it
 _NONE = -1  # in a column: no value
+_SHARE_BITS = SHARES.bit_length() - 1  # of a hash, its highest
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD)
 
 
@@ -58,9 +59,9 @@ class Sorted:
     """
 
     def __init__(self, block: PacketBlock, arrivals: int) -> None:
-        forward, key, unsorted = connection_keys(block)
-        order = np.argsort(key, kind="stable")
-        ends, key = unsorted.take(order, 1), key[order]
+        forward, unsorted_key, unsorted = connection_keys(block)
+        order = np.argsort(unsorted_key, kind="stable")
+        ends, key = unsorted.take(order, 1), unsorted_key[order]
         new = np.ones(len(block), bool)
         new[1:] = (ends[:, 1:] != ends[:, :-1]).any(axis=0)
         if (new[1:] & (key[1:] == key[:-1])).any():  # two connections share a hash
@@ -69,15 +70,24 @@ class Sorted:
             new[1:] = (ends[:, 1:] != ends[:, :-1]).any(axis=0)
         self._starts = np.flatnonzero(new)
         self._stops = np.append(self._starts[1:], len(block))
+        self._shares = shares_of(unsorted_key[order[self._starts]])
         self._keys = np.ascontiguousarray(ends[:, self._starts].T).view(_KEY).ravel().tolist()
         self._block = block
         self._buffer = memoryview(block.buffer)
         self._index = order
         self._columns(block, order, forward, new, arrivals)
 
-    def groups(self) -> Iterator[tuple[int, int, bytes]]:
-        """(start, end, key) of each connection: `ends_of` its key are its endpoints."""
-        yield from zip(self._starts.tolist(), self._stops.tolist(), self._keys, strict=True)
+    def __len__(self) -> int:
+        """Connections."""
+        return len(self._starts)
+
+    def groups(self) -> Iterator[tuple[int, int, bytes, int]]:
+        """(start, end, key, share) of each connection: `ends_of` its key are its endpoints."""
+        yield from zip(self._starts.tolist(), self._stops.tolist(), self._keys, self._shares.tolist(), strict=True)
+
+    def index(self, i: int) -> int:
+        """Where sorted packet i lies in the block."""
+        return int(self._index[i])
 
     def carried(self, start: int, end: int) -> int:
         """Payload bytes on the wire of the packets [start, end)."""
@@ -262,6 +272,21 @@ def connection_keys(block: PacketBlock) -> tuple[Any, Words, Words]:
         key = (key ^ key >> np.uint64(29)) * np.uint64(_MIX[0])
         key ^= (a_port << np.uint64(16) | b_port) * np.uint64(_MIX[1])
     return forward, key, ends
+
+
+def share_of(key: bytes) -> int:
+    """Which of the SHARES the connection of a key belongs to."""
+    a_hi, a_lo, a_port, b_hi, b_lo, b_port = ends_of(key)
+    word = (1 << 64) - 1
+    mixed = (a_hi * _MIX[0] ^ a_lo * _MIX[1]) & word
+    mixed = (mixed * _MIX[2] ^ b_hi * _MIX[3] ^ b_lo * _MIX[4]) & word
+    mixed = ((mixed ^ mixed >> 29) * _MIX[0] ^ (a_port << 16 | b_port) * _MIX[1]) & word
+    return mixed >> 64 - _SHARE_BITS
+
+
+def shares_of(keys: Words) -> Ints:
+    """Which of the SHARES each connection belongs to, by its hash."""
+    return (keys >> np.uint64(64 - _SHARE_BITS)).astype(np.int64)
 
 
 def _signatures(block: PacketBlock, arrivals: int) -> Ints:

@@ -7,17 +7,20 @@ orders.
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dissectors.capture.block import ACK, SYN, PacketBlock
-from dissectors.limits import Limits
+from dissectors.limits import SHARES, Limits
 from dissectors.tcp.flow import Ends, Flow
 from dissectors.tcp.half import MASK
 from dissectors.tcp.packed import Packed, Packer
 from dissectors.tcp.recent import History, Runs
-from dissectors.tcp.runs import HALF, Side, Sorted, ends_of, key_of
+from dissectors.tcp.runs import HALF, Side, Sorted, ends_of, key_of, share_of
 
 _AWAY_NS = 60_000_000_000  # how long a connection that was closed early is not followed again
 _EASE = 8  # of the connections kept ready beyond the limit, one in so many is not, after each step of decoding
@@ -25,7 +28,7 @@ _REST = 32  # of a run whose beginning did not fit, so many packets are worth an
 
 
 class Overflow(NamedTuple):
-    """What became of it that more connections were open at once than `Limits.flows`."""
+    """What became of it that more connections of a share were open at once than `Limits.flows` leaves it."""
 
     connections: int = 0  # that were closed early
     running: int = 0  # those of them that had not ended
@@ -46,15 +49,17 @@ class Tracker:
         """shared: what the sessions of all flows refer to, and keep no state of their own in."""
         self.limits = limits
         self.fast = True  # tests turn the column path off, to compare
-        self.overflow = Overflow()
+        self.overflow: dict[int, Overflow] = defaultdict(Overflow)  # by share
         self._flows: dict[bytes, Flow | bytes] = {}  # by their key; as bytes those that are packed
         self._recent: dict[bytes, tuple[Runs, Runs]] = {}  # what those remember of their halves, packed longest first
         self._unpacked = 0  # those that are not packed
         self._most_unpacked = limits.unpacked
         self._clock = 0  # time (ns) that the capture has come to
+        self._most = -(-limits.flows // SHARES)  # connections of a share
+        self._shares: list[set[bytes]] = [set() for _ in range(SHARES)]  # keys of those that are followed
         self._incarnations = Incarnations(limits.endpoints)
-        self._closing: deque[tuple[bytes, int]] = deque()  # key, incarnation
-        self._away: dict[int, int] = {}  # hash of endpoints -> when their connection was closed early; oldest first
+        self._closing: list[tuple[int, bytes, int]] = []  # a heap: when it ends at the earliest, key, incarnation
+        self._away: dict[bytes, int] = {}  # key -> when its connection was closed early; oldest first
         self._arrivals = 0
         self._history = History(limits.recent_bytes)
         self._packer = Packer([limits, self._history, *shared])
@@ -72,8 +77,18 @@ class Tracker:
         """
         if clock is None and len(block):
             clock = int(block.clock[-1])
-        if len(block):
-            yield from self._packets(block)
+        while len(block):
+            columns = Sorted(block, self._arrivals)
+            too_many = self._too_many(columns)
+            if too_many is None:
+                yield from self._packets(block, columns)
+                break
+            at, share = too_many  # what comes before is taken first, so that it does not matter how blocks are cut
+            if at:
+                before = block.take(np.arange(at))
+                yield from self._packets(before, Sorted(before, self._arrivals))
+                block = block.take(np.arange(at, len(block)))
+            yield from self._make_room(share, int(block.clock[0]))
         if clock is not None:
             self._clock = clock
             yield from self._sweep(clock)
@@ -115,9 +130,12 @@ class Tracker:
 
     def leave_out(self, keys: Iterable[bytes]) -> None:
         """Let go of connections as if they had never been."""
-        for key in keys:
+        gone = set(keys)
+        for key in gone:
             del self._flows[key]
             self._recent.pop(key, None)
+        for share in self._shares:
+            share -= gone
 
     def _pack(self, flows: Sequence[Flow]) -> None:
         for flow, packed in zip(flows, self._packer.pack(flows), strict=True):
@@ -144,15 +162,37 @@ class Tracker:
         for key in done:
             del self._recent[key]
 
-    def _packets(self, block: PacketBlock) -> Iterator[tuple[Flow, bool]]:
-        columns = Sorted(block, self._arrivals)
+    def _too_many(self, columns: Sorted) -> tuple[int, int] | None:
+        """(place in the block, share) of the first packet that may open one connection too many; None without any.
+
+        Connections that ended long ago may still be counted: `_make_room` lets go of them first.
+        """
+        if len(self._flows) + len(columns) <= self._most:
+            return None
+        opened = []
+        for start, end, key, share in columns.groups():
+            if key not in self._flows:
+                i = self._followed_from(columns, start, end, key)
+                if i < end:
+                    opened.append((columns.index(i), share))
+        if max(map(len, self._shares)) + len(opened) <= self._most:
+            return None
+        room = [self._most - len(share) for share in self._shares]
+        for at, share in sorted(opened):
+            if not room[share]:
+                return at, share
+            room[share] -= 1
+        return None
+
+    def _packets(self, block: PacketBlock, columns: Sorted) -> Iterator[tuple[Flow, bool]]:
         self._arrivals += len(block)
-        for start, end, key in columns.groups():
+        for start, end, key, share in columns.groups():
             i = start
-            if self._away and key not in self._flows:
-                i = self._return(columns, start, end, hash(ends_of(key)))
+            if key not in self._flows:
+                i = self._return(columns, start, end, key, share)
                 if i == end:
                     continue
+                self._shares[share].add(key)
             flow = self._flow(key)
             if self.fast and not flow.packets and i in columns.openings:
                 flow.open(columns.openings[i])
@@ -173,11 +213,12 @@ class Tracker:
                 if flow.begins_anew(direction, flags, columns.seq[i], columns.time[i], self.limits):
                     yield self._end(flow), True
                     flow = self._flow(key)
+                    self._shares[share].add(key)
                 columns.step(flow, i, self.limits)
                 i += 1
             if flow.closed_at is not None and not flow.touched:
                 flow.touched = True
-                self._closing.append((key, flow.incarnation))
+                heapq.heappush(self._closing, (self._ends_at(flow), key, flow.incarnation))
             if flow.has_news:
                 yield flow, False
         self._history.trim(int(block.clock[-1]))
@@ -207,22 +248,28 @@ class Tracker:
             self._unpacked += 1
         return flow
 
-    def _return(self, c: Sorted, start: int, end: int, ends: int) -> int:
-        """Where the packets [start, end) of endpoints, known by their hash, that nobody follows are to be followed.
+    def _followed_from(self, c: Sorted, start: int, end: int, key: bytes) -> int:
+        """The first of the packets [start, end), of a connection that nobody follows, from which it is to be followed.
 
         A connection that was closed early begins anew with a SYN, or after a while. If each packet brought it back,
         it would take the place of another one that comes back: all would cost much, and none would be read.
         """
-        since = self._away.get(ends)
-        if since is None:
-            return start
-        i = start
-        while i < end and c.time[i] - since < _AWAY_NS and c.flags[i] & (SYN | ACK) != SYN:
-            i += 1
+        since = self._away.get(key)
+        if since is not None:
+            while start < end and c.time[start] - since < _AWAY_NS and c.flags[start] & (SYN | ACK) != SYN:
+                start += 1
+        return start
+
+    def _return(self, c: Sorted, start: int, end: int, key: bytes, share: int) -> int:
+        """As `_followed_from`; counts the packets before it, which are left out."""
+        i = self._followed_from(c, start, end, key)
+        if i > start:
+            before = self.overflow[share]
+            self.overflow[share] = before._replace(
+                packets=before.packets + i - start, size=before.size + c.carried(start, i)
+            )
         if i < end:
-            del self._away[ends]
-        before = self.overflow
-        self.overflow = before._replace(packets=before.packets + i - start, size=before.size + c.carried(start, i))
+            self._away.pop(key, None)
         return i
 
     def _end(self, flow: Flow) -> Flow:
@@ -232,41 +279,50 @@ class Tracker:
         if self._flows.get(key) is flow:
             del self._flows[key]
             self._unpacked -= 1
+            self._shares[share_of(key)].discard(key)
         return flow
 
     def _sweep(self, now: int) -> Iterator[tuple[Flow, bool]]:
-        """End flows that closed long ago; of too many flows, end some before their time."""
-        while self._closing:
-            key, incarnation = self._closing[0]
+        """End flows that closed long ago. now: time (ns)."""
+        while self._closing and self._closing[0][0] < now:
+            _, key, incarnation = heapq.heappop(self._closing)
             flow = self._brief(key)
-            if flow is None or flow.incarnation != incarnation:
-                self._closing.popleft()
-            elif flow.closed_at is not None and now - max(flow.closed_at, flow.last_time) > self.limits.linger_ns:
-                self._closing.popleft()
+            if flow is None or flow.incarnation != incarnation or flow.closed_at is None:
+                continue
+            ends_at = self._ends_at(flow)
+            if ends_at < now:
                 yield self._end(self._unpack(key)), True
             else:
-                break
-        excess = len(self._flows) - self.limits.flows
-        if excess > 0:
-            # a tenth more than needed, so that sorting costs each flow little
-            running = 0
-            worst = sorted(self._flows, key=self._worth)
-            chosen = worst[: excess + self.limits.flows // 10]
-            for key in chosen:
-                flow = self._unpack(key)
-                if flow.closed_at is None:
-                    running += 1
-                    flow.given_up = True
-                    self._away[hash(flow.ends)] = now
-                yield self._end(flow), True
-            before = self.overflow
-            self.overflow = before._replace(
-                connections=before.connections + len(chosen), running=before.running + running
-            )
+                heapq.heappush(self._closing, (ends_at, key, incarnation))
         while self._away and (
             len(self._away) > self.limits.endpoints or now - next(iter(self._away.values())) > _AWAY_NS
         ):
             del self._away[next(iter(self._away))]
+
+    def _ends_at(self, flow: Flow | Packed) -> int:
+        """The time (ns) behind which a closed connection gets no more packets."""
+        assert flow.closed_at is not None
+        return max(flow.closed_at, flow.last_time) + self.limits.linger_ns
+
+    def _make_room(self, number: int, now: int) -> Iterator[tuple[Flow, bool]]:
+        """End a tenth of a share's flows before their time, if it is full at a time (ns)."""
+        yield from self._sweep(now)
+        share = self._shares[number]
+        if len(share) < self._most:
+            return
+        running = 0
+        chosen = sorted(share, key=lambda key: (self._worth(key), key))[: max(1, self._most // 10)]
+        for key in chosen:
+            flow = self._unpack(key)
+            if flow.closed_at is None:
+                running += 1
+                flow.given_up = True
+                self._away[key] = now
+            yield self._end(flow), True
+        before = self.overflow[number]
+        self.overflow[number] = before._replace(
+            connections=before.connections + len(chosen), running=before.running + running
+        )
 
     def _brief(self, key: bytes) -> Flow | Packed | None:
         """A flow, or what is asked of it while it is packed."""
@@ -282,20 +338,20 @@ class Tracker:
 class Incarnations:
     """The number of each connection between the same endpoints.
 
-    Endpoints are known by their hash: two pairs that share one leave a number out. The longest unused ones are
-    forgotten where they are too many; then whoever is not known begins above all that were forgotten.
+    The longest unused endpoints are forgotten where they are too many; then whoever is not known begins above all that
+    were forgotten.
     """
 
     def __init__(self, limit: int) -> None:
         """limit: endpoints remembered at least; twice as many at most."""
         self._limit = limit
-        self._recent: dict[int, int] = {}  # hash of endpoints -> number of the next connection
-        self._older: dict[int, int] = {}
+        self._recent: dict[bytes, int] = {}  # key -> number of the next connection
+        self._older: dict[bytes, int] = {}
         self._floor = 0  # number of the first connection between endpoints that are not known
 
     def next(self, ends: Ends) -> int:
         """The number of a new connection."""
-        key = hash(ends)
+        key = key_of(ends)
         number = self._recent.get(key)
         return self._older.get(key, self._floor) if number is None else number
 
@@ -304,7 +360,7 @@ class Incarnations:
         if len(self._recent) >= self._limit:
             self._floor = max(self._floor, max(self._older.values(), default=0))
             self._older, self._recent = self._recent, {}
-        self._recent[hash(ends)] = number + 1
+        self._recent[key_of(ends)] = number + 1
 
 
 def _worth(flow: Flow | Packed) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from dissectors.wire.codecs import CodecError, decompress, listeners
 from dissectors.wire.codecs.zstd import extent
+from dissectors.wire.crc32c_library import crc32c
 
 OK, BAD, UNVERIFIABLE, ABSENT = "ok", "bad", "unverifiable", "absent"
 MOST = 16  # checksums of one batch
@@ -189,8 +190,6 @@ def _snappy(data: bytes, limit: int) -> Iterator[Sum]:
 
 def _snappy_framed(data: bytes, limit: int) -> Iterator[Sum]:
     """Chunks: type, 3 bytes length, content; of types 0 (compressed) and 1 a masked CRC32C stands in front."""
-    import crc32c
-
     at = 0
     while at + 8 <= len(data):
         kind, size = data[at], int.from_bytes(data[at + 1 : at + 4], "little")
@@ -200,7 +199,7 @@ def _snappy_framed(data: bytes, limit: int) -> Iterator[Sum]:
         computed: int | None = None
         with contextlib.suppress(CodecError):
             content = chunk[4:] if kind else decompress("snappy", chunk[4:], limit=limit)
-            crc = crc32c.crc32c(content)
+            crc = crc32c()(content)
             computed = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
         yield _compared("snappy chunk", int.from_bytes(chunk[:4], "little"), computed)
 

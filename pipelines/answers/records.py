@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.errors import InputError
-from pipelines import database, lake, scratch
+from pipelines import database, lake, scratch, storage
 from pipelines.formats.parquet import ParquetWriter
 from pipelines.report.load import ABOUT, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.stored_records import StoredRecords
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -91,7 +92,7 @@ class _File:
         """All of them."""
         self._writer.close()
         self._stream.close()
-        return _dataset(self._path, self._schema)
+        return _dataset([str(self._path)], self._schema)
 
 
 def read_analysis(out: str, tables: Sequence[str]) -> Relations:
@@ -100,16 +101,17 @@ def read_analysis(out: str, tables: Sequence[str]) -> Relations:
     A table that is not there is empty; columns that an earlier release did not write are null. Raises InputError where
     a table cannot be read.
     """
-    folders = {table: Path(out, RECORD_FOLDER, table) for table in tables}
+    stored = StoredRecords.of(str(Path(out, RECORD_FOLDER)))
+    files = {table: [storage.join(stored.folder, file) for file in stored.files.get(table, ())] for table in tables}
     return {
-        table: _dataset(folder, records.schema(table)) if folder.is_dir() else records.schema(table).empty_table()
-        for table, folder in folders.items()
+        table: _dataset(some, records.schema(table)) if some else records.schema(table).empty_table()
+        for table, some in files.items()
     }
 
 
 def read_aggregates(out: str) -> Relations:
     """The aggregate tables in OUT, as of the run that made them."""
-    return {path.stem: _dataset(path) for path in sorted(Path(out, TABLE_FOLDER).glob("*.parquet"))}
+    return {path.stem: _dataset([str(path)]) for path in sorted(Path(out, TABLE_FOLDER).glob("*.parquet"))}
 
 
 @contextmanager
@@ -126,7 +128,7 @@ def counted_once(tables: Relations) -> Iterator[tuple[Relations, Mapping[tuple[s
     from pipelines.tables.compute import counted_once as counted
     from pipelines.tables.on_duckdb import LocalEngine
 
-    with scratch.folder() as room, LocalEngine(str(room), (), room, SPILLING) as engine:
+    with scratch.folder() as room, LocalEngine(str(room), {}, room, SPILLING) as engine:
         for name, rows in tables.items():
             engine.add(f"all_{name}", rows)
         with _readable():
@@ -159,14 +161,15 @@ def _readable() -> Iterator[None]:
         raise
 
 
-def _dataset(path: Path, schema: pa.Schema | None = None) -> Dataset:
+def _dataset(files: Sequence[str], schema: pa.Schema | None = None) -> Dataset:
+    """The rows of some local files, of which there is one at least."""
     import pyarrow.dataset as ds
 
     try:
-        found = ds.dataset(path, schema, format="parquet")
+        found = ds.dataset(files, schema, format="parquet")
         found.count_rows()  # by the ends of the files, so what is damaged there is known before a query
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        raise InputError(f"{Path(files[0]).parent}: cannot be read: {error}") from None
     return found
 
 

@@ -87,7 +87,9 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"brokerscope {version('brokerscope')}")
+        from dissectors import STATE
+
+        typer.echo(f"brokerscope {version('brokerscope')} ({STATE})")
         raise typer.Exit
 
 
@@ -95,7 +97,8 @@ def _version(wanted: bool) -> None:
 def _root(
     ctx: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="The version, and whether it is compiled."),
     ] = False,
 ) -> None:
     if ctx.invoked_subcommand is None:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from dissectors.capture.source import is_url
-from dissectors.errors import BrokerscopeError
+from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.redaction import public_path
 from pipelines import outputs, report, storage
 from pipelines.cli import exits, progress
@@ -109,11 +108,12 @@ def analyze(
     wanted = _engine(engine, master, update=update, catalog=catalog is not None)
     on_spark = OnSpark(master, settings, None, update, records_only, catalog)
     run = partial(_run, reading, options, out, wanted, on_spark, keys, width)
-    if any(map(is_url, (*captures, out))):
-        from pipelines import credentials, session
-
-        credentials.use(session.known(master, settings))
     from dissectors.capture import expand
+    from pipelines import credentials, session, spark_options
+
+    known = session.known(master, settings)
+    spark_options.of_session(known)  # a wrong one ends the command before anything begins
+    credentials.use(known)
 
     if every_s is None:
         run(expand(captures))
@@ -145,8 +145,8 @@ def _run(
     reading.refuse_records(files)
     choice = job.choose(files, wanted, on_spark.master)
     if choice.engine == "spark" and find_spec("pyspark") is None:
-        exits.say("brokerscope: this needs Spark: pip install 'brokerscope[spark]'")
-        raise typer.Exit(exits.WRONG_USAGE)
+        raise UsageError("this needs Spark: pip install 'brokerscope[spark]'")
+    reading.say_if_slow(files)
     bar = progress.Bar(quiet=reading.quiet)
     bar.total = files
     with (

@@ -14,20 +14,29 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from dissectors.errors import BrokerscopeError, NoNameError
+from dissectors.errors import BrokerscopeError, InputError, UsageError
 from dissectors.redaction import public_path
 from pipelines import outputs
 
-DONE, BAD_CHECKSUMS, WRONG_USAGE, UNREADABLE, DEFECT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 70, 130, 143
+DONE, BAD_CHECKSUMS, WRONG_USAGE, UNREADABLE, NOTHING_MADE = range(5)
+DEFECT, INTERRUPTED, TERMINATED = 70, 130, 143
 MEANINGS = {
     DONE: "done",
     BAD_CHECKSUMS: "bad checksums found (forensics)",
     WRONG_USAGE: "wrong usage",
     UNREADABLE: "an input could not be read (the others were) or an output not be written",
+    NOTHING_MADE: "nothing was made (Spark failed, another run writes OUT, the disk or the memory is full)",
     DEFECT: "an error in brokerscope itself",
     INTERRUPTED: "interrupted",
     TERMINATED: "terminated",
 }
+_CODES: tuple[tuple[type[Exception], int], ...] = (
+    (UsageError, WRONG_USAGE),
+    (InputError, UNREADABLE),
+    (outputs.OutputError, UNREADABLE),
+    (BrokerscopeError, NOTHING_MADE),
+)
+"""What a user can act on -> its exit code; the first that fits counts."""
 _SPELLED = "brokerscope.spelled"
 _IN_ASCII = str.maketrans({"→": ">", "←": "<", "×": "x", "µ": "u", "…": "..."})
 _AS_THEY_ARE = ("utf-8", "surrogateescape")  # a stdout that takes any text
@@ -84,16 +93,15 @@ def _meaning(error: Exception) -> tuple[int, str]:
     if usage is not None:  # what the parser of the command line raises
         where = getattr(error, "ctx", None)
         return WRONG_USAGE, f"{usage()}{f' ({where.command_path} --help)' if where else ''}"
-    if isinstance(error, outputs.OutputIsInputError | NoNameError):
-        return WRONG_USAGE, str(error)
-    if isinstance(error, BrokerscopeError):
-        return UNREADABLE, str(error)
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return NOTHING_MADE if outputs.is_full(error) else code, str(error)
     if isinstance(error, MemoryError):
-        return UNREADABLE, "out of memory: --limit memory_bytes=… bounds what is kept"
+        return NOTHING_MADE, "out of memory: --limit memory_bytes=… bounds what is kept"
     if type(error).__name__ == "OutOfMemoryException":  # DuckDB's, which need not be loaded here
-        return UNREADABLE, "out of memory: a query over the records needs more than it may take"
-    if isinstance(error, OSError) and error.errno in outputs.FULL:
-        return UNREADABLE, f"cannot write: {outputs.reason(error)}"
+        return NOTHING_MADE, "out of memory: a query over the records needs more than it may take"
+    if isinstance(error, OSError) and error.errno in outputs.UNWRITABLE:
+        return NOTHING_MADE if outputs.is_full(error) else UNREADABLE, f"cannot write: {outputs.reason(error)}"
     if os.environ.get(DEBUG):
         raise error
     return DEFECT, f"an error of its own: {type(error).__name__}: {error} ({DEBUG}=1 shows where)"
@@ -120,6 +128,10 @@ def termination() -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_IGN)
         _stopped.append(TERMINATED)
+        if "pyspark" in sys.modules:
+            from pipelines import session
+
+            session.end_java()
         raise SystemExit(TERMINATED)
 
     def interrupt(number: int, frame: object) -> None:

@@ -62,7 +62,7 @@ class Bar:
         # what is printed to stdout meanwhile stays there
         with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
             shown, task = self._what, progress.add_task(self._what, total=None)
-            size = _size(self.total)
+            size = total_size(self.total)
             while not self._finished.wait(_STEP):
                 if shown != self._what:
                     progress.remove_task(task)
@@ -71,8 +71,8 @@ class Bar:
                     progress.update(task, completed=self._done, total=size)
 
 
-def _size(files: Sequence[str]) -> int | None:
-    """Bytes of all files; None where one has no size."""
+def total_size(files: Sequence[str]) -> int | None:
+    """Bytes of all files; None where one has no size, as a pipe or a URL."""
     total = 0
     for file in files:
         size = None

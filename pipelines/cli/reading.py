@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import dissectors
+from dissectors.compiling import loading
 from dissectors.errors import InputError
 from dissectors.findings import UNREADABLE
 from dissectors.limits import Limits
 from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
+from pipelines import spark_options
 from pipelines.cli import exits
 from pipelines.cli.pandas_guard import without_pandas
 
@@ -27,9 +29,8 @@ if TYPE_CHECKING:
     from pipelines.cli.watched_run import WatchedRun
     from pipelines.report.selection import Selection
 
+LARGE_BYTES = 100 << 20  # of captures, from which it matters to a user whether the code is compiled
 READ_RECORDS = "summary, top, diff, follow, sql and report"  # what `analyze` wrote
-
-_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 Captures = Annotated[
     list[str],
@@ -130,6 +131,7 @@ class Reading:
         bar = Bar(quiet=self.quiet)
         running = WatchedRun(captures, options, bar)
         self.refuse_records(running.files)
+        self.say_if_slow(running.files)
         bar.total = running.files
         with bar:
             yield running
@@ -177,6 +179,18 @@ class Reading:
 
             if records.is_analysis(path):
                 raise InputError(f"{path}: records, not captures: only {READ_RECORDS} take them, one folder alone")
+
+    def say_if_slow(self, files: Sequence[str]) -> None:
+        """Before large captures are read: say that the code is not compiled, and what to do."""
+        from pipelines.cli.progress import total_size
+
+        if dissectors.STATE.is_compiled or loading.is_forced() or self.quiet:
+            return
+        if (total_size(files) or 0) >= LARGE_BYTES:
+            exits.say(
+                f"brokerscope: not compiled ({dissectors.STATE.reason}), which takes several times as long; where a C "
+                "compiler is installed, another pip install compiles it (in a checkout: make compile)"
+            )
 
     def say_blind_spots(self, seen: Seen, run: Run) -> None:
         """Say what the captures cannot show, to stderr, a line each."""
@@ -259,25 +273,24 @@ def _ports(pairs: Sequence[str] | None) -> dict[int, str]:
 
 def _limits(pairs: Sequence[str] | None) -> Limits:
     """`frame_bytes=64M` -> Limits."""
-    names = {field.name for field in fields(Limits)}
-    changed = {}
-    for pair in pairs or ():
-        name, _, value = pair.partition("=")
-        number = re.fullmatch(r"([0-9]{1,15})([kmg]?)(?:i?b)?", value.lower())
-        if name not in names or number is None:
-            known = ", ".join(sorted(names))
-            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE; names are {known}", param_hint="--limit")
-        changed[name] = int(number[1]) * _SUFFIXES[number[2]]
-    return replace(Limits(), **changed)
+    named = {name: value for name, _, value in (pair.partition("=") for pair in pairs or ())}
+    with _refused("--limit"):
+        return spark_options.limits(named)
 
 
 def _site(rule: str) -> str:
     """`--site` as it is, if it means something."""
+    with _refused("--site"):
+        return spark_options.rule(rule)
+
+
+@contextmanager
+def _refused(option: str) -> Iterator[None]:
+    """Make a ValueError wrong usage of an option."""
     try:
-        re.compile(rule)
-    except re.error as error:
-        raise typer.BadParameter(f"{rule!r} is no regular expression: {error}", param_hint="--site") from None
-    return rule
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def _dialects(given: Sequence[str] | None) -> dict[str, str]:

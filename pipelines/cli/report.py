@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dissectors.errors import InputError, NoNameError
+from dissectors.errors import InputError, UsageError
 from dissectors.redaction import public_path
 from pipelines import storage
 from pipelines.cli.output import STDOUT
@@ -60,7 +60,7 @@ def report(
     from pipelines.cli import printing
 
     if not out:
-        raise NoNameError("the name of the folder is empty")
+        raise UsageError("the name of the folder is empty")
     root = storage.local_path(out)
     if root is not None and root.is_file():
         raise InputError(f"{public_path(out)}: a file, not a folder that `brokerscope analyze` wrote")

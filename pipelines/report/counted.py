@@ -1,7 +1,8 @@
 """Requests and batches, counted once: what facts are sums of, so that none of them reads the records again.
 
 A key is all that requests, or batches, have in common: who asked whom for what. A cell counts those of one key in one
-time bucket and one bin of durations.
+time bucket and one bin of durations. The bin is null where no duration is measured: of long polls, of requests without
+an answer, and where the capture lacks bytes of the exchange.
 
     request_keys   key, site, protocol, api, broker, client, group, topics
     topic_keys     the same with `topic`: a row for each topic that requests of the key name
@@ -21,10 +22,11 @@ from collections.abc import Sequence
 from pipelines.report.records import Records
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.throughput import BATCH, KNOWN, SENDS
+from pipelines.tables.table import alike, equal
+from pipelines.tables.throughput import ANSWER, KNOWN, SENDS, sent_first
 
 BINS = 30  # of a histogram, in a decade of the duration
-SHORTEST_NS = 1_000  # shorter durations, which captures of microseconds cannot show, are in the lowest bin
+SHORTEST_NS = 1_000  # shorter known durations, which captures of microseconds cannot show, are in the lowest bin
 
 MEASURES = {
     "n": "count(*) filter (answered and not poll)",
@@ -34,10 +36,10 @@ MEASURES = {
     "total_ns": "sum(total_ns) filter (not poll)",
     "service_ns": f"sum({SERVICE_NS}) filter (not poll)",
     "longest_ns": "max(total_ns) filter (not poll)",
-    "timed": "count(*) filter (answered and not poll and wait_ns > 0)",
+    "waits": "count(*) filter (answered and not poll and wait_ns is not null)",
 }
-"""Of requests: column -> its value over records. What is counted or summed is added up; what is the largest stays the
-largest."""
+"""Of requests: column -> its value over records. Counts and sums are added up, of maxima the largest is kept. Sums of
+durations are over the known ones: `waits` counts those of service_ns, the histogram those of total_ns."""
 
 DATA_MEASURES = {
     "batches": "count(*)",
@@ -50,31 +52,33 @@ DATA_MEASURES = {
 """Of batches, as the table `throughput` counts them."""
 
 _FRESH = ("messages", "stored_bytes", "uncompressed_bytes", "sized_bytes")  # without what was sent again
+_SEND, _ANSWER = ", ".join(SENDS), ", ".join(ANSWER)
 _SENT_AGAIN = f"""
     with sends as (
-        select *, {DuckDB().identity(*SENDS)} as send from carried where {KNOWN} and counts
+        select * from carried where {KNOWN} and counts
+    ), repeated as (
+        select {_SEND} from sends group by {_SEND} having count(*) > 1
     ), again as (
-        select * from sends where send in (select send from sends group by send having count(*) > 1)
+        select s.* from sends s join repeated r on {alike(SENDS, "s", "r")}
         qualify row_number() over (
-            partition by send
-            order by outcome is distinct from 'ok', coalesce(epoch_us(time), 0), {DuckDB().identity(*BATCH)}
+            partition by {", ".join(f"s.{column}" for column in SENDS)} order by {sent_first(DuckDB())}
         ) > 1
     )
     select key, bucket, {", ".join(f"-{DATA_MEASURES[name]} as {name}" for name in _FRESH)} from again group by all"""
-_ANSWER = DuckDB().identity("site", "exchange_id")
 _NOT_RECEIVED = f"""
     with carriers as (
-        select {_ANSWER} as answer, key, bucket, sum(records) as messages
+        select {_ANSWER}, key, bucket, sum(records) as messages
         from carried where role = 'consume' and counts and exchange_id is not null group by all
-    ), received as (
-        select {_ANSWER} as answer, max(records) as received
-        from all_exchanges where kind = 'call' and payload_bytes > 0 and exchange_id is not null group by all
+    ), answers as (
+        select {_ANSWER}, sum(messages) as carried from carriers group by all
     ), short as (
-        select answer, 1 - any_value(received) / sum(messages) as lacking
-        from carriers join received using (answer) group by answer having any_value(received) < sum(messages)
+        select {", ".join(f"a.{column}" for column in ANSWER)}, 1 - max(records) / carried as lacking
+        from answers a join all_exchanges e on {equal(ANSWER, "a", "e")}
+        where kind = 'call' and payload_bytes > 0
+        group by {", ".join(f"a.{column}" for column in ANSWER)}, carried having max(records) < carried
     )
     select key, bucket, -round(sum(messages * lacking))::bigint as messages
-    from carriers join short using (answer) group by all"""
+    from carriers join short using ({_ANSWER}) group by all"""
 """Of what answers carry, what the application does not receive: their topics share it by what they carry."""
 
 _WHO = ("protocol", "client_ip", "client_id", "server_ip", "server_port", '"group"')
@@ -103,12 +107,14 @@ def added(measures: dict[str, str], times: str = "") -> str:
 
 
 def _requests(records: Records, bucket_us: int) -> None:
+    records.run(_numbered("request_groups", "exchanges", _REQUEST))
     records.run(f"""
         create temp view calls as
-        select *, {_key(_REQUEST)} as key, epoch_us(time) // {bucket_us} as bucket, {_ASKED} as asked,
+        select e.*, key, epoch_us(time) // {bucket_us} as bucket, {_ASKED} as asked,
                kind = 'call' as answered, {HELD} as poll, status = 'error' as failed,
-               floor(log10(greatest(case when not poll then total_ns end, {SHORTEST_NS})) * {BINS})::smallint as bin
-        from exchanges""")
+               case when answered and not poll and total_ns is not null
+                   then floor(log10(greatest(total_ns, {SHORTEST_NS})) * {BINS})::smallint end as bin
+        from exchanges e join request_groups g on {alike(_REQUEST, "e", "g")}""")
     records.run(f"""
         create temp table request_cells as
         select key, bucket, bin, {_measured(MEASURES)} from calls where asked group by all""")
@@ -123,7 +129,7 @@ def _requests(records: Records, bucket_us: int) -> None:
     records.run(f"""
         create temp table request_keys as
         select key, site, coalesce(api, '?') as api, {_NAMES}, topics, answered, weight
-        from ({_keys("exchanges", _REQUEST, _ASKED)}) join (
+        from request_groups join (
             select key, sum(n + polls) as answered, sum(n + polls + unanswered) as weight from request_bins group by key
         ) using (key)""")
     records.run("""
@@ -133,12 +139,13 @@ def _requests(records: Records, bucket_us: int) -> None:
 
 
 def _data(records: Records, bucket_us: int) -> None:
+    records.run(_numbered("data_groups", "batches", _DATA))
     records.run(f"""
         create temp view carried as
-        select *, {_key(_DATA)} as key, epoch_us(time) // {bucket_us} as bucket,
+        select b.*, key, epoch_us(time) // {bucket_us} as bucket,
                coalesce(outcome = 'error', false) as refused,
                not coalesce(control, false) and coalesce(outcome != 'error', true) as counts
-        from batches""")
+        from batches b join data_groups g on {alike(_DATA, "b", "g")}""")
     records.run(f"""
         create temp table data_cells as
         select key, bucket, {_measured(DATA_MEASURES)} from carried group by all""")
@@ -148,19 +155,17 @@ def _data(records: Records, bucket_us: int) -> None:
     records.run(f"""
         create temp table data_keys as
         select key, role, topic, {_NAMES}, weight as answered, weight
-        from ({_keys("batches", _DATA)}) join (
+        from data_groups join (
             select key, sum(batches) as weight from data_cells group by key
         ) using (key)""")
 
 
-def _key(columns: Sequence[str]) -> str:
-    return DuckDB().identity(*columns)
-
-
-def _keys(table: str, columns: Sequence[str], condition: str = "true") -> str:
-    """Each key with the values that it stands for."""
-    values = ", ".join(f"any_value({column}) as {column}" for column in columns)
-    return f"select {_key(columns)} as key, {values} from {table} where {condition} group by key"
+def _numbered(name: str, table: str, columns: Sequence[str]) -> str:
+    """A statement that makes a table of the distinct values of columns, each with a number, `key`."""
+    listed = ", ".join(columns)
+    return f"""
+        create temp table {name} as
+        select row_number() over () as key, * from (select distinct {listed} from {table})"""
 
 
 def _measured(measures: dict[str, str]) -> str:

@@ -15,7 +15,7 @@ by all dimensions at once, for every selection of them:
     topic x … x group x bucket        bytes along time, and of a selection
 
 Each has a limit. Names beyond NAMES, and combinations beyond COMBINATIONS, are added up under no name (but the
-protocol's and the API's): totals stay right, and the page says how many names it carries.
+protocol's and the API's) in rows marked `unnamed`: totals stay right, and the page says what a selection may lack.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Fact:
 
     dimensions: tuple[str, ...]
     columns: dict[str, list[Any]] = field(default_factory=dict)
-    """Dimensions, `bucket` along time, counts, and for requests `histogram`: bin, count, bin, count …"""
+    """Dimensions, `bucket` along time, `unnamed` (1 where a name of the row is not carried), counts, and for requests
+    `histogram` of the known durations: bin, count, bin, count …"""
     size: int = 0
     """Rows."""
     total: int = 0
@@ -92,9 +93,13 @@ def facts(records: Records, bucket_us: int) -> Facts:
 
 
 def _bucket(records: Records, width_us: int) -> int:
-    """The width, or a multiple of it, so that those with a request in them are at most BUCKETS."""
+    """The width, or a multiple of it, so that those with a request or an event in them are at most BUCKETS."""
     counts = ", ".join(f"count(distinct tick // {by}) as x{by}" for by in WIDEN)
-    found = records.one(f"select {counts} from (select distinct epoch_us(time) // {width_us} as tick from exchanges)")
+    found = records.one(f"""
+        select {counts} from (
+            select epoch_us(time) // {width_us} as tick from exchanges
+            union select epoch_us(time) // {width_us} from findings where severity != 'info'
+            union select epoch_us(end_time) // {width_us} from connections where closed = 'reset')""")
     return width_us * next((by for by in WIDEN if found[f"x{by}"] <= BUCKETS), WIDEN[-1])
 
 
@@ -143,23 +148,25 @@ def _fact(
         for d in dimensions
     )
     joins = " ".join(f"left join names n_{d} on n_{d}.dimension = '{d}' and n_{d}.name = x.\"{d}\"" for d in dimensions)
+    cut = " or ".join(f"n_{d}.place >= {NAMES}" for d in dimensions if d not in FEW) or "false"
     same = " and ".join(f'r."{d}" is not distinct from x."{d}"' for d in dimensions)
     time = ", bucket" if along_time else ""
     data = keys == "data"
-    measures = DATA_MEASURES if data else {name: value for name, value in MEASURES.items() if name != "timed"}
+    measures = DATA_MEASURES if data else MEASURES
     cells = "data_cells" if data else "request_cells" if along_time else "request_bins"
-    histogram = "list([bin, n] order by bin) filter (bin is not null and n > 0)"
+    histogram = "coalesce(flatten(list([bin, n] order by bin) filter (bin is not null and n > 0)), []) as histogram"
     answer = records.columns(f"""
         with ranked as materialized (
             select {names}, row_number() over (order by sum(weight) desc, {names}) - 1 as place
             from {keys}_keys group by {names}),
         placed as (
-            select key, {places}, count(*) as times from {keys}_keys x join ranked r on {same} {joins} group by all),
+            select key, {places}, (r.place >= {limit} or coalesce({cut}, false))::tinyint as unnamed, count(*) as times
+            from {keys}_keys x join ranked r on {same} {joins} group by all),
         binned as (
-            select {names}{time}{"" if data else ", bin"}, {added(measures, "times")}
+            select {names}{time}, unnamed{"" if data else ", bin"}, {added(measures, "times")}
             from {cells} join placed using (key) group by all)
-        select {names}{time}, {added(measures)}{"" if data else f", coalesce(flatten({histogram}), []) as histogram"},
+        select {names}{time}, unnamed, {added(measures)}{"" if data else f", {histogram}"},
                (select count(*) from ranked) as total
-        from binned where {having} group by all order by {names}{time}""")
+        from binned where {having} group by all order by {names}{time}, unnamed""")
     totals = answer.pop("total", [])
     return Fact(tuple(dimensions), answer, len(totals), totals[0] if totals else 0)

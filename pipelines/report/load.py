@@ -15,7 +15,7 @@ from dissectors.redaction import public_path
 from pipelines import lake, scratch, storage
 from pipelines.database import sentence
 from pipelines.report.facts import Facts, facts
-from pipelines.report.records import FOLDER, Records, opened
+from pipelines.report.records import Records, opened
 from pipelines.report.selection import Selection
 from pipelines.tables import TABLES
 from pipelines.tables.integrity import CASE_KEYS
@@ -24,7 +24,7 @@ from pipelines.tables.verdicts import VERDICTS
 
 Row = dict[str, Any]
 Read = TypeVar("Read")
-RECORD_FOLDER, TABLE_FOLDER = FOLDER, "tables"
+RECORD_FOLDER, TABLE_FOLDER = lake.RECORDS, "tables"
 ABOUT = "analysis.json"
 CASES_FILE = "forensics.jsonl"  # one object a bad checksum, as `brokerscope forensics --format json` writes them
 _READ_BACK = (RECORD_FOLDER, TABLE_FOLDER, ABOUT, CASES_FILE, lake.FOLDER)  # what of OUT later commands read

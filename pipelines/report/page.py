@@ -109,39 +109,40 @@ def _tiles(builder: Builder) -> Html:
     moved |= {row["role"]: row["n"] for row in builder.tables(_MOVED)}
     worst = sum(row["count"] for row in analysis["findings"] if row["severity"] == "error")
     expected = sum(row["n"] for row in builder.counted("select count(*) as n from expected"))
-    refused = f"{units.share((failed - expected) / calls)} of answers" if calls else ""
+    failed = max(0, failed - expected)  # as in the tables and charts below
+    refused = f"{units.share(failed / calls)} of answers" if calls else ""
     refused += f"; {units.count(expected)} more are part of normal work" if expected else ""
     tiles = (
-        ("health", "Connections", units.count(connections), _protocols(analysis), ""),
-        ("time", "Requests", units.count(calls + unanswered), f"{units.count(unanswered)} unanswered", ""),
+        ("connections", "health", "Connections", units.count(connections), _protocols(analysis), ""),
+        ("requests", "time", "Requests", units.count(calls + unanswered), f"{units.count(unanswered)} unanswered", ""),
+        ("errors", "errors", "Errors", units.count(failed), refused, "warn" if failed else ""),
         (
-            "errors", "Errors", units.count(failed - expected), refused, "warn" if failed > expected else "",
-        ),
-        (
-            "topics", "Messages", units.count(moved["produce"]),
+            "messages", "topics", "Messages", units.count(moved["produce"]),
             f"produced; {units.count(moved['consume'])} consumed", "",
         ),
         (
-            "integrity", "Bad checksums", units.count(bad),
+            "checksums", "integrity", "Bad checksums", units.count(bad),
             f"of {units.count(verified)} verified" if verified else "none to verify",
             "bad" if bad else "good" if verified else "",
         ),
         (
-            "health", "Understood", units.share(framed / whole) if whole else "–",
+            "understood", "health", "Understood", units.share(framed / whole) if whole else "–",
             f"of {units.size(captured)} captured", "warn" if framed < whole * UNDERSTOOD else "",
         ),
         (
-            "health", "Lost", units.size(lost),
+            "lost", "health", "Lost", units.size(lost),
             f"{units.counted(resent, 'retransmission')} in {units.counted(packets, 'packet')}", "warn" if lost else "",
         ),
-        ("findings", "Findings", units.count(worst), "of severity error", "bad" if worst else "good"),
+        ("findings", "findings", "Findings", units.count(worst), "of severity error", "bad" if worst else "good"),
     )  # fmt: skip
     return tag("div", *(_tile(*tile) for tile in tiles), class_="tiles")
 
 
-def _tile(link: str, name: str, value: str, note: str, state: str) -> Html:
+def _tile(figure: str, link: str, name: str, value: str, note: str, state: str) -> Html:
+    """A figure of the whole capture; figure: the name by which the script finds that of a selection."""
     parts = (tag("span", name), tag("b", value), tag("small", note))
-    return tag("a", *parts, class_=f"tile {state}".strip(), href=f"#{link}")
+    view = {"data_view": "tile", "data_figure": figure}
+    return tag("a", *parts, class_=f"tile {state}".strip(), href=f"#{link}", **view)
 
 
 def _protocols(analysis: Analysis) -> str:

@@ -24,7 +24,7 @@ from pipelines.tables.table import TableColumn
 
 Row = Mapping[str, Any]
 CARRIED = 1_000  # rows of a table that the page carries
-LIST = 20  # names of a list that the page carries
+LIST = 20  # names of a list that the page carries; a row says in `<column>_total` how many there are, if not all
 PACKET = "packet"  # the unit of a column that holds (file, packet number)
 
 # requests that a percentile must rest on, else its cell stays blank
@@ -84,23 +84,25 @@ class Payload:
         rows: Sequence[Row],
         *,
         total: int | None = None,
+        limit: int = CARRIED,
         more: str = "",
         marks: Mapping[str, str] | None = None,
         grey: str = "",
     ) -> None:
-        """Carry a table: the first CARRIED of `rows`.
+        """Carry a table: the first `limit` of `rows`.
 
-        total: rows that there are; more: where all of them are; marks: column -> class of its cells that are not
-        zero; grey: a column that says which rows are nothing to worry about.
+        total: rows that there are, by default what the rows' own `total` says, or their number; more: where all of them
+        are; marks: column -> class of its cells that are not zero; grey: a column that says which rows are nothing to
+        worry about.
         """
-        kept = [_with_dimensions(row) for row in rows[:CARRIED]]
+        kept = [_with_dimensions(row) for row in rows[:limit]]
         columns = _one_packet_column(columns)
         carried = [*columns, *_hidden(columns, kept, grey)]
         cells_of = [self._cells(column) for column in carried]
         self._tables[name] = {
             "columns": [_column(c, (marks or {}).get(c.name), c not in columns) for c in carried],
             "rows": [[cell(row) for cell in cells_of] for row in kept],
-            "total": len(rows) if total is None else total,
+            "total": next((row.get("total", len(rows)) for row in rows[:1]), 0) if total is None else total,
             "more": more,
             "match": {
                 dimension: [at, how]
@@ -131,18 +133,30 @@ class Payload:
         if column.unit == PACKET:
             return lambda row: self.packet(row.get("file"), row.get("packet"))
         name, least = column.name, _least(column.name)
-        value_of = _time if column.unit == "time" else _number if column.unit in _NUMBERS else self._texts
+        value_of = _time if column.unit == "time" else _number if column.unit in _NUMBERS else self.text
 
         def cell(row: Row) -> Any:
             value = row.get(name)
-            return None if value is None or (least and _rests_on(row, least) < least) else value_of(value)
+            if value is None or (least and _rests_on(row, least) < least):
+                return None
+            if isinstance(value, list | tuple):
+                return self._list(value, row.get(f"{name}_total", len(value)))
+            return value_of(value)
 
         return cell
 
-    def _texts(self, value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [[self.text(one) for one in value[:LIST]], max(0, len(value) - LIST)]
-        return self.text(value)
+    def _list(self, values: Sequence[Any], total: int) -> list[Any]:
+        """The first names of a list, and how many more there are."""
+        return [[self.text(value) for value in values[:LIST]], max(0, total - LIST)]
+
+
+def first_names(name: str, value: str = "") -> str:
+    """SQL for a SELECT list over groups: the first distinct names in a list, and how many there are.
+
+    name: of one of them, without the s; value: the expression that gives it, its name by default.
+    """
+    value = value or name
+    return f"(list(distinct {value} order by {value}))[:{LIST}] as {name}s, count(distinct {value}) as {name}s_total"
 
 
 def _time(value: Any) -> int:
@@ -160,7 +174,7 @@ def _least(column: str) -> int:
 
 def _rests_on(row: Row, otherwise: int) -> int:
     """How many values stand behind the percentiles of a row, where it says so."""
-    return next((row[name] for name in ("count", "deliveries") if row.get(name) is not None), otherwise)
+    return next((row[name] for name in ("timed", "count", "deliveries") if row.get(name) is not None), otherwise)
 
 
 def _one_packet_column(columns: Sequence[TableColumn]) -> list[TableColumn]:

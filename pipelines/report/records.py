@@ -7,7 +7,6 @@ versions lack columns: these are null.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import InputError
 from dissectors.records import schema
-from pipelines import scratch, storage
+from pipelines import scratch
 from pipelines.database import sentence
-from pipelines.report.selection import Selection, day_of
+from pipelines.record_files import UNDATED, date_of
+from pipelines.report.selection import Selection
+from pipelines.stored_records import StoredRecords
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, files
@@ -26,7 +27,6 @@ from pipelines.tables.verdicts import JUDGED
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FOLDER = "records"
 MEMORY = "512MB"
 READ = ("exchanges", "batches", "errors", "connections", "findings")
 
@@ -95,13 +95,16 @@ def last_time_us(folder: str) -> int | None:
 
     Only the last day's records are read. Raises InputError where they cannot be.
     """
+    stored = StoredRecords.of(folder)
     dated: dict[str, list[str]] = {}
-    for place in _folders(folder).get("exchanges", ()):
-        dated.setdefault(day_of(place) or "", []).append(storage.join(folder, "exchanges", place))
+    for file in stored.files.get("exchanges", ()):
+        date = date_of(file)
+        dated.setdefault("" if date == UNDATED else date, []).append(file)
     if not dated:
         return None
-    with _engine(folder) as engine:
-        (row,) = engine.fetch(f"select epoch_us(max(time)) as us from {files(*dated[max(dated)])}").to_pylist()
+    with _engine(stored.folder) as engine:
+        last = files(*stored.sources("exchanges", dated[max(dated)]))
+        (row,) = engine.fetch(f"select epoch_us(max(time)) as us from {last}").to_pylist()
     return row["us"]  # type: ignore[no-any-return]
 
 
@@ -111,15 +114,17 @@ def opened(folder: str, selection: Selection | None = None) -> Iterator[Records 
 
     Raises InputError where they cannot be read.
     """
-    there = _folders(folder)
-    if "exchanges" not in there:
+    stored = StoredRecords.of(folder)
+    if "exchanges" not in stored.files:
         yield None
         return
-    with _engine(folder) as engine:
+    with _engine(stored.folder) as engine:
         chosen = selection or Selection()
-        days = {name: chosen.days(name, there.get(name, ())) for name in READ}
-        sources = {name: [storage.join(folder, name, day) for day in days[name]] for name in READ}
-        known = {name: _relation(engine, sources[name], name) for name in READ}
+        known = {}
+        for name in READ:
+            every = stored.files.get(name, ())
+            some = chosen.files(name, every)
+            known[name] = _relation(engine, stored.sources(name, None if len(some) == len(every) else some), name)
         engine.relations = {f"all_{name}": rows for name, rows in chosen.relations(known).items()}
         _name(engine)
         yield Records(engine)
@@ -130,7 +135,7 @@ def _engine(folder: str) -> Iterator[LocalEngine]:
     """Reads the records in a folder. What the database says against it is an InputError."""
     import duckdb
 
-    with scratch.folder() as room, LocalEngine(folder, (), room, memory=MEMORY) as engine:
+    with scratch.folder() as room, LocalEngine(folder, {}, room, memory=MEMORY) as engine:
         try:
             yield engine
         except duckdb.Error as error:
@@ -147,16 +152,6 @@ def _name(engine: LocalEngine) -> None:
     for name in READ:
         kind = "temp table" if shared else "view"
         engine.duckdb.execute(f"create {kind} {name} as {bound(engine.dialect, f'select * from {name}', known)}")
-
-
-def _folders(folder: str) -> dict[str, list[str]]:
-    """Tables -> the folders below theirs that hold records, in which these lie by capture point and day."""
-    found: dict[str, set[str]] = {}
-    for path in storage.find(folder):
-        table, _, place = path.partition("/")
-        if place.endswith(".parquet"):
-            found.setdefault(table, set()).add(posixpath.dirname(place))
-    return {table: sorted(places) for table, places in found.items()}
 
 
 def _relation(engine: LocalEngine, filled: Sequence[str], name: str) -> str:

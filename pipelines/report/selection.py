@@ -8,12 +8,12 @@ findings about these connections.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipelines.answers.select import condition, open_during
-from pipelines.record_files import NOWHERE
+from pipelines.record_files import UNDATED, date_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,18 +66,14 @@ class Selection:
             keep = filters[table]
             yield table, batch if keep is None else keep(batch)
 
-    def days(self, table: str, folders: Iterable[str]) -> list[str]:
-        """Of the folders of a table (site=…/date=…), those that may hold rows. One of another name may."""
+    def files(self, table: str, files: Sequence[str]) -> Sequence[str]:
+        """Of the files of a record table, those that may hold selected rows, as far as their names tell."""
+        # a time with an offset may be a day off in UTC: such rows are told by their times alone
+        if any(time and re.search(r"[+-]\d{2}:?\d{2}$", time[10:]) for time in (self.since, self.until)):
+            return files
         first = self.since[:10] if self.since and _DAY.match(self.since) and table != "connections" else ""
-        last = self.until[:10] if self.until and _DAY.match(self.until) else "9"
-
-        def wanted(folder: str) -> bool:
-            day = day_of(folder)
-            return day is None or first <= day <= last
-
-        # a time with an offset may be a day off in UTC: those are told from the rows alone
-        offset = any(time and re.search(r"[+-]\d{2}:?\d{2}$", time[10:]) for time in (self.since, self.until))
-        return [folder for folder in folders if offset or wanted(folder)]
+        last = self.until[:10] if self.until and _DAY.match(self.until) else UNDATED
+        return [file for file in files if (date := date_of(file)) in ("", UNDATED) or first <= date <= last]
 
     def condition(self, table: str) -> str | None:
         """SQL that the selected rows of a record table meet, None for all rows."""
@@ -86,9 +82,3 @@ class Selection:
             return " and ".join(filter(None, parts)) or None
         topic = self.topic if table in _NAMING else None
         return condition(table, since=self.since, until=self.until, site=self.site, topic=topic)
-
-
-def day_of(folder: str) -> str | None:
-    """The day of the records in a folder (site=…/date=…); None of records without a time, or of no known day."""
-    _, dated, day = folder.rpartition("/date=")
-    return day if dated and day != NOWHERE else None

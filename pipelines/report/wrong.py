@@ -19,7 +19,7 @@ def box(page: Builder) -> Html:
     rest = tag("details", tag("summary", f"{units.count(len(items) - FIRST)} more"), _list(items[FIRST:], FIRST + 1))
     return tag(
         "section",
-        tag("h2", _title(page)),
+        tag("h2", _title(page), " ", tag("small", "whole capture", class_="unselected")),
         _list(items[:FIRST]) if items else tag("p", _checked(page)),
         rest if len(items) > FIRST else None,
         _not_seen(page, {verdict["kind"] for verdict in verdicts}),

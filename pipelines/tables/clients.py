@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from pipelines.sql.words import SERVER
 from pipelines.tables.dialect import LISTED, Dialect
-from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, count_if
+from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, alike, count_if, equal
 
 _MINUTE_US = 60_000_000
 
 
 def _clients(d: Dialect, ask: Ask) -> str:
-    conn = d.identity(*CONNECTION)
-    keys = "protocol, client_ip, client_id, api, api_code, version, conn, server_ip, server_port"
+    conn = ", ".join(CONNECTION)
+    keys = f"protocol, client_ip, client_id, api, api_code, version, {conn}, server_ip, server_port"
     return f"""
         with used as (
             select {keys}, {SERVER} as server,
                 case when {_refused()} then version end as removed, count(*) as requests,
                 {count_if("status = 'error'")} as errors, min(time) as first_time, max(time) as last_time
-            from (select *, {conn} as conn from exchanges where kind in ('call', 'unanswered', 'oneway'))
-            group by {keys}
+            from exchanges where kind in ('call', 'unanswered', 'oneway') group by {keys}
         ), software as (
-            select {conn} as conn, nullif(concat_ws(' ', client_software, client_version), '') as software
+            select {conn}, nullif(concat_ws(' ', client_software, client_version), '') as software
             from all_connections where client_software is not null
         ), minutes as (
             select protocol, client_ip, count(*) as opened
@@ -30,17 +29,22 @@ def _clients(d: Dialect, ask: Ask) -> str:
         ), known as (
             select u.*, s.software, p.opened
             from used u
-                left join software s on u.conn = s.conn
+                left join software s on {equal(CONNECTION, "u", "s")}
                 left join peaks p on u.protocol = p.protocol and u.client_ip = p.client_ip
+        ), connected as (
+            select protocol, client_ip, client_id, api, count(*) as connections from (
+                select distinct protocol, client_ip, client_id, api, {conn} from used
+            ) group by protocol, client_ip, client_id, api
         )
-        select protocol, client_ip, client_id, api, {d.listed("software")} as software,
+        select k.protocol, k.client_ip, k.client_id, k.api, {d.listed("software")} as software,
             {d.numbers("version")} as versions, {d.numbers("removed")} as removed,
             min(version) as version_min, max(version) as version_max,
             {d.total("requests")} as requests, {d.total("errors")} as errors,
-            count(distinct conn) as connections,
+            max(connections) as connections,
             max(opened) as connects_peak, min(first_time) as first_time, max(last_time) as last_time,
             {d.listed("server")} as servers
-        from known group by protocol, client_ip, client_id, api
+        from known k join connected c on {alike(("protocol", "client_ip", "client_id", "api"), "k", "c")}
+        group by k.protocol, k.client_ip, k.client_id, k.api
     """
 
 

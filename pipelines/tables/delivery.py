@@ -3,56 +3,57 @@
 from __future__ import annotations
 
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.table import Ask, Table, TableColumn, count_if, quantile_columns, quantiles
+from pipelines.tables.table import Ask, Table, TableColumn, alike, count_if, quantile_columns, quantiles
 
 _PLACE = ("site", "protocol", "topic", "partition", "position")
 
 
 def _delivery(d: Dialect, ask: Ask) -> str:
-    place = d.identity(*_PLACE)
-    columns = f"{place} as place, {d.micros('time')} as seen, coalesce(checksum_stored, '') as checksum"
+    key, place = ("protocol", "topic"), ", ".join(_PLACE)
+    columns = f"{place}, {d.micros('time')} as seen, coalesce(checksum_stored, '') as checksum"
     moved = "topic is not null and position is not null and time is not null"
     # Positions come again when a topic is made anew: the latest production before a consumption is its own. Only for
     # these places are all sightings put in order.
-    order = "partition by place order by seen, produced desc, checksum"
+    order = f"partition by {place} order by seen, produced desc, checksum"
     latest = [
         f"{d.latest(f'case when produced = 1 then {value} end', order)} as {name}"
         for value, name in (("seen", "origin"), ("checksum", "made"))
     ]
+    produced_there = alike(_PLACE, "s", "p")
     return f"""
         with produced as (
             select {columns} from all_batches
             where {moved} and role = 'produce' and coalesce(outcome, '') <> 'error'
         ), places as (
-            select place as made_at, count(*) as times, min(seen) as origin, max(checksum) as made
-            from produced group by place
+            select {place}, count(*) as times, min(seen) as origin, max(checksum) as made
+            from produced group by {place}
         ), {d.once("consumed")} (
-            select protocol, topic, place, seen, checksum, times, origin, made
-            from (select protocol, topic, {columns} from batches where {moved} and role = 'consume')
-                join places on place = made_at
+            select s.*, times, origin, made
+            from (select {columns} from batches where {moved} and role = 'consume') s
+                join places p on {produced_there}
             where seen >= origin
-        ), deliveries as (
-            select protocol, topic, place, seen, checksum, origin, made from consumed where times = 1
+        ), {d.once("deliveries")} (
+            select {place}, seen, checksum, origin, made from consumed where times = 1
             union all
-            select protocol, topic, place, seen, checksum, origin, made from (
-                select protocol, topic, place, seen, checksum, produced, {", ".join(latest)} from (
-                    select null as protocol, null as topic, place, seen, checksum, 1 as produced
-                    from produced join places on place = made_at where times > 1
+            select {place}, seen, checksum, origin, made from (
+                select {place}, seen, checksum, produced, {", ".join(latest)} from (
+                    select s.*, 1 as produced from produced s join places p on {produced_there} where times > 1
                     union all
-                    select protocol, topic, place, seen, checksum, 0 as produced from consumed where times > 1
+                    select {place}, seen, checksum, 0 as produced from consumed where times > 1
                 )
             ) where produced = 0
         ), measured as (
-            select protocol, topic, count(*) as deliveries, count(distinct place) as batches,
+            select protocol, topic, count(*) as deliveries, count(distinct {d.row(*_PLACE)}) as batches,
                 {count_if("checksum = made and made <> ''")} as same_checksum,
                 {count_if("checksum <> made and checksum <> '' and made <> ''")} as other_checksum,
-                max((seen - origin) * 1000) as delay_max_ns,
-                {d.spread("(seen - origin) * 1000")} as delay_spread
+                max((seen - origin) * 1000) as delay_max_ns
             from deliveries group by protocol, topic
+        ), spread as (
+            {d.percentiles("deliveries", key, {"delay": "(seen - origin) * 1000"})}
         )
-        select protocol, topic, deliveries, batches, same_checksum, other_checksum,
-            {quantiles(d, "delay_spread", "delay_")}, delay_max_ns
-        from measured
+        select m.protocol, m.topic, deliveries, batches, same_checksum, other_checksum, {quantiles("delay")},
+            delay_max_ns
+        from measured m left join spread s on {alike(key, "m", "s")}
     """
 
 

@@ -6,11 +6,11 @@ leave nulls out), `min`, `max`, window functions, `/` as a division of doubles, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-QUANTILES = (0.5, 0.9, 0.99, 0.999)
-QUANTILE_NAMES = ("p50", "p90", "p99", "p999")
-SKETCH_K = 2000  # KLL: error of a rank about 0.05 %; sketches of up to so many values are exact
+from pipelines.tables.percentiles import QUANTILE_NAMES, QUANTILES, binned
+
 LISTED = 20  # names that a list in a table holds at most
 LARGEST = (1 << 63) - 1  # where sums saturate
 LARGEST_DOUBLE = "9.2e18"  # where doubles do that become whole numbers
@@ -21,8 +21,6 @@ class Dialect(Protocol):
     """How an engine says what the two say differently. Arguments and results are SQL expressions."""
 
     name: str
-    sketches: bool
-    """Whether a spread is a sketch, which merges with others; else it holds the percentiles themselves."""
 
     def quoted(self, name: str) -> str:
         """A column's name, also where it is a keyword."""
@@ -39,11 +37,12 @@ class Dialect(Protocol):
     def plus(self, *values: str) -> str:
         """Sum of bigints of one row; saturates where it does not fit."""
 
-    def spread(self, value: str) -> str:
-        """How a bigint is spread over a group: what `quantile` reads."""
+    def percentiles(self, source: str, keys: Sequence[str], values: Mapping[str, str]) -> str:
+        """A SELECT of keys and `<name>_p50_ns` … `<name>_p999_ns`, exact, for each group of the rows of `source`.
 
-    def quantile(self, spread: str, at: int) -> str:
-        """One of QUANTILES of a spread; null where there was no value."""
+        values: name -> a bigint. Of n values in order the percentile is number ceil(quantile * n), from 1: always one
+        of them, as quantile_disc has it; null where there is none. A group without any value may have no row.
+        """
 
     def listed(self, value: str) -> str:
         """The distinct texts of a group, sorted, at most LISTED."""
@@ -60,8 +59,8 @@ class Dialect(Protocol):
     def latest(self, value: str, window: str) -> str:
         """The last value that is not null, up to a row of a window (`partition by … order by …`)."""
 
-    def identity(self, *values: str) -> str:
-        """A number that is the same only for rows that agree in all values; nulls agree with nulls."""
+    def row(self, *values: str) -> str:
+        """Several values as one, never null; two are equal where all values are, and null equals null."""
 
     def member(self, json: str, name: str) -> str:
         """The value of a member of a JSON object, as text."""
@@ -77,10 +76,9 @@ class Dialect(Protocol):
 
 
 class DuckDB:
-    """DuckDB in this process: percentiles are exact."""
+    """DuckDB in this process."""
 
     name = "local"
-    sketches = False
 
     def quoted(self, name: str) -> str:
         return f'"{name}"'
@@ -99,11 +97,15 @@ class DuckDB:
         terms = " + ".join(f"cast({value} as hugeint)" for value in values)
         return f"cast(greatest(least({terms}, {LARGEST}), -{LARGEST}) as bigint)"
 
-    def spread(self, value: str) -> str:
-        return f"quantile_disc({value}, [{', '.join(map(str, QUANTILES))}])"
-
-    def quantile(self, spread: str, at: int) -> str:
-        return f"{spread}[{at + 1}]"
+    def percentiles(self, source: str, keys: Sequence[str], values: Mapping[str, str]) -> str:
+        group, wanted = ", ".join(keys), ", ".join(map(str, QUANTILES))
+        lists = ", ".join(f"quantile_disc({value}, [{wanted}]) as {name}_list" for name, value in values.items())
+        columns = ", ".join(
+            f"{name}_list[{at}] as {name}_{quantile}_ns"
+            for name in values
+            for at, quantile in enumerate(QUANTILE_NAMES, 1)
+        )
+        return f"select {group}, {columns} from (select {group}, {lists} from {source} group by {group})"
 
     def listed(self, value: str) -> str:
         return f"{self._distinct(value)}[1:{LISTED}]"
@@ -118,13 +120,13 @@ class DuckDB:
         return f"list({value} order by {order})"
 
     def first(self, value: str, *order: str) -> str:
-        return f"arg_min_null({value}, row({', '.join(order)}))"
+        return f"arg_min_null({value}, {self.row(*order)})"
 
     def latest(self, value: str, window: str) -> str:
         return f"last_value({value} ignore nulls) over ({window} {_SO_FAR})"
 
-    def identity(self, *values: str) -> str:
-        return f"hash({', '.join(values)})"
+    def row(self, *values: str) -> str:
+        return f"row({', '.join(values)})"
 
     def member(self, json: str, name: str) -> str:
         return f"({json}->>'{name}')"
@@ -140,10 +142,9 @@ class DuckDB:
 
 
 class Spark:
-    """Spark SQL: percentiles come from KLL sketches, which are exact while groups are small."""
+    """Spark SQL."""
 
     name = "spark"
-    sketches = True
 
     def quoted(self, name: str) -> str:
         return f"`{name}`"
@@ -163,12 +164,8 @@ class Spark:
             first = f"try_add({first}, {value})"
         return f"coalesce({first}, {LARGEST})"
 
-    def spread(self, value: str) -> str:
-        return f"kll_sketch_agg_bigint({value}, {SKETCH_K})"
-
-    def quantile(self, spread: str, at: int) -> str:
-        value = f"kll_sketch_get_quantile_bigint({spread}, {QUANTILES[at]}e0)"
-        return f"case when kll_sketch_get_n_bigint({spread}) > 0 then {value} end"
+    def percentiles(self, source: str, keys: Sequence[str], values: Mapping[str, str]) -> str:
+        return binned(source, keys, values)
 
     def listed(self, value: str) -> str:
         return f"slice(array_sort(collect_set({value})), 1, {LISTED})"
@@ -180,13 +177,13 @@ class Spark:
         return f"transform(array_sort(collect_list(struct({order}, {value}))), pair -> pair.{value})"
 
     def first(self, value: str, *order: str) -> str:
-        return f"min_by({value}, struct({', '.join(order)}))"
+        return f"min_by({value}, {self.row(*order)})"
 
     def latest(self, value: str, window: str) -> str:
         return f"last_value({value}) ignore nulls over ({window} {_SO_FAR})"
 
-    def identity(self, *values: str) -> str:
-        return f"xxhash64({', '.join(values)})"
+    def row(self, *values: str) -> str:
+        return f"struct({', '.join(values)})"
 
     def member(self, json: str, name: str) -> str:
         return f"get_json_object({json}, '$.{name}')"

@@ -7,10 +7,9 @@ from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, earliest
 
 
 def _findings(d: Dialect, ask: Ask) -> str:
-    where = d.identity(*CONNECTION)
     return f"""
         select severity, kind, protocol, count(*) as count,
-            count(distinct case when connection is not null then {where} end) as connections,
+            count(distinct case when connection is not null then {d.row(*CONNECTION)} end) as connections,
             {d.total("length")} as bytes, min(time) as first_time, max(time) as last_time,
             {earliest(d, "message")} as message, {earliest(d, "connection")} as connection,
             {earliest(d, "file")} as file, {earliest(d, "packet")} as packet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.sql.words import SERVER
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, count_if
+from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, count_if, equal
 
 
 def _known(*columns: str) -> list[str]:
@@ -22,23 +22,23 @@ def _captured(d: Dialect) -> str:
 def _health(d: Dialect, ask: Ask) -> str:
     lost = d.plus("captured_bytes", "coalesce(gap_bytes, 0)")
     understood = d.plus(*_known("framed_bytes", "skipped_bytes", "pending_bytes"))
-    conn = d.identity(*CONNECTION)
+    conn = ", ".join(CONNECTION)
     return f"""
         with counted as (
-            select {conn} as conn, {count_if("severity = 'error'")} as error_findings,
+            select {conn}, {count_if("severity = 'error'")} as error_findings,
                 {count_if("severity = 'warning'")} as warning_findings
             from all_findings where connection is not null group by {conn}
         ), sized as (
-            select *, {_packets(d)} as packets, {_captured(d)} as captured_bytes, {conn} as own from connections
+            select *, {_packets(d)} as packets, {_captured(d)} as captured_bytes from connections
         )
-        select site, protocol, connection, incarnation, start_time, duration_ns, handshake, closed, rtt_ns,
+        select s.site, protocol, s.connection, s.incarnation, start_time, duration_ns, handshake, closed, rtt_ns,
             packets, captured_bytes, retransmissions / nullif(packets, 0) as retransmission_rate, retransmissions,
             duplicates, out_of_order, zero_windows, gaps, gap_bytes, gap_bytes / nullif({lost}, 0) as loss_rate,
             framed_bytes, skipped_bytes, pending_bytes,
             case when protocol is not null then framed_bytes / nullif({understood}, 0) end as coverage,
             coalesce(error_findings, 0) as error_findings, coalesce(warning_findings, 0) as warning_findings,
             file, packet
-        from sized left join counted on own = conn
+        from sized s left join counted f on {equal(CONNECTION, "s", "f")}
     """
 
 

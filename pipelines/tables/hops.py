@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pipelines.sql.words import CLIENT, SERVER
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.points import numbered
-from pipelines.tables.table import Ask, Table, TableColumn, count_if, quantile_columns, quantiles
+from pipelines.tables.points import SAME, numbered
+from pipelines.tables.table import Ask, Table, TableColumn, alike, count_if, quantile_columns, quantiles
 
 _SIDES = ("client", "server")
 _SPREADS = (*_SIDES, "network")
@@ -15,9 +15,12 @@ def _hops(d: Dialect, ask: Ask) -> str:
     measures = (
         f"total_ns, retransmitted, {d.plus('coalesce(request_bytes, 0)', 'coalesce(response_bytes, 0)')} as bytes"
     )
-    columns = f"shared_id, same, sure, site, protocol, api, {CLIENT} as client, {SERVER} as server, {measures}"
-    seen = numbered(d, "exchanges", "all_exchanges", "s.shared_id, s.rank, s.points")
-    percentiles = ", ".join(quantiles(d, f"{name}_spread", f"{name}_") for name in _SPREADS)
+    values = SAME["exchanges"].values  # `api` is one of them
+    columns = (
+        f"shared_id, nth, sure, site, protocol, {', '.join(values)}, {CLIENT} as client, {SERVER} as server, {measures}"
+    )
+    seen = numbered("exchanges", "all_exchanges", "s.shared_id, s.rank, s.points")
+    key = ("protocol", "api", "client", "server")
     # A request by the server, as Pulsar's PING, takes longer at the server's point: the difference counts without sign.
     # Without ids on the wire, one answer without a request may mean that all of its api are paired one off.
     orphan = "case when kind = 'orphan' and correlation_id is null then 1 else 0 end"
@@ -28,7 +31,7 @@ def _hops(d: Dialect, ask: Ask) -> str:
             select {columns} from seen where rank = points and kind in ('call', 'oneway')
         ), servers as (
             select {columns} from seen where rank = 1 and kind in ('call', 'oneway')
-        ), sides as (
+        ), {d.once("sides")} (
             select coalesce(c.protocol, s.protocol) as protocol, coalesce(c.api, s.api) as api,
                 coalesce(c.client, s.client) as client, coalesce(s.server, c.server) as server,
                 c.shared_id as c, s.shared_id as s,
@@ -38,20 +41,23 @@ def _hops(d: Dialect, ask: Ask) -> str:
                 c.bytes as client_bytes, s.bytes as server_bytes,
                 coalesce(c.retransmitted, false) as client_resent, coalesce(s.retransmitted, false) as server_resent,
                 case when c.sure then abs(c.total_ns - s.total_ns) end as network_ns
-            from clients c full outer join servers s on c.shared_id = s.shared_id and c.same = s.same
+            from clients c full outer join servers s
+                on c.shared_id = s.shared_id and c.nth = s.nth and {alike(values, "c", "s")}
         ), measured as (
             select protocol, api, client, server, max(client_site) as client_site, max(server_site) as server_site,
                 {count_if("c is not null and s is not null")} as count,
                 {count_if("s is null")} as client_only, {count_if("c is null")} as server_only,
-                {", ".join(f"{d.spread(f'{name}_ns')} as {name}_spread" for name in _SPREADS)},
                 {", ".join(f"{d.total(f'{side}_bytes')} as {side}_bytes" for side in _SIDES)},
                 {", ".join(count_if(f"{side}_resent") + f" as {side}_retransmitted" for side in _SIDES)},
                 {count_if("c is not null and s is not null and client_resent <> server_resent")} as lost
             from sides group by protocol, api, client, server
+        ), spread as (
+            {d.percentiles("sides", key, {name: f"{name}_ns" for name in _SPREADS})}
         )
-        select protocol, api, client, server, client_site, server_site, count, {percentiles}, client_bytes,
-            server_bytes, client_retransmitted, server_retransmitted, lost, client_only, server_only
-        from measured
+        select {", ".join(f"m.{name}" for name in key)}, client_site, server_site, count,
+            {", ".join(map(quantiles, _SPREADS))}, client_bytes, server_bytes, client_retransmitted,
+            server_retransmitted, lost, client_only, server_only
+        from measured m left join spread s on {alike(key, "m", "s")}
     """
 
 

@@ -8,6 +8,7 @@ from pipelines.tables.table import (
     Ask,
     Table,
     TableColumn,
+    alike,
     bucket,
     by_columns,
     count_if,
@@ -27,11 +28,10 @@ _PAIRS = f"""
 
 
 def _latency(d: Dialect, ask: Ask) -> str:
-    keys = ", ".join(["protocol", "api", "long_poll", *ask.by])
-    spreads = ", ".join(f"{d.spread(f'{name}_ns')} as {name}_spread" for name in DURATIONS)
+    key = ("protocol", "api", "long_poll", *ask.by)
+    keys = ", ".join(key)
     longest = ", ".join(f"max({name}_ns) as {name}_max_ns" for name in DURATIONS)
-    percentiles = ", ".join(f"{quantiles(d, f'{name}_spread', f'{name}_')}, {name}_max_ns" for name in DURATIONS)
-    sketches = "".join(f", {name}_spread as {name}_sketch" for name in DURATIONS) if d.sketches else ""
+    percentiles = ", ".join(f"{quantiles(name)}, {name}_max_ns" for name in DURATIONS)
     return f"""
         with pairs as (
             select protocol, api, held as long_poll{_plain_keys(ask)}{derived(d, ask)}, kind, status, retransmitted,
@@ -40,13 +40,16 @@ def _latency(d: Dialect, ask: Ask) -> str:
         ), measured as (
             select {keys}, {_counts(d)}, count(total_ns) as timed, {d.total("total_ns")} as total_sum_ns,
                 {d.total("service_ns")} as service_sum_ns, {d.total("queued_ns")} as queued_sum_ns,
-                {count_if("retransmitted")} as retransmitted, {longest}, {spreads}
+                {count_if("retransmitted")} as retransmitted, {longest}
             from pairs group by {keys}
+        ), spread as (
+            {d.percentiles("pairs", key, {name: f"{name}_ns" for name in DURATIONS})}
         )
-        select {keys}, count, unanswered, errors, service_sum_ns, queued_sum_ns, total_sum_ns,
+        select {", ".join(f"m.{name}" for name in key)}, count, unanswered, errors, timed, service_sum_ns,
+            queued_sum_ns, total_sum_ns,
             cast(floor(total_sum_ns / nullif(timed, 0)) as bigint) as total_mean_ns,
-            {percentiles}, request_bytes, response_bytes, retransmitted{sketches}
-        from measured
+            {percentiles}, request_bytes, response_bytes, retransmitted
+        from measured m left join spread s on {alike(key, "m", "s")}
     """
 
 
@@ -56,17 +59,19 @@ def _plain_keys(ask: Ask) -> str:
 
 
 def _activity(d: Dialect, ask: Ask) -> str:
-    seconds = double(ask.bucket_us / 1_000_000)
+    key, seconds = ("protocol", "bucket"), double(ask.bucket_us / 1_000_000)
     return f"""
-        with measured as (
-            select protocol, {bucket(d, "time", ask.bucket_us)} as bucket, {_counts(d)},
-                max(case when not held then total_ns end) as total_max_ns,
-                {d.spread("case when not held then total_ns end")} as total_spread
-            from ({_PAIRS}) group by 1, 2
+        with pairs as (
+            select *, {bucket(d, "time", ask.bucket_us)} as bucket, case when not held then total_ns end as asked_ns
+            from ({_PAIRS})
+        ), measured as (
+            select protocol, bucket, {_counts(d)}, max(asked_ns) as total_max_ns from pairs group by protocol, bucket
+        ), spread as (
+            {d.percentiles("pairs", key, {"total": "asked_ns"})}
         )
-        select protocol, bucket, {seconds} as bucket_s, count, unanswered, errors, count / {seconds} as rate,
-            {quantiles(d, "total_spread", "total_")}, total_max_ns, request_bytes, response_bytes
-        from measured
+        select m.protocol, m.bucket, {seconds} as bucket_s, count, unanswered, errors, count / {seconds} as rate,
+            {quantiles("total")}, total_max_ns, request_bytes, response_bytes
+        from measured m left join spread s on {alike(key, "m", "s")}
     """
 
 
@@ -111,12 +116,11 @@ LATENCY = Table(
     "How long requests took: one row per API, long polls and waits for a group apart; what cost the brokers most comes "
     "first. `total` runs from the first byte of the request to the last byte of the answer, `wait` from the last byte "
     "of the request to the first byte of the answer; `service` is `wait` without the time for which the request waited "
-    "behind others on its connection (`queued`): what the broker needed for it. Percentiles are exact up to 2,000 "
-    "requests a row; above that, Spark takes them from sketches (rank error 0.05 %), and the local engine stays exact. "
-    "The sketches (KLL) merge, so hours roll up to days without the records.",
+    "behind others on its connection (`queued`): what the broker needed for it.",
     (
         *_KEYS,
         *_COUNTS,
+        TableColumn("timed", "answered requests whose total is known: the capture lacks no bytes of them", "count"),
         TableColumn("service_sum_ns", "time that brokers spent on all of them: what this API costs them", "ns"),
         TableColumn("queued_sum_ns", "time for which they waited behind others on their connections", "ns"),
         TableColumn("total_sum_ns", "time spent in all of them together: what this API costs its clients", "ns"),
@@ -129,7 +133,6 @@ LATENCY = Table(
         TableColumn("request_bytes", "bytes of requests", "bytes"),
         TableColumn("response_bytes", "bytes of answers", "bytes"),
         TableColumn("retransmitted", "exchanges of which a byte was sent twice", "count"),
-        *(TableColumn(f"{name}_sketch", f"KLL sketch of {name}_ns", "sketch") for name in DURATIONS),
     ),
     _latency,
     headline=(

@@ -70,11 +70,16 @@ class LocalEngine(_Connection):
 
     at_once = 1  # a query uses all cores
 
-    def __init__(self, records: str, tables: Sequence[str], room: Path, memory: str | None = None) -> None:
-        """records: a path, or a URL that fsspec opens. memory: `512MB`, for example; a share of all by default."""
-        super().__init__(records, room, memory)
+    def __init__(
+        self, folder: str, sources: Mapping[str, Sequence[str]], room: Path, memory: str | None = None
+    ) -> None:
+        """folder: of the records, a path, or a URL that fsspec opens. sources: for each table, files or folders of it.
+
+        memory: `512MB`, for example; a share of all by default.
+        """
+        super().__init__(folder, room, memory)
         self.dialect: Dialect = DuckDB()
-        self.relations: Mapping[str, str] = {f"all_{name}": files(storage.join(records, name)) for name in tables}
+        self.relations: Mapping[str, str] = {f"all_{name}": files(*some) for name, some in sources.items()}
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Give a table of few rows a name."""
@@ -132,14 +137,13 @@ class WrittenTables(_Connection):
         return found
 
     def first(self, name: str, limit: int) -> First:
-        """The first rows, without sketches. Rows that are equal in the table's order are ordered by all columns.
+        """The first rows of a table. Rows that are equal in its order are ordered by all columns.
 
         Tables of older versions lack columns; they are ordered by those that they have.
         """
         relation, kinds = self._written(name)
-        there = [column for column in kinds if not column.endswith("_sketch")]
-        columns = ", ".join(map(DuckDB().quoted, there))
-        terms = TABLES[name].ordered_by(there) if name in TABLES else ""
+        columns = ", ".join(map(DuckDB().quoted, kinds))
+        terms = TABLES[name].ordered_by(kinds) if name in TABLES else ""
         order = f"{terms}, {columns}" if terms else columns
         rows = self.fetch(f"select {columns} from {relation} order by {order} limit {limit}")
         total = rows.num_rows

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipelines.tables.dialect import Dialect
+from pipelines.tables.table import CONNECTION, equal
 
 POINTS = "points"
 NO_POINTS = """(
@@ -66,7 +67,7 @@ SAME = {
 def points(d: Dialect) -> str:
     """The connections that several points saw: (site, connection, incarnation, shared_id, rank, points)."""
     key = "concat_ws(' ', {0}.site, {0}.connection, cast({0}.incarnation as string))"
-    seen = numbered(d, "exchanges", "all_exchanges", "s.shared_id", "shared")
+    seen = numbered("exchanges", "all_exchanges", "s.shared_id", "shared")
     return f"""
         with ends as (
             select site, connection, incarnation, client_seq, server_seq,
@@ -86,7 +87,8 @@ def points(d: Dialect) -> str:
             select site, connection, incarnation, least(own, min(other)) as shared_id
             from pairs group by site, connection, incarnation, own
         ), seen as (
-            select *, count(*) over (partition by shared_id, same) as sightings from ({seen}) where wait_ns is not null
+            select *, count(*) over (partition by {same_thing("exchanges")}) as sightings
+            from ({seen}) where wait_ns is not null
         ), durations as (
             select site, connection, incarnation, avg(wait_ns) as wait
             from seen where sightings > 1 group by site, connection, incarnation
@@ -96,8 +98,7 @@ def points(d: Dialect) -> str:
                 partition by s.shared_id order by d.wait nulls last, s.site, s.connection, s.incarnation
             ) as rank,
             count(*) over (partition by s.shared_id) as points
-        from shared s left join durations d
-            on s.site = d.site and s.connection = d.connection and s.incarnation = d.incarnation
+        from shared s left join durations d on {equal(CONNECTION, "s", "d")}
     """
 
 
@@ -120,17 +121,22 @@ def _overlap(side: str) -> str:
     return f"coalesce({reaches('a', 'b')} or {reaches('b', 'a')}, true)"
 
 
-def numbered(d: Dialect, table: str, relation: str, columns: str, shared: str = POINTS) -> str:
-    """Rows of shared connections, with `same`: equal for the same thing at other points of its connection."""
-    same = SAME[table]
-    where = ["r.site", "r.connection", "r.incarnation", *(f"r.{value}" for value in same.values)]
-    order = ", ".join(f"r.{term}" for term in same.order)
-    nth = f"row_number() over (partition by {', '.join(where)} order by {order})"
-    return f"""
-        select r.*, {columns}, {d.identity(*where[3:], nth)} as same
-        from {relation} r join {shared} s
-            on r.site = s.site and r.connection = s.connection and r.incarnation = s.incarnation
+def numbered(table: str, relation: str, columns: str, shared: str = POINTS) -> str:
+    """Rows of shared connections, with `nth`: of the rows that agree in `Sameness.values`, which one this is.
+
+    columns: a SELECT list of what else is wanted of the rows, `r`, and of the shared connections, `s`.
     """
+    alike_at_point = ", ".join(f"r.{column}" for column in (*CONNECTION, *SAME[table].values))
+    order = ", ".join(f"r.{term}" for term in SAME[table].order)
+    return f"""
+        select r.*, {columns}, row_number() over (partition by {alike_at_point} order by {order}) as nth
+        from {relation} r join {shared} s on {equal(CONNECTION, "r", "s")}
+    """
+
+
+def same_thing(table: str) -> str:
+    """The columns of `numbered` in which rows of several points agree that are the same thing."""
+    return ", ".join(("shared_id", *SAME[table].values, "nth"))
 
 
 def counted(d: Dialect, table: str, columns: Sequence[str]) -> str:
@@ -139,12 +145,11 @@ def counted(d: Dialect, table: str, columns: Sequence[str]) -> str:
     prefer = f"{SAME[table].prefer}, rank" if SAME[table].prefer else "rank"
     return f"""
         select {names} from (
-            select *, row_number() over (partition by shared_id, same order by {prefer}) as sighting
-            from ({numbered(d, table, relation, "s.shared_id, s.rank")})
+            select *, row_number() over (partition by {same_thing(table)} order by {prefer}) as sighting
+            from ({numbered(table, relation, "s.shared_id, s.rank")})
         ) where sighting = 1
         union all
         select {names} from {relation} r where not exists (
-            select 1 from {POINTS} s
-            where r.site = s.site and r.connection = s.connection and r.incarnation = s.incarnation
+            select 1 from {POINTS} s where {equal(CONNECTION, "r", "s")}
         )
     """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipelines.sql.words import CLIENT, SERVER
-from pipelines.tables.dialect import QUANTILE_NAMES, Dialect
+from pipelines.tables.dialect import Dialect
+from pipelines.tables.percentiles import QUANTILE_NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,7 +22,7 @@ class TableColumn(NamedTuple):
     """One column: what it means and how people read it.
 
     unit: "ns", "bytes", "bytes/s", "1/s", "share" (0 to 1), "ratio", "count", "time", "code" (a number that is a name),
-    "list", "sketch" (binary; Parquet only, by Spark only) or "" for text.
+    "list" or "" for text.
     """
 
     name: str
@@ -113,9 +114,9 @@ def bucket(d: Dialect, time: str, width_us: int) -> str:
     return d.timestamp(f"{micros} - {micros} % {width_us}")
 
 
-def quantiles(d: Dialect, spread: str, prefix: str) -> str:
-    """p50 … p999 of a spread, for a SELECT list."""
-    return ", ".join(f"{d.quantile(spread, at)} as {prefix}{name}_ns" for at, name in enumerate(QUANTILE_NAMES))
+def quantiles(name: str) -> str:
+    """The columns that `Dialect.percentiles` makes of a value, for a SELECT list."""
+    return ", ".join(f"{name}_{quantile}_ns" for quantile in QUANTILE_NAMES)
 
 
 def quantile_columns(prefix: str, what: str) -> tuple[TableColumn, ...]:
@@ -131,6 +132,16 @@ def earliest(d: Dialect, value: str) -> str:
     """A value of the first row of a group, in order of time."""
     time, file, packet = f"coalesce({d.micros('time')}, 0)", "coalesce(file, '')", "coalesce(packet, 0)"
     return d.first(value, time, file, packet, f"coalesce(cast({value} as string), '')")
+
+
+def equal(columns: Iterable[str], one: str, other: str) -> str:
+    """Whether rows of two relations agree in columns that are never null."""
+    return " and ".join(f"{one}.{column} = {other}.{column}" for column in columns)
+
+
+def alike(columns: Iterable[str], one: str, other: str) -> str:
+    """Whether rows of two relations agree in columns, null with null."""
+    return " and ".join(f"{one}.{column} is not distinct from {other}.{column}" for column in columns)
 
 
 def count_if(condition: str) -> str:

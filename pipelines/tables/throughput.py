@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from pipelines.tables.dialect import LARGEST_DOUBLE, Dialect, double
-from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, bucket
+from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, alike, bucket, equal
 
-# The same batch of a producer, sent again, counts where it was sent first; a batch that was refused is none of these.
+# A producer sends a batch again with the same values of SENDS: it counts where it was sent first. A batch that the
+# broker refused is another send.
 SENDS = ("protocol", "topic", "partition", "producer", "producer_epoch", "base_sequence", "checksum_stored",
     "stored_bytes", "refused")  # fmt: skip
 KNOWN = "role = 'produce' and producer is not null and base_sequence >= 0"
+BATCH = ("role", "file", "packet", "stream_offset", "position")  # what tells batches apart
+ANSWER = (*CONNECTION, "exchange_id")  # what tells the exchanges apart that carried batches
 _GROUP = ("protocol", "topic", "role", "bucket")
-BATCH = ("file", "packet", "stream_offset", "position")  # what tells batches apart
+
+
+def sent_first(d: Dialect) -> str:
+    """Order of the batches of one send: those that the broker took come first, then the earliest."""
+    place = (f"{column} nulls first" for column in BATCH)
+    return f"case outcome when 'ok' then 0 else 1 end, coalesce({d.micros('time')}, 0), {', '.join(place)}"
 
 
 def _throughput(d: Dialect, ask: Ask) -> str:
-    keys, group = ", ".join(_GROUP), d.identity(*_GROUP)
+    keys, sends, answer = (", ".join(columns) for columns in (_GROUP, SENDS, ANSWER))
+    of_carrier = ", ".join(f"c.{key}" for key in _GROUP)
     seconds = double(ask.bucket_us / 1_000_000)
-    # pushes have no correlation id, but each batch of theirs is a frame of its own
-    carrier = d.identity(*CONNECTION, "producer", "coalesce(correlation_id, -1 - stream_offset)")
-    exchange = f"case when exchange_id is null then {carrier} else {d.identity('site', 'exchange_id')} end"
+    # pushes have no exchange and no correlation id, but each batch of theirs is a frame of its own
+    sender = "case when s.exchange_id is null then s.producer end"
+    frame = "case when s.exchange_id is null then coalesce(s.correlation_id, -1 - s.stream_offset) end"
     sums = {
         "refused": "case when refused then records end",
         "resent": "case when again and not refused then records end",
@@ -27,55 +36,48 @@ def _throughput(d: Dialect, ask: Ask) -> str:
         "sized_bytes": "case when fresh and uncompressed_bytes is not null then stored_bytes end",
     }
     # An answer may carry more than the application receives: its topics share what it does receive by what they carry.
-    messages = "coalesce(carried, 0e0) - coalesce(carried_short, 0e0) + coalesce(received_short, 0e0)"
-    # Groups with keys of text are dear: exchanges, sends and batches, of which there are many, are numbers. So are
-    # groups that look for their first row: only sends that come again do.
-    sends = "role = 'produce' and send is not null"
+    received = "case when in_all is null then carried else carried * cast(received as double) / in_all end"
+    # Only batches of sends that come again are put in order: all others are the first of theirs.
     return f"""
         with {d.anew("sent")} (
-            select {keys}, {exchange} as exchange, case when {KNOWN} then {d.identity(*SENDS)} end as send,
-                {d.identity(*BATCH)} as batch, case outcome when 'ok' then 0 else 1 end as doubt,
-                coalesce({d.micros("time")}, 0) as seen, refused, not refused and not coalesce(control, false) as taken,
-                records, stored_bytes, uncompressed_bytes
-            from (
-                select *, {bucket(d, "time", ask.bucket_us)} as bucket, coalesce(outcome = 'error', false) as refused
-                from batches
-            )
+            select *, {bucket(d, "time", ask.bucket_us)} as bucket, coalesce(outcome = 'error', false) as refused
+            from batches
         ), repeated as (
-            select send as known from sent where {sends} group by send having count(*) > 1
-        ), firsts as (
-            select known, {d.first("batch", "doubt", "seen", "batch")} as first_batch
-            from sent join repeated on send = known where {sends} group by known
+            select {sends} from sent where {KNOWN} group by {sends} having count(*) > 1
+        ), {d.once("later")} (
+            select {", ".join(BATCH)}, true as again from (
+                select s.*, row_number() over (
+                    partition by {", ".join(f"s.{column}" for column in SENDS)} order by {sent_first(d)}
+                ) as sighting
+                from (select * from sent where {KNOWN}) s join repeated r on {alike(SENDS, "s", "r")}
+            ) where sighting > 1
         ), {d.once("moved")} (
-            select {keys}, exchange, refused, records, stored_bytes, uncompressed_bytes,
-                coalesce(batch <> first_batch, false) as again, taken and coalesce(batch = first_batch, true) as fresh
-            from sent left join firsts on send = known
+            select {", ".join(f"s.{column}" for column in (*_GROUP, *ANSWER))}, {sender} as sender, {frame} as frame,
+                refused, records, stored_bytes, uncompressed_bytes, coalesce(again, false) as again,
+                not coalesce(again, false) and not refused and not coalesce(control, false) as fresh
+            from sent s left join later l on {alike(BATCH, "s", "l")}
         ), sums as (
-            select {keys}, count(*) as batches, sum(case when fresh then cast(records as double) end) as carried,
+            select {keys}, count(*) as batches,
                 {", ".join(f"{d.total(value)} as {name}" for name, value in sums.items())}
             from moved group by {keys}
-        ), carriers as (
-            select {group} as part, role = 'consume' as consumed, exchange,
-                sum(case when fresh then cast(records as double) end) as messages
-            from moved group by {group}, role = 'consume', exchange
-        ), answers as (
-            select exchange as answer, sum(messages) as in_all from carriers where consumed group by exchange
+        ), {d.once("carriers")} (
+            select {keys}, {answer}, sum(case when fresh then cast(records as double) end) as carried
+            from moved group by {keys}, {answer}, sender, frame
         ), short as (
-            select answer, max(received) as received, max(in_all) as in_all
-            from answers join (
-                select {d.identity("site", "exchange_id")} as own, records as received from all_exchanges
-                where kind = 'call' and payload_bytes > 0 and exchange_id is not null
-            ) on own = answer
-            where received < in_all group by answer
+            select {", ".join(f"a.{column}" for column in ANSWER)}, in_all, max(records) as received
+            from (
+                select {answer}, sum(carried) as in_all from carriers where role = 'consume' group by {answer}
+            ) a join all_exchanges e on {equal(ANSWER, "a", "e")}
+            where kind = 'call' and payload_bytes > 0 and records < in_all
+            group by {", ".join(f"a.{column}" for column in ANSWER)}, in_all
         ), counts as (
-            select part as counted, count(*) as exchanges,
-                sum(case when answer is not null then messages end) as carried_short,
-                sum(messages * cast(received as double) / in_all) as received_short
-            from carriers left join short on consumed and exchange = answer group by part
+            select {of_carrier}, count(*) as exchanges, coalesce(sum({received}), 0e0) as messages
+            from carriers c left join short s on c.role = 'consume' and {equal(ANSWER, "c", "s")}
+            group by {of_carrier}
         ), measured as (
-            select {keys}, exchanges, batches, refused, resent, stored_bytes, uncompressed_bytes, sized_bytes,
-                cast(floor(least({messages} + 0.5e0, {LARGEST_DOUBLE})) as bigint) as messages
-            from (select *, {group} as part from sums) join counts on counted = part
+            select {of_carrier}, exchanges, batches, {", ".join(sums)},
+                cast(floor(least(messages + 0.5e0, {LARGEST_DOUBLE})) as bigint) as messages
+            from counts c join sums s on {alike(_GROUP, "c", "s")}
         )
         select {keys}, {seconds} as bucket_s, exchanges, batches, messages,
             coalesce(refused, 0) as refused, coalesce(resent, 0) as resent, coalesce(stored_bytes, 0) as stored_bytes,

@@ -36,8 +36,11 @@ def spent(function: Callable[[], object]) -> float:
 def measured(out: Path) -> tuple[float, float]:
     """CPU-seconds for the tables and for the page of OUT/records."""
 
+    records = out / "records"
+    sources = {name: [str(records / name)] for name in DEFAULT_TABLES}
+
     def tables() -> None:
-        with LocalEngine(str(out / "records"), DEFAULT_TABLES, out / "scratch", memory=TABLE_MEMORY) as engine:
+        with LocalEngine(str(records), sources, out / "scratch", memory=TABLE_MEMORY) as engine:
             engine.add(CASES, case_table([]))
             bucket_us = compute(engine, out / "tables").bucket_us
         (out / "analysis.json").write_text(json.dumps({"bucket_us": bucket_us, "files": []}))

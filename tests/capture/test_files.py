@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import struct
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import lz4.frame
 import pytest
 import zstandard
 
+from dissectors.capture import stores
 from dissectors.capture.files import expand, site_of
 from dissectors.capture.merge import merge
 from dissectors.capture.reader import Reader, is_capture
@@ -247,6 +249,56 @@ def test_folders_give_their_captures_and_leave_out_the_rest(tmp_path: Path) -> N
     (tmp_path / "notes.json").write_text("{}")
     assert expand([str(tmp_path)]) == [str(tmp_path / "b.pcap"), str(tmp_path / "deep" / "a.gz")]
     assert expand([str(tmp_path / "*.pcap")]) == [str(tmp_path / "b.pcap")]
+
+
+STORE = {
+    "good.pcap": pcap(PACKETS),
+    "deep/hour-17": gzip.compress(pcap(PACKETS)),  # a capture by its first bytes
+    "empty.pcap": b"",
+    "deep/torn.PCAPNG": b"\x1c\0\0\0torn off",
+    "text.cap": b"no capture",
+    "rotated.pcap3": b"",
+    "dump.pcap.20260131-01.gz": b"",
+    "dump.pcapng.zst": b"",
+}
+OTHERS = {
+    "README.txt": b"captures of today",
+    "deep/notes.json": b"{}",
+    ".hidden.pcap": b"",
+    "empty.txt": b"",
+    "pcap": b"",
+}
+
+
+@pytest.mark.parametrize("scheme", ["", "file://", "memory:/"])
+def test_of_a_folder_only_files_that_are_no_captures_by_name_or_content_are_left_out(
+    tmp_path: Path, scheme: str
+) -> None:
+    import fsspec
+
+    root = f"{scheme}{tmp_path}"
+    for name, data in (STORE | OTHERS).items():
+        with fsspec.open(f"{root}/{name}", "wb", auto_mkdir=True) as file:
+            file.write(data)
+    assert expand([root]) == sorted(f"{root}/{name}" for name in STORE)
+    assert expand([f"{root}/"]) == expand([root])
+    assert expand([f"{root}/*.pcap"]) == [f"{root}/empty.pcap", f"{root}/good.pcap"]
+    assert f"{root}/deep/torn.PCAPNG" in expand([f"{root}/**"])
+
+
+def test_relative_paths_lead_where_the_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here.pcap").write_bytes(pcap(PACKETS))
+    monkeypatch.setattr(stores, "_folder", Path())
+    stores.set_folder(tmp_path)
+    assert payloads(list(Reader("here.pcap", 0, Limits()).blocks())) == WANT
+
+
+def test_a_broken_link_is_reported_and_a_pipe_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "today.pcap").symlink_to(tmp_path / "gone.pcap")
+    os.mkfifo(tmp_path / "live.pcap")
+    for given in (tmp_path, tmp_path / "*.pcap", f"file://{tmp_path}"):
+        (found,) = expand([str(given)])
+        assert found.endswith("/today.pcap")
 
 
 def test_a_folder_or_glob_without_captures_does_not_stop_the_others(tmp_path: Path) -> None:

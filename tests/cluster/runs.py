@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines import storage
+from pipelines.stored_records import StoredRecords
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
@@ -57,10 +58,15 @@ class Out:
     @classmethod
     def read(cls, root: str, printed: str = "") -> Out:
         found: dict[str, list[str]] = {}
-        for name in storage.find(root):
-            if name.endswith(".parquet") and not name.startswith(".lake/"):
-                kind = "/".join(name.split("/")[:2]).removesuffix(".parquet")
-                found.setdefault(kind, []).extend(_rows(storage.join(root, name)))
+        stored = StoredRecords.of(storage.join(root, "records"))
+        for table in stored.files:
+            found[f"records/{table}"] = [
+                row for file in stored.sources(table, stored.files[table]) for row in _rows(file)
+            ]
+        for name in storage.find(storage.join(root, "tables")):
+            if name.endswith(".parquet"):
+                kind = f"tables/{name.partition('/')[0].removesuffix('.parquet')}"
+                found.setdefault(kind, []).extend(_rows(storage.join(root, "tables", name)))
         return cls(root, {kind: sorted(rows) for kind, rows in found.items()}, printed)
 
     def differs(self, other: Out) -> dict[str, list[str]]:
@@ -78,8 +84,7 @@ class Out:
 def _rows(path: str) -> list[str]:
     with storage.open_file(path) as stream:
         table: pa.Table = pq.ParquetFile(stream).read()
-    kept = [name for name in table.column_names if not name.endswith("_sketch")]
-    return [_PLACE.sub("", repr(_plain(row))) for row in table.select(kept).to_pylist()]
+    return [_PLACE.sub("", repr(_plain(row))) for row in table.to_pylist()]
 
 
 def _plain(row: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -45,6 +45,6 @@ def test_without_its_packages_connect_is_one_line(tmp_path: Path) -> None:
     path = os.pathsep.join([str(blocked.parent), str(ROOT)])
     words = ("analyze", SMALL[0], "-o", str(tmp_path / "out"), "--master", "sc://127.0.0.1:1", "--quiet")
     done = brokerscope(*words, env={"PYTHONPATH": path})
-    assert done.returncode == 3
+    assert done.returncode == 4
     (line,) = done.stderr.splitlines()
     assert line.startswith("brokerscope: sc://127.0.0.1:1: Spark Connect needs packages that are not here: pip install")

@@ -48,7 +48,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_workers_without_the_package_are_told_how_to_get_it(cluster: Standalone, bare_python: Path) -> None:
     out = f"s3a://{BUCKET}/lacking"
     done = brokerscope("analyze", CAPTURES, "-o", out, "--master", cluster.master, *cluster.conf(bare_python))
-    assert done.returncode == 3
+    assert done.returncode == 4
     assert re.match("brokerscope: the workers have not got (dissectors|pipelines): ", done.stderr.splitlines()[-1])
     assert "`brokerscope package -o FILE.tar.gz`" in done.stderr
     assert "Traceback" not in done.stderr
@@ -121,6 +121,6 @@ def test_workers_that_write_where_the_driver_cannot_read_end_the_job_at_once(
     with servers.standalone(tmp_path / "cluster", store.env, unshared=shared) as cluster:
         options = ("--master", cluster.master, *cluster.conf(bare_python), *archive)
         done = brokerscope("analyze", CAPTURES, "-o", str(shared / "out"), *options)
-    assert done.returncode == 3
+    assert done.returncode == 4
     assert "does not share this place" in done.stderr.splitlines()[-1]
     assert list(shared.iterdir()) == []

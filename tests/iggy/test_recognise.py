@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.iggy import PROTOCOL, resync
+from dissectors.iggy import PROTOCOL
 from dissectors.iggy.era import Era
+from dissectors.iggy.loss import resync
 from dissectors.search import Judgement, SearchBudget
 from tests.feeding import CLIENT, SERVER
 from tests.iggy import wire as w

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.iggy import PROTOCOL, tables
-from dissectors.iggy.resync import Clues, search
+from dissectors.iggy.loss.places import Clues
+from dissectors.iggy.loss.resync import search
 from dissectors.options import Options
 from dissectors.search import SearchBudget
 from dissectors.sink import Sink

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests import chromium
+
 SAMPLES = Path(__file__).parents[2] / "samples"
 
 
@@ -31,6 +33,14 @@ def spark() -> Iterator[Any]:
 def samples() -> list[str]:
     """Every capture in samples/."""
     return sorted(str(p) for p in SAMPLES.iterdir() if p.suffix in (".pcap", ".pcapng"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[chromium.Tab]:
+    """A real browser for the tests of a module."""
+    pytest.importorskip("websocket", reason="the client of the DevTools protocol is not installed")
+    with chromium.tab() as tab:
+        yield tab
 
 
 class Analysed(NamedTuple):

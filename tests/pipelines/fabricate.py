@@ -30,15 +30,14 @@ def folder(out: Path, records: dict[str, pa.Table], tables: dict[str, list[dict[
     (out / "tables").mkdir(parents=True)
     for name, described in TABLES.items():
         given = tables.get(name, [])
-        columns = [c for c in described.columns if c.unit != "sketch"]
-        made = {c.name: pa.array([row.get(c.name) for row in given], _type(c)) for c in columns}
+        made = {c.name: pa.array([row.get(c.name) for row in given], _type(c)) for c in described.columns}
         pq.write_table(pa.table(made), out / "tables" / f"{name}.parquet")
     return out
 
 
 def rows(table: str, count: int, name: str = "name") -> list[dict[str, Any]]:
     """Rows of a table in which each text has `name` in it and each number is at hand."""
-    return [{c.name: _value(c, n, name) for c in TABLES[table].columns if c.unit != "sketch"} for n in range(count)]
+    return [{c.name: _value(c, n, name) for c in TABLES[table].columns} for n in range(count)]
 
 
 def records(table: str, rows: list[dict[str, Any]]) -> pa.Table:

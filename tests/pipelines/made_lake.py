@@ -14,8 +14,10 @@ import duckdb
 import pyarrow as pa
 
 from dissectors import records
+from pipelines.record_files import place
 
 START_US = 1_760_000_000_000_000
+DAY_US = 86_400_000_000
 SPAN_US = 3_600_000_000
 SERVERS = 50
 
@@ -81,7 +83,7 @@ _EVERY = {"errors": 100, "findings": 100}
 def make(
     folder: Path, connections: int, topics: int, clients: int = 5_000, *, hour: int = 0, requests: int = 1
 ) -> Path:
-    """Write FOLDER/<table>/site=core/date=…/part-<hour>.parquet for each table; returns FOLDER.
+    """Write FOLDER/<table>/<date>~core~part-<hour>.parquet for each table; returns FOLDER.
 
     hour: of several in one folder; each has connections and batches of its own. requests: produces and fetches of each
     connection.
@@ -98,8 +100,8 @@ def make(
     with duckdb.connect() as database:
         database.execute("set TimeZone = 'UTC'; set memory_limit = '1GB'; set threads = 2")
         for table in records.DEFAULT_TABLES:
-            place = folder / table / "site=core" / "date=2025-10-09"
-            place.mkdir(parents=True, exist_ok=True)
+            target = folder / place(table, "core", START_US // DAY_US, f"part-{hour}")
+            target.parent.mkdir(parents=True, exist_ok=True)
             made = _WHERE | _ROWS[table]
             columns = ", ".join(
                 f'cast({made.get(field.name, "null").format(**given)} as {_type(field.type)}) as "{field.name}"'
@@ -114,7 +116,7 @@ def make(
             chosen = requests if table == "connections" else _EVERY.get(table, 1)
             database.execute(
                 f"copy (select {columns} from {rows} where i % {chosen} = 0) "
-                f"to '{place / f'part-{hour}.parquet'}' (format parquet, row_group_size 122880)"
+                f"to '{target}' (format parquet, row_group_size 122880)"
             )
     return folder
 

@@ -91,6 +91,13 @@ def test_a_key_log_that_does_not_fit_is_reported() -> None:
     assert "same run" in spot.advice
 
 
+def test_files_that_were_not_read_to_the_end_are_named() -> None:
+    damaged = [("truncated_file", "b.pcap: cut off in packet 7"), ("unreadable_file", "a.pcap: is empty")]
+    (spot,) = spots({}, findings=[{"kind": kind, "message": message} for kind, message in damaged])
+    assert spot.kind == "damaged"
+    assert spot.text == "2 files not read, or not to the end (a.pcap: is empty; b.pcap: cut off in packet 7)"
+
+
 def test_the_disorder_of_an_ordinary_capture_is_no_step_of_the_clock() -> None:
     assert spots({}, {"start_time": NOON - timedelta(milliseconds=300)}) == []
 

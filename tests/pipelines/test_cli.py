@@ -214,7 +214,7 @@ def test_a_full_disk_is_reported_in_one_line(arguments: list[str], capture: str)
     command = [sys.executable, "-c", "from pipelines.cli import main; main()", *arguments, capture]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert done.returncode == 3
+    assert done.returncode == 4
     assert re.fullmatch(r"brokerscope: cannot write( /dev/full)?: No space left on device\n", done.stderr)
 
 

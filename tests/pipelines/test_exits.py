@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -17,9 +20,10 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from dissectors.errors import InputError
-from pipelines import blocks, outputs
+from dissectors.errors import BrokerscopeError, InputError, UsageError
+from pipelines import blocks, lake, outputs
 from pipelines.cli import COMMANDS, app, exits
+from pipelines.storage import StorageError
 
 COMMAND = [sys.executable, "-m", "brokerscope"]
 
@@ -170,6 +174,35 @@ def test_one_capture_that_can_be_read_is_enough() -> None:
         blocks.checked(bad, 2)
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dissect STORE -o OUT", "summary STORE", "info STORE", "top STORE", "show ID STORE", "follow STORE CONNECTION",
+        "groups STORE", "diff STORE CAPTURE", "sql STORE select\t1", "forensics STORE",
+        "analyze STORE -o OUT --engine local -q", "annotate STORE/empty.pcap -o OUT",
+    ],
+)  # fmt: skip
+def test_a_torn_and_an_empty_capture_in_a_folder_are_named(
+    line: str, scheme: str, capture: str, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    (store / "good.pcap").write_bytes(Path(capture).read_bytes())
+    (store / "empty.pcap").touch()
+    (store / "torn.pcap.gz").write_bytes(Path(capture).read_bytes()[9:4000])
+    (store / "README.txt").write_text("captures of today")
+    (row,) = map(json.loads, run("dissect", capture, "-f", "json", "--head", "1").stdout.splitlines())
+    names = {"STORE": f"{scheme}{store}", "CAPTURE": capture, "OUT": str(tmp_path / "out"), "ID": row["exchange_id"]}
+    names["CONNECTION"] = row["connection"]
+    given = [re.sub("[A-Z]{2,}", lambda name: names[name[0]], part).replace("\t", " ") for part in line.split(" ")]
+    done = run(*given)
+    assert done.exit_code == exits.UNREADABLE, done.stderr
+    assert "empty.pcap: is empty" in done.stderr
+    assert "torn.pcap.gz: is not a pcap" in done.stderr or line.startswith("annotate")  # which takes one file
+    assert "README" not in done.stderr
+
+
 def test_an_unreadable_folder_is_named(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.pcap").write_bytes(Path(capture).read_bytes())
     closed = tmp_path / "closed"
@@ -186,6 +219,38 @@ def test_an_unreadable_folder_is_named(capture: str, tmp_path: Path, monkeypatch
     assert done.exit_code == exits.UNREADABLE
     assert str(closed) in done.stderr
     assert done.stdout
+
+
+def test_a_lake_that_another_run_updates_is_left_as_it_is(capture: str, tmp_path: Path) -> None:
+    with lake.locked(str(tmp_path / "lake")):
+        done = run("analyze", capture, "-o", tmp_path / "lake", "--update", "--quiet")
+    assert (done.exit_code, done.stdout) == (exits.NOTHING_MADE, "")
+    assert "another run is updating it" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "word"),
+    [
+        ("splitBytes=0", "splitBytes: '0' is less than 1"),
+        ("splitBytes=-5", "'-5' is no size"),
+        ("splitBytes=16q", "'16q' is no size"),
+        ("splitBytes=", "'' is no size"),
+        ("tableRows=-1", "'-1' is less than 0"),
+        ("tableRows=many", "'many' is no whole number"),
+        ("splitbites=1m", "splitbites: there is no such option; there are spark.brokerscope.splitBytes"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--update"], ["--engine", "spark"]], ids=" ".join)
+def test_a_wrong_option_of_spark_ends_the_command_before_anything_begins(
+    capture: str, tmp_path: Path, setting: str, word: str, more: list[str]
+) -> None:
+    done = run("analyze", capture, "-o", tmp_path / "out", "--conf", f"spark.brokerscope.{setting}", *more)
+    assert (done.exit_code, done.stdout) == (exits.WRONG_USAGE, "")
+    assert done.stderr.startswith("brokerscope: spark.brokerscope.split" if "split" in setting else "brokerscope: ")
+    assert word in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_defect_is_one_line_and_never_exit_code_1(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +336,7 @@ def test_a_full_disk_is_one_line(capture: str, command: str) -> None:
     query = "'from exchanges'" if command == "sql" else ""
     line = f"{' '.join(COMMAND)} {command} {capture} {query} > /dev/full"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == exits.UNREADABLE
+    assert done.returncode == exits.NOTHING_MADE
     assert done.stderr == "brokerscope: cannot write: No space left on device\n"
 
 
@@ -351,9 +416,64 @@ def test_a_query_that_needs_more_memory_than_it_may_have_is_no_defect() -> None:
             connection.sql("select list(x) from (select repeat('x', 1000) || range as x from range(100000))").fetchall()
 
     done = CliRunner().invoke(starved, ["query"])
-    assert done.exit_code == exits.UNREADABLE
+    assert done.exit_code == exits.NOTHING_MADE
     assert done.stderr.startswith("brokerscope: out of memory: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+def full() -> OSError:
+    return OSError(errno.ENOSPC, "No space left on device")
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+ENDS: tuple[tuple[BaseException | None, int], ...] = (
+    (None, exits.DONE),
+    (BrokenPipeError(), exits.DONE),
+    (typer.Exit(exits.BAD_CHECKSUMS), exits.BAD_CHECKSUMS),
+    (typer.BadParameter("nonsense"), exits.WRONG_USAGE),
+    (UsageError("the name of a capture is empty"), exits.WRONG_USAGE),
+    (outputs.OutputIsInputError("out is the input"), exits.WRONG_USAGE),
+    (InputError("a.pcap: is empty"), exits.UNREADABLE),
+    (outputs.OutputError("cannot write out: Permission denied"), exits.UNREADABLE),
+    (StorageError("s3://box/out: cannot be written"), exits.UNREADABLE),
+    (OSError(errno.EROFS, "Read-only file system"), exits.UNREADABLE),
+    (BrokerscopeError("Spark failed: Job aborted"), exits.NOTHING_MADE),
+    (BrokerscopeError("out: another run is updating it"), exits.NOTHING_MADE),
+    (full(), exits.NOTHING_MADE),
+    (caused(outputs.OutputError("cannot write out"), full()), exits.NOTHING_MADE),
+    (caused(StorageError("out: cannot be written"), caused(outputs.OutputError("part"), full())), exits.NOTHING_MADE),
+    (MemoryError(), exits.NOTHING_MADE),
+    (duckdb.OutOfMemoryException("could not allocate"), exits.NOTHING_MADE),
+    (ZeroDivisionError("by zero"), exits.DEFECT),
+    (KeyboardInterrupt(), exits.INTERRUPTED),
+    (SystemExit(exits.TERMINATED), exits.TERMINATED),
+)
+
+
+@pytest.mark.parametrize(("end", "code"), ENDS, ids=[f"{end!r}" for end, _ in ENDS])
+def test_the_exit_code_says_how_a_command_ended(
+    end: BaseException | None, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = typer.Typer(cls=exits.CommandGroup, callback=lambda: None)
+
+    @ended.command("command")
+    def _command() -> None:
+        if end is not None:
+            raise end
+
+    monkeypatch.delenv(exits.DEBUG, raising=False)
+    assert CliRunner().invoke(ended, ["command"]).exit_code == code
+
+
+def test_every_exit_code_has_an_end_that_gives_it_and_a_line_in_the_readme() -> None:
+    assert {code for _, code in ENDS} == set(exits.MEANINGS)
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    for code, meaning in exits.MEANINGS.items():
+        assert re.search(rf"^\| (?:\d+, )?{code}(?:, \d+)? \|.*{re.escape(meaning)}", readme, re.MULTILINE), code
 
 
 def test_the_help_names_every_exit_code_and_every_command_has_an_example() -> None:

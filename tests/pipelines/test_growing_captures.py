@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import random
+import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dissectors
-from dissectors.capture.split import SPLIT_BYTES
 from dissectors.errors import BrokerscopeError
+from dissectors.limits import SPLIT_BYTES
 from pipelines import lake as lakes
+from pipelines.answers.records import read_analysis
 from pipelines.news import choose
-from pipelines.spark_job import SPLIT_SETTING
 from pipelines.stages import UNKNOWN, Site
 from pipelines.update import planned, update_records
 from tests.capture.test_files import Pcapng
@@ -62,9 +64,9 @@ class Growing:
         return {Path(file.path).name: file.since.number if file.since else None for file in inputs}
 
     def manifest(self) -> Site:
-        found = lakes.load(str(self.lake))
+        found = lakes.last(str(self.lake))
         assert found is not None
-        (site,) = found.sites.values()
+        (site,) = found.manifest.sites.values()
         return site
 
 
@@ -234,14 +236,14 @@ def test_captures_that_grow_side_by_side_give_what_one_run_gives(
     shares = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted)
     stops = [data.draw(shares) for _ in range(writers)]
     captures = [[piece for some in pieces[writer::writers] for piece in some] for writer in range(writers)]
-    spark.conf.set(SPLIT_SETTING, data.draw(st.sampled_from([20_000, SPLIT_BYTES])))
+    spark.conf.set("spark.brokerscope.splitBytes", data.draw(st.sampled_from([20_000, SPLIT_BYTES])))
     for n in range(4):
         for writer, shares in enumerate(stops):
             count = round([*shares, 1.0][n] * len(captures[writer]))
             growing.put(f"eth{writer}.pcap", growing.head + b"".join(captures[writer][:count]))
         growing.update(spark)
         assert lake_rows(growing.lake) == at_once(growing.files()), (n, stops)
-    spark.conf.unset(SPLIT_SETTING)
+    spark.conf.unset("spark.brokerscope.splitBytes")
 
 
 def test_of_captures_side_by_side_only_what_is_near_their_ends_is_decoded_again(spark: Any, growing: Growing) -> None:
@@ -323,8 +325,9 @@ def test_a_capture_of_which_one_task_could_not_read_its_part_is_read_again_as_a_
 ) -> None:
     paths = [str(growing.put("a.pcap", growing.bytes_of(0, 0.4))), str(growing.put("b.pcap", growing.bytes_of(0.4, 1)))]
     growing.update(spark)
-    after = lakes.load(str(growing.lake))
-    assert after is not None
+    last = lakes.last(str(growing.lake))
+    assert last is not None
+    after = last.manifest
     (site,) = after.sites.values()
     site.files[1].size = UNKNOWN
     news = choose(after, paths, OPTIONS, {path: path for path in paths})
@@ -375,31 +378,45 @@ def test_a_capture_that_has_no_packets_yet_is_read_once_it_has(spark: Any, growi
     assert lake_rows(growing.lake) == at_once([growing.day / "a.pcap", path])
 
 
-def of_format_2(site: dict[str, Any]) -> dict[str, Any]:
-    """What a lake of format 2 said of a capture point."""
-    site = json.loads(json.dumps(site))
-    last = site["stages"][-1]
-    empty: dict[str, Any] = {"records": [], "open": []}
-    states: dict[str, str] = {part: state for stage in site["stages"] for part, state in stage["states"].items()}
-    records = [file for stage in site["stages"] for file in stage["rows"]["records"]]
-    waiting = [file for stage in site["stages"] for file in stage["rows"]["open"]]
-    tails = {part: site["tails"].get(part, empty) for part in states}
-    parts = {part: {"state": state, "rows": empty, "tail": tails[part]} for part, state in states.items()}
-    next(iter(parts.values()))["rows"] = {"records": [], "open": waiting}
-    files = [{key: file[key] for key in ("path", "size", "problems")} for file in site["files"]]
-    return {"files": files, "clock": last["clock"], "records": records, "parts": parts}
+def as_before(lake: Path) -> None:
+    """Make a lake one of the format before: records in folders by site and date, and no folders of commits."""
+    last = lakes.last(str(lake))
+    assert last is not None
+    home = Path(last.home)
+    manifest = json.loads((home / ".lake" / "manifest.json").read_text())
+    (lake / "records").unlink()
+    for path in (home / "records").rglob("*.parquet"):
+        folder = lake / "records" / path.parent.name / "site=day" / "date=2026-01-31"
+        folder.mkdir(parents=True, exist_ok=True)
+        path.rename(folder / path.name)
+    for path in (home / ".lake").iterdir():
+        path.rename(lake / ".lake" / path.name)
+    shutil.rmtree(home.parent)
+    text = json.dumps(
+        {name: value for name, value in manifest.items() if name not in ("files", "empty")} | {"format": 4}
+    )
+    text = re.sub(r'"(\w+)/([^"/]*~[^"/]*\.parquet)"', r'"\1/site=day/date=2026-01-31/\2"', text)
+    (lake / ".lake" / "manifest.json").write_text(text)
 
 
-def test_a_lake_of_an_older_format_is_read_and_its_grown_captures_decoded_anew(spark: Any, growing: Growing) -> None:
+def test_a_lake_of_the_format_before_is_read_and_the_next_update_decodes_it_anew(spark: Any, growing: Growing) -> None:
     growing.put("current.pcap", growing.bytes_of(0, 0.5))
     growing.update(spark)
-    path = growing.lake / ".lake" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["format"] = 2
-    manifest["sites"] = {name: of_format_2(site) for name, site in manifest["sites"].items()}
-    path.write_text(json.dumps(manifest))
-    assert growing.reads() == {}
+    before = read_analysis(str(growing.lake), ["exchanges"])["exchanges"].to_table()
+    as_before(growing.lake)
+    assert read_analysis(str(growing.lake), ["exchanges"])["exchanges"].to_table() == before
     whole = growing.put("current.pcap", growing.bytes_of())
     assert growing.reads() == {"current.pcap": None}
-    growing.update(spark)
-    assert lake_rows(growing.lake) == at_once([whole])
+    for _ in range(2):
+        growing.update(spark)
+        assert lake_rows(growing.lake) == at_once([whole])
+    assert {path.name for path in (growing.lake / ".lake").iterdir()} == {"lock", "commits"}
+    assert len(list((growing.lake / ".lake" / "commits").iterdir())) == 1
+
+
+def test_a_lake_of_an_unknown_format_is_refused_in_one_line(spark: Any, growing: Growing) -> None:
+    growing.put("current.pcap", growing.bytes_of(0, 0.5))
+    (growing.lake / ".lake").mkdir(parents=True)
+    (growing.lake / ".lake" / "manifest.json").write_text('{"format": 3}')
+    with pytest.raises(BrokerscopeError, match="the lake is of format 3, this version writes 5: name another folder"):
+        growing.update(spark)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dissectors.errors import BrokerscopeError
 from pipelines import lake, outputs
 
 ENTRIES = ("tables", "page.html")
@@ -291,7 +292,7 @@ def test_what_a_killed_update_left_in_its_lake_is_swept_by_the_next_and_that_of_
 def test_two_runs_into_one_folder_at_once_do_not_mix(tmp_path: Path) -> None:
     run = other_run("folder", tmp_path / "out")
     try:
-        with pytest.raises(outputs.OutputError, match="another run"):
+        with pytest.raises(BrokerscopeError, match="another run"):
             write_folder(tmp_path / "out")
         write_folder(tmp_path / "other")
         assert len(hidden(tmp_path)) == 1

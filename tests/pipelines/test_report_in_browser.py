@@ -37,13 +37,6 @@ def texts_of(tab: Tab, view: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Tab]:
-    pytest.importorskip("websocket", reason="the client of the DevTools protocol is not installed")
-    with chromium.tab() as tab:
-        yield tab
-
-
-@pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """3,000 requests of 40 topics; tables of 60 rows; one card of forensics with its table of bytes."""
     out = tmp_path_factory.mktemp("page") / "out"
@@ -199,7 +192,8 @@ def test_the_selector_acts_on_tables_and_charts(tab: Tab) -> None:
     choose(tab, "topic", "topic-0007")
     assert set(column(tab, "slowest", "topics")) == {"topic-0007"}
     assert 0 < sum(numbers(tab, "cost", 5)) < of_client
-    assert "Not by" in tab.run("document.querySelector('[data-name=\"findings\"]').textContent")
+    findings = tab.run("document.querySelector('[data-name=\"findings\"]').textContent")
+    assert "Whole capture: not told apart by client and topic" in findings
     tab.click(".clear")
     assert sum(numbers(tab, "cost", 5)) == all_requests
 
@@ -295,7 +289,7 @@ def test_at_390_pixels_nothing_is_wider_than_the_window_and_charts_keep_their_le
 def test_a_table_wider_than_its_place_says_so_and_leads_to_its_last_columns(tab: Tab, width: int) -> None:
     tab.window(width, 900)
     # of each table: whether it is cut at the right, whether it fades there, and what its button says
-    states = """[...document.querySelectorAll('[data-view] .scroll')].map((s) => {
+    states = """[...document.querySelectorAll('[data-view] .tools + .scroll')].map((s) => {
         const button = s.parentElement.querySelector('.sideways');
         const cut = s.scrollLeft + s.clientWidth < s.scrollWidth - 1;
         return [cut, s.matches('.goes-on'), button.hidden ? '' : button.textContent];

@@ -18,10 +18,12 @@ from dissectors.options import Options
 from pipelines import storage
 from pipelines.analyze import analyze
 from pipelines.cli import app
+from pipelines.record_files import place
 from pipelines.report.load import loaded
 from pipelines.report.records import last_time_us
 from pipelines.report.selection import Selection
 from tests.pipelines.conftest import SAMPLES
+from tests.pipelines.stored import read
 
 Row = dict[str, Any]
 
@@ -36,8 +38,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def records(out: Path, table: str) -> list[Row]:
-    files = sorted((out / "records" / table).rglob("*.parquet"))
-    rows: list[Row] = pa.concat_tables(pq.ParquetFile(file).read() for file in files).to_pylist()
+    rows: list[Row] = read(out / "records" / table).to_pylist()
     return rows
 
 
@@ -149,18 +150,18 @@ def chosen(condition: str | None, rows: str, columns: str) -> list[str]:
         return [name for (name,) in connection.execute(query).fetchall()]
 
 
-def test_only_folders_of_the_days_asked_for_are_read() -> None:
+def test_only_files_of_the_days_asked_for_are_read() -> None:
     asked = Selection(since="2026-01-02T00:00", until="2026-01-02T23:59:59")
-    folders = [
-        "site=a/date=2026-01-01",
-        "site=a/date=2026-01-02",
-        "site=b/date=2026-01-03",
-        "site=b/date=__HIVE_DEFAULT_PARTITION__",
-        "",
+    first, second, _, *undated = files = [
+        *(place("exchanges", "a~2026-01-05", 20_454 + day, "part-0") for day in range(3)),
+        place("exchanges", "a", None, "part-0"),
+        "exchanges/part-0.parquet",
+        "exchanges/site=b/date=2026-01-03/part-0.parquet",
     ]
-    assert asked.days("exchanges", folders) == ["site=a/date=2026-01-02", "site=b/date=__HIVE_DEFAULT_PARTITION__", ""]
-    assert asked.days("connections", folders) == [folder for folder in folders if "01-03" not in folder]
-    assert Selection(since="2026-01-02T00:00+05:00").days("exchanges", folders) == folders
+    assert "2026-01-01" in first
+    assert asked.files("exchanges", files) == [second, *undated]
+    assert asked.files("connections", files) == [first, second, *undated]
+    assert Selection(since="2026-01-02T00:00+05:00").files("exchanges", files) == files
 
 
 def test_the_last_so_much_time_ends_with_the_last_request(out: Path, tmp_path: Path) -> None:
@@ -176,13 +177,13 @@ def test_the_last_so_much_time_ends_with_the_last_request(out: Path, tmp_path: P
 
 
 def test_only_the_last_day_is_asked_for_the_last_request(tmp_path: Path) -> None:
-    folder = tmp_path / "exchanges" / "site=s"
-    times = {"date=2026-01-30": 1_769_800_000_000_000, "date=2026-01-31": 1_769_900_000_000_000}
+    (tmp_path / "exchanges").mkdir()
+    times = {20_483: 1_769_800_000_000_000, 20_484: 1_769_900_000_000_000}
     for day, time in times.items():
-        (folder / day).mkdir(parents=True)
-        pq.write_table(pa.table({"time": pa.array([time], pa.timestamp("us", "UTC"))}), folder / day / "a.parquet")
-    (folder / "date=2026-01-30" / "b.parquet").write_text("not read")
-    assert last_time_us(str(tmp_path)) == times["date=2026-01-31"]
+        rows = pa.table({"time": pa.array([time], pa.timestamp("us", "UTC"))})
+        pq.write_table(rows, tmp_path / place("exchanges", "s", day, "a"))
+    (tmp_path / place("exchanges", "s", 20_483, "b")).write_text("not read")
+    assert last_time_us(str(tmp_path)) == times[20_484]
     assert last_time_us(str(tmp_path / "exchanges")) is None
 
 

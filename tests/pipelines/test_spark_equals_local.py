@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import dissectors
 from dissectors import records
 from dissectors.options import Options
+from pipelines.outputs import OutputError, OutputIsInputError
 from pipelines.spark_job import decode_to_records
 from pipelines.tasks import settings
 from tests.pipelines import cutting
 from tests.pipelines.cutting import cut
+from tests.pipelines.stored import read
 
 TABLES = tuple(records.TABLES)
 OPTIONS = Options(tables=TABLES, full=True, payloads=True)
@@ -41,10 +43,6 @@ def on_spark(
     with settings(spark, wanted):
         decode_to_records(spark, paths, str(out), OPTIONS)
     return {name: rows(read(out / "records" / name), name) for name in TABLES}
-
-
-def read(folder: Path) -> pa.Table:
-    return pa.concat_tables(pq.ParquetFile(path).read() for path in sorted(folder.rglob("*.parquet")))
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +144,51 @@ def test_the_format_is_found_by_its_name_and_gives_packets(spark: Any, samples: 
 def test_records_may_go_to_any_file_system(spark: Any, samples: list[str], tmp_path: Path) -> None:
     options = Options()
     out = f"local://{tmp_path}/out"  # fsspec's: Spark has none of this name
+    decode_to_records(spark, samples[2:4], out, options)
     decoded = decode_to_records(spark, samples[:3], out, options)
     for name, table in dissectors.dissect(samples[:3]).items():
         found = decoded.records[name].toArrow().cast(table.schema)
         assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, table.to_pylist())), name
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["records"]
+
+
+def test_records_are_replaced_by_those_of_another_run(spark: Any, samples: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for paths in (samples, samples[:2], samples[:2]):
+        decode_to_records(spark, paths, str(out), OPTIONS)
+        found = {name: rows(read(out / "records" / name), name) for name in TABLES}
+        assert found == local(paths)
+    assert [path.name for path in out.iterdir()] == ["records"]
+    with pytest.raises(OutputError, match="is there already, and mode='errorifexists' does not replace it"):
+        decode_to_records(spark, samples, str(out), OPTIONS, mode="errorifexists")
+    assert {name: rows(read(out / "records" / name), name) for name in TABLES} == found
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        ("records/mine.txt", "holds 'mine.txt', which no run wrote"),
+        ("analysis.json", "`brokerscope analyze` keeps these records"),
+        (".lake/manifest.json", "`brokerscope analyze` keeps these records"),
+    ],
+)
+def test_what_is_not_only_records_is_not_replaced(samples: list[str], tmp_path: Path, there: str, why: str) -> None:
+    path = tmp_path / there
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("kept")
+    with pytest.raises(OutputError if "records/" not in there else OutputIsInputError, match=re.escape(why)):
+        decode_to_records(None, samples, str(tmp_path), OPTIONS)  # type: ignore[arg-type]  # before Spark is asked
+    assert path.read_text() == "kept"
+
+
+def test_captures_among_the_records_are_not_replaced(samples: list[str], tmp_path: Path) -> None:
+    capture = tmp_path / "records" / "exchanges" / "a.pcap"
+    capture.parent.mkdir(parents=True)
+    capture.write_bytes(Path(samples[0]).read_bytes())
+    with pytest.raises(OutputIsInputError, match="holds the input"):
+        decode_to_records(None, [str(capture)], str(tmp_path), OPTIONS)  # type: ignore[arg-type]
+
+
+def test_a_mode_that_means_nothing_is_named(samples: list[str], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="mode='append' is none of overwrite, errorifexists"):
+        decode_to_records(None, samples, str(tmp_path), OPTIONS, mode="append")  # type: ignore[arg-type]

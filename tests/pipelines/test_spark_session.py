@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
@@ -18,6 +21,7 @@ from pipelines import session, spark_job
 from pipelines.blocks import Sharing, survey
 from pipelines.cli import app
 from pipelines.cli.analyze import _conf
+from pipelines.pcap_format import register
 from pipelines.surveys import Surveys, begun
 
 
@@ -86,8 +90,8 @@ def test_what_one_task_can_hold_is_not_shared_out(spark: Any, samples: list[str]
     assert (job.sharing.parts, len(works)) == (1, 1)
 
 
-def test_a_large_connection_has_a_part_of_its_own_before_all_others() -> None:
-    keys = np.arange(10, dtype=np.uint64)
+def test_a_large_share_has_a_part_of_its_own_before_all_others() -> None:
+    keys = np.arange(10, dtype=np.uint64) << np.uint64(56)  # the first connection of each of ten shares
     parts = Sharing(3, {7: 0, 4: 1}).of(keys)
     assert (parts[7], parts[4]) == (0, 1)
     assert sorted(set(np.delete(parts, [4, 7]).tolist())) == [2, 3, 4]
@@ -129,3 +133,75 @@ def test_a_set_without_any_readable_file_is_an_error(spark: Any, tmp_path: Path)
     with pytest.raises(BrokerscopeError, match=r"foreign\.pcap"):
         spark_job.decode_to_records(spark, [str(foreign)], str(tmp_path / "out"), Options())
     assert list((tmp_path / "out").glob(".staging-*")) == []
+
+
+def test_a_session_of_another_python_is_told_what_to_set_for_the_format(tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')  # without the packages of this one
+    other.chmod(0o755)
+    program = """
+import pipelines.session
+from dissectors.errors import BrokerscopeError
+from pipelines.pcap_format import register
+spark = pipelines.session.start("local[1]", light=True)
+try:
+    register(spark)
+except BrokerscopeError as error:
+    print(error)
+"""
+    env = os.environ | {"PYSPARK_PYTHON": str(other), "PYSPARK_DRIVER_PYTHON": str(other)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
+    assert f"set PYSPARK_PYTHON={sys.executable} before the session begins" in done.stdout
+
+
+def test_a_session_that_has_brokerscope_registers_the_format(spark: Any) -> None:
+    register(spark)
+    assert "payload" in spark.read.format("pcap").load(".").columns
+
+
+NUMPY = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "numpy/__init__.py", line 120, in <module>
+ImportError:
+
+IMPORTANT: PLEASE READ THIS FOR ADVICE ON HOW TO SOLVE THIS ISSUE!
+
+Original error was: _multiarray_umath.so: failed to map segment from shared object
+\tat org.apache.spark.api.python.BasePythonRunner"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "setting"),
+    [
+        (NUMPY, "a Python worker ran out of memory", "spark.executor.pyspark.memory"),
+        (
+            "PythonException\nMemoryError\n\tat java",
+            "a Python worker ran out of memory",
+            "spark.executor.pyspark.memory",
+        ),
+        ("x\nCaused by: java.io.EOFException: Python worker exited unexpectedly (crashed)", "killed", "memoryOverhead"),
+        ("Job aborted\njava.lang.OutOfMemoryError: Java heap space", "Java ran out of memory", "spark.executor.memory"),
+        ("java.io.IOException: No space left on device\n\tat sun.nio", "a disk is full", "spark.local.dir"),
+        ('Job aborted: Cannot run program "/no/python": error=2', "/no/python", "spark.pyspark.python"),
+        ("ValueError: odd\n\tat x", "ValueError: odd", ""),
+        ("", "Exception", ""),
+    ],
+)
+def test_the_line_of_a_failure_names_its_cause_and_the_setting_to_change(text: str, cause: str, setting: str) -> None:
+    line = session.gist(Exception(text))
+    assert cause in line
+    assert setting in line
+    assert "\n" not in line
+
+
+def test_why_spark_stopped_is_read_from_the_log_of_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = Exception("Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created at:\n")
+    monkeypatch.setattr(session, "_log", tmp_path / "spark.log")
+    assert "Spark stopped while it worked" in session.gist(stopped)
+    killed = (
+        "12:00 ERROR StandaloneSchedulerBackend: Application has been killed. Reason: Master removed our application"
+    )
+    (tmp_path / "spark.log").write_text(f"{killed}: FAILED\n")
+    line = session.gist(stopped)
+    assert "executors do not start" in line
+    assert "Master removed our application: FAILED" in line

@@ -24,13 +24,14 @@ from dissectors.errors import BrokerscopeError, InputError
 from dissectors.options import Options
 from pipelines import analyze as analysis
 from pipelines import lake as lakes
-from pipelines import outputs, spark_job, standing, storage, update
+from pipelines import outputs, spark_job, standing, update
 from pipelines.cli import app
 from pipelines.spark_job import SparkRecords
 from pipelines.tables.compute import compute
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.update import update_records
 from tests.pipelines.cutting import cut
+from tests.pipelines.stored import read
 from tests.pipelines.test_tables import computed, local_engine, same, written
 
 OPTIONS = Options()
@@ -42,11 +43,7 @@ def rows(table: pa.Table) -> list[str]:
 
 
 def lake_rows(lake: Path) -> dict[str, list[str]]:
-    out = {}
-    for name in OPTIONS.tables:
-        files = sorted((lake / "records" / name).rglob("*.parquet"))
-        out[name] = rows(pa.concat_tables(pq.ParquetFile(path).read() for path in files))
-    return out
+    return {name: rows(read(lake / "records" / name)) for name in OPTIONS.tables}
 
 
 class Store:
@@ -107,7 +104,7 @@ def test_small_files_become_one_and_hold_the_same_rows(
     spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def files(store: Store) -> list[Path]:
-        return [path for path in (store.lake / "records").rglob("*.parquet") if path.name != "empty.parquet"]
+        return list((store.lake / "records").rglob("*.parquet"))
 
     apart, merged = Store(tmp_path / "apart", chosen), Store(tmp_path / "merged", chosen)
     for store, least in ((apart, 1_000), (merged, 2)):
@@ -115,9 +112,10 @@ def test_small_files_become_one_and_hold_the_same_rows(
         for n in range(HOURS):
             store.arrive(store.hour(n))
             store.update(spark)
-        manifest = lakes.load(str(store.lake))
-        assert manifest is not None
-        assert {store.lake / name for name in manifest.inside() if name.startswith("records")} == set(files(store))
+        last = lakes.last(str(store.lake))
+        assert last is not None
+        inside = last.manifest.inside()
+        assert {store.lake / name for name in inside if name.startswith("records")} == set(files(store))
         assert lake_rows(store.lake) == store.expected()
     assert len(files(merged)) < len(files(apart))
 
@@ -141,38 +139,9 @@ def test_an_update_without_news_changes_no_file(spark: Any, chosen: list[str], t
     store = Store(tmp_path, chosen[:1])
     store.arrive(store.names)
     store.update(spark)
-    before = {path: path.stat().st_mtime_ns for path in (store.lake / "records").rglob("part-*")}
+    before = {path: path.stat().st_mtime_ns for path in (store.lake / "records").rglob("*.parquet")}
     store.update(spark)
-    assert {path: path.stat().st_mtime_ns for path in (store.lake / "records").rglob("part-*")} == before
-
-
-@pytest.mark.parametrize("step", ["move", "write", "remove"])
-def test_a_run_that_is_killed_while_it_commits_is_ended_by_the_next(
-    spark: Any, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    store = Store(tmp_path, chosen[:1])
-    store.arrive(store.hour(0))
-    store.update(spark)
-    store.arrive([name for n in range(1, HOURS) for name in store.hour(n)])
-    monkeypatch.setattr(update, "MERGED", 2)
-    real, calls = getattr(storage, step), []
-
-    def dies(*args: Any) -> None:
-        calls.append(args)
-        if step == "write" and not args[0].endswith("manifest.json"):
-            return real(*args)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(storage, step, dies)
-        patch.setattr(storage, "remove_folder", lambda path: None)  # as of a process that was killed
-        with pytest.raises(KeyboardInterrupt):
-            store.update(spark)
-    assert calls
-    made = store.update(spark)
-    assert lake_rows(store.lake) == store.expected()
-    same_tables(store, made, tmp_path / "tables")
-    assert not [path for path in store.lake.iterdir() if path.name.startswith(".staging")]
+    assert {path: path.stat().st_mtime_ns for path in (store.lake / "records").rglob("*.parquet")} == before
 
 
 def test_what_is_needed_again_and_gone_is_named(spark: Any, chosen: list[str], tmp_path: Path) -> None:
@@ -210,12 +179,11 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
-@pytest.mark.parametrize("name", ["manifest.json", "commit.json"])
 def test_a_lake_that_is_damaged_is_named_in_one_line_and_stays(
-    chosen: list[str], tmp_path: Path, name: str, damage: bytes
+    chosen: list[str], tmp_path: Path, damage: bytes
 ) -> None:
     lake = tmp_path / "lake"
-    damaged, staged = lake / ".lake" / name, lake / ".staging-0" / "records" / "rows.parquet"
+    damaged, staged = lake / ".lake" / "manifest.json", lake / ".staging-0" / "records" / "rows.parquet"
     for path, data in ((damaged, damage), (staged, b"rows")):
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
@@ -232,7 +200,9 @@ def test_a_state_that_is_damaged_is_named(spark: Any, chosen: list[str], tmp_pat
     store.arrive(store.hour(0))
     assert CliRunner().invoke(app, wanted).exit_code == 0
     before = lake_rows(store.lake)
-    for state in (store.lake / ".lake" / "state").iterdir():
+    last = lakes.last(str(store.lake))
+    assert last is not None
+    for state in Path(last.home, ".lake", "state").iterdir():
         state.write_bytes(b"nothing of the sort")
     store.arrive(store.hour(1))
     done = CliRunner().invoke(app, wanted)
@@ -466,12 +436,12 @@ def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(
         return [f"file://{store.day}/{name}?token={secret}" for n in range(hours) for name in store.hour(n)]
 
     update_records(spark, urls(secrets[0], HOURS - 1), str(store.lake), OPTIONS)
-    known = lakes.load(str(store.lake))
+    known = lakes.last(str(store.lake))
     update_records(spark, urls(secrets[1], HOURS), str(store.lake), OPTIONS)
-    after = lakes.load(str(store.lake))
+    after = lakes.last(str(store.lake))
     assert known is not None
     assert after is not None
-    had, has = (sum(len(site.files) for site in lake.sites.values()) for lake in (known, after))
+    had, has = (sum(len(site.files) for site in lake.manifest.sites.values()) for lake in (known, after))
     assert has == had * HOURS // (HOURS - 1)  # the same files under another token are not read again
     assert len(lake_rows(store.lake)["exchanges"]) == exchanges
     for file in filter(Path.is_file, store.lake.rglob("*")):

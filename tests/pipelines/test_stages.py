@@ -116,4 +116,4 @@ def test_the_manifest_has_all_of_a_site() -> None:
     site = hourly(5)
     site.tails = {1: rows("tail.parquet")}
     site.read_on([4])
-    assert site_of_json(asdict(site), 4) == site
+    assert site_of_json(asdict(site)) == site

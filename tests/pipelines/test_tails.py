@@ -14,7 +14,7 @@ import pytest
 import dissectors
 from dissectors.capture.reader import Reader
 from dissectors.engine import Engine, end_all
-from dissectors.limits import Limits
+from dissectors.limits import SHARES, Limits
 from dissectors.options import Options
 from dissectors.tcp.packed import Packer
 from pipelines.record_files import RecordWriter
@@ -91,8 +91,8 @@ def test_connections_without_news_are_neither_made_ready_nor_ended_again(
 
 def test_rows_about_no_connection_are_not_copied(tmp_path: Path) -> None:
     path = tmp_path / "open.pcap"
-    hostile.open_connections(path, 4, [(0, REQUEST)], port=9092)
-    limits = Limits(flows=2)
+    hostile.open_connections(path, 400, [(0, REQUEST)], port=9092)
+    limits = Limits(flows=SHARES)
     engine = Engine(Options(tables=("findings",), limits=limits), [str(path)])
     for block in Reader(str(path), 0, limits).blocks():
         engine.feed("", block)

@@ -275,7 +275,7 @@ def test_every_request_has_its_own_answer_in_whatever_order(sent: list[tuple[int
         number = 4 if code == wire.LOOKUP else 2
         script.append((SERVER, wire.simple(code + 1, (3, 0), (number, id_))))
     sink = feed_every_way(PROTOCOL, script)
-    rows: list[Exchange] = sink.exchanges
+    rows: list[Exchange] = list(sink.exchanges)
     assert [row.kind for row in rows] == ["call"] * len(sent)
     assert [(row.api_code, row.correlation_id) for row in rows] == [
         (code, id_ if id_ < 1 << 63 else id_ - (1 << 64)) for code, id_ in answers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dissectors.wire.codecs.common import CodecError, Data, cut_short, damaged, pieces, too_large
+from dissectors.wire.crc32c_library import crc32c
 
 _XERIAL = b"\x82SNAPPY\x00"  # no raw snappy: its first element would be a copy from before the start
 _XERIAL_HEADER = 16  # the magic, a version and the oldest compatible version, 4 bytes each
@@ -47,8 +48,6 @@ def _framed(data: Data, limit: int) -> bytes:
 
     Source: google/snappy, framing_format.txt.
     """
-    import crc32c
-
     parts = []
     view, at = memoryview(data), 0
     turns = pieces("snappy", data)
@@ -66,7 +65,7 @@ def _framed(data: Data, limit: int) -> bytes:
         part = _block(chunk[4:], limit) if kind == _PACKED else bytes(chunk[4:])
         if len(part) > limit:
             too_large("snappy", len(part), limit)
-        found = crc32c.crc32c(part)
+        found = crc32c()(part)
         if ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF != int.from_bytes(chunk[:4], "little"):
             damaged("snappy", "the checksum of a chunk is wrong")
         parts.append(part)

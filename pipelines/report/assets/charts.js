@@ -36,8 +36,7 @@ const bars = (axis, series, write, { height = 150, label = "", base = 1000 } = {
   let top = 0;
   for (let column = 0; column < axis.columns; column++) top = Math.max(top, total(column));
   top = nice(top, base);
-  const half = write(top / 2) === write(top) ? [] : [[0.5, write(top / 2)]]; // there is no half of one error
-  const { bottom, inner, parts } = frame(axis, height, top ? [[0, "0"], ...half, [1, write(top)]] : [[0, "0"]]);
+  const { bottom, inner, parts } = frame(axis, height, amountTicks(top, write));
   const wide = Math.max(1, axis.step - (axis.step > 3 ? 1 : 0));
   for (let column = 0; column < axis.columns; column++) {
     if (!total(column)) continue;
@@ -58,6 +57,8 @@ const bars = (axis, series, write, { height = 150, label = "", base = 1000 } = {
 
 // Durations along time: a field of counts on a logarithmic scale, and lines of percentiles over it.
 const PER_DECADE = 5;
+const SHORTEST = 3; // power of ten of the ns below which known durations stand in the lowest bin
+const range = (from, to) => from <= SHORTEST ? `up to ${units.duration(10 ** to)}` : `${units.duration(10 ** from)} to ${units.duration(10 ** to)}`;
 const durations = (axis, columns, lines, label) => {
   const height = 210, field = new Map();
   let low = Infinity, high = -Infinity, most = 0;
@@ -70,17 +71,15 @@ const durations = (axis, columns, lines, label) => {
   });
   if (!field.size) return image(axis.width, height, label, frame(axis, height, []).parts);
   low = Math.floor(low / PER_DECADE) * PER_DECADE; high = Math.ceil(high / PER_DECADE) * PER_DECADE;
-  const ticks = [];
-  for (let decade = low / PER_DECADE; decade <= high / PER_DECADE; decade++)
-    ticks.push([(decade * PER_DECADE - low) / (high - low), units.duration(10 ** decade).replace(/\.0+(?= )/, "")]);
-  const { bottom, inner, parts } = frame(axis, height, ticks);
-  const tall = inner / (high - low), y = (ns) => bottom - (Math.log10(Math.max(1, ns)) * PER_DECADE - low) * tall;
+  const ticks = decadeTicks(low / PER_DECADE, high / PER_DECADE);
+  const { bottom, inner, parts } = frame(axis, height, ticks.map(([power, text]) => [(power * PER_DECADE - low) / (high - low), text]));
+  const tall = inner / (high - low), y = (ns) => bottom - (Math.log10(Math.max(10 ** (low / PER_DECADE), ns)) * PER_DECADE - low) * tall;
   for (const [key, count] of field) {
-    const [column, row] = key.split(",").map(Number), edge = (step) => units.duration(10 ** (step / PER_DECADE));
+    const [column, row] = key.split(",").map(Number);
     parts.push(svg("rect", {
       x: round(axis.x(column)), y: round(bottom - (row - low + 1) * tall), width: round(Math.max(1, axis.step - 0.5)), height: round(Math.max(1, tall - 0.5)),
       class: "field", opacity: round(100 * (0.18 + 0.82 * Math.log(count + 1) / Math.log(most + 1))) / 100,
-    }, title(`${axis.label(column)}\n${edge(row)} to ${edge(row + 1)}: ${whole(count)}`)));
+    }, title(`${axis.label(column)}\n${range(row / PER_DECADE, (row + 1) / PER_DECADE)}: ${whole(count)}`)));
   }
   for (const { name, kind, values } of lines) {
     let run = [];
@@ -117,28 +116,26 @@ const spread = (sum, marks, paintWith, width) => {
   const x = (log) => edge + (log - low) / (high - low) * (width - 2 * edge), parts = [];
   const room = high > 11 ? 80 : 52; // of a label: those of minutes and more are longer
   const every = Math.ceil((high - low) * room / width); // decades a label
-  for (let decade = low; decade <= high; decade++) {
-    const at = round(x(decade));
-    parts.push(svg("line", { x1: at, x2: at, y1: head, y2: height - foot, class: "grid" }));
-    if ((decade - low) % every) continue;
-    parts.push(svg("text", { x: at, y: height - 4, "text-anchor": decade === low ? "start" : decade === high ? "end" : "middle" }, units.duration(10 ** decade).replace(/\.0+(?= )/, "")));
-  }
+  for (let decade = low; decade <= high; decade++)
+    parts.push(svg("line", { x1: round(x(decade)), x2: round(x(decade)), y1: head, y2: height - foot, class: "grid" }));
+  for (const [decade, text] of decadeTicks(low, high, every))
+    parts.push(svg("text", { x: round(x(decade)), y: height - 4, "text-anchor": decade === low ? "start" : decade === high ? "end" : "middle" }, text));
   for (const [bar, count] of bars) {
     const left = x(bar / BARS), right = x((bar + 1) / BARS), tall = Math.max(1, count / most * inner);
     parts.push(svg("rect", { x: round(left + 0.5), width: round(Math.max(1, right - left - 1)), y: round(height - foot - tall), height: round(tall), fill: paintWith, class: "bar" },
-      title(`${units.duration(10 ** (bar / BARS))} to ${units.duration(10 ** ((bar + 1) / BARS))}: ${whole(count)}`)));
+      title(`${range(bar / BARS, (bar + 1) / BARS)}: ${whole(count)}`)));
   }
   let taken = -Infinity;
   for (const [name, ns] of marks) {
     if (ns === null) continue;
-    const at = Math.min(width - edge, x(Math.log10(Math.max(1, ns)))), text = Math.max(12, Math.min(width - 14, at));
+    const at = Math.min(width - edge, x(Math.log10(Math.max(10 ** low, ns)))), text = Math.max(12, Math.min(width - 14, at));
     parts.push(svg("line", { x1: round(at), x2: round(at), y1: head - 3, y2: height - foot, class: "mark" }));
     if (text - taken > 30) { parts.push(svg("text", { x: round(text), y: 9, "text-anchor": "middle", class: "name" }, name)); taken = text; }
   }
   return image(width, height, "spread of durations", parts);
 };
 
-// Kinds of events as rows, time as columns. rows: [{name, columns: column -> {count, grey, texts}}]
+// Kinds of events as rows, time as columns. rows: [{name, columns: column -> {count, grey, texts: the most frequent}}]
 const timeline = (axis, rows) => {
   const tall = 26, height = rows.length * tall + 32, { bottom, inner, parts } = frame(axis, height, []);
   let most = 1;

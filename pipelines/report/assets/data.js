@@ -4,11 +4,13 @@ const string = (place) => data.strings[place];
 const facts = data.facts || {};
 const names = data.names || {};
 const BINS = 30; // of a histogram, in a decade
+const BUCKET = data.bucket || 1e6; // width of a time bucket, µs
+const bucketAt = (time) => Math.floor(time / BUCKET);
 const colour = (protocol) => /^[a-z]+$/.test(protocol) ? `var(--${protocol}, var(--idle))` : "var(--idle)";
 const protocolName = (place) => place === null ? "other" : string(names.protocol[place]);
 
 const ADDED = [
-  "n", "polls", "errors", "unanswered", "total_ns", "service_ns", "batches", "messages", "refused", "stored_bytes",
+  "n", "polls", "errors", "unanswered", "waits", "total_ns", "service_ns", "batches", "messages", "refused", "stored_bytes",
   "uncompressed_bytes", "sized_bytes",
 ];
 
@@ -24,9 +26,16 @@ class Sum {
     return this;
   }
 
-  // A percentile, between the edges of its bin; null where too few requests stand behind it.
+  // Requests whose duration is known, and those whose duration is not; sums and means are null where none is known.
+  get timed() { return [...this.histogram.values()].reduce((a, b) => a + b, 0); }
+  get untimed() { return this.n - this.timed; }
+  get total() { return this.timed ? this.total_ns : null; }
+  get service() { return this.waits ? this.service_ns : null; }
+  get mean() { return this.waits ? this.service_ns / this.waits : null; }
+
+  // A percentile of the known durations, between the edges of its bin; null where too few stand behind it.
   quantile(name) {
-    const share = Number(`0.${name.slice(1)}`), all = [...this.histogram.values()].reduce((a, b) => a + b, 0);
+    const share = Number(`0.${name.slice(1)}`), all = this.timed;
     if (all < data.enough[name]) return null;
     let before = 0;
     for (const [bin, count] of [...this.histogram].sort(([a], [b]) => a - b)) {
@@ -39,12 +48,24 @@ class Sum {
 }
 
 // Rows of a fact that the selection keeps; a fact without a selected dimension has none to say.
-function* chosenRows(fact) {
+function* chosenRows(fact, keeps = (value, place) => value === place) {
   const wanted = Object.entries(selection.chosen);
   if (!fact || wanted.some(([dimension]) => !fact.columns[dimension])) return;
   for (let row = 0; row < fact.size; row++)
-    if (wanted.every(([dimension, place]) => fact.columns[dimension][row] === place)) yield row;
+    if (wanted.every(([dimension, place]) => keeps(fact.columns[dimension][row], place, row))) yield row;
 }
+
+// How many may belong to the selection, but stand under names that the page does not carry. measures: what is counted
+const unnamed = (fact, measures) => {
+  const may = (value, place, row) => value === place || value === null && fact.columns.unnamed[row] === 1;
+  const count = (rows) => [...rows].reduce((sum, row) => measures.reduce((all, name) => all + (fact.columns[name][row] || 0), sum), 0);
+  return count(chosenRows(fact, may)) - count(chosenRows(fact));
+};
+const REQUESTS = ["n", "polls", "unanswered"];
+const unnamedNote = (fact, measures, noun) => {
+  const count = unnamed(fact, measures);
+  return count ? `Up to ${counted(count, noun)} more may belong to this selection: this page does not carry all names.` : "";
+};
 
 // Sums by some columns: [{keys, sum}], in the order of the fact.
 const sums = (fact, by) => {

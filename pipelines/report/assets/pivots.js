@@ -2,14 +2,14 @@
 const column = (name, head, unit, doc = "", mark = undefined) => ({ name, head, unit, doc, mark });
 const FROM_HISTOGRAM = `from a histogram with ${BINS} bins a decade; blank where too few requests stand behind it`;
 const pivot = (columns, rows) => ({ columns, rows, total: rows.length, carried: rows.length, more: "records" });
-const mean = (sum) => sum.n ? sum.service_ns / sum.n : null;
 const least = (number) => number || null;
+const largestFirst = (at) => (a, b) => (b[at] ?? -1) - (a[at] ?? -1); // what is not known comes last
 const empty = () => el("p", { class: "empty" }, "Nothing of this selection.");
 
-// A view that is a table of rows made from facts.
-const pivotView = (few, make) => (place) => {
+// A view that is a table of rows made from facts. used: gives the fact of its requests
+const pivotView = (few, make, used) => (place) => {
   const view = new TableView(place, few);
-  return () => view.show(make());
+  return () => view.show(make(), [unnamedNote(used(), REQUESTS, "request")]);
 };
 
 const PROTOCOL = column("protocol", "protocol", "", "kafka, pulsar or iggy");
@@ -22,18 +22,20 @@ const requestColumns = [
   column("longest", "longest", "ns", "the longest whole duration"),
   column("mean", "mean service", "ns", "time that a request waited for its own answer, on average"),
   column("service", "service time", "ns", "time that these requests waited for their own answer, all together"),
+  column("untimed", "without a duration", "count", "of the answered requests: bytes of them are not in the capture", "warn"),
   column("unanswered", "unanswered", "count", "requests whose answer is not in the capture", "warn"),
 ];
 const requestCells = (sum) => [
-  sum.n, sum.errors, sum.quantile("p50"), sum.quantile("p99"), sum.longest_ns, mean(sum), sum.service_ns, sum.unanswered,
+  sum.n, sum.errors, sum.quantile("p50"), sum.quantile("p99"), sum.longest_ns, sum.mean, sum.service, least(sum.untimed),
+  sum.unanswered,
 ];
 const requestColumn = (name) => requestColumns.find((one) => one.name === name);
 const tableOf = (dimension) => () => {
   const rows = sums(requestsBy(dimension), ["protocol", dimension]).filter(({ keys }) => keys[1] !== null)
     .map(({ keys, sum }) => [nameOf("protocol", keys[0]), nameOf(dimension, keys[1]), ...requestCells(sum)]);
-  rows.sort((a, b) => b[8] - a[8]);
+  rows.sort(largestFirst(8));
   const made = pivot([PROTOCOL, column(dimension, dimension, ""), ...requestColumns], rows);
-  if (!Object.keys(selection.chosen).length) made.total = Math.max(rows.length, data.totals[dimension]);
+  if (!selected().length) made.total = Math.max(rows.length, data.totals[dimension]);
   return made;
 };
 
@@ -41,15 +43,15 @@ const costTable = () => {
   const found = sums(requestsBy("api"), ["protocol", "api"]).filter(({ keys, sum }) => keys[1] !== null && (sum.n || sum.unanswered));
   const all = found.reduce((sum, one) => sum + one.sum.service_ns, 0);
   const rows = found.map(({ keys, sum }) => [
-    nameOf("protocol", keys[0]), nameOf("api", keys[1]), all ? sum.service_ns / all : 0, sum.service_ns, sum.total_ns, sum.n, mean(sum),
-    sum.longest_ns, sum.errors,
+    nameOf("protocol", keys[0]), nameOf("api", keys[1]), all && sum.waits ? sum.service_ns / all : null, sum.service, sum.total, sum.n,
+    sum.mean, sum.longest_ns, least(sum.untimed), sum.errors,
   ]);
-  rows.sort((a, b) => b[3] - a[3]);
+  rows.sort(largestFirst(3));
   return pivot([
     PROTOCOL, column("api", "api", ""), column("share", "share of service time", "bar", "share of the service time of all APIs"),
     column("service", "service time", "ns", "the wait, less the time behind other requests; all requests together"),
     column("total", "whole duration", "ns", "first byte of the request to last byte of the answer; all requests together"),
-    ...["n", "mean", "longest", "errors"].map(requestColumn),
+    ...["n", "mean", "longest", "untimed", "errors"].map(requestColumn),
   ], rows);
 };
 
@@ -88,6 +90,6 @@ const topicTable = () => {
   ];
   if (!replicated) columns[6].hidden = true;
   const table = pivot(columns, rows);
-  if (!Object.keys(selection.chosen).length) table.total = Math.max(rows.length, data.totals.topic);
+  if (!selected().length) table.total = Math.max(rows.length, data.totals.topic);
   return table;
 };

@@ -1,8 +1,11 @@
-// The selector: one name of each dimension, or all. Views that changed what they show listen to it.
+// The selector: one name of each dimension, or all. What of the page does not follow it is marked as of the whole capture.
 const selection = {
   chosen: {}, // dimension -> place in names
   listeners: [],
-  change() { for (const listener of this.listeners) listener(); },
+  change() {
+    root.toggleAttribute("data-selected", selected().length > 0);
+    for (const listener of this.listeners) listener();
+  },
 };
 
 // What chooses a name as if it were picked in the selector; null for names that it does not hold.
@@ -16,19 +19,33 @@ const chooser = (dimension, name) => {
   };
 };
 
-// Rows of a carried table that the selection keeps, and the dimensions that the table does not know.
+const selected = () => Object.keys(selection.chosen);
+const placesIn = (table) => Object.fromEntries(table.columns.map(({ name }, at) => [name, at]));
+
+// Of a carried table: rows that the selection keeps, the selected dimensions that it does not know, and what to say of it.
 const selectRows = (table) => {
-  const tests = [], unknown = [];
+  const tests = [], unknown = [], notes = [];
+  let cut = 0; // rows that name more than the page carries
   for (const [dimension, place] of Object.entries(selection.chosen)) {
     const wanted = names[dimension][place];
     const [at, how] = table.match[dimension] || [];
     const address = dimension === "client" ? string(wanted).split(" ")[0] : null; // of events that know no more
-    if (how === "is") tests.push((row) => row[at] === wanted || address !== null && row[at] !== null && string(row[at]) === address);
-    else if (how === "has") tests.push((row) => row[at] !== null && row[at][0].includes(wanted));
-    else if (how === "address") tests.push((row) => row[at] !== null && string(row[at]) === address);
-    else unknown.push(dimension);
+    const byAddress = (row) => address !== null && row[at] !== null && string(row[at]) === address;
+    if (how === "is") {
+      tests.push((row) => row[at] === wanted || byAddress(row));
+      if (table.rows.some((row) => row[at] !== wanted && byAddress(row))) notes.push("Rows that tell only the client's address are kept");
+    } else if (how === "has") {
+      tests.push((row) => row[at] !== null && row[at][0].includes(wanted));
+      if (table.columns.some(({ unit }) => unit === "count")) notes.push(`Rows that name the ${dimension}, with figures of all their ${dimension}s`);
+      cut += table.rows.filter((row) => row[at] !== null && row[at][1] && !row[at][0].includes(wanted)).length;
+    } else if (how === "address") {
+      tests.push(byAddress);
+      notes.push("By the client's address: its name is not known here");
+    } else unknown.push(dimension);
   }
-  return { rows: tests.length ? table.rows.filter((row) => tests.every((test) => test(row))) : table.rows, unknown };
+  if (unknown.length) notes.push(tests.length ? `Of all ${unknown.map((name) => `${name}s`).join(" and ")}: not told apart here` : `Whole capture: not told apart by ${unknown.join(" and ")}`);
+  if (cut) notes.push(`Left out as unsure: ${counted(cut, "row")} with more names than this page carries`);
+  return { rows: table.rows.filter((row) => tests.every((test) => test(row))), unknown, notes };
 };
 
 const startSelector = (place) => {
@@ -43,7 +60,7 @@ const startSelector = (place) => {
     select.addEventListener("change", () => {
       if (select.value === "") delete selection.chosen[dimension];
       else selection.chosen[dimension] = Number(select.value);
-      clear.hidden = !Object.keys(selection.chosen).length;
+      clear.hidden = !selected().length;
       selection.change();
     });
     selects.push(select);

@@ -109,8 +109,8 @@ class TableView {
     if (covered > 0) this.scroll.scrollLeft += covered;
   }
 
-  // table: columns, rows, total, more, match, grey; unknown: selected dimensions that it does not know
-  show(table, unknown = []) {
+  // table: columns, rows, total, more, match, grey; said: what else is to be said of it
+  show(table, said = []) {
     this.data = table;
     this.texts = new Map();
     const days = table.columns.map((column, at) => column.unit === "time" ? oneDay(table.rows, at) : null);
@@ -119,8 +119,7 @@ class TableView {
     if (this.sorted && !this.columns.some(([, at]) => at === this.sorted[0])) this.sorted = null;
     const notes = [...new Set(days.filter(Boolean))].map((day) => `Times are of ${day}, UTC`);
     if (table.carried < table.total) notes.push(`${whole(table.carried)} of ${whole(table.total)} rows are on this page; all of them: ${table.more}`);
-    if (unknown.length) notes.push(`Not by ${unknown.join(" and ")}: this table does not know it.`);
-    this.note.textContent = notes.join(". ");
+    this.note.textContent = [...notes, ...said.filter(Boolean)].join(". ");
     this.filter.hidden = table.rows.length <= this.few && !this.wanted;
     this.draw();
   }

@@ -1,11 +1,14 @@
-"""What happened, along time: errors, rebalances, resets, closes by brokers, findings."""
+"""What happened, along time: errors, rebalances, resets, closes by brokers, findings.
+
+The chart counts every event. The table holds the most important ones, at most EVENTS; the others are counted by kind,
+protocol and time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pipelines.report.elements import Html
-from pipelines.report.payload import CARRIED
 from pipelines.report.section import Builder, Section
 from pipelines.report.sections.groups import rebalances
 from pipelines.sql.words import CLIENT, SERVER
@@ -13,6 +16,8 @@ from pipelines.tables.table import TableColumn
 
 # what brokers send unasked, and what is not everyday work
 PUSHES = ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "ACTIVE_CONSUMER_CHANGE", "TOPIC_MIGRATED", "REACHED_END_OF_TOPIC")
+
+EVENTS = 5_000  # rows of the table that the page carries
 
 _COLUMNS = (
     TableColumn("time", "first of them", "time"),
@@ -27,9 +32,10 @@ _COLUMNS = (
     TableColumn("file", "where the first one is"),
     TableColumn("packet", "", "code"),
 )
+_COUNTED = _COLUMNS[:5]  # what the page knows of events that the table leaves out
 
 # rank: what a page that cannot carry all leaves out last
-_QUESTION = """
+_EVENTS = """
     with seen as (
         select 2 as rank, 'error' as kind, name as what, protocol, {client} as client, {broker} as broker, topic,
                null as "group", epoch_us(time) as at_us, file, packet, coalesce(expected, false) as expected from errors
@@ -64,27 +70,34 @@ _QUESTION = """
                "group", expected, count(*) as count, min(at_us) as time,
                arg_min(file, row(at_us, file, packet)) as file, arg_min(packet, row(at_us, file, packet)) as packet,
                at_us // {bucket} as bucket
-        from seen group by all),
-    kept as (select *, count(*) over () as total from merged order by rank, count desc, time, {place} limit {limit})
-    select * from kept order by time, rank, {place}"""
-_PLACE = 'what, kind, protocol, client, broker, topic, "group"'  # orders rows of one time
+        from seen group by all)
+    select *, row_number() over (order by rank, count desc, time, {order}) as place, count(*) over () as total
+    from merged"""
+_ORDER = 'what, kind, protocol, client, broker, topic, "group"'  # orders rows of one time
+_CARRIED = f"select * from events where place <= {EVENTS} order by time, rank, {_ORDER}"
+_OTHERS = f"""
+    select kind, protocol, expected, min(time) as time, sum(count)::bigint as count
+    from events where place > {EVENTS} group by kind, protocol, expected, bucket
+    order by time, kind, protocol, expected"""
 
 
 def _build(page: Builder) -> Iterator[Html | None]:
     rebalances(page)
-    rows = page.rows(
-        _QUESTION.format(
+    page.keep(
+        "events",
+        _EVENTS.format(
             client=CLIENT,
             broker=SERVER,
             pushes=", ".join(f"'{api}'" for api in PUSHES),
             bucket=page.analysis.facts.bucket_us,
-            place=_PLACE,
-            limit=CARRIED,
-        )
+            order=_ORDER,
+        ),
     )
+    rows, others = page.rows(_CARRIED), page.rows(_OTHERS)
+    page.payload.table("other_events", _COUNTED, others, limit=len(others), grey="expected")
     if rows:
         yield page.view("events")
-    yield page.table("events", _COLUMNS, rows, total=rows[0]["total"] if rows else 0, more="records", grey="expected")
+    yield page.table("events", _COLUMNS, rows, limit=EVENTS, more="records", grey="expected")
 
 
 SECTION = Section(

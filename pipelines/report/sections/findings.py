@@ -9,7 +9,9 @@ from pipelines.report.section import Builder, Section
 
 
 def _build(page: Builder) -> Iterator[Html | None]:
-    yield page.aggregate("findings")
+    # `connection` is the first one's alone: a selection must not go by it
+    rows = [{name: value for name, value in row.items() if name != "connection"} for row in page.analysis["findings"]]
+    yield page.aggregate("findings", rows)
 
 
 SECTION = Section(

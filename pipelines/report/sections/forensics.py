@@ -10,7 +10,8 @@ from pipelines.report.section import Builder, Section
 from pipelines.tables.integrity import place
 
 CARDS = 30  # bad checksums that have one
-APART = 16  # bytes between two broken ones that are shown as dots, at most
+APART = 16  # bytes between two broken ones that are shown as dots; more are counted
+RELATED = 4  # related packets that a card names
 
 PATTERNS = {
     "single_bit": "One bit flipped",
@@ -76,7 +77,8 @@ def _packet_refs(locations: Sequence[Row]) -> str:
         return ""
     first, fields = locations[0], dict.fromkeys(spot["field"] for spot in locations if spot["field"])
     more = f" and {len(locations) - 1} more" if len(locations) > 1 else ""
-    return f"{place(first)}{more}" + (f" ({', '.join(list(fields)[:3])})" if fields else "")
+    left = f" and {len(fields) - 3} more" if len(fields) > 3 else ""
+    return f"{place(first)}{more}" + (f" ({', '.join(list(fields)[:3])}{left})" if fields else "")
 
 
 def _bytes(locations: Sequence[Row]) -> Html | None:
@@ -92,11 +94,11 @@ def _bytes(locations: Sequence[Row]) -> Html | None:
 
 
 def _spaced(broken: Mapping[int, Row], key: str) -> Iterator[Html]:
-    """Broken bytes as hexadecimal digits, those between them as dots."""
+    """Broken bytes as hexadecimal digits, those between them as dots, or their number where they are many."""
     before = None
     for at in sorted(broken):
-        for _ in range(0 if before is None else min(at - before - 1, APART)):
-            yield tag("span", "··")
+        between = 0 if before is None else at - before - 1
+        yield tag("span", "··" * between if between <= APART else f"·· {between:,} bytes ··") if between else Html("")
         yield tag("b", f"{broken[at][key]:02x}")
         before = at
 
@@ -116,15 +118,19 @@ def _verdict(attribution: Row) -> Html:
 
 def _related(rows: Sequence[Row]) -> Html | None:
     seen = []
-    for row in rows[:4]:
+    for row in rows[:RELATED]:
         what = row["name"] if "name" in row else f"{row['role']}, {row['verdict']}"
         seen.append(f"{what} in {row['file']} packet {row['packet']} ({row['why']})")
-    return tag("p", "See also: ", "; ".join(seen), class_="note") if seen else None
+    left = f"; and {len(rows) - RELATED:,} more" if len(rows) > RELATED else ""
+    return tag("p", "See also: ", "; ".join(seen), left, class_="note") if seen else None
 
 
 def _build(page: Builder) -> Iterator[Html]:
     cases = page.analysis.cases
-    yield from (card(case, page.packet(case["file"], case["packet"])) for case in cases[:CARDS])
+    if cases:
+        page.payload.table("cases", (), cases, limit=CARDS)
+        cards = (card(case, page.packet(case["file"], case["packet"])) for case in cases[:CARDS])
+        yield tag("div", *cards, class_="view", data_view="cases")
     if len(cases) > CARDS:
         yield tag("p", f"{CARDS} of {len(cases):,}. All of them: ", tag("code", CASES_FILE), class_="note")
 

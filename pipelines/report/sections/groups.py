@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.report.payload import CARRIED
+from pipelines.report.payload import CARRIED, first_names
 from pipelines.report.section import Builder, Section, heading
 from pipelines.sql.words import CLIENT
 from pipelines.tables.dialect import DuckDB
@@ -31,15 +31,15 @@ _GROUPS = f"""
         from rebalances group by all),
     used as (
         select {_GROUP}, {_OWNER}, count(distinct {CLIENT}) as members, count(*) as exchanges,
-               list(distinct {CLIENT} order by {CLIENT})[:21] as clients,
+               {first_names("client", CLIENT)},
                count(*) filter (api in ({_list(JOINS)})) as joins, count(*) filter (api in ({_list(LEAVES)})) as leaves,
                count(*) filter (api in ({_list(COMMITS)})) as commits, count(*) filter (status = 'error') as errors,
                sum(records) filter (kind in ('call', 'push') and coalesce(records, 0) > 0)::bigint as messages
         from exchanges where "group" is not null group by all),
     named as (
-        select {_OWNED}, list(distinct topic order by topic)[:21] as topics
+        select {_OWNED}, {first_names("topic")}
         from (select {_GROUP}, {_OWNER}, unnest(topics) as topic from exchanges where "group" is not null) group by all)
-    select used.*, topics, rebalances, rebalancing_ns
+    select used.*, topics, topics_total, rebalances, rebalancing_ns, count(*) over () as total
     from used left join rebalanced using ({_GROUP})
         left join named on used.protocol = named.protocol and used."group" = named."group"
             and used.owner is not distinct from named.owner
@@ -55,7 +55,7 @@ _GROUP_COLUMNS = (
     TableColumn("joins", "requests to join it", "count"),
     TableColumn("leaves", "requests to leave it", "count"),
     TableColumn("rebalances", "how often the members joined anew; Kafka's classic groups", "count"),
-    TableColumn("rebalancing_ns", "time from the first join to the last answer, all rebalances", "ns"),
+    TableColumn("rebalancing_ns", "time from the first join to the last answer in the capture, all rebalances", "ns"),
     TableColumn("errors", "answers that hold an error", "count"),
     TableColumn("clients", "clients that named it", "list"),
 )
@@ -68,19 +68,12 @@ def rebalances(page: Builder) -> None:
 
 def _build(page: Builder) -> Iterator[Any]:
     rebalances(page)
-    groups = page.rows(_GROUPS)
-    total = page.analysis.facts.totals.get("group")
-    yield page.table("groups", _GROUP_COLUMNS, groups, total=max(total or 0, len(groups)), more="records/exchanges")
-    yield heading(
-        "Rebalances",
-        page.table(
-            REBALANCES.name,
-            [column for column in REBALANCES.columns if column.name in REBALANCES.headline],
-            page.rows(f"""
-                select * replace (epoch_us(time) as time) from rebalances
-                order by {REBALANCES.ordering} limit {CARRIED}"""),
-        ),
-    )
+    yield page.table("groups", _GROUP_COLUMNS, page.rows(_GROUPS), more="records/exchanges")
+    found = page.rows(f"""
+        select * replace (epoch_us(time) as time), count(*) over () as total from rebalances
+        order by {REBALANCES.ordering} limit {CARRIED}""")
+    columns = [column for column in REBALANCES.columns if column.name in REBALANCES.headline]
+    yield heading("Rebalances", page.table(REBALANCES.name, columns, found, more="records/exchanges"))
 
 
 SECTION = Section(

@@ -15,6 +15,8 @@ def _build(page: Builder) -> Iterator[Html | None]:
         yield page.view("spread")
     rows = page.analysis["latency"]
     headline = [name for name in TABLES["latency"].headline if name != "long_poll"]
+    if any(row["timed"] not in (None, row["count"]) for row in rows):
+        headline.insert(headline.index("count") + 1, "timed")
     if page.aggregate("latency", [row for row in rows if not row["long_poll"]], headline=headline):
         yield page.view("latency")
     names = ("protocol", "api", "count", "errors", "total_p50_ns", "total_p99_ns", "total_max_ns")

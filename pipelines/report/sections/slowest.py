@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pipelines.formats.statuses import MARKED
 from pipelines.report.elements import Html
 from pipelines.report.load import Row
+from pipelines.report.payload import LIST
 from pipelines.report.section import Builder, Section
 from pipelines.sql.words import CLIENT, HELD, SERVER
 from pipelines.tables.table import TableColumn
@@ -32,7 +33,8 @@ _ORDER = "total_ns desc, time, connection, request_packet, api, correlation_id, 
 # what is computed of a request is computed of those that stay only
 _SLOWEST = f"""
     select epoch_us(time) as time, protocol, coalesce(api, '?') as api, total_ns, wait_ns / total_ns as waiting,
-           queued_ns / total_ns as queued, {CLIENT} as client, {SERVER} as broker, topics[:21] as topics, "group",
+           queued_ns / total_ns as queued, {CLIENT} as client, {SERVER} as broker, topics[:{LIST}] as topics,
+           len(topics) as topics_total, "group",
            {MARKED} as status, retransmitted,
            request_file as file, request_packet as packet, row_number() over (order by {_ORDER}) as place
     from (select * from exchanges where {_SLOW} order by {_ORDER} limit {CARRIED})"""

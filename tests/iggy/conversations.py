@@ -1,36 +1,24 @@
-"""Many connections at once give the rows that each alone gives, whatever the era, and regular frames go by column."""
+"""Random conversations of every era: what one connection carries, mostly in turns, with now and then a flaw."""
 
 from __future__ import annotations
 
-import gc
 import random
 import struct
-from itertools import pairwise
 
-import pytest
-
-from dissectors.conversation import Conversation
-from dissectors.iggy import PROTOCOL, exchange_columns, layouts, tables
-from dissectors.iggy.columnar import walkable
-from dissectors.records import DEFAULT_TABLES
 from tests.feeding import CLIENT, SERVER
 from tests.iggy import wire
-from tests.many import Script, TogetherAsAlone, assert_together_as_alone, share_by_column
+
+Script = list[tuple[int, bytes]]  # direction, bytes
 
 PLAIN_HEADERS = wire.header_plain("k", 2, b"v")
 TYPED_HEADERS = wire.header_typed("k", 2, b"v")
-LEGACY_ERAS = ("2023", "0.4", "0.5", "0.6", "0.7")
-ERAS = (*LEGACY_ERAS, "vsr-0.9", "vsr-0.10")
+ERAS = ("2023", "0.4", "0.5", "0.6", "0.7", "vsr-0.9", "vsr-0.10")
 Exchange = tuple[int, bytes, bytes, int]  # code, body, the answer's body, its status
-
-
-class Flawless(random.Random):
-    """Chooses what goes well."""
 
 
 def flaw(rng: random.Random, often: float) -> bool:
     """Whether something goes wrong here."""
-    return not isinstance(rng, Flawless) and rng.random() < often
+    return rng.random() < often
 
 
 def some_name(rng: random.Random) -> bytes:
@@ -112,7 +100,7 @@ def offsets(rng: random.Random, era: str) -> Exchange:
 
 
 def administration(rng: random.Random, era: str) -> Exchange:
-    """Commands that teach names, that no layout reads, that nobody knows, or whose bodies are simple."""
+    """Commands that show names, that no layout reads, that nobody knows, or whose bodies are simple."""
     stream = struct.pack("<IQIQQ", 1, wire.T0, 0, 0, 0) + wire.str8("shop")
     kind = rng.randrange(9)
     if kind == 0:
@@ -134,8 +122,8 @@ def administration(rng: random.Random, era: str) -> Exchange:
     return 1, b"", b"", 0
 
 
-def lesson(rng: random.Random, era: str) -> Exchange:
-    """Commands that teach users, names and releases: made, listed, renamed, with answers that fit, or do not quite."""
+def naming(rng: random.Random, era: str) -> Exchange:
+    """Commands whose answers show users, names and releases; some do not quite fit."""
     title, vsr = wire.str8(rng.choice(("shop", "orders", "é"))), era.startswith("vsr")
     numbered = b"" if vsr or era in ("0.6", "0.7") else struct.pack("<I", rng.randrange(4))
     stream = struct.pack("<IQIQQ", rng.randrange(4), wire.T0, 1, 0, 0) + title + (bytes(4) if vsr else b"")
@@ -162,9 +150,7 @@ def lesson(rng: random.Random, era: str) -> Exchange:
 
 
 def exchange(rng: random.Random, era: str) -> Exchange:
-    if isinstance(rng, Flawless):
-        return rng.choice((send, poll))(rng, era)
-    return rng.choice((send,) * 4 + (poll,) * 4 + (offsets, offsets, administration, lesson, lesson))(rng, era)
+    return rng.choice((send,) * 4 + (poll,) * 4 + (offsets, offsets, administration, naming, naming))(rng, era)
 
 
 OPERATIONS = {101: 160, 121: 161}
@@ -218,92 +204,13 @@ def conversation(rng: random.Random) -> Script:
     return script
 
 
-class TestTogetherAsAlone(TogetherAsAlone):
-    protocol = PROTOCOL
-    conversation = staticmethod(conversation)
-    apis = ("SEND_MESSAGES", "POLL_MESSAGES", "LOGIN_USER", "STORE_CONSUMER_OFFSET", "CREATE_TOPIC", "PING")
-    columns = exchange_columns
-    differed = (
-        (196229, 5),  # a login of the legacy framing on a VSR connection
-        (43470315, 3),  # an answer with a payload, after its request's release became known to send none
-        (1479568686, 6),  # a refused login that shows the release
-        (2203656768, 5),  # a client that begins with bytes that are no frame: only an answer shows that
-    )
-
-
-def together(scripts: list[Script]) -> list[Conversation]:
-    """Connections of which all that can goes by column; the rows are those of each alone."""
-    return assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, 7, often=0, worth=(exchange_columns, 1))
-
-
-def test_connections_that_open_and_ask_go_by_column() -> None:
-    stream = struct.pack("<IQIQQ", 1, wire.T0, 0, 0, 0) + wire.str8("shop")
-    asked = [
-        (wire.request(1), wire.answer()),
-        (wire.request(202, wire.str8("shop")), wire.answer(stream)),
-        (wire.request(201), wire.answer(stream)),
-        (wire.request(200, wire.STREAM), wire.answer(stream)),
-        (wire.request(302, wire.STREAM + struct.pack("<I", 2) + bytes(18) + wire.str8("orders")), wire.answer()),
-        (wire.request(300, wire.STREAM + wire.name("orders")), wire.answer()),
-        (wire.request(602, wire.STREAM + wire.name("orders") + wire.str8("workers")), wire.answer()),
-    ]
-    script = login("0.6") + [part for request, answer in asked for part in ((CLIENT, request), (SERVER, answer))]
-    assert all(c.by_column == len(script) for c in together([script] * 4))
-
-
-def refused(times: int, *, send_too: bool = False) -> Script:
-    """A connection on which every other request fails, one of which is a login; and perhaps a send among them."""
-    asked = [(wire.request(300, wire.STREAM + wire.name("orders")), wire.answer(status=2010)),
-             (wire.request(1), wire.answer())] * times  # fmt: skip
-    failed = [(wire.request(38, wire.str8("bob") + wire.str8("wrong") + bytes(8)), wire.answer(status=42))]
-    rng = Flawless(7)
-    sent = [on_the_wire(rng, "0.6", 2, (*send(rng, "0.6")[:2], b"", 2010))] if send_too else []
-    pairs = failed + asked + sent + asked
-    return login("0.6") + [part for pair in pairs for part in zip((CLIENT, SERVER), pair, strict=True)]
-
-
-def test_exchanges_that_failed_go_by_column() -> None:
-    script = refused(5)
-    assert all(c.by_column == len(script) for c in together([script] * 4))
-
-
-def test_behind_a_send_that_failed_frames_go_by_column_again() -> None:
-    """A server that refuses a send may answer its body, too; the next answer shows that it does not."""
-    script = refused(5, send_too=True)
-    assert all(len(script) - 6 <= c.by_column < len(script) for c in together([script] * 4))
-
-
-def test_frames_that_were_decoded_are_freed_without_a_search_for_garbage() -> None:
-    gc.collect()
-    gc.disable()
-    try:
-        together([refused(5, send_too=True)] * 4)
-        assert not [one for one in gc.get_objects() if isinstance(one, exchange_columns.IggyExchanges)]
-    finally:
-        gc.enable()
-
-
-@pytest.mark.parametrize("era", ERAS[:-1])
-@pytest.mark.parametrize("pipelined", [False, True])
-def test_frames_of_regular_connections_go_by_column(era: str, pipelined: bool) -> None:
-    rng = Flawless(7)
-    scripts = []
-    for _ in range(3):
-        pairs = [on_the_wire(rng, era, number, exchange(rng, era)) for number in range(2, 80)]
-        if pipelined:
-            script = [(CLIENT, pairs[0][0])]
-            for (_, answer), (request, _) in pairwise(pairs):
-                script += [(CLIENT, request), (SERVER, answer)]
-            script.append((SERVER, pairs[-1][1]))
-        else:
-            script = [part for request, answer in pairs for part in ((CLIENT, request), (SERVER, answer))]
-        scripts.append(login(era) + script)
-    assert share_by_column(together(scripts)) >= 0.9
-
-
-def test_fixed_layouts_of_every_era_are_read_by_column() -> None:
-    for command in ("SEND_MESSAGES", "POLL_MESSAGES", "STORE_CONSUMER_OFFSET", "GET_CONSUMER_OFFSET", "PING"):
-        for side in (layouts.REQUEST, layouts.RESPONSE):
-            every = layouts.versions(side, command)
-            assert all(walkable(layout) for layout in every), (side, command)
-    assert sum(layout.releases for layout in layouts.versions(layouts.REQUEST, "PING")) == tables.span("", "")
+def with_holes(rng: random.Random, script: Script) -> list[tuple[int, bytes | int]]:
+    """A script of which the capture lacks some writes (then a number: their size), or the ends of some."""
+    kept: list[tuple[int, bytes | int]] = []
+    for direction, data in script:
+        lost = rng.choice((len(data), rng.randrange(1, len(data)))) if len(data) > 1 and rng.random() < 0.05 else 0
+        if lost < len(data):
+            kept.append((direction, data[: len(data) - lost]))
+        if lost:
+            kept.append((direction, lost))
+    return kept

@@ -10,13 +10,10 @@ from collections.abc import Callable
 from functools import cache, partial
 from itertools import chain, count, takewhile
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from dissectors.arrow import Bools, Octets
+from dissectors.arrow import Octets
 from dissectors.iggy import batches, layouts, tables
-from dissectors.iggy.columnar import numbers
 from dissectors.iggy.field_types import MalformedBodyError, ShortError
 from dissectors.iggy.frames import (
     COMMAND_AT,
@@ -31,31 +28,24 @@ from dissectors.iggy.frames import (
     SEND_MESSAGES,
     SIZE,
     VSR,
-    among,
+)
+from dissectors.iggy.loss.places import (
+    SLACK,
+    SMALL,
+    TEXT_MOST,
+    Clues,
+    answer_places,
+    header_places,
+    request_places,
 )
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 
-_SMALL = 1 << 16  # bodies of all requests but sends
-_HIGH = 0x0F  # highest byte of a length that a search believes
 _SAMPLE = 1 << 10  # from here on, a frame that is not whole is read again when twice as much of it is there
 _SHORT = 12  # a length up to which a request proves little
 _EMPTY, _FIELDS = 1, 2  # what a frame that fits is worth, without fields and with them
 _PROOF = 3  # what a stranger asks for
 _READ = 256  # what trying a command's layouts costs, in bytes read (search.py)
-
-
-class Clues(NamedTuple):
-    """What the conversation knows when it searches."""
-
-    allowed: int  # releases that may speak
-    most: int  # largest frame believed
-    awaited: frozenset[int] = frozenset()  # commands of the requests in flight
-    waiting: int = 0  # how many there are
-    empties: int = 0  # how many of them, the newest ones, have answers without payload; 0 where pipelined
-    earliest: int = 0  # where the first of those answers can begin: bytes before were there before its request
-    stranger: bool = False  # nothing is known that speaks for Iggy: one frame alone is no proof
-    alone: int = -1  # to a stranger, where all that was captured begins: frames from there to its end are proof
 
 
 Judge = Callable[[bytes, int, int, bool, Clues, SearchBudget], Judgement]
@@ -91,58 +81,6 @@ def _judged(judge: Judge, buf: bytes, end: int, final: bool, clues: Clues, budge
     return judge(buf, at, end, final, clues, budget)
 
 
-def _request_places(clues: Clues, octets: Octets, n: int) -> Places:
-    """A plausible length and a known code."""
-    (at,) = (((octets[6 : 6 + n] | octets[7 : 7 + n]) == 0) & (octets[3 : 3 + n] <= _HIGH)).nonzero()
-    if not len(at):
-        return at
-    code, length = numbers(octets, at + 4, 2), numbers(octets, at, 4)
-    fits = (length >= 4) & ((length < _SMALL) | (code == SEND_MESSAGES))
-    return at[among(tables.commands)[code] & fits]
-
-
-def _answer_places(clues: Clues, octets: Octets, n: int) -> Places:
-    """A known status, and a plausible length: of errors, zero or that of a text; but no run of zeros."""
-    (at,) = (((octets[2 : 2 + n] | octets[3 : 3 + n]) == 0) & (octets[7 : 7 + n] <= _HIGH)).nonzero()
-    status = numbers(octets, at, 2)
-    (errors,) = status.nonzero()
-    if len(errors):
-        fits = status == 0
-        errors = errors[among(tables.statuses)[status[errors]]]
-        fits[errors] = _may_have_text(octets, at[errors])
-        at = at[fits]
-    if not len(at) or 0 < clues.waiting == clues.empties:
-        return at
-    zeros = PREFIX * (clues.waiting + _SLACK + 1)  # so many empty answers nobody waits for: see _judge_answer
-    (filled,) = octets[: n + zeros].nonzero()
-    stop = at + zeros
-    return at[(filled.searchsorted(stop) > filled.searchsorted(at)) | (stop > len(octets))]
-
-
-def _may_have_text(octets: Octets, at: Places) -> Bools:
-    """bool[n]: what `may_be_error` finds of the lengths of errors."""
-    length = numbers(octets, at + PREFIX - 4, 4)
-    text = at + PREFIX + 4
-    there = text < len(octets)
-    size = numbers(octets, np.where(there, text - 4, at), 4)
-    fits: Bools = (length == 0) | ((length > 4) & (length <= _TEXT_MOST) & (~there | (size == length - 4)))
-    return fits
-
-
-def _header_places(clues: Clues, octets: Octets, n: int) -> Places:
-    """A size, a command and 66 zero bytes."""
-    first, last = COMMAND_AT + 2, RESERVED_END - 1
-    middle = (first + last) // 2
-    at = np.flatnonzero((octets[first : first + n] | octets[middle : middle + n] | octets[last : last + n]) == 0)
-    at = at[among(tables.planes)[octets[at + COMMAND_AT]]]
-    if not len(at):
-        return at
-    filled = np.concatenate(([0], np.cumsum(octets[: n + last] != 0)))
-    at = at[filled[at + RESERVED_END] == filled[at + first]]
-    size = numbers(octets, at + 48, 4)
-    return at[(size >= HEADER) & (size < (_HIGH + 1) << 24)]
-
-
 def _judge_request(buf: bytes, pos: int, end: int, final: bool, clues: Clues, budget: SearchBudget) -> Judgement:
     """A body with fields, read to its end, is enough; of bodies without, two frames in a row must fit.
 
@@ -156,7 +94,7 @@ def _judge_request(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bu
             return Judgement.YES if ends else Judgement.WAIT
         length, code = PAIR.unpack_from(buf, pos)
         send = code == SEND_MESSAGES
-        if code not in tables.commands() or not 4 <= length < (clues.most if send else _SMALL):
+        if code not in tables.commands() or not 4 <= length < (clues.most if send else SMALL):
             return Judgement.NO
         have = end if send else _sample(pos, pos + 4 + length, end)
         verdict = _reads(
@@ -201,7 +139,7 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bud
         elif late and 0 < clues.waiting == clues.empties:
             return Judgement.YES
         errors += status > 0
-        if errors > 1 or frames > clues.waiting + _SLACK:
+        if errors > 1 or frames > clues.waiting + SLACK:
             budget.spend(PREFIX * frames)
             return Judgement.NO
         pos += PREFIX + length
@@ -237,13 +175,12 @@ def starts_answer(
 
 
 FAR = 1 << 62
-_TEXT_MOST = 1 << 12  # bytes of an error's text
 
 
 def may_be_error(buf: bytes, pos: int, end: int) -> bool:
     """Whether an error answer starts here: a known status, behind it nothing or what may be a text."""
     status, length = PAIR.unpack_from(buf, pos)
-    if status not in tables.statuses() or not (length == 0 or 4 < length <= _TEXT_MOST):
+    if status not in tables.statuses() or not (length == 0 or 4 < length <= TEXT_MOST):
         return False
     text = buf[pos + PREFIX + 4 : min(end, pos + PREFIX + length)]
     if not text:
@@ -368,7 +305,6 @@ _STREAM_NAME = 32  # where a stream's name stands
 _ANSWERED = _POLLS | _MADE  # answers with enough structure to be known without their request
 _NO_CODES: frozenset[int] = frozenset()
 _LAYOUTS = 16  # some of them are tried where none is ruled out: what is ruled out is paid as if they were
-_SLACK = 2  # requests in holes, whose answers may be among those in a row
 _BORN = range(1_500_000_000_000_000, 4_200_000_000_000_000)  # microseconds: 2017, before the first server, to 2103
 _BORN_SECONDS = range(_BORN.start // 10**6, _BORN.stop // 10**6)  # of a stream, in 0.2
 _PARTITIONS, _OFFSETS = 1 << 20, 1 << 48
@@ -424,9 +360,9 @@ def _verdict(fits: bool) -> Judgement:
 _OPERATION_AT = {REQUEST: 176, REPLY: 208}
 
 _SEARCH: dict[tuple[str, int], tuple[Callable[[Clues, Octets, int], Places], Judge, int]] = {
-    (LEGACY, CLIENT): (_request_places, _judge_request, PREFIX),
-    (LEGACY, SERVER): (_answer_places, _judge_answer, PREFIX),
-    (VSR, CLIENT): (_header_places, _judge_vsr, RESERVED_END),
-    (VSR, SERVER): (_header_places, _judge_vsr, RESERVED_END),
+    (LEGACY, CLIENT): (request_places, _judge_request, PREFIX),
+    (LEGACY, SERVER): (answer_places, _judge_answer, PREFIX),
+    (VSR, CLIENT): (header_places, _judge_vsr, RESERVED_END),
+    (VSR, SERVER): (header_places, _judge_vsr, RESERVED_END),
 }
 """(framing, direction) -> where a frame may start, who judges it, and bytes of its header that must be there"""

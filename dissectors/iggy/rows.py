@@ -22,24 +22,13 @@ from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.late_names import unresolved
-from dissectors.records import Batch, Conn, Exchange, endpoint
+from dissectors.records import Conn, endpoint
 from dissectors.resends import Resends
+from dissectors.rows.table import RowTable
 from dissectors.sink import Sink
 
 ROWS_HELD = 256
-_DIALECT_AT = {kind: row._fields.index("dialect") for kind, row in (("exchanges", Exchange), ("batches", Batch))}
-"""Tables with a column `dialect` -> its index."""
 _US = 1000  # ns
-
-
-class ReservedRow:
-    """A row among those that wait, of a frame that goes by column: what it says is known later."""
-
-    __slots__ = ("dialect", "row")
-
-    def __init__(self) -> None:
-        self.dialect: str | None = None  # once it is known
-        self.row: Any = None  # once it is made; none is made where the dialect was known before
 
 
 class IggyReport(Report):
@@ -52,28 +41,13 @@ class IggyReport(Report):
         self._era = era
         self._held: list[tuple[str, Any]] = []
 
-    def reserve(self, table: str) -> ReservedRow:
-        """The place of a row among those that wait."""
-        row = ReservedRow()
-        self._append(table, row)
-        return row
-
-    @property
-    def holds(self) -> bool:
-        """Whether rows wait."""
-        return bool(self._held)
-
     def flush(self) -> None:
         """No more evidence is waited for: the rows held get the dialect believed now."""
         if not self._held:
             return
         dialect = self.dialect()
         for table, row in self._held:
-            if isinstance(row, ReservedRow):
-                row.dialect = dialect
-                row = row.row
-            if row is not None:
-                super()._append(table, _spoken(table, row, dialect))
+            getattr(self.sink, table).append(row._replace(dialect=dialect))
         self._held.clear()
 
     def dialect(self) -> str:
@@ -90,22 +64,20 @@ class IggyReport(Report):
         framing = tables.releases()[self._era.best].framing
         return f"iggy-dialect/{server}/{framing}"
 
-    def _append(self, table: str, row: Any) -> None:
-        if table not in _DIALECT_AT:
-            super()._append(table, row)
+    def _finish(self, table: RowTable, slot: int) -> None:
+        """Hand a row to the sink; one that shows the dialect only when it is settled."""
+        dialect_at = table.layout.places.get("dialect")
+        if dialect_at is None:
+            table.finish(slot)
         elif self._era.settled:
             self.flush()
-            super()._append(table, _spoken(table, row, self._era.dialect))
+            table.put(slot, dialect_at, self._era.dialect)
+            table.finish(slot)
         else:
-            self._held.append((table, row))
+            self._held.append((table.layout.table, table.values(slot)))
+            table.drop(slot)
             if len(self._held) >= ROWS_HELD:
                 self.flush()
-
-
-def _spoken(table: str, row: Any, dialect: str) -> Any:
-    """The row of a table, with a dialect."""
-    at = _DIALECT_AT[table]
-    return tuple.__new__(type(row), (*row[:at], dialect, *row[at + 1 :]))
 
 
 class IggyEmitter:

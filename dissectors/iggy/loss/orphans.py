@@ -16,9 +16,9 @@ from dissectors.exchange import ORPHAN as ORPHAN_KIND
 from dissectors.frame import Frame
 from dissectors.iggy import layouts
 from dissectors.iggy.decode import Body
-from dissectors.iggy.emit import IggyEmitter
 from dissectors.iggy.match import ORPHAN, SURPLUS
 from dissectors.iggy.pending import DISCONNECTED
+from dissectors.iggy.rows import IggyEmitter
 from dissectors.tcp.chunk import SERVER
 from dissectors.wording import counted
 
@@ -43,11 +43,6 @@ class IggyOrphans:
         self._calls = calls
         self._surplus = 0  # answers to no request since the last pair
         self._surplus_at = (0, 0, 0)  # time, packet and stream offset of the first
-
-    @property
-    def has_surplus(self) -> bool:
-        """Whether answers to no request came since the last pair."""
-        return self._surplus > 0
 
     def legacy(self, judged: str, frame: Frame, status: int) -> None:
         """An answer in legacy framing that match.py judged so."""

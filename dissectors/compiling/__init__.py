@@ -1,0 +1,9 @@
+"""Modules that are compiled to C where a compiler is, and run as the Python that they are where none is.
+
+    record   what was compiled, and from which sources: written by the build, read at import
+    loading  compiled modules or their sources: decided once, when `dissectors` is imported
+    build    sources -> compiled modules, beside them
+    hook     runs the build when the package is installed
+
+A module is compiled if a .pxd beside it declares classes or functions of it.
+"""

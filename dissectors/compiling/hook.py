@@ -1,0 +1,64 @@
+"""Hatchling's build hook: compiles the modules when the package is installed, or a wheel of it is built.
+
+Where no C compiler is installed, the `ziglang` wheel is one, which is asked for only then. Where neither can be had,
+the wheel holds the sources only, and runs them. BROKERSCOPE_UNCOMPILED=1 asks for that.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_VARIABLE = "BROKERSCOPE_UNCOMPILED"
+_ZIG_MACHINES = ("x86_64", "aarch64", "arm64")  # that ziglang has wheels for
+
+
+class CompilingHook(BuildHookInterface[Any]):
+    """Of the wheel, editable or not."""
+
+    def dependencies(self) -> list[str]:
+        """What else the build needs: a C compiler, where the machine has none."""
+        build, wanted = self._build()
+        needed = wanted and not build.obstacle() and not build.machine_compiler()
+        return ["ziglang"] if needed and platform.machine() in _ZIG_MACHINES else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, and say which wheel it is."""
+        build, wanted = self._build()
+        record = build.compile_in_place(Path(self.root) / "dissectors", wanted=wanted)
+        build_data["artifacts"].append("/dissectors/compiling/built.txt")
+        if record.reason:
+            self.app.display_warning(f"brokerscope is not compiled, and slower: {record.reason}")
+            return
+        build_data["artifacts"].append("/dissectors/**/*.abi3.so")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"cp311-abi3-{_platform_tag(self.build_config.macos_max_compat)}"
+
+    def _build(self) -> tuple[ModuleType, bool]:
+        """dissectors.compiling.build of these sources, and whether the user wants the modules to be compiled."""
+        given = os.environ.get(_VARIABLE)
+        sys.path.insert(0, self.root)
+        os.environ[_VARIABLE] = "1"  # compiled modules that lie there may be out of date: none is loaded
+        try:
+            from dissectors.compiling import build
+        finally:
+            sys.path.remove(self.root)
+            del os.environ[_VARIABLE]
+            if given is not None:
+                os.environ[_VARIABLE] = given
+        return build, given in (None, "", "0")
+
+
+def _platform_tag(macos_max_compat: bool) -> str:
+    """The platform of wheels that are built here, as their names have it: linux_x86_64, macosx_11_0_arm64."""
+    from hatchling.builders.macos import process_macos_plat_tag
+    from packaging.tags import sys_tags
+
+    own = next(tag.platform for tag in sys_tags() if "many" not in tag.platform and "musl" not in tag.platform)
+    return str(process_macos_plat_tag(own, compat=macos_max_compat)) if sys.platform == "darwin" else own

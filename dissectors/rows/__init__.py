@@ -1,0 +1,8 @@
+"""What decoders write into: typed rows of the tables of `records`, which become Arrow columns in blocks.
+
+layout   the fields of a table and what the number in each stands for, derived from `records`
+fields   the same fields as constants, for compiled code: EXCHANGE_TIME
+texts    texts, lists and connections -> numbers
+table    unfinished rows at slots, finished rows by column
+blocks   finished rows -> Arrow
+"""

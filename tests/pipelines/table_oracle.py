@@ -1,0 +1,537 @@
+"""Every aggregate table, computed again from record rows in plain Python: no SQL, and no helper of the product.
+
+`tables(records, bucket_us)` gives each table as a list of rows, which `comparable` makes equal to what was written
+where it is right. It takes records of one capture point: what several of them share is counted once, which these sums
+do not know.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+Row = dict[str, Any]
+Rows = list[Row]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+QUANTILES = {"p50": (1, 2), "p90": (9, 10), "p99": (99, 100), "p999": (999, 1000)}
+
+
+def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, int], bool]) -> dict[str, Rows]:
+    """Table -> its rows. removed: whether Kafka 4.0 refuses a version of an API, by its key."""
+    return {
+        "latency": _latency(records["exchanges"]),
+        "activity": _activity(records["exchanges"], bucket_us),
+        "distribution": _distribution(records["exchanges"]),
+        "errors": _errors(records["errors"]),
+        "throughput": _throughput(records["batches"], records["exchanges"], bucket_us),
+        "integrity": _integrity(records["batches"]),
+        "corrupt": _corrupt(records["batches"]),
+        "delivery": _delivery(records["batches"]),
+        "hops": [],
+        "rebalances": _rebalances(records["exchanges"], records["findings"]),
+        "clients": _clients(records["exchanges"], records["connections"], removed),
+        "traffic": _traffic(records["connections"]),
+        "health": _health(records["connections"], records["findings"]),
+        "findings": _findings(records["findings"]),
+    }
+
+
+def comparable(rows: Rows) -> list[str]:
+    """Rows in one order; of doubles, nine digits."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, datetime):
+            return value.isoformat()
+        return f"{value:.9g}" if isinstance(value, float) else value
+
+    return sorted(repr([(name, plain(value)) for name, value in sorted(row.items())]) for row in rows)
+
+
+# --- small things ----------------------------------------------------------------------------------------------------
+
+
+def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, Rows]:
+    groups: dict[Any, Rows] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return groups
+
+
+def _values(rows: Rows, column: str) -> list[Any]:
+    return [row[column] for row in rows if row[column] is not None]
+
+
+def _sum(values: Iterable[Any]) -> int | None:
+    found = [value for value in values if value is not None]
+    return sum(found) if found else None
+
+
+def _spread(name: str, values: Iterable[int | None]) -> Row:
+    ordered = sorted(value for value in values if value is not None)
+    return {
+        f"{name}_{quantile}_ns": ordered[-(-len(ordered) * share // of) - 1] if ordered else None
+        for quantile, (share, of) in QUANTILES.items()
+    } | {f"{name}_max_ns": max(ordered, default=None)}
+
+
+def _micros(time: datetime) -> int:
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
+def _bucket(time: datetime | None, width_us: int) -> datetime | None:
+    return None if time is None else EPOCH + timedelta(microseconds=_micros(time) // width_us * width_us)
+
+
+def _client(row: Row) -> str:
+    return " ".join(value for value in (row["client_ip"], row["client_id"]) if value is not None)
+
+
+def _server(row: Row) -> str:
+    ip = row["server_ip"]
+    return f"[{ip}]:{row['server_port']}" if ":" in ip else f"{ip}:{row['server_port']}"
+
+
+def _connection(row: Row) -> tuple[Any, ...]:
+    return row["site"], row["connection"], row["incarnation"]
+
+
+def _names(values: Iterable[Any]) -> list[Any]:
+    return sorted({value for value in values if value is not None})[:20]
+
+
+def _first(rows: Rows, column: str) -> Any:
+    def place(row: Row) -> tuple[Any, ...]:
+        time = _micros(row["time"]) if row["time"] is not None else 0
+        value = row[column]
+        return time, row["file"] or "", row["packet"] or 0, "" if value is None else str(value)
+
+    return min(rows, key=place)[column]
+
+
+def _times(rows: Rows, column: str = "time") -> tuple[Any, Any]:
+    times = _values(rows, column)
+    return min(times, default=None), max(times, default=None)
+
+
+# --- exchanges -------------------------------------------------------------------------------------------------------
+
+
+def _asked(exchanges: Rows) -> Rows:
+    def service(row: Row) -> int | None:
+        return None if row["wait_ns"] is None else max(0, row["wait_ns"] - (row["queued_ns"] or 0))
+
+    return [
+        {**row, "long_poll": _waits(row), "service_ns": service(row)}
+        for row in exchanges
+        if row["kind"] in ("call", "unanswered")
+    ]
+
+
+def _waits(row: Row) -> bool:
+    """Whether the broker waited on purpose: for data, or for other members of a group."""
+    return bool(row["long_poll"]) or (row["protocol"] == "kafka" and row["api"] in ("JoinGroup", "SyncGroup"))
+
+
+def _counts(rows: Rows) -> Row:
+    return {
+        "count": sum(row["kind"] == "call" for row in rows),
+        "unanswered": sum(row["kind"] == "unanswered" for row in rows),
+        "errors": sum(row["status"] == "error" for row in rows),
+        "request_bytes": _sum(_values(rows, "request_bytes")),
+        "response_bytes": _sum(_values(rows, "response_bytes")),
+    }
+
+
+def _latency(exchanges: Rows) -> Rows:
+    made = []
+    for (protocol, api, held), rows in _grouped(
+        _asked(exchanges), lambda r: (r["protocol"], r["api"], r["long_poll"])
+    ).items():
+        totals = _values(rows, "total_ns")
+        made.append(
+            {"protocol": protocol, "api": api, "long_poll": held, **_counts(rows)}
+            | {f"{name}_sum_ns": _sum(_values(rows, f"{name}_ns")) for name in ("service", "queued", "total")}
+            | {"timed": len(totals), "total_mean_ns": sum(totals) // len(totals) if totals else None}
+            | _spread("total", totals)
+            | _spread("wait", _values(rows, "wait_ns"))
+            | _spread("service", _values(rows, "service_ns"))
+            | {"retransmitted": sum(bool(row["retransmitted"]) for row in rows)}
+        )
+    return made
+
+
+def _activity(exchanges: Rows, width_us: int) -> Rows:
+    seconds = width_us / 1_000_000
+    groups = _grouped(_asked(exchanges), lambda r: (r["protocol"], _bucket(r["time"], width_us)))
+    return [
+        {"protocol": protocol, "bucket": bucket, "bucket_s": seconds, **(counts := _counts(rows))}
+        | {"rate": counts["count"] / seconds}
+        | _spread("total", [row["total_ns"] for row in rows if not row["long_poll"]])
+        for (protocol, bucket), rows in groups.items()
+    ]
+
+
+def _distribution(exchanges: Rows) -> Rows:
+    timed = [row for row in _asked(exchanges) if (row["total_ns"] or 0) > 0]
+    groups = _grouped(
+        timed, lambda r: (r["protocol"], r["api"], r["long_poll"], math.floor(math.log10(r["total_ns"]) * 5))
+    )
+    return [
+        {"protocol": protocol, "api": api, "long_poll": held, "count": len(rows)}
+        | {name: math.floor(10 ** (edge / 5)) for name, edge in (("from_ns", at), ("to_ns", at + 1))}
+        for (protocol, api, held, at), rows in groups.items()
+    ]
+
+
+def _clients(exchanges: Rows, connections: Rows, removed: Callable[[int, int], bool]) -> Rows:
+    software = {
+        _connection(row): " ".join(v for v in (row["client_software"], row["client_version"]) if v is not None)
+        for row in connections
+        if row["client_software"] is not None
+    }
+    opened: dict[Any, int] = defaultdict(int)
+    peaks: dict[Any, int] = defaultdict(int)
+    for row in connections:
+        who = row["protocol"], row["client_ip"]
+        minute = *who, None if row["start_time"] is None else _micros(row["start_time"]) // 60_000_000
+        opened[minute] += 1
+        peaks[who] = max(peaks[who], opened[minute])
+    used = [row for row in exchanges if row["kind"] in ("call", "unanswered", "oneway")]
+    made = []
+    for key, rows in _grouped(used, lambda r: (r["protocol"], r["client_ip"], r["client_id"], r["api"])).items():
+        protocol, ip, client, api = key
+        versions = sorted(set(_values(rows, "version")))
+        refused = {row["version"] for row in rows if protocol == "kafka" and removed(row["api_code"], row["version"])}
+        first, last = _times(rows)
+        made.append(
+            {
+                "protocol": protocol,
+                "client_ip": ip,
+                "client_id": client,
+                "api": api,
+                "software": _names(software.get(_connection(row)) for row in rows),
+                "versions": versions,
+                "removed": sorted(refused),
+                "version_min": min(versions, default=None),
+                "version_max": max(versions, default=None),
+                "requests": len(rows),
+                "errors": sum(row["status"] == "error" for row in rows),
+                "connections": len({_connection(row) for row in rows}),
+                "connects_peak": peaks.get((protocol, ip)),
+                "first_time": first,
+                "last_time": last,
+                "servers": _names(map(_server, rows)),
+            }
+        )
+    return made
+
+
+# --- errors and findings ---------------------------------------------------------------------------------------------
+
+
+def _errors(errors: Rows) -> Rows:
+    keys = ("protocol", "api", "scope", "code", "name", "retriable")
+    made = []
+    for key, rows in _grouped(errors, lambda r: (*(r[k] for k in keys), bool(r["expected"]))).items():
+        first, last = _times(rows)
+        made.append(
+            dict(zip((*keys, "expected"), key, strict=True))
+            | {"count": len(rows), "first_time": first, "last_time": last}
+            | {"topics": _names(_values(rows, "topic")), "clients": _names(map(_client, rows))}
+            | {column: _first(rows, column) for column in ("message", "file", "packet")}
+        )
+    return made
+
+
+def _findings(findings: Rows) -> Rows:
+    keys = ("severity", "kind", "protocol")
+    made = []
+    for key, rows in _grouped(findings, lambda r: tuple(r[k] for k in keys)).items():
+        first, last = _times(rows)
+        made.append(
+            dict(zip(keys, key, strict=True))
+            | {"count": len(rows), "bytes": _sum(_values(rows, "length")), "first_time": first, "last_time": last}
+            | {"connections": len({_connection(row) for row in rows if row["connection"] is not None})}
+            | {column: _first(rows, column) for column in ("message", "connection", "file", "packet")}
+        )
+    return made
+
+
+# --- batches ---------------------------------------------------------------------------------------------------------
+
+
+def _throughput(batches: Rows, exchanges: Rows, width_us: int) -> Rows:
+    rows = [
+        {**row, "n": n, "bucket": _bucket(row["time"], width_us), "refused": row["outcome"] == "error"}
+        for n, row in enumerate(batches)
+    ]
+    known = [
+        row
+        for row in rows
+        if row["role"] == "produce" and row["producer"] is not None and (row["base_sequence"] or 0) >= 0
+        if row["base_sequence"] is not None
+    ]
+    send = ("protocol", "topic", "partition", "producer", "producer_epoch", "base_sequence", "checksum_stored",
+            "stored_bytes", "refused")  # fmt: skip
+    again: set[int] = set()
+    for sent in _grouped(known, lambda r: tuple(r[column] for column in send)).values():
+        sent.sort(key=_sent)
+        again.update(row["n"] for row in sent[1:])
+
+    def fresh(row: Row) -> bool:
+        return row["n"] not in again and not row["refused"] and not row["control"]
+
+    def exchange(row: Row) -> tuple[Any, ...]:
+        if row["exchange_id"] is not None:
+            return *_connection(row), row["exchange_id"]
+        frame = row["correlation_id"] if row["correlation_id"] is not None else -1 - row["stream_offset"]
+        return *_connection(row), None, row["producer"], frame
+
+    carried: dict[Any, int] = defaultdict(int)
+    for row in rows:
+        if row["role"] == "consume" and row["exchange_id"] is not None and fresh(row):
+            carried[exchange(row)] += row["records"] or 0
+    received: dict[Any, int] = {}
+    for row in exchanges:
+        if row["kind"] == "call" and (row["payload_bytes"] or 0) > 0 and row["records"] is not None:
+            received[(*_connection(row), row["exchange_id"])] = row["records"]
+    made = []
+    seconds = width_us / 1_000_000
+    for key, some in _grouped(rows, lambda r: (r["protocol"], r["topic"], r["role"], r["bucket"])).items():
+        messages = 0.0
+        for row in some:
+            share = 1.0
+            one = exchange(row)
+            if row["role"] == "consume" and one in received and received[one] < carried.get(one, 0):
+                share = received[one] / carried[one]
+            messages += (row["records"] or 0) * share if fresh(row) else 0
+        counted = [row for row in some if fresh(row)]
+        stored, full = _sum(_values(counted, "stored_bytes")), _sum(_values(counted, "uncompressed_bytes"))
+        sized = _sum(row["stored_bytes"] for row in counted if row["uncompressed_bytes"] is not None)
+        whole = math.floor(round(messages, 6) + 0.5)
+        made.append(
+            dict(zip(("protocol", "topic", "role", "bucket"), key, strict=True))
+            | {
+                "bucket_s": seconds,
+                "exchanges": len({exchange(row) for row in some}),
+                "batches": len(some),
+                "messages": whole,
+                "refused": sum(row["records"] or 0 for row in some if row["refused"]),
+                "resent": sum(row["records"] or 0 for row in some if row["n"] in again and not row["refused"]),
+                "stored_bytes": stored or 0,
+                "uncompressed_bytes": full,
+                "message_rate": whole / seconds,
+                "byte_rate": (stored or 0) / seconds,
+                "compression_ratio": full / sized if full is not None and sized else None,
+            }
+        )
+    return made
+
+
+def _sent(row: Row) -> tuple[Any, ...]:
+    """What decides which batch of one send counts: what was taken, then the first, then its place."""
+    place = [(value is not None, value or 0) for value in (row["packet"], row["stream_offset"])]
+    time = 0 if row["time"] is None else _micros(row["time"])
+    return row["outcome"] != "ok", time, row["file"] or "", *place, row["position"] or ""
+
+
+def _integrity(batches: Rows) -> Rows:
+    keys = ("protocol", "topic", "client", "hour", "role", "checksum_kind")
+    seen = [{**row, "client": _client(row), "hour": _bucket(row["time"], 3_600_000_000)} for row in batches]
+    return [
+        dict(zip(keys, key, strict=True))
+        | {"batches": len(rows), "stored_bytes": _sum(_values(rows, "stored_bytes"))}
+        | {v: sum(row["verdict"] == v for row in rows) for v in ("ok", "bad", "unverifiable", "absent")}
+        | {"verified_bytes": sum(row["stored_bytes"] or 0 for row in rows if row["verdict"] in ("ok", "bad"))}
+        for key, rows in _grouped(seen, lambda r: tuple(r[k] for k in keys)).items()
+    ]
+
+
+def _corrupt(batches: Rows) -> Rows:
+    shown = (
+        "protocol", "time", "topic", "partition", "position", "role", "records", "stored_bytes", "checksum_kind",
+        "checksum_stored", "checksum_computed", "outcome", "connection", "file", "packet",
+    )  # fmt: skip
+    learned = ("pattern", "proven", "broken", "field", "broke", "certainty", "because")
+    bad = [row for row in batches if row["verdict"] == "bad"]
+    return [{column: row[column] for column in shown} | dict.fromkeys(learned) for row in bad]
+
+
+def _delivery(batches: Rows) -> Rows:
+    moved = [row for row in batches if None not in (row["topic"], row["position"], row["time"])]
+
+    def place(row: Row) -> tuple[Any, ...]:
+        return tuple(row[column] for column in ("site", "protocol", "topic", "partition", "position"))
+
+    made = [row for row in moved if row["role"] == "produce" and row["outcome"] != "error"]
+    produced = _grouped(made, place)
+    deliveries = []
+    for row in moved:
+        earlier = [p for p in produced.get(place(row), ()) if p["time"] <= row["time"]]
+        if row["role"] == "consume" and earlier:
+            origin = max(earlier, key=lambda p: (p["time"], p["checksum_stored"] or ""))
+            deliveries.append((row, origin))
+    groups: dict[Any, list[tuple[Row, Row]]] = defaultdict(list)
+    for row, origin in deliveries:
+        groups[row["protocol"], row["topic"]].append((row, origin))
+
+    def compared(pairs: list[tuple[Row, Row]], same: bool) -> int:
+        sums = ((row["checksum_stored"] or "", origin["checksum_stored"] or "") for row, origin in pairs)
+        return sum(bool(a and b) and (a == b) is same for a, b in sums)
+
+    return [
+        {
+            "protocol": protocol,
+            "topic": topic,
+            "deliveries": len(pairs),
+            "batches": len({place(row) for row, _ in pairs}),
+            "same_checksum": compared(pairs, True),
+            "other_checksum": compared(pairs, False),
+        }
+        | _spread("delay", [(_micros(row["time"]) - _micros(origin["time"])) * 1000 for row, origin in pairs])
+        for (protocol, topic), pairs in groups.items()
+    ]
+
+
+# --- connections -----------------------------------------------------------------------------------------------------
+
+_TCP = ("retransmissions", "duplicates", "out_of_order", "zero_windows", "gaps", "gap_bytes", "framed_bytes",
+        "skipped_bytes", "pending_bytes")  # fmt: skip
+
+
+def _both(row: Row, what: str) -> int:
+    return (row[f"client_{what}"] or 0) + (row[f"server_{what}"] or 0)
+
+
+def _share(part: int | None, whole: int) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def _health(connections: Rows, findings: Rows) -> Rows:
+    severities: dict[Any, int] = defaultdict(int)
+    for row in findings:
+        if row["connection"] is not None:
+            severities[(*_connection(row), row["severity"])] += 1
+    same = ("site", "protocol", "connection", "incarnation", "start_time", "duration_ns", "handshake", "closed",
+            "rtt_ns", "file", "packet", *_TCP)  # fmt: skip
+    made = []
+    for row in connections:
+        packets, captured = _both(row, "packets"), _both(row, "bytes")
+        seen = sum(row[column] or 0 for column in ("framed_bytes", "skipped_bytes", "pending_bytes"))
+        made.append(
+            {column: row[column] for column in same}
+            | {"packets": packets, "captured_bytes": captured}
+            | {"retransmission_rate": _share(row["retransmissions"], packets)}
+            | {"loss_rate": _share(row["gap_bytes"], captured + (row["gap_bytes"] or 0))}
+            | {"coverage": _share(row["framed_bytes"], seen) if row["protocol"] is not None else None}
+            | {f"{name}_findings": severities[(*_connection(row), name)] for name in ("error", "warning")}
+        )
+    return made
+
+
+def _traffic(connections: Rows) -> Rows:
+    return [
+        {
+            "protocol": protocol,
+            "connections": len(rows),
+            "clients": len(set(_values(rows, "client_ip"))),
+            "servers": len(set(map(_server, rows))),
+            "first_time": _times(rows, "start_time")[0],
+            "last_time": _times(rows, "end_time")[1],
+            "packets": sum(_both(row, "packets") for row in rows),
+            "captured_bytes": sum(_both(row, "bytes") for row in rows),
+        }
+        | {column: sum(row[column] or 0 for row in rows) for column in _TCP}
+        for protocol, rows in _grouped(connections, lambda r: r["protocol"]).items()
+    ]
+
+
+# --- rebalances ------------------------------------------------------------------------------------------------------
+
+
+def _rebalances(exchanges: Rows, findings: Rows) -> Rows:
+    """Rebalances of classic groups, step by step in time; and of groups that are told epochs."""
+    made = []
+    steps = [row for row in exchanges if row["protocol"] == "kafka" and row["group"] is not None
+             and row["kind"] == "call" and row["status"] == "ok" and row["total_ns"] is not None]  # fmt: skip
+    for group, rows in _grouped(steps, lambda row: row["group"]).items():
+        made += _of_group(group, rows)
+    heard = [{**row, **json.loads(row["evidence"])} for row in findings if row["kind"] == "member_epoch"]
+    for group, rows in _grouped(heard, lambda row: row["group"]).items():
+        made += _of_epochs(group, rows)
+    return made
+
+
+def _of_group(group: str, rows: Rows) -> Rows:
+    joins = sorted((row for row in rows if row["api"] == "JoinGroup"), key=lambda r: (_ends(r), *_begins(r)))
+    rounds: list[Rows] = []
+    for row in joins:
+        last = _ends(rounds[-1][-1]) if rounds else None
+        if last is None or _micros(row["time"]) > last:
+            rounds.append([])
+        rounds[-1].append(row)
+    made: Rows = []
+    waiting: list[Rows] = []  # rounds since the last that held
+    before: Rows | None = None
+    before_us = 0
+    for number, joined in enumerate(rounds):
+        opens = _ends(joined[0])
+        closes = _ends(rounds[number + 1][0]) if number + 1 < len(rounds) else None
+        synced = [_ends(row) for row in rows if row["api"] == "SyncGroup" and opens <= _micros(row["time"])
+                  and (closes is None or _micros(row["time"]) < closes)]  # fmt: skip
+        waiting.append(joined)
+        if not synced and number + 1 < len(rounds):
+            continue
+        every = [row for some in waiting for row in some]
+        first = min(every, key=_begins)
+        ends = max([*synced, *(max(map(_ends, some)) for some in waiting)] if not synced else
+                   [*synced, *(max(map(_ends, some)) for some in waiting[:-1])])  # fmt: skip
+        gone = any(row["api"] == "LeaveGroup" and before_us <= _micros(row["time"]) <= ends for row in rows)
+        new = before is not None and bool(set(map(_member, joined)) - set(map(_member, before)))
+        made.append(_rebalance(group, first["time"], (ends - _micros(first["time"])) * 1000, {
+            "cause": "first seen" if before is None else "joined and left" if gone and new else "left" if gone
+            else "lost" if len(set(map(_member, joined))) < len(set(map(_member, before))) else "joined" if new
+            else "rejoined",
+            "members_before": None if before is None else len(set(map(_member, before))),
+            "members_after": len(set(map(_member, joined))), "generations": len(waiting),
+            "clients": _names(map(_client, every)), "file": first["request_file"], "packet": first["request_packet"],
+        }))  # fmt: skip
+        before, before_us, waiting = joined, ends, []
+    return made
+
+
+def _of_epochs(group: str, rows: Rows) -> Rows:
+    made: Rows = []
+    before = None
+    for _, told in sorted(_grouped(rows, lambda row: row["epoch"]).items()):
+        first, last = min(told, key=lambda r: (r["time"], r["file"], r["packet"])), max(row["time"] for row in told)
+        members = len({row["member"] for row in told})
+        cause = "first seen" if before is None else "joined" if any(row["first"] for row in told) else (
+            "left" if members < before else "rejoined")  # fmt: skip
+        took = (_micros(last) - _micros(first["time"])) * 1000
+        made.append(_rebalance(group, first["time"], took, {
+            "cause": cause, "members_before": before, "members_after": members, "generations": 1,
+            "clients": _names(row["client_ip"] for row in told), "file": first["file"], "packet": first["packet"],
+        }))  # fmt: skip
+        before = members
+    return made
+
+
+def _rebalance(group: str, time: datetime, took_ns: int, more: Row) -> Row:
+    return {"protocol": "kafka", "group": group, "time": time, "duration_ns": took_ns, **more}
+
+
+def _begins(row: Row) -> tuple[int, str, int]:
+    return _micros(row["time"]), row["request_file"] or "", row["request_packet"] or 0
+
+
+def _ends(row: Row) -> int:
+    return _micros(row["time"]) + int(row["total_ns"]) // 1000
+
+
+def _member(row: Row) -> tuple[Any, ...]:
+    return row["client_ip"], row["client_port"], row["client_id"]

@@ -1,0 +1,129 @@
+"""Every aggregate table is what plain Python makes of the same records: see table_oracle.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dissectors
+from dissectors import records as record_tables
+from dissectors.kafka.schema import apis
+from pipelines.tables import TABLES
+from pipelines.tables.compute import TableEngine, compute
+from tests.captures import CAPTURES, captures, needs_captures
+from tests.pipelines import made_lake, synthetic
+from tests.pipelines.table_oracle import comparable, tables
+from tests.pipelines.test_tables import local_engine, spark_engine, written
+
+BUCKET_US = 1_000_000
+SHARED_HASHES = 12  # of connections, that the colliding records have
+Records = dict[str, pa.Table]
+
+
+def test_tables_of_the_samples_are_right(samples: list[str], tmp_path: Path) -> None:
+    check_local(dissectors.dissect(samples), tmp_path)
+
+
+def test_tables_of_made_up_records_are_right(tmp_path: Path) -> None:
+    for name, made in (("plain", synthetic.make()), ("resent", synthetic.resent()), ("anew", synthetic.made_anew()),
+                       ("aborted", synthetic.aborted())):  # fmt: skip
+        check_local(made, tmp_path / name)
+
+
+def test_tables_of_many_connections_and_topics_are_right(tmp_path: Path) -> None:
+    lake = made_lake.make(tmp_path / "lake", connections=900, topics=50, clients=20)
+    check_local(
+        {name: pq.read_table(lake / name, partitioning=None) for name in record_tables.DEFAULT_TABLES}, tmp_path
+    )
+
+
+@needs_captures
+@pytest.mark.parametrize("protocol", ["kafka", "pulsar", "iggy"])
+def test_tables_of_captures_from_elsewhere_are_right(protocol: str, tmp_path: Path) -> None:
+    assert CAPTURES is not None
+    check_local(dissectors.dissect([str(path) for path in sorted(captures(protocol).glob("*.pcap"))[:8]]), tmp_path)
+
+
+def test_tables_of_connections_that_share_a_hash_are_right(samples: list[str], tmp_path: Path) -> None:
+    check_local(colliding(samples), tmp_path)
+
+
+def test_spark_makes_the_right_tables_of_connections_that_share_a_hash(
+    spark: Any, samples: list[str], tmp_path: Path
+) -> None:
+    made = colliding(samples)
+    with spark_engine(spark, written(made, tmp_path / "records")) as engine:
+        check(engine, made, tmp_path / "tables")
+
+
+def check_local(made: Records, folder: Path) -> None:
+    with local_engine(written(made, folder / "records")) as engine:
+        check(engine, made, folder / "tables")
+
+
+def check(engine: TableEngine, made: Records, folder: Path) -> None:
+    """The tables that the product writes are those of the oracle, row by row."""
+    compute(engine, folder, bucket_us=BUCKET_US)
+    wanted = tables({name: table.to_pylist() for name, table in made.items()}, BUCKET_US, refused)
+    assert set(wanted) == set(TABLES) - {"verdicts"}  # sentences have tests of their own: test_verdicts.py
+    for name, rows in wanted.items():
+        got = pq.read_table(folder / f"{name}.parquet").to_pylist()
+        written_rows, right_rows = comparable(got), comparable(rows)
+        wrong, lacking = set(written_rows) - set(right_rows), set(right_rows) - set(written_rows)
+        assert (name, wrong, lacking) == (name, set(), set())
+        assert len(written_rows) == len(right_rows), name
+
+
+def refused(api: int, version: int) -> bool:
+    """Whether Kafka 4.0 refuses a version of an API."""
+    return any(one.key == api and any(a <= version <= b for a, b in one.removed.ranges) for one in apis().values())
+
+
+def colliding(samples: list[str]) -> Records:
+    """The records of one connection, for many whose texts share a hash in DuckDB; its topics have such names too."""
+    names = colliding_names()
+    assert len(names) >= 2 * SHARED_HASHES
+    made = dissectors.dissect([path for path in samples if "kafka-codecs" in path])
+    connections = made["connections"].to_pylist()
+    (one, *_) = sorted((row["connection"] for row in connections), key=lambda c: -_rows_of(made["batches"], c))
+    rows = {name: [row for row in table.to_pylist() if row["connection"] == one] for name, table in made.items()}
+    lossy = dissectors.dissect([path for path in samples if "kafka-loss" in path], tables=["findings"])
+    rows["findings"] = [row for row in lossy["findings"].to_pylist() if row["connection"] is not None][:1]
+    return {
+        name: pa.Table.from_pylist(
+            [_moved(row, to, n) for n, to in enumerate(names) for row in rows[name]], table.schema
+        )
+        for name, table in made.items()
+    }
+
+
+def colliding_names() -> list[str]:
+    """Connections of which each has the hash of another one."""
+    found = duckdb.execute(f"""
+        with names as (
+            select '10.' || a || '.' || b || '.2:' || p || '>10.71.0.1:9092' as name
+            from range(1, 40) t(a), range(1, 40) u(b), range(50000, 50040) v(p)
+        )
+        select list(name order by name) as same from names group by hash(name) having count(*) > 1
+        order by same limit {SHARED_HASHES}""").fetchall()
+    return [name for (same,) in found for name in same]
+
+
+def _rows_of(table: pa.Table, connection: str) -> int:
+    return table["connection"].to_pylist().count(connection)
+
+
+def _moved(row: dict[str, Any], name: str, number: int) -> dict[str, Any]:
+    """A row as it would be of another connection."""
+    ip, _, port = name.partition(">")[0].rpartition(":")
+    moved = {**row, "connection": name, "client_ip": ip, "client_port": int(port)}
+    if row.get("topic"):
+        moved["topic"] = name
+    if row.get("exchange_id"):
+        moved["exchange_id"] = row["exchange_id"] if number % 2 else f"{number}"
+    return moved
