@@ -111,10 +111,10 @@ def _requests(records: Records, bucket_us: int) -> None:
     records.run(f"""
         create temp view calls as
         select e.*, key, epoch_us(time) // {bucket_us} as bucket, {_ASKED} as asked,
-               kind = 'call' as answered, {HELD} as poll, status = 'error' as failed,
+               kind = 'call' as answered, status = 'error' as failed,
                case when answered and not poll and total_ns is not null
                    then floor(log10(greatest(total_ns, {SHORTEST_NS})) * {BINS})::smallint end as bin
-        from exchanges e join request_groups g on {alike(_REQUEST, "e", "g")}""")
+        from (select *, {HELD} as poll from exchanges) e join request_groups g on {alike(_REQUEST, "e", "g")}""")
     records.run(f"""
         create temp table request_cells as
         select key, bucket, bin, {_measured(MEASURES)} from calls where asked group by all""")

@@ -20,7 +20,7 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.interruption import came_back, out_of_service, resent
 from pipelines.tables.verdicts.kinds import CRITICAL, WARNING
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, DRAIN_US, IN_USE_US, LINKS, SOON_US
-from pipelines.tables.verdicts.verdict import Judgement, Link, Row, sql_list, together
+from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list, together
 
 _MANY = 2  # connections that ended, or attempts that were not answered
 _UNOPENED = "handshake = 'partial' and server_seq is null and coalesce(client_bytes, 0) = 0"
@@ -125,7 +125,7 @@ class _Loss(NamedTuple):
         return min((row["back_us"] for row in self.rows if row["back_us"] is not None), default=None)
 
 
-def broker_lost(capture: Capture) -> Iterator[Judgement]:
+def broker_lost(capture: Capture) -> Iterator[Ruling]:
     """Each broker that went."""
     for loss in _merged(capture.rows(_GONE)):
         yield _told(capture, loss)
@@ -147,7 +147,7 @@ def _merged(rows: list[Row]) -> list[_Loss]:
     return found
 
 
-def _told(capture: Capture, loss: _Loss) -> Judgement:
+def _told(capture: Capture, loss: _Loss) -> Ruling:
     first = loss.rows[0]
     ip = f"[{first['server_ip']}]" if ":" in first["server_ip"] else first["server_ip"]
     lost_us, last_us = loss.first("lost_us"), loss.last("last_us")
@@ -167,7 +167,7 @@ def _told(capture: Capture, loss: _Loss) -> Judgement:
         f"; {say.client(one['client'])} could not produce for {say.span(one['out_ns'])}" for one in out[:1]
     )
     attempts = say.counted(loss.most("attempts"), "attempt")
-    return Judgement(
+    return Ruling(
         "broker_lost",
         f"Broker {ip}:{', :'.join(map(str, loss.ports))} {how} at {say.clock(lost_us)}{until}{outage}.",
         _rows(capture, loss) | {"cost_ns": sum(one["out_ns"] for one in out), "protocol": first["protocol"]},

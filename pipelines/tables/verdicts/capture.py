@@ -19,7 +19,7 @@ from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask
 from pipelines.tables.verdicts.say import literal, micros
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
-from pipelines.tables.verdicts.verdict import Judgement, Row, sql_list
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
 RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
 """The record tables that verdicts are made of."""
@@ -70,7 +70,7 @@ class Capture:
     def __init__(self, duckdb: Any) -> None:
         """duckdb: a connection in which the record tables have their names, each exchange counted once."""
         self._duckdb = duckdb
-        self.told: list[Judgement] = []  # by the checks so far
+        self.told: list[Ruling] = []  # by the checks so far
         self.findings: frozenset[str] = frozenset()  # kinds that there are
         for name, query in _VIEWS.items():
             kind = "table" if name in _ONCE else "view"

@@ -9,16 +9,16 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LOST_SHARE
-from pipelines.tables.verdicts.verdict import Judgement, together
+from pipelines.tables.verdicts.verdict import Ruling, together
 
 
-def capture_loss(capture: Capture) -> Iterator[Judgement]:
+def capture_loss(capture: Capture) -> Iterator[Ruling]:
     """Connections with holes."""
     sums = """sum(gap_bytes)::bigint as lost,
         (select sum(client_bytes + server_bytes)::bigint from connections where protocol is not null) as captured"""
     for row in capture.rows(together("select * from v_connections where gap_bytes > 0", more=sums)):
         lost = row["lost"] / (row["lost"] + (row["captured"] or 0))
-        yield Judgement(
+        yield Ruling(
             "capture_loss",
             f"The capture lacks {units.size(row['lost'])}, {units.share(lost)} of the streams, "
             f"on {say.counted(row['count'], 'connection')}.",

@@ -28,13 +28,13 @@ from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import tuned
 from pipelines.tables.verdicts.unanswered import unanswered
-from pipelines.tables.verdicts.verdict import SCHEMA, Judgement, Row
+from pipelines.tables.verdicts.verdict import SCHEMA, Row, Ruling
 
 
 class Check(NamedTuple):
     """One check, and the kind of finding without which it has nothing to say."""
 
-    verdicts: Callable[[Capture], Iterator[Judgement]]
+    verdicts: Callable[[Capture], Iterator[Ruling]]
     finding: str | None = None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.verdict import Judgement, Row, sql_list, together
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 LOGIN_REFUSED = (
     "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "DELEGATION_TOKEN_EXPIRED",
@@ -86,7 +86,7 @@ _MORE = """
     any_value(message) as message, bool_and(whole) as whole"""
 
 
-def errors(capture: Capture) -> Iterator[Judgement]:
+def errors(capture: Capture) -> Iterator[Ruling]:
     """All errors but those that are part of normal work, by name."""
     seen = f"select * from ({_SEEN}) where not (sort = 'corrupt' and {_BAD_HERE})"
     for row in capture.rows(together(seen, ["protocol", "sort", "what", "healed"], _MORE)):
@@ -99,60 +99,58 @@ def _what(row: Row) -> str:
     return f"{asked} failed {say.times(row['count'])} with {row['what']}"
 
 
-def _failed(row: Row) -> Judgement:
+def _failed(row: Row) -> Ruling:
     what = _what(row)
     if row["healed"]:
         after = say.span(row["after_us"] * 1000)
         text = f"{what}; a retry succeeded {after} later."
-        return Judgement("errors", text, row, severity=NOTE, advice="Nothing: a retry had an answer.")
+        return Ruling("errors", text, row, severity=NOTE, advice="Nothing: a retry had an answer.")
     if not row["whole"]:
         text = f"{what}; whether a retry succeeded may lie in bytes that the capture lacks."
-        return Judgement("errors", text, row, severity=NOTE)
-    return Judgement("errors", f"{what}, and no later request got past it.", row, _quoted(row))
+        return Ruling("errors", text, row, severity=NOTE)
+    return Ruling("errors", f"{what}, and no later request got past it.", row, _quoted(row))
 
 
-def _unasked(row: Row) -> Judgement:
+def _unasked(row: Row) -> Ruling:
     text = (
         f"The broker told {say.clients(row['clients'])}{_about(row)} {say.times(row['count'])}, unasked: {row['what']}."
     )
-    return Judgement("errors", text, row, _quoted(row))
+    return Ruling("errors", text, row, _quoted(row))
 
 
-def _asked(row: Row) -> Judgement:
+def _asked(row: Row) -> Ruling:
     asked = f"{say.apis(row['apis'])} of {say.clients(row['clients'])}{_about(row)}"
     text = f"{asked} got {row['what']} {say.times(row['count'])}."
-    return Judgement(
-        "errors", text, row, severity=NOTE, advice="Nothing, if the client only asked whether it is there."
-    )
+    return Ruling("errors", text, row, severity=NOTE, advice="Nothing, if the client only asked whether it is there.")
 
 
-def _broker(row: Row) -> Judgement:
+def _broker(row: Row) -> Ruling:
     text = f"{_what(row)}, among brokers{'; a retry succeeded' if row['healed'] else ''}."
     advice = "Nothing: while leaders change, brokers turn down what comes late."
-    return Judgement("errors", text, row, severity=NOTE, advice=advice)
+    return Ruling("errors", text, row, severity=NOTE, advice=advice)
 
 
-def _login(row: Row) -> Judgement:
+def _login(row: Row) -> Ruling:
     text = f"The broker refused the login of {say.clients(row['clients'])} {say.times(row['count'])}: {row['what']}."
-    return Judgement("auth_refused", text, row, _quoted(row))
+    return Ruling("auth_refused", text, row, _quoted(row))
 
 
-def _right(row: Row) -> Judgement:
+def _right(row: Row) -> Ruling:
     who = f"{say.clients(row['clients'])} {say.verb(row['clients'], 'has', 'have')}"
     what = f"{say.apis(row['apis'])}{_about(row)}"
     text = f"{who} no right to {what}: {row['what']}, {say.times(row['count'])}."
-    return Judgement("not_authorized", text, row, _quoted(row))
+    return Ruling("not_authorized", text, row, _quoted(row))
 
 
-def _fenced(row: Row) -> Judgement:
+def _fenced(row: Row) -> Ruling:
     who = f"{say.clients(row['clients'])}{_about(row)}"
     text = f"Another producer took the place of {who}: {row['what']}, {say.times(row['count'])}."
-    return Judgement("producer_fenced", text, row, _quoted(row))
+    return Ruling("producer_fenced", text, row, _quoted(row))
 
 
-def _corrupt(row: Row) -> Judgement:
+def _corrupt(row: Row) -> Ruling:
     what = f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])}{_about(row)}"
-    return Judgement("refused_as_corrupt", f"The broker called {what} corrupt: {row['what']}.", row, _quoted(row))
+    return Ruling("refused_as_corrupt", f"The broker called {what} corrupt: {row['what']}.", row, _quoted(row))
 
 
 _SAID = {

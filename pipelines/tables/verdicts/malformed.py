@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.verdict import Judgement, together
+from pipelines.tables.verdicts.verdict import Ruling, together
 
 _ODD = """
     select f.* replace (x.exchange_id as exchange_id), x.error_name
@@ -17,13 +17,13 @@ _ODD = """
         or (f.kind = 'malformed_frame' and f.message like 'Records are not%')"""
 
 
-def malformed_batches(capture: Capture) -> Iterator[Judgement]:
+def malformed_batches(capture: Capture) -> Iterator[Ruling]:
     """By topic: what is odd of the first, and what the broker said to it."""
     first = "arg_min(message, row(time, file, packet)) as message, max(error_name) as answer"
     for row in capture.rows(together(_ODD, ["protocol", "topic"], first)):
         answer = f" The broker answered {row['answer']}." if row["answer"] else ""
         topic = f" in topic {say.topic(row['topic'])}" if row["topic"] else ""
-        yield Judgement(
+        yield Ruling(
             "malformed_batches",
             f"{say.counted(row['count'], 'batch', 'is', 'are')} malformed{topic}, of {say.clients(row['clients'])}.",
             row,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.verdict import Judgement, together
+from pipelines.tables.verdicts.verdict import Ruling, together
 
 # whole connections with requests, on which the server said something and none of it is an answer
 _FOREIGN = """
@@ -22,11 +22,11 @@ _FOREIGN = """
                 and e.site = c.site and e.connection = c.connection and e.incarnation = c.incarnation)"""
 
 
-def wrong_protocol_version(capture: Capture) -> Iterator[Judgement]:
+def wrong_protocol_version(capture: Capture) -> Iterator[Ruling]:
     """Servers whose bytes are no answers in the protocol version of the client."""
     for row in capture.rows(together(_FOREIGN, ["protocol", "server"], "any_value(spoken) as spoken")):
         version = row["spoken"] or row["protocol"]
-        yield Judgement(
+        yield Ruling(
             "wrong_protocol_version",
             f"Server {row['server']} answers {say.clients(row['clients'])} in another protocol version than {version}: "
             f"nothing works on {say.counted(row['count'], 'connection')}.",

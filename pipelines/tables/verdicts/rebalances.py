@@ -8,7 +8,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import LINKS, REBALANCE_NS, REBALANCES
-from pipelines.tables.verdicts.verdict import Judgement, Link, together
+from pipelines.tables.verdicts.verdict import Link, Ruling, together
 
 _WHY = {
     "first seen": "first seen",
@@ -20,7 +20,7 @@ _WHY = {
 }
 
 
-def rebalances(capture: Capture) -> Iterator[Judgement]:
+def rebalances(capture: Capture) -> Iterator[Ruling]:
     """Of each group. The first that a capture shows is how a group starts, unless it took long."""
     for group in capture.rows("""
         select "group", count(*) as n, count(*) filter (cause <> 'first seen') as later,
@@ -34,7 +34,7 @@ def rebalances(capture: Capture) -> Iterator[Judgement]:
                         and c.time <= r.time + to_microseconds(r.duration_ns // 1000))"""
         for row in capture.rows(together(steps, ["protocol"])):
             restless = group["longest_ns"] >= REBALANCE_NS or group["later"] >= REBALANCES
-            yield Judgement(
+            yield Ruling(
                 "rebalances",
                 f"Group {group['group']} rebalanced {say.times(group['n'])}; the longest took "
                 f"{say.span(group['longest_ns'])}, {say.span(group['spent_ns'])} in all.",

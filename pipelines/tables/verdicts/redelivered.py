@@ -8,7 +8,7 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.verdict import Judgement, together
+from pipelines.tables.verdicts.verdict import Ruling, together
 
 # deliveries of one position to one subscription, but for the first; who seeks asks for them
 _AGAIN = """
@@ -27,7 +27,7 @@ _AGAIN = """
 _DEAD_LETTER = "-DLQ"  # how clients name dead letter topics: TOPIC-SUBSCRIPTION-DLQ
 
 
-def redelivered(capture: Capture) -> Iterator[Judgement]:
+def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again; and what went to its dead letter topic."""
     hop = ", connection" if "proxy" in capture.findings else ""  # each delivery is seen on both sides of it
     more = "sum(records)::bigint as messages, max(nth) as most"
@@ -45,7 +45,7 @@ def redelivered(capture: Capture) -> Iterator[Judgement]:
         letters = (
             f"{say.counted(dead['messages'], 'message')} went to its dead letter topic." if dead["messages"] else ""
         )
-        yield Judgement(
+        yield Ruling(
             "redelivered",
             f"Subscription {group} got {say.counted(row['messages'], 'message')} of topic {say.topic(topic)} again, "
             f"of {units.count(whole['messages'])} that were delivered.",

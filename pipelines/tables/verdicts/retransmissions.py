@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.thresholds import RESENT_WAIT_NS
-from pipelines.tables.verdicts.verdict import Judgement, together
+from pipelines.tables.verdicts.verdict import Ruling, together
 
 # requests of which a byte was retransmitted, and that took far longer than others of their API do
 _DELAYED = f"""
@@ -22,14 +22,14 @@ _DELAYED = f"""
         and total_ns - coalesce(others_ns, 0) >= {RESENT_WAIT_NS}"""
 
 
-def retransmissions(capture: Capture) -> Iterator[Judgement]:
+def retransmissions(capture: Capture) -> Iterator[Ruling]:
     """Requests that waited for a retransmission; nothing where none did."""
     medians = "quantile_disc(total_ns, 0.5) as median_ns, max(total_ns) as longest_ns"
     for row in capture.rows(together(_DELAYED, ["protocol"], medians)):
         (tcp,) = capture.rows("""
             select sum(retransmissions)::bigint as resent, sum(client_packets + server_packets)::bigint as packets
             from connections""")
-        yield Judgement(
+        yield Ruling(
             "retransmissions",
             f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited for retransmissions, "
             f"up to {say.span(row['longest_ns'])}.",

@@ -8,14 +8,14 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
-from pipelines.tables.verdicts.verdict import Judgement, together
+from pipelines.tables.verdicts.verdict import Ruling, together
 
 _SUMS = """
     sum((evidence->>'released')::bigint)::bigint as released,
     sum((evidence->>'rejected')::bigint)::bigint as rejected"""
 
 
-def share_group(capture: Capture) -> Iterator[Judgement]:
+def share_group(capture: Capture) -> Iterator[Ruling]:
     """Of each share group, what its members released for another delivery, and what they rejected for good."""
     refused = "select * from v_findings where kind = 'not_accepted'"
     for row in capture.rows(together(refused, ["protocol", '"group"'], _SUMS)):
@@ -23,7 +23,7 @@ def share_group(capture: Capture) -> Iterator[Judgement]:
         (fetched,) = capture.rows(f"""
             select coalesce(sum(records), 0)::bigint as records from exchanges
             where api = 'ShareFetch' and "group" is not distinct from {say.literal(group)}""")
-        yield Judgement(
+        yield Ruling(
             "share_group",
             f"Share group {group} released {say.counted(row['released'], 'message')} for another delivery and rejected "
             f"{row['rejected']} for good, of {units.count(fetched['records'])} delivered.",

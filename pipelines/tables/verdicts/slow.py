@@ -22,7 +22,7 @@ from pipelines.tables.verdicts.thresholds import (
     UNEVEN,
     UNEVEN_NS,
 )
-from pipelines.tables.verdicts.verdict import Judgement, together
+from pipelines.tables.verdicts.verdict import Ruling, together
 
 _PLAIN = "kind = 'call' and not held and total_ns is not null and coalesce(throttle_ms, 0) = 0"
 _CAUSE = """
@@ -38,13 +38,13 @@ _WHERE = {
 }
 
 
-def slow_requests(capture: Capture) -> Iterator[Judgement]:
+def slow_requests(capture: Capture) -> Iterator[Ruling]:
     """By API and cause."""
     slow = f"""
         select * from (select *, {_CAUSE} as cause from v_calls where {_PLAIN} and total_ns >= {SLOW_NS})
         where cause not in ('queue', 'retransmission') and not {capture.explained()}"""
     for row in capture.rows(together(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns")):
-        yield Judgement(
+        yield Ruling(
             "slow_requests",
             f"{say.counted(row['count'], 'request')} {row['api'] or 'of an unknown API'} of "
             f"{say.clients(row['clients'])} took up to {say.span(row['longest_ns'])}; {_WHERE[row['cause']]}.",
@@ -52,7 +52,7 @@ def slow_requests(capture: Capture) -> Iterator[Judgement]:
         )
 
 
-def head_of_line(capture: Capture) -> Iterator[Judgement]:
+def head_of_line(capture: Capture) -> Iterator[Ruling]:
     """Requests that stood behind others of their own connection."""
     queued = f"""
         select * replace (queued_ns as cost_ns) from v_calls
@@ -62,7 +62,7 @@ def head_of_line(capture: Capture) -> Iterator[Judgement]:
     for row in capture.rows(together(queued, ["protocol"], more)):
         if row["count"] < QUEUED:
             continue
-        yield Judgement(
+        yield Ruling(
             "head_of_line",
             f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited behind others on their "
             f"own connection, up to {say.span(row['longest_ns'])}.",
@@ -78,7 +78,7 @@ _BEHIND_THROTTLE = """
             and t.connection = v_calls.connection and t.incarnation = v_calls.incarnation)"""
 
 
-def slow_tail(capture: Capture) -> Iterator[Judgement]:
+def slow_tail(capture: Capture) -> Iterator[Ruling]:
     """APIs of which one request in a hundred takes far longer than the usual one."""
     for spread in capture.rows(f"""
         select protocol, api, count(*) as n, quantile_disc(total_ns, 0.5) as p50_ns,
@@ -90,7 +90,7 @@ def slow_tail(capture: Capture) -> Iterator[Judgement]:
                 and protocol = {say.literal(spread["protocol"])}
                 and api is not distinct from {say.literal(spread["api"])}"""
         for row in capture.rows(together(tail)):
-            yield Judgement(
+            yield Ruling(
                 "slow_tail",
                 f"One {spread['api']} in a hundred took {say.span(spread['p99_ns'])} or more, "
                 f"{spread['p99_ns'] / max(1, spread['p50_ns']):.0f} times the median of {say.span(spread['p50_ns'])}.",
@@ -98,7 +98,7 @@ def slow_tail(capture: Capture) -> Iterator[Judgement]:
             )
 
 
-def uneven_broker(capture: Capture) -> Iterator[Judgement]:
+def uneven_broker(capture: Capture) -> Iterator[Ruling]:
     """A broker that needs far longer than the others for the same API."""
     for worst in capture.rows(f"""
         with each as (
@@ -117,7 +117,7 @@ def uneven_broker(capture: Capture) -> Iterator[Judgement]:
                 and site = {say.literal(worst["site"])} and server = {say.literal(worst["server"])}
                 and api is not distinct from {say.literal(worst["api"])}"""
         for row in capture.rows(together(rows, ["protocol"])):
-            yield Judgement(
+            yield Ruling(
                 "uneven_broker",
                 f"Broker {worst['server']} is {worst['own'] / worst['others']:.1f} times slower than the others at "
                 f"{worst['api']}: {say.span(worst['own'])} on average against {say.span(worst['others'])}.",

@@ -8,7 +8,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US
-from pipelines.tables.verdicts.verdict import Judgement, Link, Row, together
+from pipelines.tables.verdicts.verdict import Link, Row, Ruling, together
 
 # What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a
 # segment of a scalable topic is split, or because a producer that is being created takes the place of the others.
@@ -47,7 +47,7 @@ _MOVES = f"""
     from moves m join again a using (topic, move) order by m.topic, m.at_us, a.until, a.client, a.api"""
 
 
-def topic_moved(capture: Capture) -> Iterator[Judgement]:
+def topic_moved(capture: Capture) -> Iterator[Ruling]:
     """Each topic that moved: between which brokers, how long who was out, what was sent again."""
     by_topic: dict[str, list[Row]] = {}
     for row in capture.rows(_MOVES):
@@ -56,7 +56,7 @@ def topic_moved(capture: Capture) -> Iterator[Judgement]:
         yield _told(capture, topic, rows)
 
 
-def _told(capture: Capture, topic: str, rows: list[Row]) -> Judgement:
+def _told(capture: Capture, topic: str, rows: list[Row]) -> Ruling:
     moves: dict[int, list[Row]] = {}
     for one in rows:
         moves.setdefault(one["move"], []).append(one)
@@ -74,7 +74,7 @@ def _told(capture: Capture, topic: str, rows: list[Row]) -> Judgement:
     again = resent(capture, f"topic = {say.literal(topic)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
     brokers = sorted({*row["servers"], *filter(None, way)})
     row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
-    return Judgement(
+    return Ruling(
         "topic_moved",
         f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}.",
         row,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.verdict import Judgement, sql_list, together
+from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 # an EndTxn that was answered, and the messages of its producer since the one before
 _ABORTED = """
@@ -23,7 +23,7 @@ _ABORTED = """
     ) f"""
 
 
-def transactions_aborted(capture: Capture) -> Iterator[Judgement]:
+def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
     """Of each transactional id, the transactions that it gave up."""
     sums = "coalesce(sum(messages), 0)::bigint as messages"
     for row in capture.rows(together(_ABORTED, ["protocol", "id"], sums)):
@@ -32,7 +32,7 @@ def transactions_aborted(capture: Capture) -> Iterator[Judgement]:
             where api = 'EndTxn' and status = 'ok' and client in {sql_list(row["clients"])}""")
         messages = f", {say.counted(row['messages'], 'message')}" if row["messages"] else ""
         whose = f"{say.clients(row['clients'])} ({row['id']})" if row["id"] else say.clients(row["clients"])
-        yield Judgement(
+        yield Ruling(
             "transactions_aborted",
             f"Producer {whose} gave up {row['count']} of {say.counted(ended['count'], 'transaction')}{messages}.",
             row,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.verdict import Judgement, Row, together
+from pipelines.tables.verdicts.verdict import Row, Ruling, together
 
 # requests that only brokers send each other
 _OF_BROKERS = (
@@ -70,13 +70,13 @@ TOLD = (
 )  # fmt: skip
 
 
-def tuned(capture: Capture) -> Iterator[Judgement]:
+def tuned(capture: Capture) -> Iterator[Ruling]:
     """One verdict for each row of TOLD and group of its findings."""
     for told in TOLD:
         if told.finding in capture.findings:
             rows = f"select * from v_findings where kind = '{told.finding}' and {told.where}"
             for row in capture.rows(together(rows, ["protocol", *told.by], told.more)):
-                yield Judgement(told.verdict, told.sentence.format(**_words(row)), row, severity=told.severity)
+                yield Ruling(told.verdict, told.sentence.format(**_words(row)), row, severity=told.severity)
 
 
 def _words(row: Row) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.thresholds import ANSWER_US, HELD_US
-from pipelines.tables.verdicts.verdict import Judgement, sql_list, together
+from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _AT_REST = (
     "Fetch", "ShareFetch", "Metadata", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "JoinGroup",
@@ -30,13 +30,13 @@ _UNANSWERED = f"""
         and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})"""
 
 
-def unanswered(capture: Capture) -> Iterator[Judgement]:
+def unanswered(capture: Capture) -> Iterator[Ruling]:
     """By whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
     silent = f"select * from ({_UNANSWERED}) where not {capture.explained()}"
     for row in capture.rows(together(silent, ["protocol", "over"], "list(distinct api order by api) as apis")):
         what = f"{say.counted(row['count'], 'request', 'has', 'have')} no answer"
         who = f"{say.apis(row['apis'])} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"
         if row["over"]:
-            yield Judgement("closed_unanswered", f"{what}: {who}; the connection was closed instead.", row)
+            yield Ruling("closed_unanswered", f"{what}: {who}; the connection was closed instead.", row)
         else:
-            yield Judgement("unanswered", f"{what}: {who}.", row)
+            yield Ruling("unanswered", f"{what}: {who}.", row)

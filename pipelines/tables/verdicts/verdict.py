@@ -31,7 +31,7 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Ruling:
     """What is wrong, whom it concerns and what it costs."""
 
     kind: str
