@@ -364,10 +364,10 @@ def share_acknowledged(body: Mapping[str, Any]) -> Remark | None:
         for partition in topic.get("partitions") or ():
             for batch in partition.get("acknowledgementBatches") or ():
                 types = batch["acknowledgeTypes"]
-                each = batch["lastOffset"] - batch["firstOffset"] + 1 if len(types) == 1 else 1
+                each = max(0, batch["lastOffset"] - batch["firstOffset"] + 1) if len(types) == 1 else 1
                 released += each * types.count(_RELEASE)
                 rejected += each * types.count(_REJECT)
-    if released <= 0 and rejected <= 0:
+    if not released and not rejected:
         return None
     more = {"group": body.get("groupId"), "released": released, "rejected": rejected}
     return Remark(

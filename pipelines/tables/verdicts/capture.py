@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
-from pipelines.tables.dialect import DuckDB
+from pipelines.tables.dialect import LARGEST, DuckDB
 from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import Ask
 from pipelines.tables.verdicts.say import literal, micros
@@ -61,6 +61,10 @@ _VIEWS = {
     "v_excused": EXCUSED,
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
 }
+_MACROS = (
+    f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
+    "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
+)
 _ONCE = frozenset({"v_names", "v_whole", "v_excused", "v_rebalances"})  # small, and read by many checks
 
 
@@ -72,6 +76,8 @@ class Capture:
         self._duckdb = duckdb
         self.told: list[Ruling] = []  # by the checks so far
         self.findings: frozenset[str] = frozenset()  # kinds that there are
+        for macro in _MACROS:
+            duckdb.execute(f"create or replace temp macro {macro}")
         for name, query in _VIEWS.items():
             kind = "table" if name in _ONCE else "view"
             duckdb.execute(f"create or replace temp {kind} {name} as {query}")

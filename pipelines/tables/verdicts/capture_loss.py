@@ -14,8 +14,9 @@ from pipelines.tables.verdicts.verdict import Ruling, together
 
 def capture_loss(capture: Capture) -> Iterator[Ruling]:
     """Connections with holes."""
-    sums = """sum(gap_bytes)::bigint as lost,
-        (select sum(client_bytes + server_bytes)::bigint from connections where protocol is not null) as captured"""
+    sums = """saturated(sum(gap_bytes)) as lost,
+        (select saturated(sum(client_bytes::hugeint + server_bytes))
+            from connections where protocol is not null) as captured"""
     for row in capture.rows(together("select * from v_connections where gap_bytes > 0", more=sums)):
         lost = row["lost"] / (row["lost"] + (row["captured"] or 0))
         yield Ruling(

@@ -32,7 +32,7 @@ def failed_connects(capture: Capture) -> Iterator[Ruling]:
 def zero_window(capture: Capture) -> Iterator[Ruling]:
     """Receivers that did not read."""
     still = "select * from v_connections where zero_windows > 0 and protocol is not null"
-    for row in capture.rows(together(still, ["protocol"], "sum(zero_windows)::bigint as packets")):
+    for row in capture.rows(together(still, ["protocol"], "saturated(sum(zero_windows)) as packets")):
         yield Ruling(
             "zero_window",
             f"{say.counted(row['count'], 'connection')} of {say.clients(row['clients'])} stood still because a "
@@ -68,7 +68,7 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
             and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
     told = [server for one in capture.told if one.kind == "wrong_protocol_version" for server in one.rows["servers"]]
     apart = f" and server not in {sql_list(told)}" if told else ""
-    sums = "sum(skipped_bytes + pending_bytes)::bigint as unread"
+    sums = "saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread"
     for row in capture.rows(together(lost + apart, ["protocol"], sums)):
         yield Ruling(
             "not_understood",

@@ -59,7 +59,7 @@ def out_of_service(capture: Capture, at_us: int, servers: Sequence[str]) -> list
         select client, api, max(out_ns) as out_ns, arg_max(before, out_ns) as since, arg_max(until, out_ns) as until,
             arg_max(file, out_ns) as file, arg_max(packet, out_ns) as packet
         from pauses join usual using (client, api)
-        where out_ns >= {OUT_NS} and out_ns >= 3 * usual_ns
+        where out_ns >= {OUT_NS} and out_ns / 3 >= usual_ns
         group by client, api order by out_ns desc, client, api limit 20""")
 
 
@@ -83,8 +83,8 @@ def resent(capture: Capture, which: str, from_us: int, to_us: int) -> SentAgain:
     """
     key = ", ".join(column for column in SENDS if column != "refused")
     (row,) = capture.rows(f"""
-        select coalesce(sum(messages), 0)::bigint as messages,
-            coalesce(sum(messages) filter (not accepted), 0)::bigint as lost
+        select saturated(sum(messages)) as messages,
+            saturated(sum(messages) filter (not accepted)) as lost
         from (
             select max(records) as messages, bool_or(outcome = 'ok') as accepted
             from batches where role = 'produce' and {KNOWN} and ({which})

@@ -24,7 +24,7 @@ def rebalances(capture: Capture) -> Iterator[Ruling]:
     """Of each group. The first that a capture shows is how a group starts, unless it took long."""
     for group in capture.rows("""
         select "group", count(*) as n, count(*) filter (cause <> 'first seen') as later,
-            sum(duration_ns)::bigint as spent_ns, max(duration_ns) as longest_ns
+            saturated(sum(duration_ns)) as spent_ns, max(duration_ns) as longest_ns
         from v_rebalances group by 1 having later > 0 or longest_ns >= 1000000000 order by 1"""):
         name = say.literal(group["group"])
         steps = f"""

@@ -30,14 +30,14 @@ _DEAD_LETTER = "-DLQ"  # how clients name dead letter topics: TOPIC-SUBSCRIPTION
 def redelivered(capture: Capture) -> Iterator[Ruling]:
     """Of each subscription, what it got again; and what went to its dead letter topic."""
     hop = ", connection" if "proxy" in capture.findings else ""  # each delivery is seen on both sides of it
-    more = "sum(records)::bigint as messages, max(nth) as most"
+    more = "saturated(sum(records)) as messages, max(nth) as most"
     for row in capture.rows(together(_AGAIN.format(hop=hop), ["protocol", "topic", '"group"'], more)):
         group, topic = row["group"], row["topic"]
         (whole,) = capture.rows(f"""
-            select coalesce(sum(records), 0)::bigint as messages from batches where role = 'consume'
+            select saturated(sum(records)) as messages from batches where role = 'consume'
                 and topic = {say.literal(topic)} and "group" = {say.literal(group)}""")
         (dead,) = capture.rows(f"""
-            select coalesce(sum(records), 0)::bigint as messages from batches where role = 'produce'
+            select saturated(sum(records)) as messages from batches where role = 'produce'
                 and outcome is distinct from 'error'
                 and topic = {say.literal(f"{topic}-{group}{_DEAD_LETTER}")}""")
         moved = any(told.kind == "topic_moved" and topic in told.rows["topics"] for told in capture.told)

@@ -27,7 +27,8 @@ def retransmissions(capture: Capture) -> Iterator[Ruling]:
     medians = "quantile_disc(total_ns, 0.5) as median_ns, max(total_ns) as longest_ns"
     for row in capture.rows(together(_DELAYED, ["protocol"], medians)):
         (tcp,) = capture.rows("""
-            select sum(retransmissions)::bigint as resent, sum(client_packets + server_packets)::bigint as packets
+            select saturated(sum(retransmissions)) as resent,
+                saturated(sum(client_packets::hugeint + server_packets)) as packets
             from connections""")
         yield Ruling(
             "retransmissions",

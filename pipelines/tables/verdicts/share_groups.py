@@ -11,8 +11,8 @@ from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 _SUMS = """
-    sum((evidence->>'released')::bigint)::bigint as released,
-    sum((evidence->>'rejected')::bigint)::bigint as rejected"""
+    saturated(sum(whole(evidence->>'released'))) as released,
+    saturated(sum(whole(evidence->>'rejected'))) as rejected"""
 
 
 def share_group(capture: Capture) -> Iterator[Ruling]:
@@ -21,7 +21,7 @@ def share_group(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(refused, ["protocol", '"group"'], _SUMS)):
         group = row["group"]
         (fetched,) = capture.rows(f"""
-            select coalesce(sum(records), 0)::bigint as records from exchanges
+            select saturated(sum(records)) as records from exchanges
             where api = 'ShareFetch' and "group" is not distinct from {say.literal(group)}""")
         yield Ruling(
             "share_group",

@@ -84,7 +84,7 @@ def slow_tail(capture: Capture) -> Iterator[Ruling]:
         select protocol, api, count(*) as n, quantile_disc(total_ns, 0.5) as p50_ns,
             quantile_disc(total_ns, 0.99) as p99_ns
         from v_calls where {_PLAIN} group by all
-        having n >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns >= {TAIL} * p50_ns order by all"""):
+        having n >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns order by all"""):
         tail = f"""
             select * from v_calls where {_PLAIN} and total_ns >= {spread["p99_ns"]}
                 and protocol = {say.literal(spread["protocol"])}

@@ -25,7 +25,7 @@ _ABORTED = """
 
 def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
     """Of each transactional id, the transactions that it gave up."""
-    sums = "coalesce(sum(messages), 0)::bigint as messages"
+    sums = "saturated(sum(messages)) as messages"
     for row in capture.rows(together(_ABORTED, ["protocol", "id"], sums)):
         (ended,) = capture.rows(f"""
             select count(*) as count from v_calls

@@ -38,7 +38,7 @@ TOLD = (
     _Told(
         "old_message_format", "old_message_format",
         "{batches} of {who} are in message format {formats}, which brokers must convert.", (),
-        "sum((evidence->>'count')::bigint)::bigint as batch_count, "
+        "saturated(sum(whole(evidence->>'count'))) as batch_count, "
         "list(distinct evidence->>'magic' order by evidence->>'magic') as version_list",
         "evidence->>'role' = 'produce'",
     ),
@@ -48,20 +48,20 @@ TOLD = (
     ),
     _Told(
         "unbatched", "unbatched", "Nearly every batch of {who} holds one message, of {batches}.", (),
-        "sum((evidence->>'count')::bigint)::bigint as batch_count",
+        "saturated(sum(whole(evidence->>'count'))) as batch_count",
     ),
     _Told(
         "useless_compression", "useless_compression", "Compression saves nothing in {batches} of {who}.", (),
-        "sum((evidence->>'count')::bigint)::bigint as batch_count",
+        "saturated(sum(whole(evidence->>'count'))) as batch_count",
     ),
     _Told(
         "slow_consumer", "slow_consumer",
         "{who} left the broker without permits for {longest}, slower than its topic {topic}.", ("topic",),
-        "max((evidence->>'without_permits_ns')::bigint) as longest_ns",
+        "max(whole(evidence->>'without_permits_ns')) as longest_ns",
     ),
     _Told("duplicate_sequence", "duplicate_sequence",
         "{who} sent {batches} again with the sequence number of the one before, and no refusal was seen.", (),
-        "sum((evidence->>'count')::bigint)::bigint as batch_count", severity=NOTE),
+        "saturated(sum(whole(evidence->>'count'))) as batch_count", severity=NOTE),
     _Told("discarded", "discarded", "{who} threw {times} a message away as damaged.", ()),
     _Told(
         "retransmission_conflict", "conflicting_bytes",

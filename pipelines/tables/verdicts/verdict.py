@@ -89,7 +89,7 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
     group = f"group by {', '.join(by)}" if by else "having count(*) > 0"
     protocol = "" if "protocol" in by else "max(protocol) as protocol, "
     return f"""
-        select {keys}{protocol}count(*) as count, sum(cost_ns)::bigint as cost_ns,
+        select {keys}{protocol}count(*) as count, saturated(sum(cost_ns)) as cost_ns,
             min(time) as first_time, max(until) as last_time,
             {_listed("client")} as clients, {_listed("server")} as servers, {_listed('"group"')} as groups,
             coalesce(list_sort(list_distinct(flatten(list(topics))))[:{LISTED}], []) as topics,
