@@ -52,7 +52,7 @@ format: $(VENV)/.test  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.run  ## write docs/records.md and docs/tables.md again
+docs: $(VENV)/.run  ## write the generated pages of docs/ again
 	$(BIN)/python -m pipelines.document docs
 
 pictures: $(VENV)/.test  ## draw the pictures of the README from the samples; needs Chromium

@@ -51,7 +51,7 @@ KINDS: dict[str, FindingKind] = {
     ),
     "batch_mismatch": FindingKind(
         WARNING,
-        "The counts or lengths in a batch header differ from what the batch holds.",
+        "What a batch holds is not what its header says: counts, lengths, or bytes that are no message.",
         "Check the version of the client that wrote it.",
     ),
     "trailing_bytes": FindingKind(
@@ -100,7 +100,7 @@ KINDS: dict[str, FindingKind] = {
     ),
     "retransmission_conflict": FindingKind(
         WARNING,
-        "Bytes were sent again with other values.",
+        "Bytes were retransmitted with other values.",
         "Someone on the way changes segments, or the sender is faulty: compare both packets.",
         suspicious=True,
     ),
@@ -159,12 +159,6 @@ KINDS: dict[str, FindingKind] = {
         "Requests waited on their connection behind a request that the broker held back.",
         "Use a connection of its own for fetching, so that other requests do not wait behind long polls.",
     ),
-    "broker_lost": FindingKind(
-        ERROR,
-        "The connections of a broker ended at once, or fell silent, and it refused new ones or did not answer them.",
-        "Look at the broker's process and host at that time. No connection shows it alone: `summary`, the table "
-        "`findings` and the page report it, records do not.",
-    ),
     # --- Kafka clients ---
     "removed_in_4_0": FindingKind(
         WARNING,
@@ -206,6 +200,21 @@ KINDS: dict[str, FindingKind] = {
         "A group commits offsets many times a second.",
         "Commit less often: every few seconds, or after many records.",
     ),
+    "transaction_aborted": FindingKind(
+        INFO,
+        "A producer gave a transaction up: its messages are not for consumers that read committed ones.",
+        "Nothing, if the application aborts on purpose.",
+    ),
+    "not_accepted": FindingKind(
+        INFO,
+        "A consumer of a share group released messages for another delivery, or rejected them for good.",
+        "Look at what the application does with these messages.",
+    ),
+    "member_epoch": FindingKind(
+        INFO,
+        "A member of a consumer, share or streams group was told a new epoch: the group has rebalanced.",
+        "Nothing.",
+    ),
     # --- Pulsar clients ---
     "consumption": FindingKind(
         INFO,
@@ -217,7 +226,7 @@ KINDS: dict[str, FindingKind] = {
         "A consumer left the broker without permits for a second or more: it is slower than its topic.",
         "Add consumers, raise the receiver queue, or look at what the application does with a message.",
     ),
-    "lookup_redirect": FindingKind(INFO, "Lookups were sent on to another broker.", "Nothing."),
+    "lookup_redirect": FindingKind(INFO, "A lookup was sent on to another broker.", "Nothing."),
     "deduplicated": FindingKind(
         INFO,
         "The broker dropped entries that it already had.",

@@ -16,12 +16,14 @@ from dissectors.redaction import public_path
 from pipelines import report, session, storage
 from pipelines.code_version import product_version
 from pipelines.report.load import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.report.records import verdicts
 from pipelines.standing import Fingerprints
 from pipelines.stored_records import StoredRecords
 from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import First, LocalEngine, WrittenTables
+from pipelines.tables.verdicts import JUDGED
 
 if TYPE_CHECKING:
     from pipelines.catalog import Catalog
@@ -201,6 +203,7 @@ def _on_spark(
         _write_cases(cases, out)
         stage("computing tables")
         engine.add(CASES, case_table(cases))
+        engine.add(JUDGED, verdicts(storage.join(store, RECORD_FOLDER)))
         computed = compute(engine, out / TABLE_FOLDER, by, bucket_us)
     if wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
@@ -241,6 +244,7 @@ def _in_process(
         _write_cases(cases, out)
         stage("computing tables")
         engine.add(CASES, case_table(cases))
+        engine.add(JUDGED, verdicts(str(out / RECORD_FOLDER)))
         computed = compute(engine, out / TABLE_FOLDER, by, bucket_us)
     shutil.rmtree(scratch, ignore_errors=True)
     return _Made(decoded.problems, computed)

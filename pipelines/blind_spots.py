@@ -34,12 +34,20 @@ SNAPLEN = '"snaplen"'  # in the evidence of a gap that a snap length made
 _NONE = -1  # in a column of numbers: no value
 
 
+_VERDICTS = {"loss": "capture_loss", "tls": "tls_without_keys", "one_way": "one_direction"}
+
+
 class BlindSpot(NamedTuple):
     """One thing that cannot be seen."""
 
     kind: str
     text: str  # what, with numbers
     advice: str  # what to do
+
+    @property
+    def verdict(self) -> str | None:
+        """The kind of verdict that says the same at more length."""
+        return _VERDICTS.get(self.kind)
 
     def __str__(self) -> str:
         return f"{self.text}: {self.advice}"

@@ -12,6 +12,7 @@ from dissectors import records
 from dissectors.findings import KINDS
 from pipelines import spark_options
 from pipelines.tables import BY, TABLES
+from pipelines.tables.verdicts import kinds as verdicts
 
 _NAMES = {
     pa.string(): "text",
@@ -62,6 +63,18 @@ Every kind of finding, as the column `kind` of the records `findings` has it. Se
 broken or lost, warning where it costs something or will break, info where it is good to know.
 """
 
+_VERDICTS = """# Verdicts
+
+What is wrong: every kind of verdict, as `summary`, the page and the table `verdicts` (in `sql`: `t_verdicts`) have it.
+Severity is critical where data is wrong or lost, or where nothing works; warning where somebody waits, retries or
+fails; note where it is worth knowing and there is nothing to do now. Errors that a retry healed are notes. Within a
+severity, what costs most comes first: the time of requests, clients concerned, and rows counted.
+
+Each verdict is one sentence with its rows as evidence: `count` of them, each with file, packet and exchange_id. What a
+capture cannot show is not judged: nothing is said of missing answers where bytes are missing, or where only one
+direction was captured.
+"""
+
 _OPTIONS_PAGE = """# Options on Spark
 
 Sizes are written as Spark writes them: `134217728`, `16m`, `1g`; a `k` is 1024. An option that there is not, or a value
@@ -108,6 +121,12 @@ def findings_page() -> str:
     return "\n".join([_HEAD, _FINDINGS, _table(("Kind", "Severity", "What was seen", "What to do"), rows)])
 
 
+def verdicts_page() -> str:
+    """docs/verdicts.md."""
+    rows = [(f"`{name}`", kind.severity, kind.meaning, kind.advice) for name, kind in verdicts.KINDS.items()]
+    return "\n".join([_HEAD, _VERDICTS, _table(("Kind", "Severity", "What was seen", "What to do"), rows)])
+
+
 def options_page() -> str:
     """The options of Spark: docs/options.md."""
     named = ((spark_options.PREFIX, spark_options.SESSION), ("", spark_options.SOURCE))
@@ -131,6 +150,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "records.md": records_page,
     "tables.md": tables_page,
     "findings.md": findings_page,
+    "verdicts.md": verdicts_page,
     "options.md": options_page,
 }
 

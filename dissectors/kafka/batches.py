@@ -67,6 +67,7 @@ class InnerMessages(NamedTuple):
     first_offset: int
     last_offset: int
     first_timestamp: int
+    odd_bytes: int  # behind the last one: no message begins there
 
 
 class BatchError(ValueError):
@@ -190,7 +191,7 @@ def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: 
     codec = CODECS[attributes & CODEC_BITS]
     log_append = magic == 1 and bool(attributes & _LOG_APPEND_BIT)
     whole = stop <= known
-    base, last, first, n, body = offset, offset, timestamp, 1 if codec == "none" else None, stop
+    base, last, first, n, body, odd = offset, offset, timestamp, 1 if codec == "none" else None, stop, 0
     if codec != "none" and whole:
         key = int.from_bytes(data[at : at + 4], "big", signed=True)
         body = min(stop, at + 4 + max(0, key) + 4)
@@ -199,13 +200,13 @@ def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: 
         except CodecError:
             held = None
         if held is not None:
-            n = held.messages
+            n, odd = held.messages, held.odd_bytes
             base = offset - held.last_offset + held.first_offset if magic == 1 else held.first_offset
             last = offset if magic == 1 else held.last_offset
             first = timestamp if log_append else held.first_timestamp
     return RecordBatch(
         start, stop - start, magic, base, last, 1, n, codec, log_append, False, False,
-        first, first, timestamp, -1, -1, -1, crc, body, whole,
+        first, first, timestamp, -1, -1, -1, crc, body, whole, odd,
     )  # fmt: skip
 
 
@@ -223,4 +224,4 @@ def _inner(data: bytes) -> InnerMessages:
         last = offset
         n += 1
         at += KEEPS_LENGTH + size
-    return InnerMessages(n, first, last, timestamp)
+    return InnerMessages(n, first, last, timestamp, len(data) - at)

@@ -28,7 +28,7 @@ from dissectors.kafka.decode import (
     ApiVersion,
     api_version,
 )
-from dissectors.kafka.diagnostics import KafkaDiagnostics
+from dissectors.kafka.diagnostics import ACKNOWLEDGING, INSPECTED, KafkaDiagnostics, Remark, share_acknowledged
 from dissectors.kafka.emit import KafkaEmitter, to_json
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.frames import measure_request, measure_response, plausible_request
@@ -297,11 +297,20 @@ class KafkaConversation(Conversation):
             if api.key == PRODUCE:
                 call.found = self.recovery.found(frame, have)
             return
-        if not notes.whole and not self.sink.wants_body(api.name):
+        is_whole = notes.whole
+        if not is_whole and not self.sink.wants_body(api.name):
             self._malformed(frame, api, "request", ENDS_EARLY)
         self._requested(frame, call, api, notes)
         if api.key == PRODUCE:
             call.found = self.recovery.found(frame, have)
+        elif api.key in ACKNOWLEDGING and self.diagnostics is not None and frame.complete and is_whole:
+            whole = api.full_request(data, body, frame.start + frame.size)
+            self._remark(frame, share_acknowledged(whole.body))
+
+    def _remark(self, frame: Frame, remark: Remark | None) -> None:
+        """Report what is remarkable of a frame, if anything."""
+        if remark is not None:
+            self.finding_at(frame, remark.kind, remark.message, **remark.evidence)
 
     def _requested(self, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes) -> None:
         """What the body of a request says."""
@@ -459,6 +468,8 @@ class KafkaConversation(Conversation):
             self.diagnostics.joined(frame, call.values.get("groupId"), notes.values.get("generationId"))
         elif api.key == SASL_HANDSHAKE and api.version == 0 and not faults:
             self.raw_sasl = True
+        if api.key in INSPECTED and self.diagnostics is not None and not faults and call.frame is not None:
+            self._remark(frame, self.diagnostics.answered(api, call.values, notes.values))
         self.emit.exchange(
             ORPHAN if call.frame is None else CALL,
             call,

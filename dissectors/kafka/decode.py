@@ -24,8 +24,9 @@ REQUEST_HEAD = struct.Struct(">ihhih")  # size, key, version, correlation id, le
 RESPONSE_HEAD = struct.Struct(">ii")  # size, correlation id
 
 PRODUCE, FETCH, OFFSET_COMMIT = 0, 1, 8
-JOIN_GROUP, SASL_HANDSHAKE, API_VERSIONS = 11, 17, 18
-ENVELOPE, FETCH_SNAPSHOT, SHARE_FETCH = 58, 59, 78
+JOIN_GROUP, SASL_HANDSHAKE, API_VERSIONS, END_TXN = 11, 17, 18, 26
+ENVELOPE, FETCH_SNAPSHOT, SHARE_FETCH, SHARE_ACKNOWLEDGE = 58, 59, 78, 79
+HEARTBEATS = frozenset({68, 76, 88})  # of consumer, share and streams groups
 UNSUPPORTED_VERSION = 35
 NO_CLIENT_ID = (7, 0)
 """Key and version of the one request that has no client id: ControlledShutdown v0."""

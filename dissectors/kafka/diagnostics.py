@@ -10,18 +10,34 @@
     frequent_commits     offsets are committed many times a second
     head_of_line         requests waited behind others of their own connection, mostly behind a fetch that was held
 
+and what single requests and answers say that no column holds: findings of their frames, for verdicts.
+
+    transaction_aborted  an EndTxn that gave a transaction up
+    not_accepted         acknowledgements of a share group that release or reject messages
+    member_epoch         a heartbeat's answer with a new epoch: the group has rebalanced
+
 Severity is info where it is a matter of taste, warning where it costs or loses something.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka.body_notes import Topic
-from dissectors.kafka.decode import FETCH, OFFSET_COMMIT, ApiVersion, api_version
+from dissectors.kafka.decode import (
+    END_TXN,
+    FETCH,
+    HEARTBEATS,
+    JOIN_GROUP,
+    OFFSET_COMMIT,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    ApiVersion,
+    api_version,
+)
 from dissectors.rows.exchange import PRODUCE
 from dissectors.wording import counted, were
 
@@ -38,6 +54,12 @@ _QUEUED = 5  # … so many times, is worth a finding
 _SEQUENCES = 1 << 16  # sequence numbers remembered on one connection
 _GROUPS = 1000  # groups counted on one connection
 _SECOND = 1_000_000_000
+_EPOCHS = 1000  # members of groups whose epoch is remembered on one connection
+_RELEASE, _REJECT = 2, 3  # acknowledge types of a share group
+ACKNOWLEDGING = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
+"""APIs whose requests acknowledge messages of a share group."""
+INSPECTED = frozenset({JOIN_GROUP, END_TXN, SHARE_ACKNOWLEDGE, *HEARTBEATS})
+"""APIs of which every exchange is looked at, one by one."""
 _NO_TALLIES: dict[Any, Tally] = {}  # never added to
 ProducerKey = tuple[int, int, Topic | None, int]
 """Producer id, its epoch, topic, partition."""
@@ -61,6 +83,14 @@ class Advice(NamedTuple):
     kind: str
     message: str
     first: Where
+    evidence: dict[str, Any]
+
+
+class Remark(NamedTuple):
+    """One finding about the frame that is at hand."""
+
+    kind: str
+    message: str
     evidence: dict[str, Any]
 
 
@@ -101,11 +131,12 @@ class _Sent(NamedTuple):
 class KafkaDiagnostics:
     """Keeps count on one connection; of one frame, or of many at once, of which the first is given."""
 
-    __slots__ = ("_sequences", "_tallies")
+    __slots__ = ("_epochs", "_sequences", "_tallies")
 
     def __init__(self) -> None:
         self._tallies: dict[str, dict[Any, Tally]] = {}  # by kind of advice; what it is of
         self._sequences: dict[ProducerKey, _Sent] = {}
+        self._epochs: dict[tuple[str, str], int] = {}  # (group, member) -> the newest
 
     def _of(self, kind: str) -> dict[Any, Tally]:
         return self._tallies.get(kind, _NO_TALLIES)
@@ -182,7 +213,8 @@ class KafkaDiagnostics:
             if unit.codec != "none" and batch.uncompressed:
                 self.packed(frame, 1, unit.end - unit.body, batch.uncompressed)
             if role == PRODUCE:
-                self.sent(frame, 1, int(unit.records == 1))
+                if unit.magic == 2:  # older messages are no batches
+                    self.sent(frame, 1, int(unit.records == 1))
                 if answered and unit.magic == 2 and unit.producer_id < 0:
                     self.not_idempotent(frame, 1)
                 if unit.base_sequence >= 0 and unit.producer_id >= 0:
@@ -247,6 +279,34 @@ class KafkaDiagnostics:
         apis = tally.more.setdefault("apis", {})
         apis[api] = apis.get(api, 0) + 1
 
+    # --- what one exchange says ---
+
+    def answered(self, api: ApiVersion, request: Mapping[str, Any], response: Mapping[str, Any]) -> Remark | None:
+        """An exchange of INSPECTED without an error. request, response: values of the bodies, by plan.VALUES."""
+        if api.key == END_TXN and request.get("committed") == 0:
+            id_ = request.get("transactionalId")
+            more = {"transactional_id": id_, "producer_id": request.get("producerId")}
+            return Remark("transaction_aborted", f"The producer gave up a transaction of {id_}", more)
+        if api.key in HEARTBEATS:
+            return self._heartbeat(
+                request.get("groupId"), response.get("memberId") or request.get("memberId"), response.get("memberEpoch")
+            )
+        return None
+
+    def _heartbeat(self, group: str | None, member: str | None, epoch: int | None) -> Remark | None:
+        """A member hears its epoch; 0 and less say that it leaves, or has none yet."""
+        if group is None or member is None or epoch is None:
+            return None
+        known = self._epochs.get((group, member))
+        if epoch <= 0:
+            self._epochs.pop((group, member), None)
+            return None
+        if epoch == known or (known is None and len(self._epochs) >= _EPOCHS):
+            return None
+        self._epochs[group, member] = epoch
+        more = {"group": group, "member": member, "epoch": epoch, "first": known is None}
+        return Remark("member_epoch", f"A member of group {group} has epoch {epoch}", more)
+
     # --- what is made of it ---
 
     def findings(self) -> Iterator[Advice]:
@@ -295,3 +355,21 @@ class KafkaDiagnostics:
         if repeated.count:
             text = f"{were(repeated.count, 'batch')} sent again with the sequence number of the one before"
             yield Advice("duplicate_sequence", text, repeated.first, {"count": repeated.count})
+
+
+def share_acknowledged(body: Mapping[str, Any]) -> Remark | None:
+    """What a request of ACKNOWLEDGING, decoded in full, releases for another delivery, and what it rejects for good."""
+    released = rejected = 0
+    for topic in body.get("topics") or ():
+        for partition in topic.get("partitions") or ():
+            for batch in partition.get("acknowledgementBatches") or ():
+                types = batch["acknowledgeTypes"]
+                each = max(0, batch["lastOffset"] - batch["firstOffset"] + 1) if len(types) == 1 else 1
+                released += each * types.count(_RELEASE)
+                rejected += each * types.count(_REJECT)
+    if not released and not rejected:
+        return None
+    more = {"group": body.get("groupId"), "released": released, "rejected": rejected}
+    return Remark(
+        "not_accepted", f"{counted(released, 'message')} released, {counted(rejected, 'message')} rejected", more
+    )

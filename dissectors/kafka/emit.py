@@ -34,6 +34,7 @@ from dissectors.rows.exchange import (
 )
 from dissectors.rows.sink import Coded
 from dissectors.wire.codecs import CodecError, TooLargeError
+from dissectors.wording import counted
 
 _SMALLEST_RECORD = 7  # bytes, its length included
 
@@ -185,6 +186,11 @@ class KafkaEmitter:
             verdict = "ok" if computed == unit.crc else "bad"
             if verdict == "bad":
                 self._report_bad(frame, records, unit, computed)
+        if unit.odd_bytes and verdict == "ok":
+            message = f"A compressed batch ends in {counted(unit.odd_bytes, 'byte')} that are no message"
+            self.conversation.finding_within(
+                frame, unit.start, "batch_mismatch", message, length=unit.size, **self._named(records)
+            )
         uncompressed = None
         entries: list[KafkaRecord] = []
         wanted = self.report.wants_messages and not unit.control

@@ -32,7 +32,7 @@ from dissectors.kafka.coded import GrowingColumns, runs
 from dissectors.kafka.conversation import KafkaConversation
 from dissectors.kafka.decode import ApiVersion, api_version
 from dissectors.kafka.decoded_frames import KafkaFrames
-from dissectors.kafka.diagnostics import QUEUED_NS
+from dissectors.kafka.diagnostics import INSPECTED, QUEUED_NS
 from dissectors.kafka.fetches_in_order import FetchesInOrder
 from dissectors.kafka.frames import HEAD, announced_columns, measure_columns
 from dissectors.kafka.pending import KafkaRequest
@@ -109,7 +109,7 @@ class KafkaExchanges(KafkaFrames):
             api, which = api_version(value >> 16, value & 0xFFFF), requests[code == value]
             if not api.known or not api.has_client_id or api.key in _RARE:
                 continue
-            if (self.diagnosing and api.key == decode.JOIN_GROUP) or self.sink.wants_body(api.name):
+            if (self.diagnosing and api.key in INSPECTED) or self.sink.wants_body(api.name):
                 continue
             which, at = self._untagged(which, self.body[which], api.request_tags)
             self.regular[which] = True

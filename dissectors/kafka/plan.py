@@ -32,6 +32,13 @@ VALUES: dict[str, tuple[str, ...]] = {
     "JoinGroupResponse": ("generationId", "memberId"),
     "OffsetCommitRequest": ("generationIdOrMemberEpoch",),
     "InitProducerIdResponse": ("producerId", "producerEpoch"),
+    "EndTxnRequest": ("transactionalId", "producerId", "committed"),
+    "ConsumerGroupHeartbeatRequest": ("memberId",),
+    "ConsumerGroupHeartbeatResponse": ("memberId", "memberEpoch"),
+    "ShareGroupHeartbeatRequest": ("memberId",),
+    "ShareGroupHeartbeatResponse": ("memberId", "memberEpoch"),
+    "StreamsGroupHeartbeatRequest": ("memberId",),
+    "StreamsGroupHeartbeatResponse": ("memberId", "memberEpoch"),
     "FindCoordinatorRequest": ("keyType",),
 }
 """Single values that somebody wants, by message."""

@@ -62,6 +62,7 @@ class RecordBatch(NamedTuple):
     crc: int  # as on the wire
     body: int  # index of the (compressed) records
     whole: bool  # every byte of it is there
+    odd_bytes: int = 0  # of a wrapper: decompressed bytes behind its last message that are no message
 
     @property
     def end(self) -> int:
@@ -132,6 +133,7 @@ class BatchHeader:
             self.crc,
             self.start + HEADER_BYTES,
             self.start + size <= known,
+            0,
         )
         return _new(RecordBatch, values)
 

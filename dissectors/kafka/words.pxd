@@ -28,7 +28,7 @@ cdef enum:
     NUMBERED = 1
     FORGOTTEN = 2
 
-    VALUE_COUNT = 18
+    VALUE_COUNT = 20
     GROUP_PLACE = 0
     NO_SLOT = -1
     SLOTS = 8

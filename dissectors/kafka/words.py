@@ -49,12 +49,12 @@ if not cython.compiled:
     (SKIP, SIZED, NAME, ID, TOPIC, PARTITION, PAIR_VALUE, PAIR, PARTITIONS, ERROR, ERROR_TEXT, FAULT, THROTTLE, VALUE,
      TEXT, GROUP, RECORDS, ARRAY, STRUCT, OPTIONAL, TAGS) = range(21)  # fmt: skip
     BARE, NUMBERED, FORGOTTEN = range(3)
-    VALUE_COUNT, GROUP_PLACE, NO_SLOT, SLOTS = 18, 0, -1, 8
+    VALUE_COUNT, GROUP_PLACE, NO_SLOT, SLOTS = 20, 0, -1, 8
 
 VALUES = (
     GROUP_NAME, KEY_TYPE, "acks", "transactionalId", "replicaId", "maxWaitMs", "isolationLevel", "sessionId",
     "sessionEpoch", "shareSessionEpoch", "memberId", "generationId", "generationIdOrMemberEpoch", "producerId",
-    "producerEpoch", "clientSoftwareName", "clientSoftwareVersion", "mechanism",
+    "producerEpoch", "clientSoftwareName", "clientSoftwareVersion", "mechanism", "committed", "memberEpoch",
 )  # fmt: skip
 """The single values that are noted, by place."""
 assert len(VALUES) == VALUE_COUNT

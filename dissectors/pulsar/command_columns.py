@@ -18,7 +18,7 @@ from dissectors.pulsar import columnar
 from dissectors.pulsar.api import MESSAGES
 from dissectors.pulsar.columnar import Messages
 from dissectors.pulsar.commands import ACK, COMMANDS, CommandRole, CommandType
-from dissectors.pulsar.errors import ERROR_FIELDS, FAILED_RESPONSES
+from dissectors.pulsar.errors import ERROR_FIELDS, FAILED_RESPONSES, REDIRECT
 from dissectors.pulsar.frames import LEAST, TYPE_TAG, tag
 from dissectors.wire import varint
 
@@ -176,10 +176,15 @@ def _reports_a_duplicate(messages: Messages) -> Bools:
     return np.asarray(messages.has("message_id") & (ledger == _ALL_ONES) & (entry == _ALL_ONES))
 
 
+def _sends_on(messages: Messages) -> Bools:
+    return np.asarray(messages.has("response") & (messages.number("response") == REDIRECT))
+
+
 _RULES: dict[str, Callable[[Messages], Bools]] = {
     "SUBSCRIBE": _reads_compacted,
     "PARTITIONED_METADATA_RESPONSE": _counts_too_many,
     "PRODUCER_SUCCESS": _announces_another_answer,
     "SEND_RECEIPT": _reports_a_duplicate,
+    "LOOKUP_RESPONSE": _sends_on,
 }
 """What else makes a command irregular."""

@@ -16,18 +16,15 @@ from dissectors.frame import Frame
 from dissectors.pulsar.api import text
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.emit import PulsarEmitter
-from dissectors.pulsar.errors import VALIDATION, error_code, unknown_number
+from dissectors.pulsar.errors import REDIRECT, VALIDATION, error_code, unknown_number
 from dissectors.pulsar.names import Endpoint
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.redaction import without_tokens
 from dissectors.tcp.chunk import CLIENT, SERVER
-from dissectors.wording import counted, were
+from dissectors.wording import counted
 
 SLOW_NS = 1_000_000_000
 """A consumer that left the broker without permits for so long in all is worth a warning."""
-
-REDIRECT = 0
-"""LOOKUP_RESPONSE.response: ask another broker."""
 
 CUMULATIVE = 1
 """ACK.ack_type: all up to this message."""
@@ -92,7 +89,6 @@ class PulsarDiagnostics:
         self._consumers: dict[int, Consumption] = {}
         self._unacknowledged = 0  # entries, of all consumers
         self._samples = 0
-        self._redirects = 0
         self._duplicates = 0
 
     def inspect(self, frame: Frame, command: CommandType, body: Any, request: PulsarRequest) -> None:
@@ -108,8 +104,6 @@ class PulsarDiagnostics:
             if consumption.delivered:
                 self._report_consumption(consumer_id, consumption)
         conversation = self._conversation
-        if self._redirects:
-            conversation.finding("lookup_redirect", f"{were(self._redirects, 'lookup')} sent on to another broker")
         if self._duplicates:
             dropped = counted(self._duplicates, "duplicate")
             conversation.finding("deduplicated", f"The broker dropped {dropped} of what it already had")
@@ -296,13 +290,19 @@ class PulsarDiagnostics:
                 frame, "proxy", "A proxy speaks for a client", proxy_version=text(body.proxy_version) or None
             )
 
-    def redirect(self) -> None:
-        """A lookup is sent on to another broker."""
-        self._redirects += 1
-
     def _lookup(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        if body.HasField("response") and body.response == REDIRECT:
-            self.redirect()
+        if not body.HasField("response") or body.response != REDIRECT:
+            return
+        topic = request.topic
+        to = without_tokens(text(body.brokerServiceUrl or body.brokerServiceUrlTls)) or None
+        self._conversation.finding_at(
+            frame,
+            "lookup_redirect",
+            f"A lookup was sent on to {to or 'another broker'}",
+            topic=None if topic is None else topic.name,
+            partition=None if topic is None else topic.partition,
+            to=to,
+        )
 
     def _receipt(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
         if body.HasField("message_id") and request.position is None:

@@ -19,7 +19,7 @@ from dissectors.pulsar.columnar import Messages
 from dissectors.pulsar.command_columns import position
 from dissectors.pulsar.conversation import PulsarConversation
 from dissectors.pulsar.decoded_frames import PulsarFrames
-from dissectors.pulsar.diagnostics import CUMULATIVE, REDIRECT, At, Consumption, Position, PulsarDiagnostics
+from dissectors.pulsar.diagnostics import CUMULATIVE, At, Consumption, Position, PulsarDiagnostics
 from dissectors.pulsar.names import short
 from dissectors.pulsar.orphans import ID_FIELDS
 from dissectors.pulsar.subjects import Subject, unsigned
@@ -137,18 +137,6 @@ def _close(name: str, id_: int, conversation: PulsarConversation) -> None:
     conversation.lost_requests.update_id(name, id_)
 
 
-def _redirections(regular: _Regular) -> Changes:
-    messages = regular.messages
-    redirected = messages.has("response") & (messages.number("response") == REDIRECT)
-    for i in regular.which[redirected[regular.rows]].tolist():
-        yield i, _redirect
-
-
-def _redirect(conversation: PulsarConversation) -> None:
-    if conversation.diagnostics is not None:
-        conversation.diagnostics.redirect()
-
-
 # --- what consumers receive ---
 
 
@@ -229,7 +217,6 @@ EFFECTS: dict[str, Callable[[_Regular], Changes]] = {
     "SUBSCRIBE": _introductions,
     "CLOSE_PRODUCER": _closings,
     "CLOSE_CONSUMER": _closings,
-    "LOOKUP_RESPONSE": _redirections,
 }
 """Commands that change something, and how."""
 

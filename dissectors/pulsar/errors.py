@@ -48,6 +48,9 @@ RETRIABLE: dict[str, bool] = {
 }
 """Whether clients try again by themselves; what is not here depends on the client."""
 
+REDIRECT = 0
+"""LOOKUP_RESPONSE.response: ask another broker."""
+
 FAILED_RESPONSES = {"CommandLookupTopicResponse": 2, "CommandPartitionedTopicMetadataResponse": 1}
 """Message -> the value of its field `response` that says it failed."""
 

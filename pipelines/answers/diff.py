@@ -16,21 +16,22 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.answers.records import Relations, Row, query
+from pipelines.sql.words import HELD, SERVER
 
 TABLES = ("exchanges", "errors", "findings", "connections")
 FEWEST = 20
 CERTAIN = 3.0  # standard deviations
 SLIGHT = 0.1  # a median that moved by less is the same to a person
 
-_TIMES = """
-SELECT protocol, api, count(*) AS count, list(total_ns) FILTER (total_ns IS NOT NULL AND NOT coalesce(long_poll, false))
+_TIMES = f"""
+SELECT protocol, api, count(*) AS count, list(total_ns) FILTER (total_ns IS NOT NULL AND NOT {HELD})
        AS times, count(*) FILTER (status = 'error') AS errors
 FROM exchanges GROUP BY 1, 2
 """
 _NAMES = {
     "topic": "SELECT DISTINCT unnest(topics) AS name FROM exchanges",
     "client": "SELECT DISTINCT client_id AS name FROM exchanges",
-    "server": "SELECT DISTINCT split_part(connection, '>', 2) AS name FROM exchanges",
+    "server": f"SELECT DISTINCT {SERVER} AS name FROM exchanges",
     "error": "SELECT DISTINCT concat_ws(' to ', name, api) AS name FROM errors WHERE expected IS NOT TRUE",
     "finding": "SELECT DISTINCT kind AS name FROM findings WHERE severity <> 'info'",
 }

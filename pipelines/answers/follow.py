@@ -40,7 +40,7 @@ def _closed(connection: Mapping[str, Any]) -> Row:
     ends = {"fin": "closed", "reset": "reset"}
     parts = [ends.get(connection["closed"] or "", "still open when the capture ends")]
     counted = (
-        ("retransmissions", "segment", statuses.SENT_AGAIN),
+        ("retransmissions", "segment", statuses.RETRANSMITTED),
         ("gaps", "gap", ""),
         ("zero_windows", "zero window", ""),
     )
@@ -69,7 +69,7 @@ def _frames(exchange: Mapping[str, Any]) -> list[Row]:
         if exchange["request_packet"] is None:
             about.append(_about(exchange))
         about += ["long poll"] if exchange["long_poll"] else []
-        about += [statuses.SENT_AGAIN] if exchange["retransmitted"] else []
+        about += [statuses.RETRANSMITTED] if exchange["retransmitted"] else []
         event = _event(_answered(exchange), SERVER, api, _said(about), exchange, "response_file", "response_packet")
         made.append({**event, "wait_ns": exchange["wait_ns"]})
     return made

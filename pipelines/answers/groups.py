@@ -1,7 +1,8 @@
 """Consumer groups along time: who joined, who left, how long a rebalance took, and the lag where it is known.
 
-Kafka       classic groups by JoinGroup, SyncGroup and LeaveGroup; consumer, share and streams groups by heartbeats,
-            in which a member that begins has epoch 0 and one that leaves has epoch -1 or -2
+Kafka       classic groups by JoinGroup and LeaveGroup, their rebalances as the table `rebalances` has them;
+            consumer, share and streams groups by heartbeats, in which a member that begins has epoch 0 and one that
+            leaves has epoch -1 or -2
 Pulsar      subscriptions: SUBSCRIBE, CLOSE_CONSUMER, UNSUBSCRIBE
 Iggy        JOIN_CONSUMER_GROUP and LEAVE_CONSUMER_GROUP
 
@@ -23,8 +24,11 @@ import pyarrow.compute as pc
 
 from pipelines.answers.records import Relations, Row, query
 from pipelines.formats import units
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.rebalances import REBALANCES
+from pipelines.tables.table import Ask
 
-TABLES = ("exchanges", "batches", "connections")
+TABLES = ("exchanges", "batches", "connections", "findings")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
 HEARTBEATS = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 LEAVING = frozenset({-1, -2})
@@ -124,7 +128,6 @@ def groups(tables: Relations) -> list[Group]:
         APIS,
     )
     names = _names(rows)
-    rounds: dict[_Key, _Round] = {}
     committing: dict[str, dict[_Key, Group]] = {}  # id of a transaction -> groups whose offsets it is to commit
     for row in rows:
         request, response = _bodies(row)
@@ -139,9 +142,15 @@ def groups(tables: Relations) -> list[Group]:
         key = row["protocol"], topic, name
         group = found.setdefault(key, Group(row["protocol"], name, kind, topic))
         group.kind = group.kind if row["api"] in COMMITS else kind  # members of any kind commit
-        take(group, row, request, response, rounds.setdefault(key, _Round()))
+        take(group, row, request, response)
         if row["api"] == TXN_COMMIT:
             committing.setdefault(request.get("transactionalId", ""), {})[key] = group
+    for row in query(tables, REBALANCES.query(DuckDB(), Ask())):
+        if (of := found.get((row["protocol"], None, row["group"]))) is not None:
+            text = f"{row['cause']}, {units.counted(row['members_after'], 'member')}"
+            of.events.append(
+                Event(row["time"], of.name, REBALANCED, "", text, row["duration_ns"], row["file"], row["packet"])
+            )
     ends = _ends(tables)
     for group in found.values():
         group.events.sort(key=lambda event: event.time)
@@ -150,22 +159,7 @@ def groups(tables: Relations) -> list[Group]:
     return list(found.values())
 
 
-@dataclass
-class _Round:
-    """A rebalance that is going on."""
-
-    began: datetime | None = None
-    last: int | None = None  # generation whose rebalance was reported
-    at: int = -1  # where among the group's events it was
-    behind: set[str] = field(default_factory=set)  # members that have not answered with the new epoch yet
-
-    def report(self, group: Group, row: Row, text: str, took_ns: int | None) -> None:
-        """Add the rebalance to the group's events."""
-        self.at = len(group.events)
-        group.events.append(_event(group, row, REBALANCED, "", text, took_ns))
-
-
-_Take = Callable[[Group, Row, Mapping[str, Any], Mapping[str, Any], _Round], None]
+_Take = Callable[[Group, Row, Mapping[str, Any], Mapping[str, Any]], None]
 _Names = Mapping[tuple[str | None, int], str]  # (topic, number of a group of Iggy) -> its name
 
 
@@ -198,45 +192,27 @@ def _names(rows: Iterable[Row]) -> _Names:
     return {(topic, answer["id"]): answer["name"] for topic, answer in answers if answer.keys() >= {"id", "name"}}
 
 
-def _join(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+def _join(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
     member = response.get("memberId") or request.get("memberId") or ""
     if row["status"] == "error":
         if row["error_name"] != "MEMBER_ID_REQUIRED":
             group.events.append(_event(group, row, REFUSED, member, row["error_name"] or "", None))
         return
-    if round.began is None or row["time"] < round.began:
-        round.began = row["time"]
     generation = response.get("generationId")
     if member and member not in group.members:
         group.join(member, row["client_id"])
         group.events.append(_event(group, row, JOINED, member, f"as {row['client_id']}", row["total_ns"]))
     if generation is not None and (group.generation is None or generation > group.generation):
         group.generation = generation
-        round.last = None
 
 
-def _sync(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
-    generation = request.get("generationId")
-    if row["status"] == "error" or generation is None:
-        return
-    ended = _ended(row)
-    if round.last == generation and group.events:
-        return
-    round.last = generation
-    began = round.began or row["time"]
-    took = None if ended is None else _nanoseconds(ended - began)
-    members = len(request.get("assignments") or ()) or len(group.members)
-    round.report(group, row, f"generation {generation}, {units.counted(members, 'member')}", took)
-    round.began = None
-
-
-def _leave(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+def _leave(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
     members = [m.get("memberId") for m in request.get("members") or ()] or [request.get("memberId")]
     for member in filter(None, members):
         group.events.append(_event(group, row, LEFT, member, group.members.pop(member, "") or "", None))
 
 
-def _heartbeat(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+def _heartbeat(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
     member = response.get("memberId") or request.get("memberId") or ""
     sent, answered = request.get("memberEpoch"), response.get("memberEpoch")
     if row["status"] == "error":
@@ -247,33 +223,15 @@ def _heartbeat(group: Group, row: Row, request: Mapping[str, Any], response: Map
     elif sent == 0 and member not in group.members:
         group.join(member, row["client_id"])
         group.events.append(_event(group, row, JOINED, member, f"as {row['client_id']}", row["total_ns"]))
-    if answered is None or answered <= 0:
-        return
-    if group.generation is None or answered > group.generation:
-        group.generation = round.last = answered
-        round.began, round.behind = row["time"], set(group.members)
-        round.report(group, row, f"epoch {answered}, {units.counted(len(group.members), 'member')}", None)
-    round.behind &= group.members.keys()
-    if answered == round.last and member in round.behind:
-        round.behind.discard(member)
-        if not round.behind:
-            _settle(group, row, round)
+    if answered is not None and answered > (group.generation or 0):
+        group.generation = answered
 
 
-def _settle(group: Group, row: Row, round: _Round) -> None:
-    """The last member has the new epoch: the rebalance that was reported took until now."""
-    ended = _ended(row)
-    if ended is not None and round.began is not None:
-        group.events[round.at] = group.events[round.at]._replace(took_ns=_nanoseconds(ended - round.began))
-
-
-def _commit(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+def _commit(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
     group.committed.update(_offsets(row, request, response))
 
 
-def _commit_in_transaction(
-    group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round
-) -> None:
+def _commit_in_transaction(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
     group.uncommitted.setdefault(request.get("transactionalId", ""), {}).update(_offsets(row, request, response))
 
 
@@ -308,7 +266,7 @@ def _partitions(body: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Mapp
             yield (topic.get("name") or topic.get("topicId"), partition.get("partitionIndex")), partition
 
 
-def _subscribe(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round) -> None:
+def _subscribe(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
     if row["status"] == "error":
         _refuse(group, row)
     elif row["status"] == "ok":  # of a request without an answer, neither is known
@@ -319,9 +277,7 @@ def _subscribe(group: Group, row: Row, request: Mapping[str, Any], response: Map
             group.events.append(_event(group, row, JOINED, _place(row), group.topic or "", row["total_ns"]))
 
 
-def _unsubscribe(
-    group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any], round: _Round
-) -> None:
+def _unsubscribe(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
     if row["status"] == "error":
         _refuse(group, row)
         return
@@ -354,7 +310,6 @@ def _consumer(row: Row, body: Mapping[str, Any]) -> _Consumer:
 
 _READERS: dict[str, tuple[str, _Take]] = {
     "JoinGroup": ("classic", _join),
-    "SyncGroup": ("classic", _sync),
     "LeaveGroup": ("classic", _leave),
     COMMIT: ("classic", _commit),
     TXN_COMMIT: ("classic", _commit_in_transaction),

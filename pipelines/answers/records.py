@@ -17,6 +17,7 @@ from pipelines.report.load import ABOUT, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.stored_records import StoredRecords
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from pyarrow.dataset import Dataset
 
 Row = dict[str, Any]
@@ -191,9 +192,18 @@ def batches(tables: Relations) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 def query(tables: Relations, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
     """The rows of a query over these tables. Raises InputError where a table cannot be read, else duckdb.Error."""
-    connection = database.connect()
-    for name, table in tables.items():
-        connection.register(name, table)
-    with _readable():
+    with database_of(tables) as connection:
         rows: list[Row] = connection.sql(sql, params=list(parameters)).to_arrow_table().to_pylist()
     return rows
+
+
+@contextmanager
+def database_of(tables: Relations) -> Iterator[DuckDBPyConnection]:
+    """A database that holds these tables and nothing else.
+
+    Raises InputError where a query in the block meets a table that cannot be read, else duckdb.Error.
+    """
+    with database.connect() as connection, _readable():
+        for name, table in tables.items():
+            connection.register(name, table)
+        yield connection

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pipelines.answers.records import Relations, Row, query
+from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER
 
 TABLES = ("exchanges", "errors", "batches", "connections")
 
 # --by -> (key of an exchange, key of a batch)
 KEYS = {
     "topic": ("unnest(topics)", "topic"),
-    "client": ("concat_ws(' ', client_ip, client_id)", "concat_ws(' ', client_ip, client_id)"),
-    "server": ("split_part(connection, '>', 2)", "split_part(connection, '>', 2)"),
+    "client": (CLIENT, CLIENT),
+    "server": (SERVER, SERVER),
     "api": ("api", "api"),
     "group": ('"group"', '"group"'),
     "connection": ("connection", "connection"),
@@ -18,15 +19,13 @@ KEYS = {
 # --sort -> column, largest first
 SORTS = {"p99": "p99_ns", "time": "time_ns", "bytes": "bytes", "errors": "errors", "count": "count"}
 
-_QUERY = """
-WITH excused AS (
-    SELECT exchange_id, site FROM errors GROUP BY ALL HAVING bool_and(coalesce(expected, false))
-), keyed AS (
-    SELECT {exchange_key} AS key, e.*, e.status = 'error' AND x.exchange_id IS NULL AS failed,
-           coalesce(long_poll, false) OR total_ns IS NULL AS untimed
+_QUERY = f"""
+WITH excused AS ({EXCUSED}), keyed AS (
+    SELECT {{exchange_key}} AS key, e.*, e.status = 'error' AND x.exchange_id IS NULL AS failed,
+           {HELD} OR total_ns IS NULL AS untimed
     FROM exchanges e LEFT JOIN excused x USING (exchange_id, site)
 ), carried AS (
-    SELECT protocol, {batch_key} AS key, sum(records) AS messages, sum(stored_bytes) AS stored
+    SELECT protocol, {{batch_key}} AS key, sum(records) AS messages, sum(stored_bytes) AS stored
     FROM batches GROUP BY ALL
 )
 SELECT k.protocol, k.key, count(*) AS count, count(*) FILTER (failed) AS errors,
@@ -35,12 +34,12 @@ SELECT k.protocol, k.key, count(*) AS count, count(*) FILTER (failed) AS errors,
        quantile_disc(total_ns, 0.99) FILTER (NOT untimed) AS p99_ns,
        max(total_ns) FILTER (NOT untimed) AS max_ns,
        sum(total_ns::HUGEINT) FILTER (NOT untimed)::BIGINT AS time_ns,
-       {bytes} AS bytes,
+       {{bytes}} AS bytes,
        any_value(c.messages)::BIGINT AS messages
 FROM keyed k LEFT JOIN carried c ON k.key = c.key AND k.protocol = c.protocol
 WHERE k.key IS NOT NULL AND k.key <> ''
 GROUP BY k.protocol, k.key
-ORDER BY {order} DESC NULLS LAST, count DESC, k.key
+ORDER BY {{order}} DESC NULLS LAST, count DESC, k.key
 """
 _WIRE = "sum(coalesce(request_bytes, 0)::HUGEINT + coalesce(response_bytes, 0))::BIGINT"
 _STORED = "any_value(c.stored)::BIGINT"  # an exchange may name several topics

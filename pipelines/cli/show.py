@@ -161,7 +161,7 @@ def _is_decoded(exchange: Mapping[str, Any], request: Any, response: Any) -> boo
 def _durations(exchange: Mapping[str, Any]) -> str:
     names = (("total_ns", "in all"), ("wait_ns", "waiting for the answer"), ("queued_ns", "of it behind others"))
     parts = [f"{units.duration(exchange[c])} {what}" for c, what in names if exchange[c]]
-    return ", ".join([*parts, statuses.BYTES_SENT_AGAIN] if exchange["retransmitted"] else parts)
+    return ", ".join([*parts, statuses.BYTES_RETRANSMITTED] if exchange["retransmitted"] else parts)
 
 
 def _frame(exchange: Mapping[str, Any], side: str) -> str | None:

@@ -1,7 +1,8 @@
-"""`brokerscope summary`: the verdict in a screenful."""
+"""`brokerscope summary`: what captures hold and what is wrong, in a screenful."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,12 +12,13 @@ import typer
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
 from pipelines.cli.reading import Captures, Reading, Since, Until, reads_captures, selected
-from pipelines.formats import statuses, units
+from pipelines.formats import statuses, units, verdict_words
+from pipelines.tables.verdicts.kinds import NOTE
 
 if TYPE_CHECKING:
     from pipelines.answers.summary import Summary
 
-SENTENCES = 7
+VERDICTS = 5  # printed without --all
 SLOWEST = (
     PrintedField("time", "clock"),
     PrintedField("total_ns", "ns"),
@@ -48,8 +50,13 @@ def summary(
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",
+    all: Annotated[
+        bool, typer.Option("--all", help=f"Every verdict, not only the first {VERDICTS}, with its causes and effects.")
+    ] = False,
 ) -> None:
-    """The verdict on captures: what they hold, what is wrong, what cannot be seen, and the worst rows.
+    """What captures hold, what is wrong with them, what cannot be seen, and the slowest requests.
+
+    What is wrong is ranked by severity and by what it costs; docs/verdicts.md explains each kind.
 
     CAPTURE may be a folder that `analyze` wrote. Of a part of the time, connections that were open then count.
 
@@ -69,30 +76,24 @@ def summary(
         else:
             if part:
                 printing.show_text(f"Only {part}: what happened then, and the connections that were open.")
-            show(made, "then" if part else "in these captures")
+            show(made, None if all else VERDICTS, "then" if part else "in these captures")
 
 
-def show(made: Summary, where: str = "in these captures") -> None:
-    """Print the verdict. where: what it is of."""
+def show(made: Summary, limit: int | None, where: str = "in these captures") -> None:
+    """Print the summary. limit: verdicts at most, None for all; where: what it is of."""
     span = made.span
     if span["first"] is not None:
         printing.show_text(_span(span["first"], span["last"]))
     for row in made.protocols:
         printing.show_text(_protocol(row), lead=f"{row['protocol']:<8}")
+    told = {verdict["kind"] for verdict in made.verdicts}
     for spot in made.blind:
-        printing.show_text(str(spot), lead="! ")
+        if spot.verdict not in told:
+            printing.show_text(str(spot), lead="! ")
     print()
     if not made.protocols:
         print(f"No Kafka, Pulsar or Iggy {where}.")
-        return
-    if made.wrong:
-        print("What is wrong")
-        for number, sentence in enumerate(made.wrong[:SENTENCES], 1):
-            printing.show_text(sentence, lead=f"{number}. ")
-        if len(made.wrong) > SENTENCES:
-            print(f"   and {len(made.wrong) - SENTENCES} more: brokerscope dissect -t findings")
-    else:
-        print("Nothing wrong was seen.")
+    _show_verdicts(made.verdicts, limit, silent=not made.protocols)
     if made.slowest:
         print("\nSlowest requests")
         rows = [row | {"status": statuses.marked(row["status"], row["retransmitted"])} for row in made.slowest]
@@ -103,6 +104,30 @@ def show(made: Summary, where: str = "in these captures") -> None:
         if made.error_kinds > len(made.errors):
             more = units.counted(made.error_kinds - len(made.errors), "more kind")
             printing.show_text(f"and {more}: brokerscope dissect -t errors")
+
+
+def _show_verdicts(verdicts: Sequence[printing.Row], limit: int | None, silent: bool) -> None:
+    """Print the first verdicts. silent: say nothing where there are none."""
+    if not verdicts:
+        if not silent:
+            print("Nothing wrong was seen.")
+        return
+    worst = verdicts[0]["severity"]
+    print("What is wrong" if worst != NOTE else "Nothing wrong was seen; worth knowing:")
+    for verdict in verdicts[:limit]:
+        printing.show_text(verdict["sentence"], lead=f"{verdict['rank']}. {verdict['severity']}: ")
+        about = (verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict),
+                 verdict_words.where(verdict))  # fmt: skip
+        printing.show_text(" · ".join(part for part in about if part), indent=3)
+        printing.show_text(verdict["advice"], indent=3)
+        if limit is None:
+            if verdict["detail"]:
+                printing.show_text(verdict["detail"], indent=3)
+            for link in verdict["chain"]:
+                printing.show_text(link["text"], indent=5, lead=f"{link['time']:%H:%M:%S.%f} ")
+    rest = len(verdicts) - len(verdicts[:limit])
+    if rest:
+        print(f"   and {units.counted(rest, 'more verdict')}: --all shows them")
 
 
 def _span(first: datetime, last: datetime) -> str:

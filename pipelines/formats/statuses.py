@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-SENT_AGAIN = "sent again"
-BYTES_SENT_AGAIN = f"bytes of it were {SENT_AGAIN}"
+RETRANSMITTED = "retransmitted"
+BYTES_RETRANSMITTED = f"bytes of it were {RETRANSMITTED}"
 
 # of a row of exchanges: ok, unknown, or the first error
 STATUS = "CASE status WHEN 'error' THEN coalesce(error_name, 'error ' || error_code, status) ELSE status END"
-MARKED = f"{STATUS} || CASE WHEN retransmitted THEN ', {SENT_AGAIN}' ELSE '' END"
+MARKED = f"{STATUS} || CASE WHEN retransmitted THEN ', {RETRANSMITTED}' ELSE '' END"
 
 
 def status(exchange: Mapping[str, Any]) -> str:
@@ -22,5 +22,5 @@ def status(exchange: Mapping[str, Any]) -> str:
 
 
 def marked(text: str, retransmitted: bool | None) -> str:
-    """`ok` -> `ok, sent again`, where a byte was sent again."""
-    return f"{text}, {SENT_AGAIN}" if retransmitted else text
+    """`ok` -> `ok, retransmitted`, where a byte was retransmitted."""
+    return f"{text}, {RETRANSMITTED}" if retransmitted else text

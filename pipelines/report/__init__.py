@@ -5,7 +5,7 @@ selection.py a part of OUT, by time, capture point and topic
 records.py   OUT/records, queried in SQL, in bounded memory
 counted.py   records -> counts by all that requests, or batches, have in common: one pass over each table
 facts.py     these -> counts by protocol, broker, topic, client, group and time: what the selector works on
-checks.py    what may be wrong, a sentence each; wrong.py: the box of them
+wrong.py     what is wrong: the box on top
 section.py   what a section is; sections/: one module each
 payload.py   tables and facts -> the data block of the page
 elements.py  HTML that cannot be broken by what a capture holds

@@ -20,24 +20,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipelines.report.records import Records
+from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
 from pipelines.tables.dialect import DuckDB
-from pipelines.tables.table import CLIENT, SERVER, alike, equal
+from pipelines.tables.table import alike, equal
 from pipelines.tables.throughput import ANSWER, KNOWN, SENDS, sent_first
 
 BINS = 30  # of a histogram, in a decade of the duration
 SHORTEST_NS = 1_000  # shorter known durations, which captures of microseconds cannot show, are in the lowest bin
 
-_EXPECTED = "(select exchange_id from errors where exchange_id is not null group by 1 having bool_and(expected))"
-"""Exchanges whose errors are all part of normal work."""
-
-_SERVICE = "greatest(wait_ns - coalesce(queued_ns, 0), 0)"
 MEASURES = {
     "n": "count(*) filter (answered and not poll)",
     "polls": "count(*) filter (answered and poll)",
     "errors": "count(*) filter (failed)",
     "unanswered": "count(*) filter (not answered)",
     "total_ns": "sum(total_ns) filter (not poll)",
-    "service_ns": f"sum({_SERVICE}) filter (not poll and wait_ns is not null)",
+    "service_ns": f"sum({SERVICE_NS}) filter (not poll)",
     "longest_ns": "max(total_ns) filter (not poll)",
     "waits": "count(*) filter (answered and not poll and wait_ns is not null)",
 }
@@ -114,17 +111,17 @@ def _requests(records: Records, bucket_us: int) -> None:
     records.run(f"""
         create temp view calls as
         select e.*, key, epoch_us(time) // {bucket_us} as bucket, {_ASKED} as asked,
-               kind = 'call' as answered, coalesce(long_poll, false) as poll, status = 'error' as failed,
+               kind = 'call' as answered, status = 'error' as failed,
                case when answered and not poll and total_ns is not null
                    then floor(log10(greatest(total_ns, {SHORTEST_NS})) * {BINS})::smallint end as bin
-        from exchanges e join request_groups g on {alike(_REQUEST, "e", "g")}""")
+        from (select *, {HELD} as poll from exchanges) e join request_groups g on {alike(_REQUEST, "e", "g")}""")
     records.run(f"""
         create temp table request_cells as
         select key, bucket, bin, {_measured(MEASURES)} from calls where asked group by all""")
     # errors are few: they are counted with all others, and those that were expected are taken away again
     records.run(f"""
         create temp table expected as
-        select key, bucket, bin, asked from calls where failed and exchange_id in {_EXPECTED}""")
+        select key, bucket, bin, asked from calls semi join ({EXCUSED}) using (site, exchange_id) where failed""")
     records.run("""
         insert into request_cells by name
         select key, bucket, bin, -count(*) as errors from expected where asked group by all""")

@@ -20,6 +20,7 @@ from pipelines.report.selection import Selection
 from pipelines.tables import TABLES
 from pipelines.tables.integrity import CASE_KEYS
 from pipelines.tables.on_duckdb import WrittenTables
+from pipelines.tables.verdicts import VERDICTS
 
 Row = dict[str, Any]
 Read = TypeVar("Read")
@@ -61,6 +62,13 @@ class Analysis:
             found = self._readable(lambda: self.written.first(table, limit))
             self._parts[table, limit] = Loaded(_whole(table, found.rows.to_pylist()), found.total)
         return self._parts[table, limit]
+
+    @cached_property
+    def verdicts(self) -> list[Row]:
+        """What is wrong, the worst first; made now where OUT is of a version that made no such table."""
+        if VERDICTS.name in self.written.names():
+            return self[VERDICTS.name]
+        return [] if self.records is None else self.records.verdicts().to_pylist()
 
     def sum(self, table: str, column: str) -> int:
         """Sum of an integer column over all rows of a table."""

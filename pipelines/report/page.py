@@ -11,12 +11,12 @@ from typing import Any
 
 from pipelines.formats import units
 from pipelines.report import colours, wrong
-from pipelines.report.checks import UNDERSTOOD
 from pipelines.report.elements import Html, join, shown, tag
 from pipelines.report.load import Analysis
 from pipelines.report.payload import CARRIED, Payload
 from pipelines.report.section import Builder
 from pipelines.report.sections import SECTIONS
+from pipelines.tables.verdicts.thresholds import UNDERSTOOD
 
 ASSETS = Path(__file__).parent / "assets"
 # in this order: each file uses only what stands before it

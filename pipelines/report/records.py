@@ -22,6 +22,7 @@ from pipelines.stored_records import StoredRecords
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, files
+from pipelines.tables.verdicts import JUDGED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +64,14 @@ class Records:
     def compute(self, folder: Path, cases: Sequence[dict[str, Any]]) -> Computed:
         """Write the aggregate tables of these records. cases: what forensics said of bad checksums."""
         self._engine.add(CASES, case_table(cases))
+        self._engine.add(JUDGED, self.verdicts())
         return compute(self._engine, folder)
+
+    def verdicts(self) -> pa.Table:
+        """What is wrong, the worst first: the columns of the table `verdicts`."""
+        from pipelines.tables.verdicts.engine import judged
+
+        return judged(self._engine.duckdb)
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a query, some at a time."""
@@ -72,6 +80,14 @@ class Records:
     def one(self, sql: str) -> dict[str, Any]:
         """The single row of a query."""
         return self.rows(sql)[0]
+
+
+def verdicts(folder: str) -> pa.Table:
+    """What is wrong in a folder of records, a path or a URL. Raises InputError where they cannot be read."""
+    from pipelines.tables.verdicts.verdict import SCHEMA
+
+    with opened(folder) as records:
+        return SCHEMA.empty_table() if records is None else records.verdicts()
 
 
 def last_time_us(folder: str) -> int | None:

@@ -1,51 +1,92 @@
-"""What is wrong: a few sentences with numbers, the worst first, each linked to its evidence.
-
-Where little is wrong, what was found good fills the box, so that "nothing" is distinguishable from "not looked at".
-Below stands what the captures cannot show.
-"""
+"""What is wrong: the rows of the table `verdicts`, the first in sight, the others folded; and what is not captured."""
 
 from __future__ import annotations
 
-from pipelines.blind_spots import LOOKED_AT, Seen
-from pipelines.report.checks import WELL, WRONG, Sentence
+from pipelines.blind_spots import LOOKED_AT, BlindSpot, Seen
+from pipelines.formats import units, verdict_words
 from pipelines.report.elements import Html, join, shown, tag
+from pipelines.report.load import Row
 from pipelines.report.section import Builder
+from pipelines.tables.verdicts.kinds import NOTE
 
-FEWEST, MOST = 3, 7  # sentences
+FIRST = 5  # verdicts in sight before one asks for more
 
 
 def box(page: Builder) -> Html:
     """The box on top of the page."""
-    wrong = sorted((s for check in WRONG for s in check(page)), key=lambda sentence: sentence.rank)
-    found = wrong[:MOST]
-    if len(found) < FEWEST:
-        found += [s for check in WELL for s in check(page)][: FEWEST - len(found)]
-    if not found:
-        title = "Nothing to judge"
-        found = [Sentence(9, "", "No requests", "of a known protocol are in these captures.", "health")]
-    elif found[0].state == "good":
-        title = "Nothing is wrong, as far as these captures show"
-    else:
-        title = "What is wrong"
-    items = (
-        tag("li", tag("a", tag("b", s.what), " ", s.more, href=f"#{s.link}"), class_=s.state or None) for s in found
-    )
-    left = f"{MOST} of {len(wrong)} are said; the sections below show the others." if len(wrong) > MOST else None
-    heading = tag("h2", title, " ", tag("small", "whole capture", class_="unselected"))
+    verdicts = page.analysis.verdicts
+    items = [_item(page, verdict) for verdict in verdicts]
+    rest = tag("details", tag("summary", f"{units.count(len(items) - FIRST)} more"), _list(items[FIRST:], FIRST + 1))
     return tag(
-        "section", heading, tag("ol", *items), tag("p", left, class_="note") if left else None, _not_seen(page),
+        "section",
+        tag("h2", _title(page), " ", tag("small", "whole capture", class_="unselected")),
+        _list(items[:FIRST]) if items else tag("p", _checked(page)),
+        rest if len(items) > FIRST else None,
+        _not_seen(page, {verdict["kind"] for verdict in verdicts}),
         id="wrong",
-    )  # fmt: skip
+    )
 
 
-def _not_seen(page: Builder) -> Html | None:
-    """What these captures cannot show, and what to do about it."""
+def _title(page: Builder) -> str:
+    verdicts = page.analysis.verdicts
+    if verdicts:
+        return "What is wrong" if verdicts[0]["severity"] != NOTE else "Nothing wrong was seen; worth knowing"
+    return "Nothing wrong was seen" if page.analysis.sum("activity", "count") else "Nothing to judge"
+
+
+def _checked(page: Builder) -> str:
+    """What was looked at, so that nothing wrong is distinguishable from nothing seen."""
+    requests = page.analysis.sum("activity", "count") + page.analysis.sum("activity", "unanswered")
+    verified = page.analysis.sum("integrity", "ok")
+    whole = "nothing missing" if not page.analysis.sum("health", "gap_bytes") else "with gaps"
+    return (
+        f"{units.counted(requests, 'request')}, {units.counted(verified, 'checksum')} verified, "
+        f"{units.size(page.analysis.sum('health', 'captured_bytes'))} of streams, {whole}."
+    )
+
+
+def _list(items: list[Html], start: int = 1) -> Html:
+    return tag("ol", *items, start=start)
+
+
+def _item(page: Builder, verdict: Row) -> Html:
+    about = (verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict))
+    place = next((row for row in verdict["evidence"] if row["packet"] is not None), None)
+    more = verdict["count"] - 1
+    evidence = [place and _packet(page, place), f" and {units.count(more)} more" if place and more > 0 else None]
+    chain = [
+        tag("li", tag("b", f"{link['time']:%H:%M:%S.%f}"[:-3]), " ", link["text"], " ", _packet(page, link))
+        for link in verdict["chain"]
+    ]
+    return tag(
+        "li",
+        tag("b", verdict["severity"]),
+        " ",
+        verdict["sentence"],
+        tag("small", " · ".join(part for part in about if part), " ", *evidence),
+        tag("small", " ".join(text for text in (verdict["detail"], verdict["advice"]) if text)),
+        tag("details", tag("summary", "how it went"), tag("ul", *chain)) if chain else None,
+        class_=verdict["severity"],
+        data_kind=verdict["kind"],
+    )
+
+
+def _packet(page: Builder, place: Row) -> Html | None:
+    return None if place["packet"] is None else page.packet(place["file"], place["packet"])
+
+
+def _not_seen(page: Builder, told: set[str]) -> Html | None:
+    """What these captures cannot show, and what to do about it. told: kinds of verdicts that the box has."""
+    spots = [tag("li", tag("b", f"{shown(spot.text)}:"), " ", shown(spot.advice)) for spot in _spots(page, told)]
+    return join([tag("h3", "What these captures cannot show"), tag("ul", *spots)]) if spots else None
+
+
+def _spots(page: Builder, told: set[str]) -> list[BlindSpot]:
     records = page.analysis.records
     if records is None:
-        return None
+        return []
     seen = Seen()
     for table, columns in LOOKED_AT.items():
         for batch in records.batches(f"select {', '.join(columns)} from {table}"):
             seen.add(table, batch)
-    spots = [tag("li", tag("b", f"{shown(spot.text)}:"), " ", shown(spot.advice)) for spot in seen.spots()]
-    return join([tag("h3", "What these captures cannot show"), tag("ul", *spots)]) if spots else None
+    return [spot for spot in seen.spots() if spot.verdict not in told]

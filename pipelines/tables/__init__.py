@@ -4,7 +4,7 @@ latency, errors, throughput, …   one module a subject
 table.py         what a table is
 dialect.py       what the two engines say differently
 points.py        what several capture points saw counts once
-lost_brokers.py  findings that no single connection shows
+verdicts/        what is wrong, in sentences
 compute.py       the tables of one run, by an engine
 on_duckdb.py     that engine in this process; and the tables, read again in order
 on_spark.py      that engine on Spark
@@ -20,19 +20,21 @@ from pipelines.tables.health import HEALTH, TRAFFIC
 from pipelines.tables.hops import HOPS
 from pipelines.tables.integrity import CORRUPT, INTEGRITY
 from pipelines.tables.latency import ACTIVITY, DISTRIBUTION, LATENCY
+from pipelines.tables.rebalances import REBALANCES
 from pipelines.tables.table import BY, Ask, Table, TableColumn
 from pipelines.tables.throughput import THROUGHPUT
+from pipelines.tables.verdicts import VERDICTS
 
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        LATENCY, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, CLIENTS, TRAFFIC, HEALTH, FINDINGS, ACTIVITY,
-        DISTRIBUTION,
+        VERDICTS, LATENCY, ERRORS, THROUGHPUT, INTEGRITY, CORRUPT, DELIVERY, HOPS, REBALANCES, CLIENTS, TRAFFIC, HEALTH,
+        FINDINGS, ACTIVITY, DISTRIBUTION,
     )
 }  # fmt: skip
 PRINTED = (
-    "latency", "errors", "throughput", "integrity", "corrupt", "delivery", "hops", "clients", "traffic", "health",
-    "findings",
+    "verdicts", "latency", "errors", "throughput", "integrity", "corrupt", "delivery", "hops", "rebalances", "clients",
+    "traffic", "health", "findings",
 )  # fmt: skip
 
 __all__ = ["BY", "PRINTED", "TABLES", "Ask", "TableColumn", "Table"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pipelines.sql.words import SERVER
 from pipelines.tables.dialect import LISTED, Dialect
-from pipelines.tables.table import CONNECTION, SERVER, Ask, Table, TableColumn, alike, count_if, equal
+from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, alike, count_if, equal
 
 _MINUTE_US = 60_000_000
 

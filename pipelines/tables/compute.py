@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.lost_brokers import KIND, UNANSWERED, lost_brokers
 from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, sharing
-from pipelines.tables.table import Ask, Table, count_if
+from pipelines.tables.table import Ask, Table
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
 _MINUTE = 3  # its place among them
@@ -74,17 +73,12 @@ def compute(engine: TableEngine, folder: Path, by: Sequence[str] = (), bucket_us
 def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
     """What all names in queries stand for, and what Computed.shared holds."""
     known = dict(engine.relations)
-    counts = f"select count(distinct site) as sites, {count_if(UNANSWERED)} as unanswered from all_connections"
+    counts = "select count(distinct site) as sites from all_connections"
     (seen,) = engine.fetch(bound(engine.dialect, counts, known)).to_pylist()
     known, shared = counted_once(engine) if seen["sites"] > 1 else (known, {})
     if not shared:
         known[POINTS] = NO_POINTS
         known.update({table: f"all_{table}" for table in SAME})
-    if seen["unanswered"]:
-        columns = engine.columns(known["all_findings"])
-        names = ", ".join(map(engine.dialect.quoted, columns))
-        lost = engine.keep(KIND, bound(engine.dialect, lost_brokers(engine.dialect, columns), known))
-        known["findings"] = f"(select {names} from {known['findings']} union all select {names} from {lost})"
     return known, shared
 
 

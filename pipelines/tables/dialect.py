@@ -62,6 +62,9 @@ class Dialect(Protocol):
     def row(self, *values: str) -> str:
         """Several values as one, never null; two are equal where all values are, and null equals null."""
 
+    def member(self, json: str, name: str) -> str:
+        """The value of a member of a JSON object, as text."""
+
     def each(self, values: str) -> str:
         """One row for each text of a list; one row with null for an empty one or none."""
 
@@ -125,6 +128,9 @@ class DuckDB:
     def row(self, *values: str) -> str:
         return f"row({', '.join(values)})"
 
+    def member(self, json: str, name: str) -> str:
+        return f"({json}->>'{name}')"
+
     def each(self, values: str) -> str:
         return f"unnest(case when len({values}) > 0 then {values} else [null] end)"
 
@@ -178,6 +184,9 @@ class Spark:
 
     def row(self, *values: str) -> str:
         return f"struct({', '.join(values)})"
+
+    def member(self, json: str, name: str) -> str:
+        return f"get_json_object({json}, '$.{name}')"
 
     def each(self, values: str) -> str:
         return f"explode_outer({values})"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pipelines.sql.words import CLIENT
 from pipelines.tables.dialect import LISTED, Dialect
-from pipelines.tables.table import CLIENT, Ask, Table, TableColumn, earliest
+from pipelines.tables.table import Ask, Table, TableColumn, earliest
 
 _KEYS = "protocol, api, scope, code, name, retriable"
 

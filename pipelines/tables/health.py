@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pipelines.sql.words import SERVER
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.table import CONNECTION, SERVER, Ask, Table, TableColumn, count_if, equal
+from pipelines.tables.table import CONNECTION, Ask, Table, TableColumn, count_if, equal
 
 
 def _known(*columns: str) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pipelines.sql.words import CLIENT, SERVER
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.points import SAME, numbered
-from pipelines.tables.table import CLIENT, SERVER, Ask, Table, TableColumn, alike, count_if, quantile_columns, quantiles
+from pipelines.tables.table import Ask, Table, TableColumn, alike, count_if, quantile_columns, quantiles
 
 _SIDES = ("client", "server")
 _SPREADS = (*_SIDES, "network")

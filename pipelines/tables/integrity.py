@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.sql.words import CLIENT
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.table import CLIENT, Ask, Table, TableColumn, bucket
+from pipelines.tables.table import Ask, Table, TableColumn, bucket
 
 LISTED = 10_000  # bad batches in their table
 VERDICTS = ("ok", "bad", "unverifiable", "absent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipelines.sql.words import HELD, SERVICE_NS
 from pipelines.tables.dialect import LARGEST_DOUBLE, Dialect, double
 from pipelines.tables.table import (
     Ask,
@@ -20,9 +21,8 @@ BINS_PER_DECADE = 5  # of the distribution: each bin is 1.58 times as wide as th
 DURATIONS = ("total", "wait", "service")
 
 # Requests that the protocol answers. What a broker needs for one begins when the answers before it have gone out.
-_PAIRS = """
-    select *, coalesce(long_poll, false) as held,
-        case when wait_ns is not null then greatest(wait_ns - coalesce(queued_ns, 0), 0) end as service_ns
+_PAIRS = f"""
+    select *, {HELD} as held, {SERVICE_NS} as service_ns
     from exchanges where kind in ('call', 'unanswered')
 """
 
@@ -99,7 +99,11 @@ def _counts(d: Dialect) -> str:
 _KEYS = (
     TableColumn("protocol", "kafka, pulsar or iggy"),
     TableColumn("api", "the protocol's own name"),
-    TableColumn("long_poll", "the request allowed the broker to wait, and it did: these are apart from all others"),
+    TableColumn(
+        "long_poll",
+        "the broker waited on purpose: for data, as the request allowed, or for the other members of a group "
+        "(JoinGroup, SyncGroup); these are apart from all others",
+    ),
 )
 _COUNTS = (
     TableColumn("count", "requests that were answered", "count"),
@@ -109,10 +113,10 @@ _COUNTS = (
 
 LATENCY = Table(
     "latency",
-    "How long requests took: one row per API, long polls apart; what cost the brokers most comes first. `total` runs "
-    "from the first byte of the request to the last byte of the answer, `wait` from the last byte of the request to "
-    "the first byte of the answer; `service` is `wait` without the time for which the request waited behind others on "
-    "its connection (`queued`): what the broker needed for it.",
+    "How long requests took: one row per API, long polls and waits for a group apart; what cost the brokers most comes "
+    "first. `total` runs from the first byte of the request to the last byte of the answer, `wait` from the last byte "
+    "of the request to the first byte of the answer; `service` is `wait` without the time for which the request waited "
+    "behind others on its connection (`queued`): what the broker needed for it.",
     (
         *_KEYS,
         *_COUNTS,

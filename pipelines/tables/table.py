@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipelines.sql.words import CLIENT, SERVER
 from pipelines.tables.dialect import Dialect
 from pipelines.tables.percentiles import QUANTILE_NAMES
 
@@ -91,9 +92,6 @@ BY = {
     "dialect": TableColumn("dialect", "wire dialect"),
     "bucket": TableColumn("bucket", "start of the time bucket", "time"),
 }
-CLIENT = "concat_ws(' ', client_ip, client_id)"
-_SERVER_IP = "case when server_ip like '%:%' then concat('[', server_ip, ']') else server_ip end"
-SERVER = f"concat_ws(':', {_SERVER_IP}, cast(server_port as string))"
 
 
 def by_columns(ask: Ask) -> tuple[TableColumn, ...]:

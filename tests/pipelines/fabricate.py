@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 from dissectors.records import schema
 from pipelines.tables import TABLES
 from pipelines.tables.table import TableColumn
+from pipelines.tables.verdicts.verdict import SCHEMA as VERDICTS
 from tests.pipelines import synthetic
 
 START = datetime.fromtimestamp(synthetic.START // 1_000_000_000, UTC)
 NUMBERS = {"ns", "bytes", "bytes/s", "1/s", "share", "ratio", "count", "code"}
 YES_OR_NO = ("long_poll", "retriable", "proven", "expected")
-WORDS = {"protocol": "kafka", "severity": "error", "verdict": "bad", "role": "produce"}
+WORDS = {"protocol": "kafka", "severity": "warning", "verdict": "bad", "role": "produce"}
 
 
 def folder(out: Path, records: dict[str, pa.Table], tables: dict[str, list[dict[str, Any]]]) -> Path:
@@ -54,6 +55,8 @@ def _value(column: TableColumn, n: int, name: str) -> Any:
         return START + timedelta(seconds=n % 100)
     if column.unit == "list":
         return [f"{name}-{n}-{i}" for i in range(5)]
+    if column.unit == "rows":
+        return []
     if column.name in WORDS:
         return WORDS[column.name]
     if column.name == "connection":
@@ -66,6 +69,8 @@ def _type(column: TableColumn) -> pa.DataType:
         return pa.timestamp("us", "UTC")
     if column.unit == "list":
         return pa.list_(pa.string())
+    if column.unit == "rows":
+        return VERDICTS.field(column.name).type
     if column.name in YES_OR_NO:
         return pa.bool_()
     if column.unit in ("share", "ratio", "1/s", "bytes/s"):

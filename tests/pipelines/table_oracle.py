@@ -7,6 +7,7 @@ do not know.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,7 @@ def tables(records: Mapping[str, Rows], bucket_us: int, removed: Callable[[int, 
         "corrupt": _corrupt(records["batches"]),
         "delivery": _delivery(records["batches"]),
         "hops": [],
+        "rebalances": _rebalances(records["exchanges"], records["findings"]),
         "clients": _clients(records["exchanges"], records["connections"], removed),
         "traffic": _traffic(records["connections"]),
         "health": _health(records["connections"], records["findings"]),
@@ -123,10 +125,15 @@ def _asked(exchanges: Rows) -> Rows:
         return None if row["wait_ns"] is None else max(0, row["wait_ns"] - (row["queued_ns"] or 0))
 
     return [
-        {**row, "long_poll": bool(row["long_poll"]), "service_ns": service(row)}
+        {**row, "long_poll": _waits(row), "service_ns": service(row)}
         for row in exchanges
         if row["kind"] in ("call", "unanswered")
     ]
+
+
+def _waits(row: Row) -> bool:
+    """Whether the broker waited on purpose: for data, or for other members of a group."""
+    return bool(row["long_poll"]) or (row["protocol"] == "kafka" and row["api"] in ("JoinGroup", "SyncGroup"))
 
 
 def _counts(rows: Rows) -> Row:
@@ -441,3 +448,90 @@ def _traffic(connections: Rows) -> Rows:
         | {column: sum(row[column] or 0 for row in rows) for column in _TCP}
         for protocol, rows in _grouped(connections, lambda r: r["protocol"]).items()
     ]
+
+
+# --- rebalances ------------------------------------------------------------------------------------------------------
+
+
+def _rebalances(exchanges: Rows, findings: Rows) -> Rows:
+    """Rebalances of classic groups, step by step in time; and of groups that are told epochs."""
+    made = []
+    steps = [row for row in exchanges if row["protocol"] == "kafka" and row["group"] is not None
+             and row["kind"] == "call" and row["status"] == "ok" and row["total_ns"] is not None]  # fmt: skip
+    for group, rows in _grouped(steps, lambda row: row["group"]).items():
+        made += _of_group(group, rows)
+    heard = [{**row, **json.loads(row["evidence"])} for row in findings if row["kind"] == "member_epoch"]
+    for group, rows in _grouped(heard, lambda row: row["group"]).items():
+        made += _of_epochs(group, rows)
+    return made
+
+
+def _of_group(group: str, rows: Rows) -> Rows:
+    joins = sorted((row for row in rows if row["api"] == "JoinGroup"), key=lambda r: (_ends(r), *_begins(r)))
+    rounds: list[Rows] = []
+    for row in joins:
+        last = _ends(rounds[-1][-1]) if rounds else None
+        if last is None or _micros(row["time"]) > last:
+            rounds.append([])
+        rounds[-1].append(row)
+    made: Rows = []
+    waiting: list[Rows] = []  # rounds since the last that held
+    before: Rows | None = None
+    before_us = 0
+    for number, joined in enumerate(rounds):
+        opens = _ends(joined[0])
+        closes = _ends(rounds[number + 1][0]) if number + 1 < len(rounds) else None
+        synced = [_ends(row) for row in rows if row["api"] == "SyncGroup" and opens <= _micros(row["time"])
+                  and (closes is None or _micros(row["time"]) < closes)]  # fmt: skip
+        waiting.append(joined)
+        if not synced and number + 1 < len(rounds):
+            continue
+        every = [row for some in waiting for row in some]
+        first = min(every, key=_begins)
+        ends = max([*synced, *(max(map(_ends, some)) for some in waiting)] if not synced else
+                   [*synced, *(max(map(_ends, some)) for some in waiting[:-1])])  # fmt: skip
+        gone = any(row["api"] == "LeaveGroup" and before_us <= _micros(row["time"]) <= ends for row in rows)
+        new = before is not None and bool(set(map(_member, joined)) - set(map(_member, before)))
+        made.append(_rebalance(group, first["time"], (ends - _micros(first["time"])) * 1000, {
+            "cause": "first seen" if before is None else "joined and left" if gone and new else "left" if gone
+            else "lost" if len(set(map(_member, joined))) < len(set(map(_member, before))) else "joined" if new
+            else "rejoined",
+            "members_before": None if before is None else len(set(map(_member, before))),
+            "members_after": len(set(map(_member, joined))), "generations": len(waiting),
+            "clients": _names(map(_client, every)), "file": first["request_file"], "packet": first["request_packet"],
+        }))  # fmt: skip
+        before, before_us, waiting = joined, ends, []
+    return made
+
+
+def _of_epochs(group: str, rows: Rows) -> Rows:
+    made: Rows = []
+    before = None
+    for _, told in sorted(_grouped(rows, lambda row: row["epoch"]).items()):
+        first, last = min(told, key=lambda r: (r["time"], r["file"], r["packet"])), max(row["time"] for row in told)
+        members = len({row["member"] for row in told})
+        cause = "first seen" if before is None else "joined" if any(row["first"] for row in told) else (
+            "left" if members < before else "rejoined")  # fmt: skip
+        took = (_micros(last) - _micros(first["time"])) * 1000
+        made.append(_rebalance(group, first["time"], took, {
+            "cause": cause, "members_before": before, "members_after": members, "generations": 1,
+            "clients": _names(row["client_ip"] for row in told), "file": first["file"], "packet": first["packet"],
+        }))  # fmt: skip
+        before = members
+    return made
+
+
+def _rebalance(group: str, time: datetime, took_ns: int, more: Row) -> Row:
+    return {"protocol": "kafka", "group": group, "time": time, "duration_ns": took_ns, **more}
+
+
+def _begins(row: Row) -> tuple[int, str, int]:
+    return _micros(row["time"]), row["request_file"] or "", row["request_packet"] or 0
+
+
+def _ends(row: Row) -> int:
+    return _micros(row["time"]) + int(row["total_ns"]) // 1000
+
+
+def _member(row: Row) -> tuple[Any, ...]:
+    return row["client_ip"], row["client_port"], row["client_id"]

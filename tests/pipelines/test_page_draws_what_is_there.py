@@ -13,8 +13,6 @@ import pytest
 
 from pipelines import report
 from pipelines.report import facts as facts_module
-from pipelines.report import wrong
-from pipelines.report.checks import Sentence
 from pipelines.report.elements import Html
 from pipelines.report.page import ASSETS
 from pipelines.report.payload import LIST
@@ -24,7 +22,7 @@ from pipelines.tables import TABLES
 from tests import chromium
 from tests.chromium import Tab
 from tests.pipelines import fabricate, synthetic
-from tests.pipelines.test_report import data, exchange, sentences
+from tests.pipelines.test_report import data, exchange
 from tests.pipelines.test_report_in_browser import choose, column, numbers, texts_of
 
 pytestmark = [
@@ -120,22 +118,10 @@ def test_a_percentile_of_a_table_rests_on_the_known_durations(tmp_path: Path) ->
     assert medians[13] is not None
 
 
-def test_a_rebalance_without_an_answer_has_no_duration(tmp_path: Path) -> None:
-    later = fabricate.START + timedelta(seconds=60)
+def test_a_join_without_an_answer_is_no_rebalance(tmp_path: Path) -> None:
     join = {"api": "JoinGroup", "kind": "unanswered", "total_ns": None, "wait_ns": None, "status": "unknown"}
-    requests = [exchange(**join, group=g, time=time) for g in ("g",) for time in (fabricate.START, later)]
-    page = page_of(tmp_path, requests)
-    carried = data(page)["tables"]["rebalances"]
-    at = [one["name"] for one in carried["columns"]].index("duration_ns")
-    assert [row[at] for row in carried["rows"]] == [None, None]
-    assert any("rebalanced twice, for how long is not in the capture" in one for one in sentences(page))
-
-
-def test_where_no_duration_is_known_no_longest_one_is_praised(tmp_path: Path) -> None:
-    row = {**fabricate.rows("latency", 1)[0], "total_max_ns": None, "total_p50_ns": None}
-    records = {"exchanges": fabricate.records("exchanges", fetches(0, 1))}
-    page = report.write(fabricate.folder(tmp_path, records, {"latency": [row]}))
-    assert not any("No request took longer" in one for one in sentences(page))
+    page = page_of(tmp_path, [exchange(**join, group="g")])
+    assert "rebalances" not in data(page)["tables"]
 
 
 # --- nothing is left out without a word ------------------------------------------------------------------------------
@@ -222,15 +208,6 @@ def test_groups_and_rebalances_beyond_what_the_page_carries_are_counted(
     tables = data(page_of(tmp_path, requests))["tables"]
     for name in ("groups", "rebalances"):
         assert (len(tables[name]["rows"]), tables[name]["total"]) == (1_000, 1_010)
-
-
-def test_the_box_says_how_many_sentences_it_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nine(_: Any) -> Any:
-        return (Sentence(n, "warn", f"Thing {n}", "is wrong.", "errors") for n in range(9))
-
-    monkeypatch.setattr(wrong, "WRONG", (nine,))
-    page = page_of(tmp_path, [exchange()])
-    assert "7 of 9 are said" in page.read_text()
 
 
 def test_a_card_counts_the_bytes_and_packets_that_it_does_not_show() -> None:

@@ -20,7 +20,6 @@ from dissectors.errors import InputError
 from dissectors.protocols import protocols
 from pipelines import report
 from pipelines.report import facts as facts_module
-from pipelines.report import load
 from pipelines.report.elements import Html, shown, tag, text
 from pipelines.report.facts import facts
 from pipelines.report.page import ASSETS
@@ -120,7 +119,7 @@ def test_a_bad_checksum_has_its_card_and_leads_what_is_wrong(out: Path) -> None:
     assert "kelp" not in page  # what is around the broken byte is payload
     assert "Certain: broke before TCP" in plain
     assert "The answer was ChecksumError" in plain
-    assert sentences(out / report.PAGE)[0].startswith("1 checksum does not hold, of ")
+    assert sentences(out / report.PAGE)[0].startswith("critical 1 of ")
 
 
 def test_the_outcome_has_records_tables_and_the_page(out: Path) -> None:
@@ -187,8 +186,46 @@ def quiet(table: str, /, **changed: Any) -> dict[str, Any]:
     return {**row, **zeros, **lists, **changed}
 
 
-def test_the_box_has_three_to_seven_sentences_whatever_is_wrong(made: Path) -> None:
-    assert 3 <= len(sentences(made)) <= 7
+def verdict(rank: int, severity: str, sentence: str, **changed: Any) -> dict[str, Any]:
+    """A row of the table of verdicts."""
+    nothing: dict[str, Any] = {name: [] for name in ("clients", "servers", "topics", "groups", "evidence", "chain")}
+    return {
+        **dict.fromkeys(column.name for column in TABLES["verdicts"].columns), **nothing, "count": 1, "rank": rank,
+        "severity": severity, "kind": "errors", "sentence": sentence, "advice": "Look.", **changed,
+    }  # fmt: skip
+
+
+def test_the_box_shows_the_first_five_verdicts_and_folds_the_others(tmp_path: Path) -> None:
+    rows = [verdict(n, "warning", f"Sentence {n}.") for n in range(1, 8)]
+    page = report.write(fabricate.folder(tmp_path, {}, {"verdicts": rows})).read_text()
+    box = page[page.index('id="wrong"') :]
+    assert "<h2>What is wrong " in box
+    assert box.index("Sentence 5.") < box.index("<summary>2 more</summary>") < box.index("Sentence 6.")
+
+
+def test_a_verdict_says_who_when_what_it_cost_and_how_it_went(tmp_path: Path) -> None:
+    place = {"file": "a.pcap", "packet": 17, "exchange_id": None}
+    row = verdict(
+        1, "critical", "Broker 10.0.0.1:9092 was lost.", clients=["10.0.0.2 payer"], cost_ns=8_300_000_000, count=3,
+        first_time=fabricate.START, last_time=fabricate.START + timedelta(seconds=9), evidence=[place],
+        chain=[{"time": fabricate.START, "text": "3 connections end", "file": "a.pcap", "packet": 17}],
+    )  # fmt: skip
+    (one, *_) = written(tmp_path, verdicts=[row])
+    for said in ("critical", "payer", "for 9.00 s", "8.30 s in all", "and 2 more", "Look.", "3 connections end"):
+        assert said in one
+
+
+def test_notes_alone_are_nothing_wrong(tmp_path: Path) -> None:
+    rows = [verdict(1, "note", "Compression saves nothing.")]
+    page = report.write(fabricate.folder(tmp_path, {}, {"verdicts": rows})).read_text()
+    assert "Nothing wrong was seen; worth knowing" in page
+
+
+def test_a_folder_of_a_version_without_verdicts_gets_them_from_its_records(tmp_path: Path) -> None:
+    slow = exchange(total_ns=4_000_000_000, wait_ns=3_900_000_000)
+    out = fabricate.folder(tmp_path, {"exchanges": fabricate.records("exchanges", [slow])}, {})
+    (out / "tables" / "verdicts.parquet").unlink()
+    assert any("1 request Produce of c took up to 4.00 s" in one for one in sentences(report.write(out)))
 
 
 def test_the_box_says_what_the_captures_cannot_show(tmp_path: Path) -> None:
@@ -199,41 +236,14 @@ def test_the_box_says_what_the_captures_cannot_show(tmp_path: Path) -> None:
 
 
 def test_where_all_is_well_the_box_says_what_was_looked_at(tmp_path: Path) -> None:
-    box = written(
-        tmp_path,
-        integrity=[quiet("integrity", ok=40)],
-        activity=[quiet("activity", count=100)],
-        health=[quiet("health", captured_bytes=2048, framed_bytes=2048, coverage=1.0)],
-    )
-    assert box == [
-        "All 40 checksums hold that could be verified.",
-        "No errors in 100 answers but expected ones.",
-        "Nothing is missing from 2.00 KiB of streams.",
-    ]
-
-
-def test_lost_bytes_bad_checksums_and_errors_are_sentences_with_numbers(tmp_path: Path) -> None:
-    box = written(
-        tmp_path,
-        integrity=[quiet("integrity", ok=40, bad=2, topic="orders")],
-        activity=[quiet("activity", count=100, unanswered=5)],
-        errors=[quiet("errors", protocol="kafka", api="Produce", name="NOT_LEADER_OR_FOLLOWER", count=7)],
-        health=[quiet("health", captured_bytes=900, gap_bytes=100, gaps=1, packets=100, retransmissions=9)],
-        latency=[quiet("latency", count=100, retransmitted=3)],
-    )
-    assert box[0].startswith("2 checksums do not hold, of 42 verified, topic orders")
-    assert box[1].startswith("100 B are missing from the capture, 10 % of the streams, on 1 connection")
-    assert box[2].startswith("NOT_LEADER_OR_FOLLOWER 7 times, in answers of kafka Produce")
-    (again,) = (one for one in box if one.startswith("9 retransmissions, 9 % of packets"))
-    assert again.endswith("(9); 3 requests waited for them.")
-    assert any(one.startswith("5 requests have no answer in the capture, of 105") for one in box)
-
-
-def test_apis_of_an_error_are_named_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
-    for apis, said in ((1, "A "), (2, "A and B "), (3, "A, B and 1 other "), (4, "A, B and 2 others ")):
-        errors = [quiet("errors", protocol="kafka", api=api, name="UNKNOWN", count=1) for api in "ABCD"[:apis]]
-        box = written(tmp_path / str(apis), errors=errors)
-        assert f"in answers of kafka {said}to " in box[0]
+    tables = {
+        "integrity": [quiet("integrity", ok=40)],
+        "activity": [quiet("activity", count=100)],
+        "health": [quiet("health", captured_bytes=2048, framed_bytes=2048, coverage=1.0)],
+    }
+    page = report.write(fabricate.folder(tmp_path, {}, tables)).read_text()
+    assert "Nothing wrong was seen" in page
+    assert "100 requests, 40 checksums verified, 2.00 KiB of streams, nothing missing." in page
 
 
 def exchange(**changed: Any) -> dict[str, Any]:
@@ -247,104 +257,24 @@ def exchange(**changed: Any) -> dict[str, Any]:
     return {**request, **changed}
 
 
-def sentences_of(out: Path, requests: list[dict[str, Any]], **tables: list[dict[str, Any]]) -> list[str]:
-    """The box about these requests."""
-    return sentences(
-        report.write(fabricate.folder(out, {"exchanges": fabricate.records("exchanges", requests)}, tables))
-    )
-
-
-def test_the_slowest_request_is_named_with_what_it_waited_for(tmp_path: Path) -> None:
-    box = sentences_of(tmp_path, [exchange(), exchange(total_ns=4_000_000_000, wait_ns=3_000_000_000)])
-    assert "The slowest request took 4.00 s: kafka Produce, 75 % of it waiting for 10.0.0.1:9092." in box
-
-
-def test_the_slowest_request_says_that_bytes_of_it_were_sent_again(tmp_path: Path) -> None:
-    box = sentences_of(tmp_path, [exchange(total_ns=4_000_000_000, wait_ns=3_000_000_000, retransmitted=True)])
-    waited = "75 % of it waiting for 10.0.0.1:9092, and bytes of it were sent again."
-    assert f"The slowest request took 4.00 s: kafka Produce, {waited}" in box
-    assert "ok, sent again" in (tmp_path / "report.html").read_text()
-
-
-def test_a_broker_slower_than_the_others_at_the_same_work_is_named(tmp_path: Path) -> None:
-    slow = exchange(server_ip="10.0.0.2", wait_ns=5_000_000, total_ns=5_000_000)
-    box = sentences_of(tmp_path, [*[exchange()] * 200, *[slow] * 200])
-    assert any(
-        one.startswith("Broker 10.0.0.2:9092 is 5.0 times slower than the others at kafka Produce") for one in box
-    )
-
-
-def test_a_broker_whose_requests_only_queue_behind_others_is_not_called_slow(tmp_path: Path) -> None:
-    queued = exchange(server_ip="10.0.0.2", wait_ns=5_000_000, total_ns=5_000_000, queued_ns=4_000_000)
-    box = sentences_of(tmp_path, [*[exchange()] * 200, *[queued] * 200])
-    assert not any("slower" in one for one in box)
-
-
-def test_rebalances_apart_are_counted_and_joins_together_are_one(tmp_path: Path) -> None:
+def test_a_group_has_its_rebalances_as_the_table_has_them(tmp_path: Path) -> None:
     def joins(second: float, *clients: str) -> list[dict[str, Any]]:
-        begin = fabricate.START + timedelta(seconds=second)
         return [
-            exchange(api=api, group="g", client_id=client, time=begin, total_ns=500_000_000)
+            exchange(
+                api=api, group="g", client_id=client, time=fabricate.START + timedelta(seconds=second + after),
+                total_ns=500_000_000,
+            )
             for client in clients
-            for api in ("JoinGroup", "SyncGroup")
-        ]
+            for api, after in (("JoinGroup", 0), ("SyncGroup", 0.6))
+        ]  # fmt: skip
 
-    page = report.write(
-        fabricate.folder(
-            tmp_path,
-            {
-                "exchanges": fabricate.records(
-                    "exchanges", [*joins(0, "a", "b"), *joins(0.2, "c"), *joins(60, "a", "c")]
-                )
-            },
-            {},
-        )
-    )
-    assert any(one.startswith("Group g rebalanced twice, 1.20 s in all") for one in sentences(page))
+    requests = fabricate.records("exchanges", [*joins(0, "a", "b"), *joins(0.2, "c"), *joins(60, "a", "c")])
+    page = report.write(fabricate.folder(tmp_path, {"exchanges": requests}, {}))
     carried = data(page)["tables"]["rebalances"]
-    joined = [row[[c["name"] for c in carried["columns"]].index("joined")] for row in carried["rows"]]
-    assert joined == [3, 2]
-
-
-def test_throttled_requests_are_a_sentence(tmp_path: Path) -> None:
-    box = sentences_of(tmp_path, [exchange(), exchange(throttle_ms=250)])
-    assert "1 request was throttled by a quota of the broker, up to 250 ms." in box
-
-
-def test_versions_that_brokers_removed_are_a_sentence(tmp_path: Path) -> None:
-    box = written(
-        tmp_path, clients=[quiet("clients", client_ip="10.0.0.9", client_id="old", api="Fetch", removed=["2"])]
-    )
-    assert any(one.startswith("1 client uses versions that Kafka 4.0 removed, of Fetch") for one in box)
-
-
-def test_what_is_said_of_all_counts_rows_that_the_page_does_not_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    health = [
-        quiet(
-            "health", connection=f"c{n}", error_findings=9 - n, packets=100, captured_bytes=900, gaps=n % 2,
-            gap_bytes=100 * (n % 2), retransmissions=n, zero_windows=n % 3, framed_bytes=50, skipped_bytes=n,
-            coverage=50 / (50 + n),
-        )
-        for n in range(9)
-    ]  # fmt: skip
-    tables = {
-        "health": health,
-        "throughput": [quiet("throughput", role=role, messages=1000) for role in ("produce", "consume") * 4],
-        "clients": [quiet("clients", client_ip=f"10.0.0.{n}", api="Fetch", removed=["2"]) for n in range(4)],
-        "integrity": [quiet("integrity", ok=n, bad=2, topic=f"t{n}") for n in range(3)],
-    }
-    monkeypatch.setattr(load, "ROWS", 1)
-    page = report.write(fabricate.folder(tmp_path, {}, tables))
-    box = "\n".join(sentences(page))
-    for said in (
-        "in 3 topics", "on 4 connections", "most on c8 (8)", "6 connections stood still",
-        "4 clients use versions", "on 8 connections some belong to no whole frame",
-    ):  # fmt: skip
-        assert said in box
-    assert "4,000" in page.read_text(encoding="utf-8")
-    assert [row[2:] for row in data(page)["tables"]["verdicts"]["rows"]] == [[3, 6, 0, 0]]
+    names = [column["name"] for column in carried["columns"]]
+    members = [row[names.index("members_after")] for row in carried["rows"]]
+    took = [row[names.index("duration_ns")] for row in carried["rows"]]
+    assert (members, took) == ([3, 2], [1_300_000_000, 1_100_000_000])
 
 
 def test_an_error_that_is_part_of_normal_work_is_not_wrong(tmp_path: Path) -> None:
@@ -513,7 +443,14 @@ def test_topics_hold_the_messages_and_bytes_of_the_throughput_table(
 def test_errors_that_are_part_of_normal_work_are_not_counted_and_others_are(tmp_path: Path) -> None:
     requests = [exchange(status="error", exchange_id=name) for name in ("once", "both", "other", None)]
     errors = [
-        {"exchange_id": name, "expected": expected, "protocol": "kafka", "api": "Produce", "time": fabricate.START}
+        {
+            "site": "s",
+            "exchange_id": name,
+            "expected": expected,
+            "protocol": "kafka",
+            "api": "Produce",
+            "time": fabricate.START,
+        }
         for name, expected in (("once", True), ("both", True), ("both", False))
     ]
     counts = counts_of(tmp_path, "api", exchanges=[*requests, exchange()], errors=errors)

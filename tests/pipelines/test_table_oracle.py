@@ -70,11 +70,9 @@ def check(engine: TableEngine, made: Records, folder: Path) -> None:
     """The tables that the product writes are those of the oracle, row by row."""
     compute(engine, folder, bucket_us=BUCKET_US)
     wanted = tables({name: table.to_pylist() for name, table in made.items()}, BUCKET_US, refused)
-    assert set(wanted) == set(TABLES)
+    assert set(wanted) == set(TABLES) - {"verdicts"}  # sentences have tests of their own: test_verdicts.py
     for name, rows in wanted.items():
         got = pq.read_table(folder / f"{name}.parquet").to_pylist()
-        # a lost broker is no record: its finding is made of several connections, and has tests of its own
-        got = [row for row in got if name != "findings" or row["kind"] != "broker_lost"]
         written_rows, right_rows = comparable(got), comparable(rows)
         wrong, lacking = set(written_rows) - set(right_rows), set(right_rows) - set(written_rows)
         assert (name, wrong, lacking) == (name, set(), set())

@@ -20,6 +20,8 @@ from pipelines.tables.compute import BUCKETS, WIDTHS_US, TableEngine, bound, cho
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, WrittenTables
 from pipelines.tables.on_spark import SparkEngine
+from pipelines.tables.verdicts import JUDGED
+from pipelines.tables.verdicts.verdict import SCHEMA as VERDICTS
 from tests.pipelines import made_lake, synthetic
 
 RECORDS = synthetic.make(exchanges=400, seconds=40)
@@ -39,6 +41,7 @@ def local_engine(records: Path) -> LocalEngine:
     sources = {name: [str(records / name)] for name in record_tables.DEFAULT_TABLES}
     engine = LocalEngine(str(records), sources, records / "scratch")
     engine.add(CASES, case_table([]))
+    engine.add(JUDGED, VERDICTS.empty_table())
     return engine
 
 
@@ -46,6 +49,7 @@ def spark_engine(spark: Any, records: Path, exchange: Path | None = None) -> Spa
     frames = {name: spark.read.parquet(str(records / name)) for name in record_tables.DEFAULT_TABLES}
     engine = SparkEngine(spark, frames, None if exchange is None else str(exchange))
     engine.add(CASES, case_table([]))
+    engine.add(JUDGED, VERDICTS.empty_table())
     return engine
 
 

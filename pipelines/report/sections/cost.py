@@ -18,7 +18,7 @@ SECTION = Section(
     "What costs most",
     "Cost",
     "Time that requests waited for their own answer, summed per API: the wait, less the time that a request stood "
-    "behind others on its connection. Requests that asked the broker to wait (long polls) are not among them, but "
-    "their errors are. Errors that are part of normal work are not counted.",
+    "behind others on its connection. Long polls, and JoinGroup and SyncGroup, which wait for other members, are not "
+    "among them, but their errors are. Errors that are part of normal work are not counted.",
     _build,
 )

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pipelines.report.elements import Html
 from pipelines.report.section import Builder, Section
 from pipelines.report.sections.groups import rebalances
-from pipelines.tables.table import CLIENT, SERVER, TableColumn
+from pipelines.sql.words import CLIENT, SERVER
+from pipelines.tables.table import TableColumn
 
 # what brokers send unasked, and what is not everyday work
 PUSHES = ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "ACTIVE_CONSUMER_CHANGE", "TOPIC_MIGRATED", "REACHED_END_OF_TOPIC")
@@ -62,8 +63,8 @@ _EVENTS = """
                false as expected
         from exchanges where kind = 'unanswered'
         union all by name
-        select 2 as rank, 'rebalance' as kind, "group" as what, protocol, "group", time as at_us, file, packet,
-               false as expected from rebalances),
+        select 2 as rank, 'rebalance' as kind, "group" as what, protocol, "group", epoch_us(time) as at_us, file,
+               packet, false as expected from rebalances),
     merged as (
         select rank + case when expected then 5 else 0 end as rank, kind, what, protocol, client, broker, topic,
                "group", expected, count(*) as count, min(at_us) as time,

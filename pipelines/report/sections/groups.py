@@ -7,10 +7,11 @@ from typing import Any
 
 from pipelines.report.payload import CARRIED, first_names
 from pipelines.report.section import Builder, Section, heading
-from pipelines.tables.table import CLIENT, TableColumn
+from pipelines.sql.words import CLIENT
+from pipelines.tables.dialect import DuckDB
+from pipelines.tables.rebalances import REBALANCES
+from pipelines.tables.table import Ask, TableColumn
 
-PAUSE_US = 1_000_000  # joins and syncs closer together than this are one rebalance
-REBALANCE = ("JoinGroup", "SyncGroup", "LeaveGroup")
 JOINS = ("JoinGroup", "SUBSCRIBE", "JOIN_CONSUMER_GROUP")
 LEAVES = ("LeaveGroup", "UNSUBSCRIBE", "CLOSE_CONSUMER", "LEAVE_CONSUMER_GROUP")
 COMMITS = ("OffsetCommit", "TxnOffsetCommit", "ACK", "STORE_CONSUMER_OFFSET")
@@ -24,34 +25,10 @@ def _list(names: tuple[str, ...]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-# joins, syncs and leaves of a group, numbered by the rebalance that they belong to
-_STEPS = f"""
-    with steps as (
-        select {_GROUP}, {CLIENT} as client, api, error_name, epoch_us(time) as begin_us,
-               epoch_us(time) + total_ns // 1000 as end_us, request_file, request_packet
-        from exchanges where "group" is not null and api in ({_list(REBALANCE)})),
-    apart as (
-        select *, begin_us > {PAUSE_US} + max(coalesce(end_us, begin_us)) over (
-            partition by {_GROUP} order by begin_us, end_us rows between unbounded preceding and 1 preceding) as begins
-        from steps),
-    numbered as (
-        select *, count(*) filter (coalesce(begins, true)) over (
-            partition by {_GROUP} order by begin_us, end_us rows unbounded preceding) as number
-        from apart)
-    select * from numbered"""
-_REBALANCES = f"""
-    select {_GROUP}, number, min(begin_us) as time, (max(end_us) - min(begin_us)) * 1000 as duration_ns,
-           count(distinct client) filter (api = 'JoinGroup') as joined,
-           count(distinct client) filter (api = 'LeaveGroup') as gone,
-           {first_names("client")},
-           arg_min(request_file, row(begin_us, request_file, request_packet)) as file,
-           arg_min(request_packet, row(begin_us, request_file, request_packet)) as packet
-    from steps group by {_GROUP}, number
-    having count(*) filter (api = 'JoinGroup') > 0"""
-
 _GROUPS = f"""
     with rebalanced as (
-        select {_GROUP}, count(*) as rebalances, sum(duration_ns) as rebalancing_ns from rebalances group by all),
+        select {_GROUP}, count(*) as rebalances, sum(duration_ns)::bigint as rebalancing_ns
+        from rebalances group by all),
     used as (
         select {_GROUP}, {_OWNER}, count(distinct {CLIENT}) as members, count(*) as exchanges,
                {first_names("client", CLIENT)},
@@ -77,45 +54,33 @@ _GROUP_COLUMNS = (
     TableColumn("commits", "offset commits and acknowledgements", "count"),
     TableColumn("joins", "requests to join it", "count"),
     TableColumn("leaves", "requests to leave it", "count"),
-    TableColumn(
-        "rebalances", f"joins less than {PAUSE_US // 1_000_000} s apart count as one; Kafka's classic groups", "count"
-    ),
+    TableColumn("rebalances", "how often the members joined anew; Kafka's classic groups", "count"),
     TableColumn("rebalancing_ns", "time from the first join to the last answer in the capture, all rebalances", "ns"),
     TableColumn("errors", "answers that hold an error", "count"),
     TableColumn("clients", "clients that named it", "list"),
 )
-_REBALANCE_COLUMNS = (
-    TableColumn("time", "first join or leave", "time"),
-    TableColumn("protocol", "kafka, pulsar or iggy"),
-    TableColumn("group", "consumer group"),
-    TableColumn("duration_ns", "first join or leave to the last answer in the capture", "ns"),
-    TableColumn("joined", "clients that joined", "count"),
-    TableColumn("gone", "clients that left", "count"),
-    TableColumn("clients", "who took part", "list"),
-    TableColumn("file", "where it began"),
-    TableColumn("packet", "", "code"),
-)
 
 
 def rebalances(page: Builder) -> None:
-    """Keep the tables `steps` and `rebalances`, which questions to the records may ask from here on."""
-    page.keep("steps", _STEPS)
-    page.keep("rebalances", _REBALANCES)
+    """Keep the table `rebalances`, which questions to the records may ask from here on."""
+    page.keep(REBALANCES.name, REBALANCES.query(DuckDB(), Ask()))
 
 
 def _build(page: Builder) -> Iterator[Any]:
     rebalances(page)
     yield page.table("groups", _GROUP_COLUMNS, page.rows(_GROUPS), more="records/exchanges")
     found = page.rows(f"""
-        select *, count(*) over () as total from rebalances order by time, {_GROUP}, number limit {CARRIED}""")
-    yield heading("Rebalances", page.table("rebalances", _REBALANCE_COLUMNS, found, more="records/exchanges"))
+        select * replace (epoch_us(time) as time), count(*) over () as total from rebalances
+        order by {REBALANCES.ordering} limit {CARRIED}""")
+    columns = [column for column in REBALANCES.columns if column.name in REBALANCES.headline]
+    yield heading("Rebalances", page.table(REBALANCES.name, columns, found, more="records/exchanges"))
 
 
 SECTION = Section(
     "groups",
     "Groups and rebalances",
     "Groups",
-    "Consumer groups of Kafka and Iggy, share groups, subscriptions of Pulsar. A rebalance runs from the first join or "
-    "leave to the last answer; members do not consume meanwhile.",
+    "Consumer groups of Kafka and Iggy, share groups, subscriptions of Pulsar. A rebalance runs from the first join "
+    "that was accepted to the last answer to a SyncGroup; members do not consume meanwhile.",
     _build,
 )

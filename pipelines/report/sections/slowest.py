@@ -9,7 +9,8 @@ from pipelines.report.elements import Html
 from pipelines.report.load import Row
 from pipelines.report.payload import LIST
 from pipelines.report.section import Builder, Section
-from pipelines.tables.table import CLIENT, SERVER, TableColumn
+from pipelines.sql.words import CLIENT, HELD, SERVER
+from pipelines.tables.table import TableColumn
 
 CARRIED = 500  # requests that the page carries, so that a selection has its slowest too
 
@@ -22,12 +23,12 @@ _COLUMNS = (
     TableColumn("client", "client address and the name it gives itself"),
     TableColumn("broker", "server address and port"),
     TableColumn("topics", "topics that the request names", "list"),
-    TableColumn("status", "ok, or the first error; whether a byte of it was sent again"),
+    TableColumn("status", "ok, or the first error; whether a byte of it was retransmitted"),
     TableColumn("time", "first byte of the request", "time"),
     TableColumn("file", "where the request's first byte is"),
     TableColumn("packet", "its number in that file, from 1", "code"),
 )
-_SLOW = "kind = 'call' and not coalesce(long_poll, false) and total_ns > 0"
+_SLOW = f"kind = 'call' and not {HELD} and total_ns > 0"
 _ORDER = "total_ns desc, time, connection, request_packet, api, correlation_id, exchange_id"
 # what is computed of a request is computed of those that stay only
 _SLOWEST = f"""

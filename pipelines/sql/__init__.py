@@ -1,0 +1,1 @@
+"""SQL that more than one place needs: each word is defined here once."""

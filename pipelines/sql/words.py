@@ -1,0 +1,30 @@
+"""What words such as server, service time or expected error mean in SQL: tables, answers, page and verdicts agree.
+
+Each is an expression over the columns of a record table, and reads the same for DuckDB and Spark.
+"""
+
+from __future__ import annotations
+
+CLIENT = "concat_ws(' ', client_ip, client_id)"
+"""Any record table but connections and findings: who asked, its address and the name that it gives itself."""
+
+_SERVER_IP = "case when server_ip like '%:%' then concat('[', server_ip, ']') else server_ip end"
+SERVER = f"concat_ws(':', {_SERVER_IP}, cast(server_port as string))"
+"""Any record table: who was asked, as `ip:port` or `[ip]:port`."""
+
+BARRIERS = ("JoinGroup", "SyncGroup")
+"""Kafka answers these when the other members of the group have sent theirs: their time is the group's."""
+
+BARRIER = f"coalesce(protocol = 'kafka' and api in {BARRIERS}, false)"
+"""exchanges: whether the answer waits for other members of a group."""
+
+HELD = f"(coalesce(long_poll, false) or {BARRIER})"
+"""exchanges: whether the broker waited on purpose, in a long poll or at a barrier: its speed is not seen."""
+
+SERVICE_NS = "case when wait_ns is not null then greatest(wait_ns - coalesce(queued_ns, 0), 0) end"
+"""exchanges: what the broker itself needed: the wait, less the time behind other requests of the connection."""
+
+EXCUSED = """
+    select site, exchange_id from errors where exchange_id is not null
+    group by site, exchange_id having bool_and(coalesce(expected, false))"""
+"""errors: a SELECT of the exchanges of which every error is part of normal work."""

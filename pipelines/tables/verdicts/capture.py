@@ -1,0 +1,114 @@
+"""The records as checks see them: views with the same columns of who, when and where.
+
+    v_calls        exchanges         v_batches      batches
+    v_errors       errors            v_connections  connections
+    v_findings     findings          v_rebalances   the table `rebalances`
+    v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
+
+All but v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, file, packet, exchange_id,
+cost_ns, and the record's own columns. A client is `ip name`, where a request of its connection named it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER, SERVICE_NS
+from pipelines.tables.dialect import LARGEST, DuckDB
+from pipelines.tables.rebalances import REBALANCES
+from pipelines.tables.table import Ask
+from pipelines.tables.verdicts.say import literal, micros
+from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
+
+RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
+"""The record tables that verdicts are made of."""
+
+_PLACE = "site, connection, incarnation"
+_NAMED = f"""
+    select {_PLACE}, min(client_id) as client_id from exchanges where client_id is not null group by {_PLACE}"""
+_OF_ERRORS = f"{CLIENT} as client, {SERVER} as server"
+_VIEWS = {
+    "v_names": _NAMED,
+    "v_calls": f"""
+        select *, {CLIENT} as client, {SERVER} as server, {HELD} as held, {SERVICE_NS} as service_ns,
+            time + to_microseconds(coalesce(total_ns, 0) // 1000) as until,
+            coalesce(request_file, response_file) as file, coalesce(request_packet, response_packet) as packet,
+            coalesce(total_ns, 0) as cost_ns
+        from exchanges""",
+    "v_errors": f"""
+        select *, {CLIENT} as client, {SERVER} as server, null::varchar as "group", time as until, 0 as cost_ns,
+            case when topic is null then [] else [topic] end as topics
+        from errors where not coalesce(expected, false)""",
+    "v_batches": f"""
+        select *, {CLIENT} as client, {SERVER} as server, time as until, 0 as cost_ns,
+            case when topic is null then [] else [topic] end as topics
+        from batches""",
+    "v_connections": f"""
+        select c.*, client_id, concat_ws(' ', client_ip, client_id) as client, {SERVER} as server,
+            []::varchar[] as topics, null::varchar as "group", start_time as time, end_time as until,
+            null::varchar as exchange_id, 0 as cost_ns
+        from connections c left join v_names using ({_PLACE})""",
+    "v_findings": f"""
+        select f.*, case when client_ip is not null then concat_ws(' ', client_ip, client_id) end as client,
+            case when server_ip is not null then {SERVER} end as server, time as until, 0 as cost_ns,
+            case when topic is null then [] else [topic] end as topics,
+            coalesce(evidence->>'subscription', evidence->>'group') as "group", null::varchar as exchange_id
+        from (select *, evidence->>'topic' as topic from findings) f left join v_names using ({_PLACE})""",
+    "v_whole": f"""
+        select {_PLACE} from connections
+        where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and client_packets > 0 and server_packets > 0""",
+    "v_excused": EXCUSED,
+    "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
+}
+_MACROS = (
+    f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
+    "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
+)
+_ONCE = frozenset({"v_names", "v_whole", "v_excused", "v_rebalances"})  # small, and read by many checks
+
+
+class Capture:
+    """The records of a capture set, as checks ask them."""
+
+    def __init__(self, duckdb: Any) -> None:
+        """duckdb: a connection in which the record tables have their names, each exchange counted once."""
+        self._duckdb = duckdb
+        self.told: list[Ruling] = []  # by the checks so far
+        self.findings: frozenset[str] = frozenset()  # kinds that there are
+        for macro in _MACROS:
+            duckdb.execute(f"create or replace temp macro {macro}")
+        for name, query in _VIEWS.items():
+            kind = "table" if name in _ONCE else "view"
+            duckdb.execute(f"create or replace temp {kind} {name} as {query}")
+        self.findings = frozenset(row["kind"] for row in self.rows("select distinct kind from findings"))
+
+    def explained(self) -> str:
+        """Whether a verdict that was given already explains a request, as a condition on v_calls.
+
+        A broker that was lost explains what its clients met from then on, a topic that moved what was asked of it.
+        """
+        conditions = ["false"]
+        for verdict in self.told:
+            row = verdict.rows
+            first, last = micros(row["first_time"]), micros(row["last_time"])
+            if verdict.kind == "broker_lost":
+                whom = f"server in {sql_list(row['servers'])}"
+                if row["clients"]:
+                    whom = f"({whom} or client in {sql_list(row['clients'])})"
+                conditions.append(
+                    f"({whom} and epoch_us(until) >= {first - AT_ONCE_US} and epoch_us(time) <= {last + SOON_US})"
+                )
+            elif verdict.kind == "topic_moved":
+                of = f"list_has_any(coalesce(topics, []), [{', '.join(map(literal, row['topics']))}])"
+                conditions.append(
+                    f"({of} and epoch_us(until) >= {first - SOON_US} and epoch_us(time) <= {last + SOON_US})"
+                )
+            elif verdict.kind == "wrong_protocol_version":
+                conditions.append(f"server in {sql_list(row['servers'])}")
+        return f"({' or '.join(conditions)})"
+
+    def rows(self, query: str) -> list[Row]:
+        """The rows of a query that gives few."""
+        found: list[Row] = self._duckdb.sql(query).to_arrow_table().to_pylist()
+        return found

@@ -1,0 +1,170 @@
+"""Errors in answers: which a later request of the same client got past, and which not; rights and logins apart.
+
+key      client, what it asked, of which topic or group: a later success with the same key heals an error
+healed   the errors of one key that may be retried, after the last of which the client had a success
+asked    errors that only answer a question: that something is there already, or is not there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
+
+LOGIN_REFUSED = (
+    "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "DELEGATION_TOKEN_EXPIRED",
+    "UNACCEPTABLE_CREDENTIAL", "AuthenticationError", "InvalidCredentials", "InvalidUsername",
+    "InvalidPassword", "UserInactive", "InvalidPersonalAccessToken", "PersonalAccessTokenExpired", "AccessTokenMissing",
+    "InvalidAccessToken",
+)  # fmt: skip
+"""Names of errors by which a broker refuses a login."""
+FENCED = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "ProducerFenced")
+"""Names of errors by which a broker turns down a producer whose place another has taken."""
+CORRUPT = ("CORRUPT_MESSAGE", "ChecksumError")
+"""Names of errors by which a receiver says that a checksum does not hold."""
+
+_NO_RIGHT = (
+    "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"
+)
+_GROUP_APIS = ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "TxnOffsetCommit", "ConsumerGroupHeartbeat")
+_LOOKING = "^(GET_|Describe|List|Find|Metadata|LOOKUP|PARTITIONED_METADATA|.*Describe$|DELETE_|Delete)"
+_ASKED = f"""(
+    regexp_matches(e.name, '(?i)already_?exists|^election_not_needed$')
+    or (regexp_matches(e.name, '(?i)not_?found|^unknown_topic') and regexp_matches(e.api, '{_LOOKING}')))"""
+_AMONG_BROKERS = (
+    "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
+    "AlterPartition", "FetchSnapshot",
+)  # fmt: skip
+_BROKER = (
+    f"(e.api in {sql_list(_AMONG_BROKERS)} or regexp_matches(e.client_id, '^(broker-[0-9]+-fetcher|raft-client)-'))"
+)
+_HANDLED = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_PRODUCER_ID", "FETCH_SESSION_TOPIC_ID_ERROR", "STALE_MEMBER_EPOCH")
+"""Errors that are not for a retry of the same request, and that clients get past by another one."""
+_FAMILY = f"case when api in {sql_list(_GROUP_APIS)} then 'group' else api end"
+
+# one row for each answer and name of an error, with whether and when it healed
+_SEEN = f"""
+    with named as (
+        select distinct on (e.site, e.exchange_id, e.name) e.* exclude ("group", until),
+            coalesce(e.name, 'error ' || e.code) as what, x."group" as "group",
+            {_FAMILY.replace("api", "e.api")} as family,
+            case when x.kind = 'push' then 'unasked' when {_ASKED} then 'asked'
+                when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
+                when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
+                when {_BROKER} then 'broker'
+                when e.name in {sql_list(CORRUPT)} then 'corrupt' else 'failed' end as sort,
+            e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
+        from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
+            left join v_whole w on e.site = w.site and e.connection = w.connection and e.incarnation = w.incarnation
+        order by e.site, e.exchange_id, e.name, e.time, e.packet, e.topic, e.partition
+    ), keys as (
+        select protocol, who, family, topic_asked, "group", what, max(time) as last_time, min(time) as first_time
+        from named group by all
+    ), good as (
+        select protocol, client as who, {_FAMILY} as family, "group", time, until,
+            unnest(list_concat([null::varchar], list_distinct(coalesce(topics, [])))) as topic_asked
+        from v_calls where kind = 'call' and status = 'ok' and client in (select who from keys)
+    ), healed as (
+        select k.protocol, k.who, k.family, k.topic_asked, k."group", k.what, min(g.until) as healed_time
+        from keys k join good g on k.protocol = g.protocol and k.who = g.who and k.family = g.family
+            and g.time > k.last_time
+            and g.topic_asked is not distinct from k.topic_asked and (k."group" is null or g."group" = k."group")
+        group by all
+    )
+    select n.*, n.time as until, healed_time,
+        healed_time is not null and (
+            coalesce(retriable, false) or n.family = 'group' or n.what in {sql_list(_HANDLED)}) as healed
+    from named n left join healed h on n.protocol = h.protocol and n.who = h.who and n.family = h.family
+        and n.topic_asked is not distinct from h.topic_asked and n."group" is not distinct from h."group"
+        and n.what = h.what"""
+_BAD_HERE = "(site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"  # told as such
+_MORE = """
+    list(distinct api order by api) as apis, max(epoch_us(healed_time) - epoch_us(time)) as after_us,
+    any_value(message) as message, bool_and(whole) as whole"""
+
+
+def errors(capture: Capture) -> Iterator[Ruling]:
+    """All errors but those that are part of normal work, by name."""
+    seen = f"select * from ({_SEEN}) where not (sort = 'corrupt' and {_BAD_HERE})"
+    for row in capture.rows(together(seen, ["protocol", "sort", "what", "healed"], _MORE)):
+        yield _SAID[row["sort"]](row)
+
+
+def _what(row: Row) -> str:
+    """`Produce of nw-k-p for topic nw-kill failed 4 times with REQUEST_TIMED_OUT`."""
+    asked = f"{say.apis(row['apis'])} of {say.clients(row['clients'])}{_about(row)}"
+    return f"{asked} failed {say.times(row['count'])} with {row['what']}"
+
+
+def _failed(row: Row) -> Ruling:
+    what = _what(row)
+    if row["healed"]:
+        after = say.span(row["after_us"] * 1000)
+        text = f"{what}; a retry succeeded {after} later."
+        return Ruling("errors", text, row, severity=NOTE, advice="Nothing: a retry had an answer.")
+    if not row["whole"]:
+        text = f"{what}; whether a retry succeeded may lie in bytes that the capture lacks."
+        return Ruling("errors", text, row, severity=NOTE)
+    return Ruling("errors", f"{what}, and no later request got past it.", row, _quoted(row))
+
+
+def _unasked(row: Row) -> Ruling:
+    text = (
+        f"The broker told {say.clients(row['clients'])}{_about(row)} {say.times(row['count'])}, unasked: {row['what']}."
+    )
+    return Ruling("errors", text, row, _quoted(row))
+
+
+def _asked(row: Row) -> Ruling:
+    asked = f"{say.apis(row['apis'])} of {say.clients(row['clients'])}{_about(row)}"
+    text = f"{asked} got {row['what']} {say.times(row['count'])}."
+    return Ruling("errors", text, row, severity=NOTE, advice="Nothing, if the client only asked whether it is there.")
+
+
+def _broker(row: Row) -> Ruling:
+    text = f"{_what(row)}, among brokers{'; a retry succeeded' if row['healed'] else ''}."
+    advice = "Nothing: while leaders change, brokers turn down what comes late."
+    return Ruling("errors", text, row, severity=NOTE, advice=advice)
+
+
+def _login(row: Row) -> Ruling:
+    text = f"The broker refused the login of {say.clients(row['clients'])} {say.times(row['count'])}: {row['what']}."
+    return Ruling("auth_refused", text, row, _quoted(row))
+
+
+def _right(row: Row) -> Ruling:
+    who = f"{say.clients(row['clients'])} {say.verb(row['clients'], 'has', 'have')}"
+    what = f"{say.apis(row['apis'])}{_about(row)}"
+    text = f"{who} no right to {what}: {row['what']}, {say.times(row['count'])}."
+    return Ruling("not_authorized", text, row, _quoted(row))
+
+
+def _fenced(row: Row) -> Ruling:
+    who = f"{say.clients(row['clients'])}{_about(row)}"
+    text = f"Another producer took the place of {who}: {row['what']}, {say.times(row['count'])}."
+    return Ruling("producer_fenced", text, row, _quoted(row))
+
+
+def _corrupt(row: Row) -> Ruling:
+    what = f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])}{_about(row)}"
+    return Ruling("refused_as_corrupt", f"The broker called {what} corrupt: {row['what']}.", row, _quoted(row))
+
+
+_SAID = {
+    "failed": _failed, "unasked": _unasked, "asked": _asked, "broker": _broker, "login": _login, "right": _right,
+    "fenced": _fenced, "corrupt": _corrupt,
+}  # fmt: skip
+
+
+def _about(row: Row) -> str:
+    """` for topic A`, ` for group G`."""
+    of = say.named(row["topics"], "topic") or say.named(row["groups"], "group")
+    return f" for {of}" if of else ""
+
+
+def _quoted(row: Row) -> str | None:
+    """What the broker said with the first."""
+    return f"The broker says: {row['message']}" if row["message"] else None

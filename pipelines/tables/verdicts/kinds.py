@@ -1,0 +1,227 @@
+"""Every kind of verdict: how severe it is, what it means, and what to do. docs/verdicts.md is written from here.
+
+critical: data is wrong or lost, or nothing works; warning: somebody waits, retries or fails; note: worth knowing, and
+nothing to do now. A check may give a verdict of its kind another severity: what healed by itself is a note.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CRITICAL, WARNING, NOTE = "critical", "warning", "note"
+SEVERITIES = (CRITICAL, WARNING, NOTE)  # the worst first
+
+
+class VerdictKind(NamedTuple):
+    """One kind of verdict."""
+
+    severity: str
+    meaning: str  # one sentence: what was seen
+    advice: str  # one sentence: what to do
+
+
+KINDS: dict[str, VerdictKind] = {
+    # --- data ---
+    "bad_checksum": VerdictKind(
+        CRITICAL,
+        "A checksum on the wire is not that of the bytes that it covers.",
+        "Run `brokerscope forensics`: it says which bytes broke, and on which side of the capture point.",
+    ),
+    "refused_as_corrupt": VerdictKind(
+        CRITICAL,
+        "A receiver called data corrupt.",
+        "Where the checksum holds here, bytes broke between the capture point and the receiver; else see bad_checksum.",
+    ),
+    "malformed_batches": VerdictKind(
+        WARNING,
+        "Batches are not what their head says, though their checksum holds: the sender wrote them so.",
+        "Update the client that wrote them; a broker may refuse them or fail on them.",
+    ),
+    "discarded": VerdictKind(
+        CRITICAL,
+        "A consumer threw messages away as damaged.",
+        "Compare the verdict of the same message in `batches`: if it is ok here, it broke behind the capture point.",
+    ),
+    "duplicate_sequence": VerdictKind(
+        NOTE,
+        "A batch was sent again with the sequence number of the one before, and no refusal was seen.",
+        "Look at request timeouts: the client did not wait for the answer.",
+    ),
+    # --- answers ---
+    "errors": VerdictKind(
+        WARNING,
+        "Answers carry an error that no later request of the same client got past.",
+        "Look at what the client does after such an answer, and at the broker's log at that time.",
+    ),
+    "auth_refused": VerdictKind(
+        WARNING,
+        "A broker refused a login.",
+        "Check the credentials, the mechanism and the listener that this client is configured with.",
+    ),
+    "not_authorized": VerdictKind(
+        WARNING,
+        "A client asked for what it has no right to.",
+        "Grant the right to its principal, or take the request out of the client.",
+    ),
+    "producer_fenced": VerdictKind(
+        WARNING,
+        "A producer was turned down because another with the same id took its place.",
+        "Let each transactional id have one producer at a time; a paused process that comes back is fenced on purpose.",
+    ),
+    "throttled": VerdictKind(
+        WARNING,
+        "The broker held clients back by a quota.",
+        "Raise the quota of this client or user, or spread its load over more time.",
+    ),
+    "unanswered": VerdictKind(
+        WARNING,
+        "Requests have no answer, though the capture would hold one.",
+        "Look at the broker at that time: a request that it does not answer stays with it.",
+    ),
+    "closed_unanswered": VerdictKind(
+        WARNING,
+        "A connection was closed while requests on it had no answer.",
+        "Look at who closed it first: a broker that refuses a request without words, or a client that timed out.",
+    ),
+    "slow_requests": VerdictKind(
+        WARNING,
+        "Requests took longer than a person waits.",
+        "Look at the stage that took the time: `brokerscope show FILE:PACKET` has them all.",
+    ),
+    "slow_tail": VerdictKind(
+        NOTE,
+        "One request in a hundred takes far longer than the usual one.",
+        "Compare what the slow ones have in common: broker, topic, moment.",
+    ),
+    "uneven_broker": VerdictKind(
+        WARNING,
+        "One broker needs far longer than the others for the same API.",
+        "Look at the load, disks and collections of garbage of this broker, and at how partitions are spread.",
+    ),
+    "head_of_line": VerdictKind(
+        WARNING,
+        "Requests waited behind others of their own connection.",
+        "A long poll holds the connection: fetch.max.wait.ms bounds the wait, a connection of its own avoids it.",
+    ),
+    # --- brokers ---
+    "broker_lost": VerdictKind(
+        CRITICAL,
+        "The connections of a broker ended, or fell silent, and it refused new ones or did not answer them.",
+        "Look at the broker's process and host at that time. A broker that is stopped in order hands its partitions "
+        "over first; after a crash the cluster waits for its session to time out.",
+    ),
+    "topic_moved": VerdictKind(
+        WARNING,
+        "A broker closed a topic's producers and consumers, and they were opened again, there or at another broker.",
+        "An administrator or the load manager unloaded it. If it moves again and again, slow down load shedding.",
+    ),
+    "lookups_redirected": VerdictKind(
+        NOTE,
+        "A broker sent lookups on to another.",
+        "Nothing: clients ask any broker first, and the leader or owner answers.",
+    ),
+    # --- groups, transactions, subscriptions ---
+    "rebalances": VerdictKind(
+        WARNING,
+        "A group rebalanced: its members did not consume meanwhile.",
+        "Start members together, give them group.instance.id, and look at those that leave without a word.",
+    ),
+    "transactions_aborted": VerdictKind(
+        WARNING,
+        "A producer gave transactions up.",
+        "Nothing, if the application aborts on purpose; else look at why it does.",
+    ),
+    "redelivered": VerdictKind(
+        WARNING,
+        "A subscription got messages more than once.",
+        "Look at negative acknowledgements and at consumers that go away before they acknowledge.",
+    ),
+    "share_group": VerdictKind(
+        WARNING,
+        "Members of a share group released messages for another delivery or rejected them.",
+        "Look at what the application does with these messages: rejected ones are not delivered again.",
+    ),
+    # --- connections ---
+    "connect_refused": VerdictKind(
+        WARNING,
+        "A server refused connections: nothing listens there.",
+        "Check the address that clients were given (advertised.listeners), and whether the broker runs.",
+    ),
+    "connect_silent": VerdictKind(
+        WARNING,
+        "A server did not answer attempts to connect.",
+        "Look at firewalls and at whether the host is up.",
+    ),
+    "wrong_protocol_version": VerdictKind(
+        CRITICAL,
+        "Client and server speak different versions of the protocol: nothing works.",
+        "Bring client and server to releases that fit each other.",
+    ),
+    "zero_window": VerdictKind(
+        NOTE,
+        "A receiver did not read, so its peer had to stop sending.",
+        "Look at the application on the side that did not read.",
+    ),
+    "retransmissions": VerdictKind(
+        WARNING,
+        "Requests waited because segments were retransmitted.",
+        "Look for loss on the path: `brokerscope sql` on t_health shows the connections.",
+    ),
+    "conflicting_bytes": VerdictKind(
+        WARNING,
+        "Bytes were retransmitted with other values.",
+        "Someone on the way changes segments, or the sender is faulty: compare both packets.",
+    ),
+    # --- how clients are set up ---
+    "removed_apis": VerdictKind(
+        WARNING,
+        "A client uses an API version that brokers refuse since Kafka 4.0.",
+        "Update the client before the brokers.",
+    ),
+    "old_message_format": VerdictKind(
+        NOTE,
+        "Messages have format 0 or 1, which brokers must convert.",
+        "Update the client, or set the topic's message format.",
+    ),
+    "not_idempotent": VerdictKind(
+        NOTE,
+        "A producer sends without idempotence: a batch that is retried may be written twice.",
+        "Set enable.idempotence=true.",
+    ),
+    "unbatched": VerdictKind(
+        NOTE,
+        "Nearly every batch of a producer holds one message.",
+        "Raise linger.ms: fewer, larger batches cost less everywhere.",
+    ),
+    "useless_compression": VerdictKind(
+        NOTE,
+        "Compressed batches are as large as what is in them.",
+        "Turn compression off for this topic, or batch more.",
+    ),
+    "slow_consumer": VerdictKind(
+        WARNING,
+        "A consumer left the broker without permits for a second or more: it is slower than its topic.",
+        "Add consumers, raise the receiver queue, or look at what the application does with a message.",
+    ),
+    # --- the capture ---
+    "not_understood": VerdictKind(
+        WARNING,
+        "Bytes belong to no frame of the protocol, though nothing is missing.",
+        "Name the protocol with `--decode-as PORT=PROTOCOL`, or report the client's version.",
+    ),
+    "tls_without_keys": VerdictKind(
+        NOTE,
+        "Connections are encrypted, and their keys are not at hand.",
+        "Give the key log of the same run: `--keylog FILE`.",
+    ),
+    "one_direction": VerdictKind(
+        NOTE,
+        "Only one direction of connections was captured: nothing is said of answers there.",
+        "Mirror both directions.",
+    ),
+    "capture_loss": VerdictKind(
+        WARNING,
+        "Bytes were sent that the capture does not hold: what was in them is in no table.",
+        "Capture with a larger buffer (`tcpdump -B 65536`) and without a snap length (`-s 0`).",
+    ),
+}

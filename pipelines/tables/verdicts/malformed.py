@@ -1,0 +1,31 @@
+"""Batches that are not what their head says, though their checksum holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.verdict import Ruling, together
+
+_ODD = """
+    select f.* replace (x.exchange_id as exchange_id), x.error_name
+    from v_findings f left join v_calls x
+        on f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation
+            and f.direction = 'client' and f.packet = x.request_packet and f.file = x.request_file
+    where f.kind in ('batch_mismatch', 'decompress_failed')
+        or (f.kind = 'malformed_frame' and f.message like 'Records are not%')"""
+
+
+def malformed_batches(capture: Capture) -> Iterator[Ruling]:
+    """By topic: what is odd of the first, and what the broker said to it."""
+    first = "arg_min(message, row(time, file, packet)) as message, max(error_name) as answer"
+    for row in capture.rows(together(_ODD, ["protocol", "topic"], first)):
+        answer = f" The broker answered {row['answer']}." if row["answer"] else ""
+        topic = f" in topic {say.topic(row['topic'])}" if row["topic"] else ""
+        yield Ruling(
+            "malformed_batches",
+            f"{say.counted(row['count'], 'batch', 'is', 'are')} malformed{topic}, of {say.clients(row['clients'])}.",
+            row,
+            f"The first: {row['message']}.{answer}",
+        )

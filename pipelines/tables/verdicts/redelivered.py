@@ -1,0 +1,55 @@
+"""Messages that a subscription got more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.formats import units
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.verdict import Ruling, together
+
+# deliveries of one position to one subscription, but for the first; who seeks asks for them
+_AGAIN = """
+    with sent as (
+        select *, row_number() over (same order by time, file, packet) as nth,
+            lag(time) over (same order by time, file, packet) as before
+        from v_batches
+        where protocol = 'pulsar' and role = 'consume' and "group" is not null and position is not null
+            and topic not like 'non-persistent://%'
+        window same as (partition by topic, partition, position, "group"{hop})
+    ), seeks as (
+        select "group", topics[1] as topic, time from exchanges where protocol = 'pulsar' and api = 'SEEK'
+    )
+    select * from sent s where nth > 1 and not exists (
+        select 1 from seeks k where k."group" = s."group" and k.time between s.before and s.time)"""
+_DEAD_LETTER = "-DLQ"  # how clients name dead letter topics: TOPIC-SUBSCRIPTION-DLQ
+
+
+def redelivered(capture: Capture) -> Iterator[Ruling]:
+    """Of each subscription, what it got again; and what went to its dead letter topic."""
+    hop = ", connection" if "proxy" in capture.findings else ""  # each delivery is seen on both sides of it
+    more = "saturated(sum(records)) as messages, max(nth) as most"
+    for row in capture.rows(together(_AGAIN.format(hop=hop), ["protocol", "topic", '"group"'], more)):
+        group, topic = row["group"], row["topic"]
+        (whole,) = capture.rows(f"""
+            select saturated(sum(records)) as messages from batches where role = 'consume'
+                and topic = {say.literal(topic)} and "group" = {say.literal(group)}""")
+        (dead,) = capture.rows(f"""
+            select saturated(sum(records)) as messages from batches where role = 'produce'
+                and outcome is distinct from 'error'
+                and topic = {say.literal(f"{topic}-{group}{_DEAD_LETTER}")}""")
+        moved = any(told.kind == "topic_moved" and topic in told.rows["topics"] for told in capture.told)
+        often = f"One came {row['most']} times." if row["most"] > 2 else ""
+        letters = (
+            f"{say.counted(dead['messages'], 'message')} went to its dead letter topic." if dead["messages"] else ""
+        )
+        yield Ruling(
+            "redelivered",
+            f"Subscription {group} got {say.counted(row['messages'], 'message')} of topic {say.topic(topic)} again, "
+            f"of {units.count(whole['messages'])} that were delivered.",
+            row,
+            " ".join(filter(None, (often, letters, "Its topic moved." if moved else ""))) or None,
+            NOTE if moved and row["most"] == 2 else None,
+        )

@@ -1,0 +1,40 @@
+"""What retransmissions cost requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.thresholds import RESENT_WAIT_NS
+from pipelines.tables.verdicts.verdict import Ruling, together
+
+# requests of which a byte was retransmitted, and that took far longer than others of their API do
+_DELAYED = f"""
+    with usual as (
+        select protocol, api, quantile_disc(total_ns, 0.5) filter (not coalesce(retransmitted, false)) as others_ns
+        from v_calls where kind = 'call' and not held and total_ns is not null group by all
+    )
+    select c.* replace (total_ns - coalesce(others_ns, 0) as cost_ns), others_ns
+    from v_calls c join usual using (protocol, api)
+    where kind = 'call' and not held and retransmitted and coalesce(throttle_ms, 0) = 0
+        and coalesce(queued_ns, 0) < total_ns / 2
+        and total_ns - coalesce(others_ns, 0) >= {RESENT_WAIT_NS}"""
+
+
+def retransmissions(capture: Capture) -> Iterator[Ruling]:
+    """Requests that waited for a retransmission; nothing where none did."""
+    medians = "quantile_disc(total_ns, 0.5) as median_ns, max(total_ns) as longest_ns"
+    for row in capture.rows(together(_DELAYED, ["protocol"], medians)):
+        (tcp,) = capture.rows("""
+            select saturated(sum(retransmissions)) as resent,
+                saturated(sum(client_packets::hugeint + server_packets)) as packets
+            from connections""")
+        yield Ruling(
+            "retransmissions",
+            f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited for retransmissions, "
+            f"up to {say.span(row['longest_ns'])}.",
+            row,
+            f"{say.counted(tcp['resent'] or 0, 'segment')} of {say.counted(tcp['packets'], 'packet')} were "
+            f"retransmitted, {say.share(tcp['resent'] or 0, tcp['packets'])}.",
+        )

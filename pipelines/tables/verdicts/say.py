@@ -1,0 +1,103 @@
+"""Words of sentences: numbers with their nouns, and names, of which there may be several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from pipelines import database
+from pipelines.formats import units
+
+FEW = 2  # names that a sentence gives before it counts
+
+
+def client(name: str) -> str:
+    """`10.0.0.2 nw-k-p` -> `nw-k-p`; of a client without a name its address."""
+    return name.partition(" ")[2] or name.strip()
+
+
+def clients(names: Sequence[str]) -> str:
+    """`nw-k-p`, `nw-k-p and nw-k-c`, `5 clients`."""
+    return listed(sorted({client(name) for name in names}), "client") if names else "a client"
+
+
+def verb(names: Sequence[str], one: str, more: str) -> str:
+    """The verb of `clients`: `has` of one, `have` of several."""
+    return one if len({client(name) for name in names}) <= 1 else more
+
+
+def listed(names: Sequence[str], noun: str) -> str:
+    """`A`, `A and B`, `3 topics`."""
+    return " and ".join(names) if len(names) <= FEW else units.counted(len(names), noun)
+
+
+def apis(names: Sequence[str | None]) -> str:
+    """`Produce`, `Produce and Fetch`, `3 APIs`, `unknown requests`."""
+    known = [name for name in names if name]
+    return listed(known, "API") if known else "unknown requests"
+
+
+def named(names: Sequence[str], noun: str) -> str:
+    """`topic A`, `topics A and B`, `3 topics`; nothing of none."""
+    names = [topic(name) for name in names] if noun == "topic" else names
+    if not names:
+        return ""
+    return (
+        f"{noun if len(names) == 1 else noun + 's'} {listed(names, noun)}" if len(names) <= FEW else listed(names, noun)
+    )
+
+
+def counted(number: int, noun: str, verb: str = "", verbs: str = "") -> str:
+    """`1 request was`, `12 requests were`: with a verb for one and for more."""
+    said = verb if number == 1 else verbs
+    return f"{units.counted(number, noun)}{said and ' ' + said}"
+
+
+def times(number: int) -> str:
+    """`once`, `twice`, `7 times`."""
+    return {1: "once", 2: "twice"}.get(number, f"{units.count(number)} times")
+
+
+def span(ns: float) -> str:
+    """`8.30 s`."""
+    return units.duration(ns)
+
+
+def share(part: float, whole: float) -> str:
+    """`12 %`."""
+    return units.share(part / whole)
+
+
+def moment(us: int) -> datetime:
+    """Microseconds since the epoch as a time."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
+
+
+def clock(us: int) -> str:
+    """`23:31:04`, UTC."""
+    return f"{moment(us):%H:%M:%S}"
+
+
+def micros(time: datetime) -> int:
+    """A time as microseconds since the epoch."""
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def literal(value: str | None) -> str:
+    """A text as SQL has it."""
+    return "null" if value is None else database.literal(value)
+
+
+def topic(name: str) -> str:
+    """Pulsar's topics without `persistent://`."""
+    return name.removeprefix("persistent://")
+
+
+def broker(url: str | None) -> str:
+    """`pulsar://10.0.0.1:6650` -> `10.0.0.1:6650`."""
+    return "another broker" if url is None else url.partition("://")[2] or url
+
+
+def joined(texts: Sequence[str]) -> str:
+    """`A`, `A and B`, `A, B and C`."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))

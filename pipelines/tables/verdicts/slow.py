@@ -1,0 +1,125 @@
+"""Requests that took long, by where their time went; brokers that are slower than others; the slowest in a hundred.
+
+Time at a barrier or in a long poll is none of these, nor a throttle. Of a request that waited behind others of its own
+connection, the wait is told by `head_of_line`; of one that waited for a retransmission, by `retransmissions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.kinds import NOTE, WARNING
+from pipelines.tables.verdicts.thresholds import (
+    ENOUGH,
+    QUEUED,
+    QUEUED_NS,
+    QUEUED_SUM_NS,
+    SLOW_NS,
+    TAIL,
+    TAIL_NS,
+    UNEVEN,
+    UNEVEN_NS,
+)
+from pipelines.tables.verdicts.verdict import Ruling, together
+
+_PLAIN = "kind = 'call' and not held and total_ns is not null and coalesce(throttle_ms, 0) = 0"
+_CAUSE = """
+    case when coalesce(queued_ns, 0) > total_ns / 2 then 'queue' when retransmitted then 'retransmission'
+        when coalesce(service_ns, 0) > total_ns / 2 then 'broker'
+        when coalesce(request_ns, 0) > total_ns / 2 then 'sending'
+        when coalesce(response_ns, 0) > total_ns / 2 then 'transfer' else 'several' end"""
+_WHERE = {
+    "broker": "the broker itself took most of it",
+    "sending": "most of it went into sending the request",
+    "transfer": "most of it went into the transfer of the answer",
+    "several": "no single stage took most of it",
+}
+
+
+def slow_requests(capture: Capture) -> Iterator[Ruling]:
+    """By API and cause."""
+    slow = f"""
+        select * from (select *, {_CAUSE} as cause from v_calls where {_PLAIN} and total_ns >= {SLOW_NS})
+        where cause not in ('queue', 'retransmission') and not {capture.explained()}"""
+    for row in capture.rows(together(slow, ["protocol", "api", "cause"], "max(total_ns) as longest_ns")):
+        yield Ruling(
+            "slow_requests",
+            f"{say.counted(row['count'], 'request')} {row['api'] or 'of an unknown API'} of "
+            f"{say.clients(row['clients'])} took up to {say.span(row['longest_ns'])}; {_WHERE[row['cause']]}.",
+            row,
+        )
+
+
+def head_of_line(capture: Capture) -> Iterator[Ruling]:
+    """Requests that stood behind others of their own connection."""
+    queued = f"""
+        select * replace (queued_ns as cost_ns) from v_calls
+        where kind = 'call' and queued_ns >= {QUEUED_NS} and coalesce(throttle_ms, 0) = 0
+            and api not in ('Fetch', 'ShareFetch', 'Produce') and not {_BEHIND_THROTTLE}"""
+    more = "max(queued_ns) as longest_ns, list(distinct api order by api) as apis"
+    for row in capture.rows(together(queued, ["protocol"], more)):
+        if row["count"] < QUEUED:
+            continue
+        yield Ruling(
+            "head_of_line",
+            f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited behind others on their "
+            f"own connection, up to {say.span(row['longest_ns'])}.",
+            row,
+            f"These were {say.apis(row['apis'])}.",
+            WARNING if row["cost_ns"] >= QUEUED_SUM_NS else NOTE,
+        )
+
+
+_BEHIND_THROTTLE = """
+    exists (
+        select 1 from exchanges t where t.throttle_ms > 0 and t.site = v_calls.site
+            and t.connection = v_calls.connection and t.incarnation = v_calls.incarnation)"""
+
+
+def slow_tail(capture: Capture) -> Iterator[Ruling]:
+    """APIs of which one request in a hundred takes far longer than the usual one."""
+    for spread in capture.rows(f"""
+        select protocol, api, count(*) as n, quantile_disc(total_ns, 0.5) as p50_ns,
+            quantile_disc(total_ns, 0.99) as p99_ns
+        from v_calls where {_PLAIN} group by all
+        having n >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns order by all"""):
+        tail = f"""
+            select * from v_calls where {_PLAIN} and total_ns >= {spread["p99_ns"]}
+                and protocol = {say.literal(spread["protocol"])}
+                and api is not distinct from {say.literal(spread["api"])}"""
+        for row in capture.rows(together(tail)):
+            yield Ruling(
+                "slow_tail",
+                f"One {spread['api']} in a hundred took {say.span(spread['p99_ns'])} or more, "
+                f"{spread['p99_ns'] / max(1, spread['p50_ns']):.0f} times the median of {say.span(spread['p50_ns'])}.",
+                row,
+            )
+
+
+def uneven_broker(capture: Capture) -> Iterator[Ruling]:
+    """A broker that needs far longer than the others for the same API."""
+    for worst in capture.rows(f"""
+        with each as (
+            select site, protocol, api, server, count(*) as n, sum(service_ns)::double as spent
+            from v_calls where {_PLAIN} and service_ns is not null group by all
+        ), compared as (
+            select *, spent / n as own, sum(n) over w - n as others_n, (sum(spent) over w - spent) as others_spent
+            from each window w as (partition by site, protocol, api)
+        )
+        select *, others_spent / others_n as others from compared
+        where n >= {ENOUGH} and others_n >= {ENOUGH} and own >= {UNEVEN} * (others_spent / others_n)
+            and own - (others_spent / others_n) >= {UNEVEN_NS}
+        order by (own - others) * n desc, server, api limit 3"""):
+        rows = f"""
+            select * replace (service_ns as cost_ns) from v_calls where {_PLAIN} and service_ns is not null
+                and site = {say.literal(worst["site"])} and server = {say.literal(worst["server"])}
+                and api is not distinct from {say.literal(worst["api"])}"""
+        for row in capture.rows(together(rows, ["protocol"])):
+            yield Ruling(
+                "uneven_broker",
+                f"Broker {worst['server']} is {worst['own'] / worst['others']:.1f} times slower than the others at "
+                f"{worst['api']}: {say.span(worst['own'])} on average against {say.span(worst['others'])}.",
+                row,
+            )

@@ -1,0 +1,90 @@
+"""From where on something is worth a verdict: every number that a check compares with, and why it is this one."""
+
+from __future__ import annotations
+
+MS, SECOND = 1_000_000, 1_000_000_000  # in ns
+
+EVIDENCE = 10_000
+"""Rows that a verdict names at most: more would make a table of verdicts larger than the records."""
+
+LISTED = 20
+"""Clients, servers, topics and groups that a verdict names at most, as other tables do."""
+
+LINKS = 12
+"""Events in a chain of causes and effects: more is a log, not a story."""
+
+# What is ranked first within a severity: the time that requests took, and what has no time of its own.
+CLIENT_NS = SECOND
+"""A client that is concerned weighs as much as a second of waiting."""
+ROW_NS = MS
+"""A row that is counted weighs as much as a millisecond of waiting."""
+
+RESENT_WAIT_NS = 100 * MS
+"""A request that waited beside a retransmission this long waited for it: the shortest timer of common stacks is 200 ms,
+and half of it leaves room for a capture point near the receiver."""
+
+SLOW_NS = SECOND
+"""A request that a person waits for."""
+
+SLOW_SERVICE_NS = 500 * MS
+"""Time of the broker itself in which an ordinary request is slow."""
+
+ENOUGH = 100
+"""Requests below which a 99th percentile is the slowest one, and a mean of one broker is chance."""
+
+UNEVEN = 3.0
+"""How many times slower than the others a broker is, before it is more than noise between machines."""
+
+UNEVEN_NS = 5 * MS
+"""And by how much: brokers that answer in microseconds differ by such factors and nobody notices."""
+
+TAIL, TAIL_NS = 20, 50 * MS
+"""p99 against the median, and how long it is at least: a tail that people feel."""
+
+THROTTLED_MS = 1
+"""Throttle times are whole milliseconds; 0 is none."""
+
+REBALANCE_NS = 5 * SECOND
+"""A group that starts waits three seconds for members (group.initial.rebalance.delay.ms); longer, one is missed."""
+
+REBALANCES = 5
+"""So many of one group after its first are restlessness, however short: each stops all members."""
+
+AT_ONCE_US = 1_000_000
+"""Connections of a broker that was killed end within a second."""
+
+DRAIN_US = 5_000_000
+"""Connections of a broker that is stopped in order end within seconds: it moves its leaders first."""
+
+SOON_US = 10_000_000
+"""Between the last end and the first refused attempt: clients wait so long at most, then try again."""
+
+IN_USE_US = 60_000_000
+"""A connection that was used so shortly before the first attempt without an answer was in use."""
+
+LOST_SHARE = 0.01
+"""Share of the stream bytes that a capture lacks before what it says of answers is in doubt as a whole."""
+
+UNDERSTOOD = 0.99
+"""Share of the bytes of known protocols that belong to frames: less means that frames were not found."""
+
+SINGLE = 0.9
+"""Share of batches with one message that makes a producer unbatched."""
+
+OUT_NS = 100 * MS
+"""A pause in what a client sends, when its broker went or its topic moved: below this nobody notices."""
+
+ANSWER_US = 1_000_000
+"""A request so shortly before the end of the capture may still be answered."""
+
+MOVE_US = 60_000_000
+"""A topic that is not opened again within a minute after a broker closed it was given up, not moved."""
+
+QUEUED_NS, QUEUED = 10 * MS, 5
+"""Waiting behind others of one's own connection: so long, so many times, is a habit."""
+
+QUEUED_SUM_NS = SECOND
+"""And so long in all is worth a change of the client."""
+
+HELD_US = 60_000_000
+"""A request that the broker may hold, as a fetch or a join, has a minute: no client lets it wait longer."""

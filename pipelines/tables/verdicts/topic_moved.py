@@ -1,0 +1,104 @@
+"""Topics that moved from broker to broker, or were unloaded and loaded again (Pulsar)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.interruption import resent
+from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US
+from pipelines.tables.verdicts.verdict import Link, Row, Ruling, together
+
+# What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a
+# segment of a scalable topic is split, or because a producer that is being created takes the place of the others.
+_MOVES = f"""
+    with closed as (
+        select topic, server, client, site, connection, time, file, packet, evidence->>'moved_to' as named,
+            epoch_us(time) as at_us
+        from v_findings f
+        where kind = 'closed_by_broker' and topic is not null and topic not like 'segment://%' and not exists (
+            select 1 from exchanges s where s.api in ('SEEK', 'UNSUBSCRIBE') and s.site = f.site
+                and s.connection = f.connection and epoch_us(f.time) - epoch_us(s.time) between 0 and {AT_ONCE_US})
+    ), numbered as (
+        select *, case when at_us - lag(at_us) over (partition by topic order by at_us, packet) <= {AT_ONCE_US}
+            then 0 else 1 end as begins
+        from closed
+    ), moves as (
+        select topic, move, min(time) as time, min(at_us) as at_us, any_value(named) as named, min(server) as was,
+            arg_min(file, row(at_us, packet)) as file, arg_min(packet, row(at_us, packet)) as packet
+        from (select *, sum(begins) over (partition by topic order by at_us, packet) as move from numbered) group by all
+    ), opened as (
+        select unnest(topics) as topic, server, client, api, time, until, response_file as file,
+            response_packet as packet
+        from v_calls where protocol = 'pulsar' and kind = 'call' and status = 'ok' and api in ('PRODUCER', 'SUBSCRIBE')
+    ), again as (
+        select m.topic, m.move, o.client, o.api, min(o.until) as until, arg_min(o.server, o.until) as now,
+            arg_min(o.file, o.until) as file, arg_min(o.packet, o.until) as packet
+        from moves m join opened o on m.topic = o.topic and epoch_us(o.until) > m.at_us
+            and epoch_us(o.until) <= m.at_us + {MOVE_US}
+            and not exists (
+                select 1 from opened p where p.topic = m.topic and p.api = 'PRODUCER'
+                    and epoch_us(p.time) < m.at_us and epoch_us(p.until) > m.at_us)
+        group by all
+    )
+    select m.*, a.client, a.api, a.until, a.now, a.file as again_file, a.packet as again_packet,
+        (epoch_us(a.until) - m.at_us) * 1000 as out_ns
+    from moves m join again a using (topic, move) order by m.topic, m.at_us, a.until, a.client, a.api"""
+
+
+def topic_moved(capture: Capture) -> Iterator[Ruling]:
+    """Each topic that moved: between which brokers, how long who was out, what was sent again."""
+    by_topic: dict[str, list[Row]] = {}
+    for row in capture.rows(_MOVES):
+        by_topic.setdefault(row["topic"], []).append(row)
+    for topic, rows in by_topic.items():
+        yield _told(capture, topic, rows)
+
+
+def _told(capture: Capture, topic: str, rows: list[Row]) -> Ruling:
+    moves: dict[int, list[Row]] = {}
+    for one in rows:
+        moves.setdefault(one["move"], []).append(one)
+    way = [rows[0]["was"], *(move[-1]["now"] for move in moves.values())]
+    out = [max(move, key=lambda one: (one["api"] == "PRODUCER", one["out_ns"])) for move in moves.values()]
+    spans = say.joined([say.span(one["out_ns"]) for one in out[:3]]) + (" …" if len(out) > 3 else "")
+    if len(set(way)) > 1:
+        moved = f"moved {say.times(len(moves))} ({_way(way)})"
+    else:
+        moved = f"was unloaded and loaded again {say.times(len(moves))} by {way[0]}"
+    clients = [one["client"] for one in out]
+    (row,) = capture.rows(
+        together(f"select * from v_findings where kind = 'closed_by_broker' and topic = {say.literal(topic)}")
+    )
+    again = resent(capture, f"topic = {say.literal(topic)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
+    brokers = sorted({*row["servers"], *filter(None, way)})
+    row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
+    return Ruling(
+        "topic_moved",
+        f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}.",
+        row,
+        again.text or None,
+        chain=_chain(moves),
+    )
+
+
+def _chain(moves: dict[int, list[Row]]) -> list[Link]:
+    links = []
+    for move in moves.values():
+        first = move[0]
+        to = f"; it names {say.broker(first['named'])}" if first["named"] else ""
+        links.append(Link(first["time"], f"broker {first['was']} closes it{to}", first["file"], first["packet"]))
+        for one in move:
+            text = (
+                f"{one['api']} of {say.client(one['client'])} answered by {one['now']} after {say.span(one['out_ns'])}"
+            )
+            links.append(Link(one["until"], text, one["again_file"], one["again_packet"]))
+    return links[:LINKS]
+
+
+def _way(brokers: list[str]) -> str:
+    """`:6652, :6650, :6652`; whole addresses where hosts differ."""
+    hosts = {broker.rpartition(":")[0] for broker in brokers}
+    names = [f":{broker.rpartition(':')[2]}" if len(hosts) == 1 else broker for broker in brokers]
+    return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")

@@ -1,0 +1,40 @@
+"""Transactions that producers gave up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
+
+# an EndTxn that was answered, and the messages of its producer since the one before
+_ABORTED = """
+    select f.*, (
+            select sum(records) from batches b
+            where b.role = 'produce' and b.transactional and not coalesce(b.control, false)
+                and b.producer = f.producer_id and b.time < f.time and b.time > coalesce(before, to_timestamp(0))
+        ) as messages
+    from (
+        select *, evidence->>'transactional_id' as id, evidence->>'producer_id' as producer_id, (
+                select max(until) from v_calls c where c.api = 'EndTxn' and c.client = v.client and c.until < v.time
+            ) as before
+        from v_findings v where kind = 'transaction_aborted'
+    ) f"""
+
+
+def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
+    """Of each transactional id, the transactions that it gave up."""
+    sums = "saturated(sum(messages)) as messages"
+    for row in capture.rows(together(_ABORTED, ["protocol", "id"], sums)):
+        (ended,) = capture.rows(f"""
+            select count(*) as count from v_calls
+            where api = 'EndTxn' and status = 'ok' and client in {sql_list(row["clients"])}""")
+        messages = f", {say.counted(row['messages'], 'message')}" if row["messages"] else ""
+        whose = f"{say.clients(row['clients'])} ({row['id']})" if row["id"] else say.clients(row["clients"])
+        yield Ruling(
+            "transactions_aborted",
+            f"Producer {whose} gave up {row['count']} of {say.counted(ended['count'], 'transaction')}{messages}.",
+            row,
+            "Consumers that read committed messages skip these.",
+        )

@@ -1,0 +1,107 @@
+"""One verdict, and how a check asks the records for the rows that it is about.
+
+A check is a query over the views of `capture.py` and a sentence. Every view has the same columns of who, when and
+where, so `together` makes of any rows what a verdict says of them: their number, cost, time, clients, servers, topics,
+groups, and the rows themselves as evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from pipelines.database import literal
+from pipelines.tables.verdicts.kinds import KINDS
+from pipelines.tables.verdicts.thresholds import EVIDENCE, LISTED
+
+Row = dict[str, Any]
+
+
+class Link(NamedTuple):
+    """One cause or effect in a chain."""
+
+    time: datetime
+    text: str
+    file: str | None = None
+    packet: int | None = None
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What is wrong, whom it concerns and what it costs."""
+
+    kind: str
+    sentence: str
+    rows: Row
+    """What `together` says of the rows that are counted."""
+    detail: str | None = None
+    severity: str | None = None
+    """None: that of the kind."""
+    advice: str | None = None
+    """None: that of the kind."""
+    chain: Sequence[Link] = ()
+
+    def row(self) -> Row:
+        """All columns but `rank`."""
+        known = KINDS[self.kind]
+        return {
+            "severity": self.severity or known.severity,
+            "kind": self.kind,
+            "protocol": self.rows["protocol"],
+            "sentence": self.sentence,
+            "detail": self.detail,
+            "advice": self.advice or known.advice,
+            **{name: self.rows[name] for name in COUNTED},
+            "chain": [link._asdict() for link in self.chain],
+        }
+
+
+COUNTED = ("count", "cost_ns", "first_time", "last_time", "clients", "servers", "topics", "groups", "evidence")
+"""The columns of a verdict that `together` gives."""
+
+_TIME = pa.timestamp("us", "UTC")
+_PLACE = [("file", pa.string()), ("packet", pa.int64())]
+SCHEMA = pa.schema(
+    [
+        ("rank", pa.int32()),
+        *((name, pa.string()) for name in ("severity", "kind", "protocol", "sentence", "detail", "advice")),
+        ("count", pa.int64()),
+        ("cost_ns", pa.int64()),
+        ("first_time", _TIME),
+        ("last_time", _TIME),
+        *((name, pa.list_(pa.string())) for name in ("clients", "servers", "topics", "groups")),
+        ("evidence", pa.list_(pa.struct([*_PLACE, ("exchange_id", pa.string())]))),
+        ("chain", pa.list_(pa.struct([("time", _TIME), ("text", pa.string()), *_PLACE]))),
+    ]
+)
+
+
+def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
+    """A SELECT of one row for each group of rows of a view of `capture.py`, with the columns COUNTED.
+
+    rows: a SELECT; by: columns that make a group; more: aggregates of the check's own, for the SELECT list.
+    """
+    keys = "".join(f"{name}, " for name in by)
+    group = f"group by {', '.join(by)}" if by else "having count(*) > 0"
+    protocol = "" if "protocol" in by else "max(protocol) as protocol, "
+    return f"""
+        select {keys}{protocol}count(*) as count, saturated(sum(cost_ns)) as cost_ns,
+            min(time) as first_time, max(until) as last_time,
+            {_listed("client")} as clients, {_listed("server")} as servers, {_listed('"group"')} as groups,
+            coalesce(list_sort(list_distinct(flatten(list(topics))))[:{LISTED}], []) as topics,
+            list({{'file': file, 'packet': packet, 'exchange_id': exchange_id}}
+                order by time, file, packet, exchange_id)[:{EVIDENCE}] as evidence{more and f", {more}"}
+        from ({rows}) {group}"""
+
+
+def sql_list(values: Sequence[str | int]) -> str:
+    """Values as the right side of IN; there must be one at least."""
+    return f"({', '.join(str(value) if isinstance(value, int) else literal(value) for value in values)})"
+
+
+def _listed(column: str) -> str:
+    return f"coalesce(list(distinct {column} order by {column}) filter ({column} <> ''), [])[:{LISTED}]"

@@ -1,0 +1,455 @@
+"""What is wrong: of records that are made up, so that one thing is and no other; and on every surface the same."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import dissectors
+from dissectors.records import schema
+from pipelines.answers.records import database_of
+from pipelines.cli import app
+from pipelines.tables.verdicts.capture import RECORDS
+from pipelines.tables.verdicts.engine import judged
+from pipelines.tables.verdicts.kinds import KINDS, SEVERITIES
+from pipelines.tables.verdicts.verdict import SCHEMA
+from tests.captures import captures, needs_captures
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+MS, SECOND = 1_000_000, 1_000_000_000
+Row = dict[str, Any]
+Rows = list[Row]
+
+
+def said(**given: Rows) -> Rows:
+    """The verdicts on records; tables that are not given are empty."""
+    tables = {name: pa.Table.from_pylist(given.get(name, []), schema=schema(name)) for name in RECORDS}
+    with database_of(tables) as duckdb:
+        rows: Rows = judged(duckdb).to_pylist()
+    return rows
+
+
+def kinds(**given: Rows) -> list[tuple[str, str]]:
+    """(kind, severity) of the verdicts on records."""
+    return [(row["kind"], row["severity"]) for row in said(**given)]
+
+
+def place(at: float, port: int = 1, broker: int = 9092) -> Row:
+    """Where and when something is, `at` seconds after noon."""
+    return {
+        "site": "here", "protocol": "kafka", "connection": f"10.0.0.2:{port}>10.0.0.1:{broker}", "incarnation": 0,
+        "client_ip": "10.0.0.2", "client_port": port, "server_ip": "10.0.0.1", "server_port": broker,
+        "time": NOON + timedelta(seconds=at),
+    }  # fmt: skip
+
+
+def call(at: float, **more: Any) -> Row:
+    """An exchange that was answered within a millisecond."""
+    api = more.get("api", "Produce")
+    where = place(at, more.pop("port", 1), more.pop("broker", 9092))
+    return {
+        **where, "kind": "call", "api": api, "status": "ok", "client_id": "payer", "total_ns": MS, "wait_ns": MS,
+        "exchange_id": f"{api}-{at}", "complete": True, "request_file": "a.pcap", "request_packet": int(at * 100) + 1,
+        "topics": ["orders"],
+    } | more  # fmt: skip
+
+
+def error(of: Row, name: str, **more: Any) -> Row:
+    """An error in the answer to a call."""
+    shared = {key: value for key, value in of.items() if key in schema("errors").names}
+    return {**shared, "name": name, "code": 1, "scope": "partition", "topic": "orders", "retriable": True, **more}
+
+
+def connection(port: int = 1, start: float = 0, end: float = 100, **more: Any) -> Row:
+    """A whole connection that the broker answered, from `start` to `end` seconds after noon."""
+    where = place(start, port, more.pop("broker", 9092))
+    where["start_time"], where["end_time"] = where.pop("time"), NOON + timedelta(seconds=end)
+    return {
+        **where, "handshake": "full", "closed": "reset", "client_packets": 20, "server_packets": 20,
+        "client_bytes": 1000, "server_bytes": 1000, "client_seq": port, "server_seq": port + 1, "frames": 10,
+        "framed_bytes": 2000, "skipped_bytes": 0, "pending_bytes": 0, "gaps": 0, "gap_bytes": 0, "retransmissions": 0,
+        "zero_windows": 0, "file": "a.pcap", "packet": int(start * 100) + 1,
+    } | more  # fmt: skip
+
+
+def refused(port: int, at: float, **more: Any) -> Row:
+    """An attempt to connect that only a reset answered."""
+    attempt = {
+        "protocol": None, "handshake": "partial", "client_packets": 1, "server_packets": 1, "client_bytes": 0,
+        "server_bytes": 0, "server_seq": None, "frames": 0, "framed_bytes": 0,
+    }  # fmt: skip
+    return connection(port, at, at, **(attempt | more))
+
+
+def silent(port: int, at: float, **more: Any) -> Row:
+    """One that nothing answered, though its SYN was repeated."""
+    return refused(port, at, **({"closed": "open", "client_packets": 3, "server_packets": 0} | more))
+
+
+def finding(kind: str, at: float = 1, **evidence: Any) -> Row:
+    """A finding of severity info."""
+    return {
+        **place(at), "kind": kind, "severity": "info", "message": kind, "file": "a.pcap", "packet": 7,
+        "evidence": json.dumps(evidence),
+    }  # fmt: skip
+
+
+# --- the table itself ------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_wrong_with_nothing_and_with_quick_answers() -> None:
+    assert said() == []
+    assert said(exchanges=[call(n) for n in range(5)], connections=[connection()]) == []
+
+
+def test_a_verdict_counts_the_rows_that_it_names() -> None:
+    held_back = [call(n, throttle_ms=400 + n) for n in range(3)]
+    (row,) = said(exchanges=[*held_back, call(9)], connections=[connection()])
+    assert list(row) == SCHEMA.names
+    assert (row["rank"], row["kind"], row["severity"]) == (1, "throttled", "warning")
+    assert row["sentence"] == "A quota of the broker held back payer 3 times, up to 402 ms."
+    assert (row["count"], row["cost_ns"]) == (3, (400 + 401 + 402) * MS)
+    assert [one["exchange_id"] for one in row["evidence"]] == [one["exchange_id"] for one in held_back]
+    assert row["clients"] == ["10.0.0.2 payer"]
+    assert (row["servers"], row["topics"], row["groups"]) == (["10.0.0.1:9092"], ["orders"], [])
+    assert row["first_time"] == NOON
+
+
+def test_the_worst_come_first_and_what_costs_more_before_what_costs_less() -> None:
+    slow = [call(1, total_ns=2 * SECOND, wait_ns=2 * SECOND), call(2, api="Metadata", total_ns=9 * SECOND, wait_ns=9)]
+    batch = {**place(3), "role": "produce", "verdict": "bad", "file": "a.pcap", "packet": 9, "topic": "orders"}
+    rows = said(exchanges=slow, connections=[connection()], batches=[batch], findings=[finding("not_idempotent")])
+    assert [row["rank"] for row in rows] == [1, 2, 3, 4]
+    assert [row["kind"] for row in rows] == ["bad_checksum", "slow_requests", "slow_requests", "not_idempotent"]
+    assert "Metadata" in rows[1]["sentence"]
+
+
+def test_severities_of_kinds_are_known_and_each_kind_says_what_to_do() -> None:
+    for kind in KINDS.values():
+        assert kind.severity in SEVERITIES
+        assert kind.meaning.endswith(".")
+        assert kind.advice.endswith(".")
+
+
+UNANSWERED = {"kind": "unanswered", "status": "unknown", "total_ns": None, "wait_ns": None}
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_error_that_a_retry_healed_is_a_note_and_says_after_how_long() -> None:
+    failed = call(1, status="error")
+    (row,) = said(
+        exchanges=[failed, call(1.25)], errors=[error(failed, "NOT_LEADER_OR_FOLLOWER")], connections=[connection()]
+    )
+    assert (row["kind"], row["severity"]) == ("errors", "note")
+    assert "failed once with NOT_LEADER_OR_FOLLOWER; a retry succeeded 251 ms later" in row["sentence"]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param([], id="nothing came after"),
+        pytest.param([call(2, topics=["other"])], id="another topic"),
+        pytest.param([call(2, client_id="other")], id="another client"),
+        pytest.param([call(0.5)], id="it worked before"),
+    ],
+)
+def test_an_error_that_nothing_healed_is_a_warning(later: Rows) -> None:
+    failed = call(1, status="error")
+    errors = [error(failed, "NOT_LEADER_OR_FOLLOWER")]
+    assert kinds(exchanges=[failed, *later], errors=errors, connections=[connection()]) == [("errors", "warning")]
+
+
+def test_where_bytes_are_missing_an_error_is_no_warning() -> None:
+    failed = call(1, status="error")
+    holed = connection(gaps=1, gap_bytes=1)
+    found = kinds(exchanges=[failed], errors=[error(failed, "NOT_LEADER_OR_FOLLOWER")], connections=[holed])
+    assert ("errors", "note") in found
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "severity"),
+    [
+        ("SASL_AUTHENTICATION_FAILED", "auth_refused", "warning"),
+        ("TOPIC_AUTHORIZATION_FAILED", "not_authorized", "warning"),
+        ("PRODUCER_FENCED", "producer_fenced", "warning"),
+        ("CORRUPT_MESSAGE", "refused_as_corrupt", "critical"),
+        ("TOPIC_ALREADY_EXISTS", "errors", "note"),
+    ],
+)
+def test_errors_have_the_kind_of_what_they_say(name: str, kind: str, severity: str) -> None:
+    failed = call(1, status="error")
+    errors = [error(failed, name, retriable=False)]
+    assert kinds(exchanges=[failed], errors=errors, connections=[connection()]) == [(kind, severity)]
+
+
+def test_requests_of_which_nothing_is_known_have_verdicts_without_none() -> None:
+    nothing = {"api": None, "client_id": None, "topics": None}
+    failed = call(1, status="error", **nothing)
+    slow = call(2, total_ns=3 * SECOND, wait_ns=3 * SECOND, **nothing)
+    rows = said(
+        exchanges=[failed, slow, call(3, **nothing, **UNANSWERED)],
+        errors=[error(failed, "X", topic=None, api=None, retriable=None)],
+        connections=[connection()],
+    )
+    assert sorted(row["kind"] for row in rows) == ["closed_unanswered", "errors", "slow_requests"]
+    assert not any("None" in row["sentence"] for row in rows)
+
+
+def test_an_error_that_is_part_of_normal_work_is_no_verdict() -> None:
+    failed = call(1, status="error", api="JoinGroup")
+    errors = [error(failed, "MEMBER_ID_REQUIRED", expected=True)]
+    assert said(exchanges=[failed], errors=errors, connections=[connection()]) == []
+
+
+def test_a_request_without_an_answer_is_told_where_the_capture_would_hold_one() -> None:
+    lost = call(10, **UNANSWERED)
+    assert kinds(exchanges=[lost], connections=[connection(closed="open")]) == [("unanswered", "warning")]
+    assert kinds(exchanges=[lost], connections=[connection()]) == [("closed_unanswered", "warning")]
+    assert ("unanswered", "warning") not in kinds(exchanges=[lost], connections=[connection(gaps=1, gap_bytes=9)])
+    one_way = connection(server_packets=0, server_bytes=0)
+    assert {kind for kind, _ in kinds(exchanges=[lost], connections=[one_way])} == {"one_direction"}
+
+
+def test_a_client_that_closes_with_its_own_fetch_outstanding_is_normal() -> None:
+    for api in ("Fetch", "Metadata", "ShareFetch"):
+        assert said(exchanges=[call(99, api=api, **UNANSWERED)], connections=[connection(end=101)]) == []
+
+
+def test_a_wait_for_other_members_is_not_slow() -> None:
+    long = {"total_ns": 4 * SECOND, "wait_ns": 4 * SECOND, "topics": None}
+    assert kinds(exchanges=[call(1, **long)], connections=[connection()]) == [("slow_requests", "warning")]
+    for more in ({"api": "JoinGroup"}, {"api": "Fetch", "long_poll": True}, {"throttle_ms": 4000}):
+        found = kinds(exchanges=[call(1, **{**long, **more})], connections=[connection()])
+        assert "slow_requests" not in [kind for kind, _ in found]
+
+
+def test_retransmissions_are_told_where_they_delayed_a_request() -> None:
+    usual = [call(n) for n in range(20)]
+    late = call(30, retransmitted=True, total_ns=230 * MS, wait_ns=230 * MS)
+    waited = said(exchanges=[*usual, late], connections=[connection(retransmissions=1)])
+    assert [row["kind"] for row in waited] == ["retransmissions"]
+    assert waited[0]["cost_ns"] == 229 * MS
+    for more in ({"total_ns": 2 * MS}, {"long_poll": True}, {"queued_ns": 220 * MS}):
+        assert "retransmissions" not in dict(kinds(exchanges=[*usual, late | more], connections=[connection()]))
+
+
+# --- brokers ---------------------------------------------------------------------------------------------------------
+
+IN_USE = [connection(1, 0, 60), connection(2, 0, 60)]
+KILLED = [connection(1, 0, 7.8), connection(2, 1, 7.9), connection(3, 2, 8.1), refused(4, 8.3), refused(5, 9.4)]
+STOPPED = [connection(1, 0, 8), connection(2, 1, 9.5), refused(4, 11, broker=9093), refused(5, 12, broker=9093)]
+
+
+def lost(connections: Rows, exchanges: Rows = []) -> Rows:  # noqa: B006
+    return [row for row in said(connections=connections, exchanges=exchanges) if row["kind"] == "broker_lost"]
+
+
+def test_connections_that_end_at_once_before_refused_attempts_are_a_lost_broker() -> None:
+    (row,) = lost([*KILLED, connection(9, 0, 60, broker=9093)])
+    assert row["sentence"] == "Broker 10.0.0.1:9092 was lost at 12:00:07 and did not come back in the capture."
+    assert (row["severity"], row["protocol"], row["count"]) == ("critical", "kafka", 5)
+    assert [link["text"] for link in row["chain"]] == [
+        "3 connections to it end", "first of 2 attempts to connect to :9092, refused",
+    ]  # fmt: skip
+
+
+def test_a_broker_that_is_stopped_in_order_is_lost_also_where_another_port_is_refused() -> None:
+    (row,) = lost(STOPPED)
+    assert row["sentence"] == "Broker 10.0.0.1:9092 was stopped at 12:00:08 and did not come back in the capture."
+    assert row["severity"] == "warning"
+
+
+def test_a_lost_broker_says_for_how_long_its_clients_could_not_produce() -> None:
+    calls = [call(n / 10) for n in range(1, 78)] + [call(16 + n / 10, broker=9093, port=9) for n in range(20)]
+    (row,) = lost([*KILLED, connection(9, 15, 60, broker=9093)], calls)
+    assert "payer could not produce for 8.30 s" in row["sentence"]
+    assert row["cost_ns"] == 8_300 * MS
+    assert row["chain"][-1]["text"] == "Produce of payer is answered again, after 8.30 s"
+
+
+def test_a_broker_that_comes_back_and_goes_again_was_lost_twice() -> None:
+    again = [connection(11, 26.6, 40), connection(12, 27, 40.2), refused(13, 40.5)]
+    first, second = sorted(lost([*KILLED, *again]), key=lambda row: str(row["first_time"]))
+    assert first["sentence"].endswith("and answered again after 18.8 s.")
+    assert "at 12:00:40 and did not come back" in second["sentence"]
+
+
+def test_a_host_that_falls_silent_is_a_lost_broker_since_its_last_answer() -> None:
+    quiet = [connection(1, 0, 70, closed="open"), connection(2, 1, 65, closed="open"), silent(3, 40), silent(4, 50)]
+    (row,) = lost(quiet, [call(5), call(37.5)])
+    assert "fell silent at 12:00:37" in row["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("connections", "exchanges"),
+    [
+        pytest.param([*(connection(n, 0, 10 * n) for n in (1, 2, 3)), refused(4, 30.5)], [], id="one by one"),
+        pytest.param(KILLED[:3], [], id="nobody comes back"),
+        pytest.param([*KILLED, connection(6, 0, 30)], [], id="a connection lives on"),
+        pytest.param([*KILLED[:3], refused(4, 60)], [], id="much later"),
+        pytest.param([*KILLED[:3], refused(4, 8.3, client_packets=2, server_seq=77)], [], id="it did answer"),
+        pytest.param([{**row, "protocol": None} for row in KILLED], [], id="none of our protocols"),
+        pytest.param([refused(4, 1), refused(5, 2), *[connection(n, 5, 9) for n in (1, 2)]], [], id="not up yet"),
+        pytest.param([KILLED[0], refused(4, 8.3)], [], id="one client"),
+        pytest.param([*IN_USE, silent(3, 20), silent(4, 40)], [call(30)], id="others are served"),
+        pytest.param([*IN_USE, silent(3, 20)], [], id="one SYN was lost"),
+    ],
+)
+def test_these_are_no_lost_brokers(connections: Rows, exchanges: Rows) -> None:
+    assert lost(connections, exchanges) == []
+
+
+def test_what_a_lost_broker_explains_is_not_told_again() -> None:
+    met = call(7.7, **UNANSWERED)
+    (row,) = said(connections=[*KILLED, connection(6, 0, 7.9)], exchanges=[met, call(1)])
+    assert row["kind"] == "broker_lost"
+
+
+def test_a_refused_connect_without_a_broker_that_went_is_told_as_such() -> None:
+    assert kinds(connections=[refused(4, 1)]) == [("connect_refused", "warning")]
+    assert kinds(connections=[silent(4, 1)]) == [("connect_silent", "warning")]
+
+
+@needs_captures
+@pytest.mark.parametrize(
+    ("protocol", "name", "brokers"),
+    [
+        ("kafka", "nw-kill-veth.pcap", ["10.74.0.1:9102"]),  # killed by SIGKILL
+        ("kafka", "cluster3-any-failover.pcap", ["10.71.0.1:9092", "10.71.0.1:9093"]),  # stopped by SIGTERM
+        ("kafka", "cluster3-any-replication.pcap", None),
+        ("kafka", "zk282-any-cluster.pcap", None),
+        ("kafka", "rdk-group-two.pcap", None),
+        ("pulsar", "unload_java.pcap", None),
+        ("iggy", "c9-dev-cluster.pcap", None),
+    ],
+)
+def test_of_real_captures_those_in_which_a_broker_went_away(
+    protocol: str, name: str, brokers: list[str] | None
+) -> None:
+    path = captures(protocol) / name
+    if not path.exists():
+        pytest.skip("not among the captures")
+    with database_of(dissectors.dissect([path], tables=RECORDS)) as duckdb:
+        found = [row["servers"] for row in judged(duckdb).to_pylist() if row["kind"] == "broker_lost"]
+    assert found == ([brokers] if brokers else [])
+
+
+# --- what findings tell ----------------------------------------------------------------------------------------------
+
+
+def test_aborted_transactions_are_told_by_their_id_with_their_messages() -> None:
+    ends = [call(n, api="EndTxn") for n in (1, 2, 3)]
+    batch = {**place(1.5), "role": "produce", "transactional": True, "producer": "7", "records": 12, "verdict": "ok"}
+    aborted = finding("transaction_aborted", 2.0005, transactional_id="tx", producer_id=7)
+    rows = said(exchanges=ends, batches=[batch], findings=[aborted], connections=[connection()])
+    assert [row["sentence"] for row in rows] == ["Producer payer (tx) gave up 1 of 3 transactions, 12 messages."]
+
+
+def test_a_share_group_says_what_it_released_and_rejected() -> None:
+    fetch = call(1, api="ShareFetch", group="g", records=46)
+    (row,) = said(
+        exchanges=[fetch], findings=[finding("not_accepted", group="g", released=6, rejected=4)],
+        connections=[connection()],
+    )  # fmt: skip
+    assert row["sentence"] == (
+        "Share group g released 6 messages for another delivery and rejected 4 for good, of 46 delivered."
+    )
+    assert (row["severity"], row["groups"]) == ("warning", ["g"])
+
+
+def pulsar(row: Row, **more: Any) -> Row:
+    return {**row, "protocol": "pulsar", **more}
+
+
+def test_a_topic_that_moves_is_told_with_its_way_and_the_time_that_a_client_was_out() -> None:
+    closed = pulsar(finding("closed_by_broker", 5, topic="t", moved_to="pulsar://10.0.0.1:6652"), server_port=6650)
+    opened = pulsar(call(5.1, api="PRODUCER", topics=["t"], total_ns=100 * MS), server_port=6652)
+    (row,) = said(exchanges=[opened], findings=[closed], connections=[connection()])
+    assert row["sentence"] == "Topic t moved once (:6650, :6652); payer was out 200 ms."
+    assert row["chain"][0]["text"] == "broker 10.0.0.1:6650 closes it; it names 10.0.0.1:6652"
+    seek = pulsar(call(4.9, api="SEEK"), server_port=6650)
+    assert said(exchanges=[opened, seek], findings=[closed], connections=[connection()]) == []
+
+
+def test_messages_that_a_subscription_got_again_are_told_but_not_those_that_it_went_back_for() -> None:
+    def delivery(at: float, position: str) -> Row:
+        return pulsar(
+            place(at), role="consume", topic="t", partition=-1, position=position, group="s", records=2, verdict="ok"
+        )
+
+    batches = [delivery(1, "1:0"), delivery(2, "1:1"), delivery(3, "1:0")]
+    (row,) = said(batches=batches, findings=[finding("consumption")])
+    assert row["sentence"] == "Subscription s got 2 messages of topic t again, of 6 that were delivered."
+    back = pulsar(call(2.5, api="SEEK", group="s", topics=["t"]))
+    assert said(batches=batches, findings=[finding("consumption")], exchanges=[back]) == []
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def rounds(*begins: float, took: float = 0.3, client: str = "m") -> Rows:
+    """Rebalances of a group with one member."""
+    return [
+        call(at + after, api=api, group="g", client_id=client, topics=None, total_ns=int(took * SECOND))
+        for at in begins
+        for api, after in (("JoinGroup", 0), ("SyncGroup", took))
+    ]
+
+
+def test_a_group_that_rebalances_for_long_or_again_and_again_is_a_warning() -> None:
+    for begins, took, severity in (((1,), 0.3, None), ((1, 5), 0.3, "note"), ((1,), 4, "warning")):
+        found = kinds(exchanges=rounds(*begins, took=took), connections=[connection()])
+        assert found == ([("rebalances", severity)] if severity else [])
+    restless = said(exchanges=rounds(1, 2, 3, 4, 5, 6), connections=[connection()])
+    assert restless[0]["sentence"] == "Group g rebalanced 6 times; the longest took 600 ms, 3.60 s in all."
+    assert (restless[0]["severity"], restless[0]["count"], len(restless[0]["chain"])) == ("warning", 12, 6)
+
+
+# --- one verdict on every surface ------------------------------------------------------------------------------------
+
+
+def told(*arguments: str) -> Rows:
+    """What a command prints as JSON lines."""
+    done = CliRunner().invoke(app, [*arguments, "-q"])
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def plain(page: str) -> str:
+    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.S)
+    return re.sub(r"\s+", "", html.unescape(re.sub(r"<[^>]+>", " ", text)))
+
+
+@pytest.mark.parametrize("name", ["kafka-refused", "kafka-transactions", "pulsar-corrupted", "iggy-vsr"])
+def test_every_surface_has_the_same_verdicts_and_rebalances(name: str, samples: list[str], tmp_path: Path) -> None:
+    (capture,) = (path for path in samples if name in path)
+    out = str(tmp_path / "out")
+    assert CliRunner().invoke(app, ["analyze", capture, "-o", out, "--engine", "local", "-q"]).exit_code == 0
+    (of_capture,), (of_out,) = told("summary", capture, "-f", "json"), told("summary", out, "-f", "json")
+    assert of_capture["verdicts"] == of_out["verdicts"]
+    table = told("sql", out, "select kind, severity, sentence from t_verdicts order by rank", "-f", "json")
+    assert table == [{key: row[key] for key in ("kind", "severity", "sentence")} for row in of_capture["verdicts"]]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert all(plain(row["sentence"]) in plain(page) for row in of_capture["verdicts"])
+
+    of_table = told("sql", out, 'select "group", duration_ns from t_rebalances order by time', "-f", "json")
+    of_groups = [
+        {"group": event["group"], "duration_ns": event["took_ns"]}
+        for group in told("groups", capture, "-f", "json")
+        for event in group["events"]
+        if event["what"] == "rebalanced"
+    ]
+    assert of_table == of_groups
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])  # type: ignore[index]
+    carried = data["tables"].get("rebalances", {"rows": [], "columns": []})
+    columns = [column["name"] for column in carried["columns"]]
+    assert [row[columns.index("duration_ns")] for row in carried["rows"]] == [row["duration_ns"] for row in of_table]
