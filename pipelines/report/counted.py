@@ -27,8 +27,11 @@ from pipelines.tables.throughput import ANSWER, KNOWN, SENDS, sent_first
 BINS = 30  # of a histogram, in a decade of the duration
 SHORTEST_NS = 1_000  # shorter known durations, which captures of microseconds cannot show, are in the lowest bin
 
-_EXPECTED = "(select exchange_id from errors where exchange_id is not null group by 1 having bool_and(expected))"
-"""Exchanges whose errors are all part of normal work."""
+_EXPECTED = """(
+    select (site, exchange_id) from errors where exchange_id is not null group by site, exchange_id
+    having bool_and(expected is true)
+)"""
+"""Site and id of the exchanges whose errors are all part of normal work: two capture points share ids."""
 
 _SERVICE = "greatest(wait_ns - coalesce(queued_ns, 0), 0)"
 MEASURES = {
@@ -124,7 +127,7 @@ def _requests(records: Records, bucket_us: int) -> None:
     # errors are few: they are counted with all others, and those that were expected are taken away again
     records.run(f"""
         create temp table expected as
-        select key, bucket, bin, asked from calls where failed and exchange_id in {_EXPECTED}""")
+        select key, bucket, bin, asked from calls where failed and (site, exchange_id) in {_EXPECTED}""")
     records.run("""
         insert into request_cells by name
         select key, bucket, bin, -count(*) as errors from expected where asked group by all""")
