@@ -6,6 +6,7 @@ connection.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ YEAR_2000_US = 946_684_800_000_000  # older than any broker: a clock that was no
 STEP_US = 1_000_000  # a clock that goes back by less is the disorder of an ordinary capture
 NAMED = 3  # ports or files that a line names
 SNAPLEN = '"snaplen"'  # in the evidence of a gap that a snap length made
+_OVERFLOW = {"connections", "running", "packets", "size"}  # in the evidence of connections that were closed early
 _NONE = -1  # in a column of numbers: no value
 
 
@@ -81,6 +83,7 @@ class Seen:
     missing_bytes: int = 0
     findings: Counter[str] = field(default_factory=Counter)  # by kind
     by_snaplen: int = 0  # gaps that a snap length made
+    overflow: Counter[str] = field(default_factory=Counter)  # of connections closed early: what full shares report
     damaged: list[str] = field(default_factory=list)  # what is said of each file that was not read, or not whole
     clocks: dict[str, list[tuple[Ints, Ints]]] = field(default_factory=dict)
     """File -> (packet that began a connection, its time in us)."""
@@ -94,6 +97,10 @@ class Seen:
                 self.findings[kind] += len(rows)
                 if kind == "gap":
                     self.by_snaplen += int(arrow.containing(arrow.take(evidence, rows), SNAPLEN).sum())
+                elif kind == "limit":
+                    told = map(json.loads, filter(None, arrow.take(evidence, rows).to_pylist()))
+                    for counts in (one for one in told if one.keys() >= _OVERFLOW):
+                        self.overflow.update({name: counts[name] for name in _OVERFLOW})
                 elif kind in (TRUNCATED, UNREADABLE):
                     self.damaged += arrow.take(messages, rows).to_pylist()
             return
@@ -108,8 +115,10 @@ class Seen:
 
     def spots(self, cut_packets: int | None = None) -> list[BlindSpot]:
         """The blind spots. cut_packets: packets kept only in part, where the reader counted them."""
-        made = (self._damaged(), self._encrypted(), self._cut(cut_packets), self._lost(cut_packets), self._one_way(),
-                self._unknown(), self._headless(), self._unfinished(), self._clock(), self._unset_clock())  # fmt: skip
+        made = (
+            self._damaged(), self._closed_early(), self._encrypted(), self._cut(cut_packets), self._lost(cut_packets),
+            self._one_way(), self._unknown(), self._headless(), self._unfinished(), self._clock(), self._unset_clock(),
+        )  # fmt: skip
         return [spot for spot in made if spot is not None]
 
     def _count(self, some: Iterable[Alike]) -> int:
@@ -135,6 +144,17 @@ class Seen:
         text = f"{units.counted(len(self.damaged), 'file')} not read, or not to the end"
         files = "; ".join(sorted(self.damaged)[:NAMED])
         return BlindSpot("damaged", f"{text} ({files}{more})", "nothing here counts the rest; copy them again")
+
+    def _closed_early(self) -> BlindSpot | None:
+        if not self.overflow["connections"]:
+            return None
+        closed, packets = (units.counted(self.overflow[f"{name}s"], name) for name in ("connection", "packet"))
+        text = (
+            f"{closed} closed early, for more were open at once than are followed: "
+            f"{units.count(self.overflow['running'])} had not ended, and {packets} of them, "
+            f"{units.size(self.overflow['size'])}, were left out"
+        )
+        return BlindSpot("closed_early", text, "--limit flows=NUMBER follows more, if the memory is there")
 
     def _encrypted(self) -> BlindSpot | None:
         sealed = [each for each in self.connections if each.tls and not each.known]

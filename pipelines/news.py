@@ -16,7 +16,7 @@ from dissectors.capture.files import site_of
 from dissectors.capture.reader import Part, Reached, Reader
 from dissectors.capture.source import file_size
 from dissectors.capture.split import Input
-from dissectors.errors import InputError
+from dissectors.errors import BrokerscopeError, InputError
 from dissectors.limits import KIB, Limits
 from dissectors.options import Options
 from pipelines import storage
@@ -38,8 +38,8 @@ class News:
 def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> News:
     """The files that are to be read, which are entered into the manifest; sites go back to the stage they go on from.
 
-    paths: public names of those that the user names, behind those that only the manifest knows. Raises InputError where
-    a file that is needed again is gone.
+    paths: public names of those that the user names, behind those that only the manifest knows. Raises
+    BrokerscopeError where a file that is needed again is gone.
     """
     opened = [given.get(path, path) for path in paths]
     size = dict(zip(paths, storage.each(file_size, opened), strict=True))
@@ -66,7 +66,7 @@ def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given
 def places_anew(before: Manifest, options: Options, given: Given) -> set[str]:
     """Where the captures lie of a lake that is to be decoded anew.
 
-    Raises InputError where one is gone of which the lake has records.
+    Raises BrokerscopeError where one is gone of which the lake has records.
     """
     read = [file for site in before.sites.values() for file in site.files if file.packets != 0]
     places = {file.place for file in read if file.place}
@@ -84,7 +84,7 @@ def places_anew(before: Manifest, options: Options, given: Given) -> set[str]:
     begin = {beginning for look in looks if look is not None for beginning in look.beginnings}
     for file in rest:
         if file.beginning not in begin:
-            raise InputError(
+            raise BrokerscopeError(
                 f"{file.place or file.path}: is gone, and its records would be too: the lake is of another version, or"
                 " of other options or keys, and would be decoded anew; name another folder"
             )
@@ -211,7 +211,7 @@ def _start(site: Site, time: int | None, store: _Store, cause: str) -> int:
             return stage
     file = _missing(site, stages[0], store)[0]
     what = "is gone" if file.place else "was written over"
-    raise InputError(
+    raise BrokerscopeError(
         f"{file.place or file.path}: {what}, and needed again: {cause} has packets from before the end of what was read"
     )
 

@@ -295,8 +295,8 @@ def _staging(lake: str) -> Iterator[str]:
 def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Update]:
     """What brings LAKE/records up to date with these capture files, and those that it has read before.
 
-    files: as `capture.expand` gives them. Nobody else updates the lake inside of the block. Raises InputError where a
-    file that is needed again is gone.
+    files: as `capture.expand` gives them. Nobody else updates the lake inside of the block. Raises
+    BrokerscopeError where a file that is needed again is gone.
     """
     lake = storage.absolute(lake)
     with lakes.locked(lake):

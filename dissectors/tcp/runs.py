@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -70,16 +70,31 @@ class Sorted:
             new[1:] = (ends[:, 1:] != ends[:, :-1]).any(axis=0)
         self._starts = np.flatnonzero(new)
         self._stops = np.append(self._starts[1:], len(block))
-        self._shares = shares_of(unsorted_key[order[self._starts]])
+        self._packet_shares = shares_of(unsorted_key)
+        self._shares = self._packet_shares[order[self._starts]]
         self._keys = np.ascontiguousarray(ends[:, self._starts].T).view(_KEY).ravel().tolist()
         self._block = block
         self._buffer = memoryview(block.buffer)
         self._index = order
         self._columns(block, order, forward, new, arrivals)
 
-    def __len__(self) -> int:
-        """Connections."""
-        return len(self._starts)
+    @property
+    def packets(self) -> int:
+        """How many there are."""
+        return len(self._index)
+
+    def connections(self) -> Ints:
+        """int64[SHARES]: connections of each share."""
+        return np.bincount(self._shares, minlength=SHARES)
+
+    def before(self, places: Mapping[int, int]) -> npt.NDArray[np.bool_]:
+        """Whether each packet of the block lies before the place of its share; one without a place has no end.
+
+        places: share -> index in the block.
+        """
+        ends = np.full(SHARES, len(self._index))
+        ends[list(places)] = list(places.values())
+        return np.arange(len(self._index)) < ends[self._packet_shares]
 
     def groups(self) -> Iterator[tuple[int, int, bytes, int]]:
         """(start, end, key, share) of each connection: `ends_of` its key are its endpoints."""
@@ -88,6 +103,10 @@ class Sorted:
     def index(self, i: int) -> int:
         """Where sorted packet i lies in the block."""
         return int(self._index[i])
+
+    def clock(self, i: int) -> int:
+        """The time (ns) that the capture has come to with packet i."""
+        return int(self._block.clock[self._index[i]])
 
     def carried(self, start: int, end: int) -> int:
         """Payload bytes on the wire of the packets [start, end)."""

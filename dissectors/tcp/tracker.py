@@ -24,6 +24,8 @@ from dissectors.tcp.runs import HALF, Side, Sorted, ends_of, key_of, share_of
 
 _AWAY_NS = 60_000_000_000  # how long a connection that was closed early is not followed again
 _EASE = 8  # of the connections kept ready beyond the limit, one in so many is not, after each step of decoding
+_FEWEST = 256  # packets of a block that are sorted at once where many of its connections do not fit, at least
+_WIDER = 4  # times as many as could be taken the time before
 _REST = 32  # of a run whose beginning did not fit, so many packets are worth another try
 
 
@@ -58,7 +60,8 @@ class Tracker:
         self._most = -(-limits.flows // SHARES)  # connections of a share
         self._shares: list[set[bytes]] = [set() for _ in range(SHARES)]  # keys of those that are followed
         self._incarnations = Incarnations(limits.endpoints)
-        self._closing: list[tuple[int, bytes, int]] = []  # a heap: when it ends at the earliest, key, incarnation
+        self._closing: list[tuple[int, bytes, int, int]] = []
+        """A heap of what has closed: clock (ns) at which it ends, key, incarnation, time (ns) of its last packet."""
         self._away: dict[bytes, int] = {}  # key -> when its connection was closed early; oldest first
         self._arrivals = 0
         self._history = History(limits.recent_bytes)
@@ -77,18 +80,25 @@ class Tracker:
         """
         if clock is None and len(block):
             clock = int(block.clock[-1])
-        while len(block):
-            columns = Sorted(block, self._arrivals)
-            too_many = self._too_many(columns)
-            if too_many is None:
-                yield from self._packets(block, columns)
-                break
-            at, share = too_many  # what comes before is taken first, so that it does not matter how blocks are cut
-            if at:
-                before = block.take(np.arange(at))
-                yield from self._packets(before, Sorted(before, self._arrivals))
-                block = block.take(np.arange(at, len(block)))
-            yield from self._make_room(share, int(block.clock[0]))
+        waiting, window = block, len(block)
+        while len(waiting):
+            some = waiting.take(slice(window)) if window < len(waiting) else waiting
+            columns = Sorted(some, self._arrivals)
+            full = self._full(columns)
+            if not full:
+                yield from self._packets(columns)
+                waiting = waiting.take(slice(len(some), None))
+                continue
+            fits = columns.before(full)  # taken first, so that it does not matter how the capture is cut into blocks
+            early = some.take(np.flatnonzero(fits))
+            if len(early):
+                yield from self._packets(Sorted(early, self._arrivals))
+            for share, at in full.items():
+                yield from self._make_room(share, int(some.clock[at]))
+            waiting = waiting.take(np.append(np.flatnonzero(~fits), np.arange(len(some), len(waiting))))
+            window = max(_FEWEST, _WIDER * len(early))
+        if len(block):
+            self._history.trim(int(block.clock[-1]))
         if clock is not None:
             self._clock = clock
             yield from self._sweep(clock)
@@ -162,30 +172,25 @@ class Tracker:
         for key in done:
             del self._recent[key]
 
-    def _too_many(self, columns: Sorted) -> tuple[int, int] | None:
-        """(place in the block, share) of the first packet that may open one connection too many; None without any.
+    def _full(self, columns: Sorted) -> dict[int, int]:
+        """Share -> place in the block of its first packet that may open one connection too many.
 
         Connections that ended long ago may still be counted: `_make_room` lets go of them first.
         """
-        if len(self._flows) + len(columns) <= self._most:
-            return None
-        opened = []
+        room = self._most - np.fromiter(map(len, self._shares), np.int64, SHARES)
+        crowded = (columns.connections() > room).tolist()
+        if not any(crowded):
+            return {}
+        opened = defaultdict[int, list[int]](list)
         for start, end, key, share in columns.groups():
-            if key not in self._flows:
+            if crowded[share] and key not in self._flows:
                 i = self._followed_from(columns, start, end, key)
                 if i < end:
-                    opened.append((columns.index(i), share))
-        if max(map(len, self._shares)) + len(opened) <= self._most:
-            return None
-        room = [self._most - len(share) for share in self._shares]
-        for at, share in sorted(opened):
-            if not room[share]:
-                return at, share
-            room[share] -= 1
-        return None
+                    opened[share].append(columns.index(i))
+        return {share: sorted(places)[room[share]] for share, places in opened.items() if len(places) > room[share]}
 
-    def _packets(self, block: PacketBlock, columns: Sorted) -> Iterator[tuple[Flow, bool]]:
-        self._arrivals += len(block)
+    def _packets(self, columns: Sorted) -> Iterator[tuple[Flow, bool]]:
+        self._arrivals += columns.packets
         for start, end, key, share in columns.groups():
             i = start
             if key not in self._flows:
@@ -218,10 +223,9 @@ class Tracker:
                 i += 1
             if flow.closed_at is not None and not flow.touched:
                 flow.touched = True
-                heapq.heappush(self._closing, (self._ends_at(flow), key, flow.incarnation))
+                self._end_later(flow, key, columns.clock(end - 1))
             if flow.has_news:
                 yield flow, False
-        self._history.trim(int(block.clock[-1]))
 
     def __len__(self) -> int:
         """Connections that are followed."""
@@ -285,33 +289,39 @@ class Tracker:
     def _sweep(self, now: int) -> Iterator[tuple[Flow, bool]]:
         """End flows that closed long ago. now: time (ns)."""
         while self._closing and self._closing[0][0] < now:
-            _, key, incarnation = heapq.heappop(self._closing)
-            flow = self._brief(key)
+            _, key, incarnation, last_time = heapq.heappop(self._closing)
+            flow = self._brief(key) if key in self._flows else None
             if flow is None or flow.incarnation != incarnation or flow.closed_at is None:
                 continue
-            ends_at = self._ends_at(flow)
-            if ends_at < now:
+            if flow.last_time == last_time:
                 yield self._end(self._unpack(key)), True
             else:
-                heapq.heappush(self._closing, (ends_at, key, incarnation))
+                self._end_later(flow, key, now)
         while self._away and (
             len(self._away) > self.limits.endpoints or now - next(iter(self._away.values())) > _AWAY_NS
         ):
             del self._away[next(iter(self._away))]
 
-    def _ends_at(self, flow: Flow | Packed) -> int:
-        """The time (ns) behind which a closed connection gets no more packets."""
-        assert flow.closed_at is not None
-        return max(flow.closed_at, flow.last_time) + self.limits.linger_ns
+    def _end_later(self, flow: Flow | Packed, key: bytes, clock: int) -> None:
+        """End a closed flow unless packets come for it up to a while after this clock (ns), which never steps back."""
+        entry = clock + self.limits.linger_ns, key, flow.incarnation, flow.last_time
+        heapq.heappush(self._closing, entry)
+
+    def _is_past(self, flow: Flow | Packed, now: int) -> bool:
+        """Whether a flow closed so long before a time (ns) that it gets no more packets."""
+        return flow.closed_at is not None and max(flow.closed_at, flow.last_time) + self.limits.linger_ns < now
 
     def _make_room(self, number: int, now: int) -> Iterator[tuple[Flow, bool]]:
-        """End a tenth of a share's flows before their time, if it is full at a time (ns)."""
-        yield from self._sweep(now)
+        """If a share is full at a time (ns), end its flows that closed long ago, or else a tenth before their time."""
         share = self._shares[number]
+        briefs = {key: self._brief(key) for key in share}
+        past = [key for key, flow in briefs.items() if self._is_past(flow, now)]
+        for key in sorted(past):
+            yield self._end(self._unpack(key)), True
         if len(share) < self._most:
             return
         running = 0
-        chosen = sorted(share, key=lambda key: (self._worth(key), key))[: max(1, self._most // 10)]
+        chosen = heapq.nsmallest(max(1, self._most // 10), share, key=lambda key: (*_worth(briefs[key]), key))
         for key in chosen:
             flow = self._unpack(key)
             if flow.closed_at is None:
@@ -324,15 +334,10 @@ class Tracker:
             connections=before.connections + len(chosen), running=before.running + running
         )
 
-    def _brief(self, key: bytes) -> Flow | Packed | None:
+    def _brief(self, key: bytes) -> Flow | Packed:
         """A flow, or what is asked of it while it is packed."""
-        flow = self._flows.get(key)
+        flow = self._flows[key]
         return Packed.of(flow) if isinstance(flow, bytes) else flow
-
-    def _worth(self, key: bytes) -> tuple[int, int]:
-        flow = self._brief(key)
-        assert flow is not None
-        return _worth(flow)
 
 
 class Incarnations:

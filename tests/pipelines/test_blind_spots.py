@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -96,6 +97,21 @@ def test_files_that_were_not_read_to_the_end_are_named() -> None:
     (spot,) = spots({}, findings=[{"kind": kind, "message": message} for kind, message in damaged])
     assert spot.kind == "damaged"
     assert spot.text == "2 files not read, or not to the end (a.pcap: is empty; b.pcap: cut off in packet 7)"
+
+
+def test_connections_closed_early_in_many_shares_are_told_in_one_line() -> None:
+    counts = {"connections": 30, "running": 20, "unrecognised": 1, "packets": 500, "size": 1024}
+    full = [{"kind": "limit", "evidence": json.dumps({**counts, "share": share})} for share in range(256)]
+    others: list[dict[str, Any]] = [
+        {"kind": "limit", "evidence": None},
+        {"kind": "limit", "evidence": json.dumps({"codec": "zstd"})},
+    ]
+    (spot,) = spots({}, findings=[*full, *others])
+    assert spot.kind == "closed_early"
+    assert "7,680 connections closed early" in spot.text
+    assert "5,120 had not ended, and 128,000 packets of them, 256 KiB, were left out" in spot.text
+    assert "--limit flows" in spot.advice
+    assert spots({}, findings=others) == []
 
 
 def test_the_disorder_of_an_ordinary_capture_is_no_step_of_the_clock() -> None:

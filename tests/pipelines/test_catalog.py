@@ -34,7 +34,7 @@ def test_what_a_session_lacks_is_named_in_a_line(spark: Any, wanted: Catalog, wh
 def test_it_is_known_before_anything_is_decoded(spark: Any, samples: list[str], tmp_path: Path) -> None:
     words = ["analyze", *samples, "-o", str(tmp_path / "out"), "--table-format", "iceberg", "--namespace", "x.y"]
     done = CliRunner().invoke(app, words)
-    assert done.exit_code == 3
+    assert done.exit_code == 4
     assert "this session cannot write such tables to x.y" in done.output
     assert list(tmp_path.iterdir()) == []
 

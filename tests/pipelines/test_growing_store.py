@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 import dissectors
-from dissectors.errors import InputError
+from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from pipelines.update import update_records
 from tests.pipelines import cutting
@@ -86,7 +86,7 @@ class Store(RuleBasedStateMachine):
         files = sorted(map(str, self.day.iterdir()))
         try:
             update_records(self.spark, files, str(self.lake), options)
-        except InputError as error:
+        except BrokerscopeError as error:
             note(str(error))
             for path in self.all.iterdir():
                 if not any((self.day / f"{path.name}{more}").exists() for more in ("", ".gz")):

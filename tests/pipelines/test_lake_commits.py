@@ -429,7 +429,8 @@ def test_a_reader_beside_runs_that_commit_sees_one_commit_or_misses_a_file(
             except (OSError, duckdb.IOException, InputError, pa.ArrowInvalid, pl.exceptions.ComputeError) as error:
                 reason = str(error)
             else:
-                assert is_of_one_commit(found), found
+                # a run that begins removes what the one before replaced: who reads it by listing it may miss files
+                assert is_of_one_commit(found) or (len(runs) > begun and reader not in OURS), found
                 read += 1
                 continue
             assert re.search("(?i)no such file|not found|does not exist|cannot (open|be read)|no files", reason)

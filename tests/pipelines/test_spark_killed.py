@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from tests.pipelines.killing import STAGES
 from tests.pipelines.test_spark_update import lake_rows, rows
 
 pytest.importorskip("pyspark")
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_a_worker_killed_in_each_stage_changes_no_row(tmp_path: Path) -> None:
@@ -42,4 +44,39 @@ def test_an_interrupt_ends_the_job_without_a_word_of_java(tmp_path: Path, group:
     _, errors = job.communicate()
     assert job.returncode == 130
     assert errors.strip() == ""
+    assert not (tmp_path / "out").exists()
+
+
+def members(session: int) -> dict[int, str]:
+    """The processes of a session that have not ended: their numbers, and the programs that they run."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(") ")
+            state, _, _, its_session = rest.split()[:4]
+            if int(its_session) == session and state != "Z":
+                found[int(stat.parent.name)] = name
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
+@pytest.mark.parametrize("phase", ["planning", "decoding"])
+def test_a_termination_ends_the_job_and_its_java(tmp_path: Path, phase: str) -> None:
+    command = [sys.executable, "-m", "brokerscope", "analyze", str(SAMPLES), "-o", str(tmp_path / "out"), "-q"]
+    job = subprocess.Popen([*command, "--engine", "spark"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def has_come() -> bool:
+        if phase == "decoding":
+            return any(tmp_path.rglob("part-*.parquet"))
+        return "java" in members(job.pid).values()
+
+    while job.poll() is None and not has_come():
+        time.sleep(0.05)
+    job.terminate()
+    _, errors = job.communicate(timeout=120)
+    assert (job.returncode, errors.strip()) == (143, "")
+    deadline = time.monotonic() + 30
+    while members(job.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert members(job.pid) == {}
     assert not (tmp_path / "out").exists()

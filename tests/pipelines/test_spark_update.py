@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import dissectors
-from dissectors.errors import BrokerscopeError, InputError
+from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from pipelines import analyze as analysis
 from pipelines import lake as lakes
@@ -189,7 +189,7 @@ def test_a_lake_that_is_damaged_is_named_in_one_line_and_stays(
         path.write_bytes(data)
     done = CliRunner().invoke(app, ["analyze", chosen[0], "-o", str(lake), "--update", "--quiet"])
     (line,) = done.stderr.splitlines()
-    assert done.exit_code == 3
+    assert done.exit_code == 4
     assert f"{damaged}: is damaged" in line
     assert (damaged.read_bytes(), staged.read_bytes()) == (damage, b"rows")
 
@@ -206,7 +206,7 @@ def test_a_state_that_is_damaged_is_named(spark: Any, chosen: list[str], tmp_pat
         state.write_bytes(b"nothing of the sort")
     store.arrive(store.hour(1))
     done = CliRunner().invoke(app, wanted)
-    assert done.exit_code == 3
+    assert done.exit_code == 4
     assert re.search(r"/\.lake/state/\w+\.pickle: is damaged", done.stderr)
     assert lake_rows(store.lake) == before
 
@@ -218,7 +218,7 @@ def test_a_lake_that_cannot_be_written_is_one_line(chosen: list[str], tmp_path: 
     path.write_bytes(b"")
     done = CliRunner().invoke(app, ["analyze", chosen[0], "-o", str(tmp_path / "lake"), "--update", "--quiet"])
     (line,) = done.stderr.splitlines()
-    assert done.exit_code == 3
+    assert done.exit_code == 4
     assert line.startswith(f"brokerscope: cannot write {tmp_path / 'lake'}: ")
 
 
@@ -253,10 +253,10 @@ def test_records_of_captures_that_are_gone_outlive_another_version(
     data = gone.read_bytes()
     monkeypatch.setattr(update, "code_version", lambda package: f"another {package}")
     gone.unlink()
-    with pytest.raises(InputError, match=rf"{gone.name}: is gone, and its records would be too"):
+    with pytest.raises(BrokerscopeError, match=rf"{gone.name}: is gone, and its records would be too"):
         store.update(spark)
     gone.write_bytes(b"".join(data[:24] for _ in range(2)))  # another capture, over which it was written
-    with pytest.raises(InputError, match=gone.name):
+    with pytest.raises(BrokerscopeError, match=gone.name):
         store.update(spark)
     assert lake_rows(store.lake) == before
     gone.unlink()
