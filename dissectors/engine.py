@@ -26,7 +26,7 @@ from dissectors.protocols import protocols
 from dissectors.records import Finding
 from dissectors.session import ConnectionSession
 from dissectors.sink import Sink
-from dissectors.tcp.runs import key_of, share_of
+from dissectors.tcp.grouping import key_of, share_of
 from dissectors.tcp.tracker import Overflow, Tracker
 from dissectors.tls import KeyLog
 
