@@ -252,7 +252,7 @@ class Heard:
             if isinstance(event, Chunk):
                 assert event.starts[0] == event.offset
                 assert list(event.starts) == sorted(set(event.starts))
-                assert event.orders == sorted(event.orders)
+                assert list(event.orders) == sorted(event.orders)
                 assert len(event.starts) == len(event.orders) == len(event.packet_refs) == len(event.times)
         return out
 
