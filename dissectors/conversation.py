@@ -24,7 +24,7 @@ from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
 from dissectors.search import NeverInMidstream, Recogniser
-from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap, Span
+from dissectors.tcp.chunk import CLIENT, SERVER, Chunk, Gap
 
 
 class ConversationSummary(NamedTuple):
@@ -51,7 +51,7 @@ class Conversation(Framing):
         self.closed = False
         self.last_ns: int | None = None  # when its last packet came; known at its end
 
-    def receive(self, direction: int, event: Chunk | Span | Gap) -> None:
+    def receive(self, direction: int, event: Chunk | Gap) -> None:
         """Take bytes or a hole of one direction. Nothing is decoded before `advance`."""
         self.skipped_bytes += self.inboxes[direction].add(event)
 

@@ -26,7 +26,7 @@ from dissectors.records import Finding
 from dissectors.rows.late_names import Name
 from dissectors.rows.sink import Sink
 from dissectors.session import ConnectionSession
-from dissectors.tcp.runs import key_of, share_of
+from dissectors.tcp.grouping import key_of, share_of
 from dissectors.tcp.tracker import Overflow, Tracker
 from dissectors.tls import KeyLog
 

@@ -11,6 +11,7 @@ to `advance`, which keeps the order of frames also then.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -25,7 +26,7 @@ from dissectors.inbox import INVALID, MORE
 from dissectors.limits import KIB
 from dissectors.resends import among
 from dissectors.rows.sink import Masked
-from dissectors.tcp.chunk import CLIENT, SERVER, Segments, Span
+from dissectors.tcp.chunk import CLIENT, SERVER
 
 ConversationT = TypeVar("ConversationT", bound=Conversation)
 Measure = Callable[[Bools, Octets, Ints, Ints], Ints]
@@ -71,15 +72,6 @@ class _Stream(NamedTuple):
     direction: int
     at: int  # index in the common buffer
     offset: int  # the stream offset of the same byte
-
-
-class _Part(NamedTuple):
-    """Segments of a stream that stand side by side in some columns."""
-
-    at: int  # index of their first byte in the common buffer
-    source: int  # number of the columns
-    first: int  # index of the first one there
-    segments: int
 
 
 class _Kept(NamedTuple):
@@ -216,50 +208,31 @@ class _Streams:
 
     def __init__(self, conversations: Sequence[Conversation]) -> None:
         self.each: list[_Stream] = []
-        self._own: tuple[list[int], ...] = ([], [], [], [])  # segments that have lists, not columns
-        self._sources: dict[int, tuple[int, Segments]] = {}
-        self._parts: list[_Part] = []
-        bufs: list[bytes | memoryview] = []
+        columns = starts, orders, packet_refs, times = array("q"), array("q"), array("q"), array("q")
+        shifts: list[int] = []  # of each chunk: from stream offsets to indices in the common buffer
+        counts: list[int] = []  # segments of each chunk
+        bufs: list[bytes] = []
         at = 0
         for i, conversation in enumerate(conversations):
             for direction, inbox in enumerate(conversation.inboxes):
                 runs = inbox.runs()
-                if not runs:
-                    continue
-                self.each.append(_new(_Stream, (i, direction, at, runs[0].offset)))
-                for run in runs:
-                    if isinstance(run, Span):
-                        _, data, segments, first, last = run
-                        source, _ = self._sources.setdefault(id(segments), (len(self._sources) + 1, segments))
-                        self._parts.append(_new(_Part, (at, source, first, last - first)))
-                    else:
-                        offset, data, starts, *lists = run
-                        self._add(at, [offset, *starts[1:]], *lists)  # it may begin inside its first segment
+                if runs:
+                    self.each.append(_new(_Stream, (i, direction, at, runs[0].offset)))
+                for offset, data, *fresh in runs:
+                    first = len(starts)
+                    for column, values in zip(columns, fresh, strict=True):
+                        column.extend(values)
+                    starts[first] = offset  # it may begin inside its first segment
+                    shifts.append(at - offset)
+                    counts.append(len(starts) - first)
                     bufs.append(data)
                     at += len(data)
         self.size = at
         self.buf = b"".join([*bufs, bytes(PADDING)])
         self.octets = np.frombuffer(self.buf, np.uint8)
         self.head = table(self.each, len(_Stream._fields))
-        self._gather()
-
-    def _add(self, at: int, *lists: list[int]) -> None:
-        self._parts.append(_new(_Part, (at, 0, len(self._own[0]), len(lists[0]))))
-        for column, values in zip(self._own, lists, strict=True):
-            column += values
-
-    def _gather(self) -> None:
-        """The segments of all streams by column; `starts` are indices in the common buffer."""
-        mine = Segments(*(np.array(column, np.int64) for column in self._own))
-        sources = [mine, *(segments for _, segments in self._sources.values())]
-        begin = np.cumsum([0, *(len(source.orders) for source in sources)])
-        at, source, first, count = table(self._parts, len(_Part._fields)).T
-        first = begin[source] + first
-        index = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
-        where = np.concatenate([each.at[: len(each.orders)] for each in sources])
-        self.starts = where[index] + np.repeat(at - where[first], count)
-        columns = list(zip(*(each[1:] for each in sources), strict=True))
-        self.orders, self.packet_refs, self.times = (np.concatenate(column)[index] for column in columns)
+        self.starts = np.array(starts, np.int64) + np.repeat(np.array(shifts, np.int64), counts)  # in the buffer
+        self.orders, self.packet_refs, self.times = (np.array(each, np.int64) for each in (orders, packet_refs, times))
 
 
 def cut(

@@ -10,20 +10,21 @@ joined to the window once. Positions in the window are indices of its buffer; th
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
 from dissectors.frame import Frame
-from dissectors.tcp.chunk import Chunk, Gap, Piece, Span, whole
+from dissectors.tcp.chunk import Chunk, Gap, Piece
 
 MORE = 0  # size of a frame: the length is not there yet
 INVALID = -1  # size of a frame: this is no frame
 Measure = Callable[[int, bytes, int, int], int]
 """(direction, buffer, position, end) -> size of the frame that begins there, MORE or INVALID."""
 
-_NO_PIECES: list[int] = []  # of an empty window; never added to
+_NO_PIECES = array("q")  # of an empty window; never added to
 _OFFSET = attrgetter("offset")
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
 
@@ -71,7 +72,7 @@ class Inbox:
         self._size = MORE  # of the frame at pos, once measured
         self._parts: list[Chunk] | tuple[()] = ()
         self._parts_size = 0
-        self._queue: list[Chunk | Span | Gap] = []
+        self._queue: list[Chunk | Gap] = []
         self._queued = 0  # bytes in queue
         self._gaps = 0  # in queue
         self._holes: tuple[_Hole, ...] = ()  # in buf and parts
@@ -79,11 +80,11 @@ class Inbox:
 
     # --- what comes in ---
 
-    def add(self, event: Chunk | Span | Gap) -> int:
+    def add(self, event: Chunk | Gap) -> int:
         """Take bytes or a hole; how many bytes were dropped of it, because their frame was given up."""
         dropped = 0
         if self._given_up:
-            rest, dropped = self._drop_given_up(whole(event))
+            rest, dropped = self._drop_given_up(event)
             if rest is None:
                 return dropped
             event = rest
@@ -210,7 +211,7 @@ class Inbox:
                 yield Chunk(
                     start,
                     self._buf[start - self._base : hole_start - self._base],
-                    [start, *self._starts[first + 1 : stop]],
+                    array("q", (start,)) + self._starts[first + 1 : stop],
                     self._orders[first:stop],
                     self._packet_refs[first:stop],
                     self._times[first:stop],
@@ -237,7 +238,7 @@ class Inbox:
             return False
         del self._queue[0]
         self._queued -= len(event.data)
-        self._put(whole(event))
+        self._put(event)
         return True
 
     def measured(self, size: int) -> None:
@@ -277,7 +278,7 @@ class Inbox:
     def cross(self) -> None:
         """Step over the gap ahead, inside the frame at the position: zeros stand in for it."""
         gap = self._next_gap()
-        self._put(Chunk(gap.offset, bytes(gap.length), [gap.offset], [gap.order], [gap.packet_ref], [gap.time]))
+        self._put(Chunk.zeros(gap))
         self._holes += (_Hole(gap.offset, gap.offset + gap.length, gap.reason == "snaplen"),)
 
     def jump(self) -> None:
@@ -308,10 +309,8 @@ class Inbox:
         self._forget()
 
     def settle(self) -> None:
-        """Let go of bytes that were framed, and of the blocks that what waits lies in."""
+        """Let go of bytes that were framed."""
         self._trim()
-        if self._queue:
-            self._queue = [whole(event) for event in self._queue]
 
     # --- many frames at once: nothing may be missing ---
 
@@ -349,7 +348,7 @@ class Inbox:
         self._mark = min(self._piece(self._base + end), len(self._starts) - 1)
         return size
 
-    def runs(self) -> list[Chunk | Span]:
+    def runs(self) -> list[Chunk]:
         """All that waits, in order of the stream; empty where the frame at the position is not whole yet."""
         if not self._buf:
             return [event for event in self._queue if not isinstance(event, Gap)]
@@ -357,7 +356,7 @@ class Inbox:
             self._absorb()
             if self._parts or self._size > self.have:
                 return []
-        runs: list[Chunk | Span] = []
+        runs: list[Chunk] = []
         if self._pos < len(self._buf):
             own = Chunk(self._base, self._buf, self._starts, self._orders, self._packet_refs, self._times)
             runs.append(_behind(own, self._pos, self._mark) if self._pos else own)
@@ -413,7 +412,7 @@ class Inbox:
         """Bring all that was delivered into the window; no gap is among it."""
         if self._queue:
             queue, self._queue, self._queued = self._queue, [], 0
-            self._put(*[whole(event) for event in queue if not isinstance(event, Gap)])
+            self._put(*[event for event in queue if not isinstance(event, Gap)])
 
     def _forget(self) -> None:
         """Holes before the window concern nobody any more."""
@@ -478,7 +477,7 @@ def _behind(chunk: Chunk, size: int, first: int | None = None) -> Chunk:
     return Chunk(
         offset,
         chunk.data[size:],
-        [offset, *chunk.starts[first + 1 :]],
+        array("q", (offset,)) + chunk.starts[first + 1 :],
         chunk.orders[first:],
         chunk.packet_refs[first:],
         chunk.times[first:],

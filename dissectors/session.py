@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from dissectors.capture.block import VIA, address
 from dissectors.conversation import Conversation, ConversationSummary, Protocol
@@ -13,7 +13,7 @@ from dissectors.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, 
 from dissectors.records import Conn, Connection
 from dissectors.rows.exchange import elapsed
 from dissectors.rows.sink import Sink
-from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent, Span, whole
+from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow
 from dissectors.tls import KeyLog, looks_like_tls
@@ -22,8 +22,7 @@ from dissectors.wording import counted, were
 if TYPE_CHECKING:
     from dissectors.tls.layer import TlsLayer
 
-Fresh = tuple[Side, Side]  # of direction 0 and 1
-Events = tuple[list[Chunk | Gap], list[Chunk | Gap]]  # the same, with bytes of their own
+Events = tuple[Side, Side]  # of direction 0 and 1
 Notes = tuple[Sequence[Resent], Sequence[Resent]]
 
 
@@ -93,18 +92,18 @@ class ConnectionSession:
         a, b = self.flow.halves
         notes: Notes = (a.resent, b.resent)
         if notes[0] or notes[1]:
-            a.resent = b.resent = ()
+            a.resent, b.resent = [], []
         elif not (events[0] or events[1]):
             return  # all that came waits for its turn
         if self._tls is not None:
-            self._pass_on(*self._decrypt(self._tls, _own(events), notes))
+            self._pass_on(*self._decrypt(self._tls, events, notes))
         elif self._bound:
             if self.conversation is not None:
                 self._feed(events, notes)
         elif (verdict := self.classify_first_segment(events)) is not None:
             self.bind_protocol(verdict, events, notes)
         else:
-            self._pass_on(_own(events), notes)
+            self._pass_on(events, notes)
 
     def _pass_on(self, events: Events, notes: Notes) -> None:
         """Towards the conversation, or to where events wait for one."""
@@ -180,7 +179,7 @@ class ConnectionSession:
 
     def shed(self) -> None:
         """Give up what is not whole: too much memory is held."""
-        self.flow.finish(self.options.limits)
+        self.flow.finish()
         self.deliver()
         self._conclude()
         if self._tls is not None and self._tls.held:
@@ -220,7 +219,7 @@ class ConnectionSession:
 
     # --- recognition ---
 
-    def classify_first_segment(self, events: Fresh) -> Verdict | None:
+    def classify_first_segment(self, events: Events) -> Verdict | None:
         """What `_recognise` would find, where the client's first segment leaves no doubt and its port says the same."""
         client = self._client
         if client is None or self._undetermined is not None or self.options.decode_as:
@@ -300,12 +299,12 @@ class ConnectionSession:
                 return Verdict(next((p for p in self._protocols if p.name == name), None), direction)
         return None
 
-    def bind_protocol(self, verdict: Verdict, events: Fresh | None = None, notes: Notes = ((), ())) -> None:
+    def bind_protocol(self, verdict: Verdict, events: Events | None = None, notes: Notes = ((), ())) -> None:
         """The protocol is known, or it is known that it cannot be; events and notes are what waits for it."""
         protocol = verdict.protocol
         client = self._guess_client() if verdict.client is None else verdict.client
         if events is None and self._undetermined is not None:
-            events, notes = cast(Fresh, self._undetermined.waiting), self._undetermined.notes
+            events, notes = self._undetermined.waiting, self._undetermined.notes
         if self._undetermined is not None and protocol is None and self._undetermined.recognition.passed_over:
             self._gave_up = True
         self._bound = True
@@ -321,7 +320,7 @@ class ConnectionSession:
             self.conversation.bases = (halves[client].base, halves[1 - client].base)
         self._feed(events, notes)
 
-    def _feed(self, events: Fresh | Events, notes: Notes) -> None:
+    def _feed(self, events: Events, notes: Notes) -> None:
         conversation = self.conversation
         assert conversation is not None
         client = self._client
@@ -436,15 +435,7 @@ def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Not
     return plain, notes
 
 
-def _own(events: Fresh) -> Events:
-    """Events that no longer need their block."""
-    a, b = ([whole(event) for event in side] for side in events)
-    return a, b
-
-
-def _first_order(event: Chunk | Span | Gap) -> int:
-    if isinstance(event, Span):
-        return int(event.segments.orders[event.first])
+def _first_order(event: Chunk | Gap) -> int:
     return event.orders[0] if isinstance(event, Chunk) else event.order
 
 

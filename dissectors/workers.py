@@ -37,7 +37,7 @@ from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from dissectors.release import DecodedRows
 from dissectors.rows.sink import Suspect, bounded
-from dissectors.tcp.runs import connection_keys, shares_of
+from dissectors.tcp.grouping import connection_keys, shares_of
 from dissectors.tcp.tracker import Overflow
 from dissectors.tls import KeyLog
 from dissectors.wire import codecs

@@ -31,7 +31,7 @@ from dissectors.capture.split import Split, parts, read_split
 from dissectors.errors import InputError
 from dissectors.findings import TRUNCATED, UNREADABLE
 from dissectors.limits import KIB, MIB, SHARES, Limits
-from dissectors.tcp.runs import connection_keys, shares_of
+from dissectors.tcp.grouping import connection_keys, shares_of
 
 SCHEMA = pa.schema([
     ("part", pa.int32()),

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from dissectors.capture.block import address
 from dissectors.engine import Engine
 from dissectors.records import endpoint
+from dissectors.tcp.grouping import ends_of
 from dissectors.tcp.packed import Packed
-from dissectors.tcp.runs import ends_of
 from pipelines.record_files import rows_of
 
 

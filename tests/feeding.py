@@ -48,7 +48,7 @@ def feed(
         kept = keep(step, len(data))
         for piece in cut(data[:kept]):
             offset = offsets[direction]
-            conversation.receive(direction, Chunk(offset, piece, [offset], [next(order)], [step + 1], [time]))
+            conversation.receive(direction, Chunk.of(offset, piece, [offset], [next(order)], [step + 1], [time]))
             offsets[direction] += len(piece)
             if advance_each:
                 conversation.advance()

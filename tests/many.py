@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,7 +16,7 @@ from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES, TABLES, Conn
 from dissectors.rows.sink import Sink
-from dissectors.tcp.chunk import Chunk, Segments, Span
+from dissectors.tcp.chunk import Chunk, joined
 from dissectors.wire.codec_sums import counting
 
 Script = list[tuple[int, bytes]]  # direction, bytes
@@ -71,7 +70,7 @@ def feed_many(
                     n = next(order)
                     offset = offsets[i][direction]
                     time = 1_700_000_000_000_000_000 + n * 5_000_000
-                    chunk = Chunk(offset, data[:cut], [offset], [n], [n], [time])
+                    chunk = Chunk.of(offset, data[:cut], [offset], [n], [n], [time])
                     sent.setdefault((i, direction), []).append(chunk)
                     offsets[i][direction] += cut
                     script[0] = (direction, data[cut:])
@@ -192,18 +191,7 @@ class TogetherAsAlone:
 
 def _as_in_a_block(
     sent: dict[tuple[int, int], list[Chunk]], rng: random.Random
-) -> Iterator[tuple[tuple[int, int], Any]]:
-    """The same bytes as the segments of spans, or, some of them, still as chunks."""
-    every = [chunk for chunks in sent.values() for chunk in chunks]
-    data = memoryview(b"".join(chunk.data for chunk in every))
-    at = np.cumsum([0, *(len(chunk.data) for chunk in every)])
-    columns = ([getattr(chunk, name)[0] for chunk in every] for name in ("orders", "packet_refs", "times"))
-    segments = Segments(at, *(np.array(column, np.int64) for column in columns))
-    first = 0
+) -> Iterator[tuple[tuple[int, int], Chunk]]:
+    """All segments of a direction as one chunk, or, of some directions, each by itself."""
     for key, chunks in sent.items():
-        last = first + len(chunks)
-        if rng.random() < 0.8:
-            yield key, Span(chunks[0].offset, data[at[first] : at[last]], segments, first, last)
-        else:
-            yield from ((key, chunk) for chunk in chunks)
-        first = last
+        yield from ((key, chunk) for chunk in ([joined(chunks)] if rng.random() < 0.8 else chunks))

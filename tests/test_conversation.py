@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dissectors.conversation import Conversation, Protocol
@@ -15,7 +14,7 @@ from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.rows.sink import Sink
 from dissectors.search import Recogniser
-from dissectors.tcp.chunk import Chunk, Segments, Span
+from dissectors.tcp.chunk import Chunk
 from tests.feeding import CLIENT, SERVER, feed
 
 MARK = b"\xaa\x55"
@@ -134,10 +133,9 @@ def test_too_large_a_frame_is_given_up_and_its_rest_is_skipped() -> None:
     assert isinstance(conversation, Letters)
     fresh = Letters(conversation.conn, sink, Options())
     big = letter(b"x" * 1000)
-    from dissectors.tcp.chunk import Chunk
 
     def give(offset: int, data: bytes, order: int) -> None:
-        fresh.receive(CLIENT, Chunk(offset, data, [offset], [order], [order], [order]))
+        fresh.receive(CLIENT, Chunk.of(offset, data, [offset], [order], [order], [order]))
         fresh.advance()
 
     give(0, big[:600], 1)
@@ -151,19 +149,3 @@ def test_too_large_a_frame_is_given_up_and_its_rest_is_skipped() -> None:
     (limit,) = [f for f in sink.findings if f.kind == "limit"]
     assert limit.length == 600
     assert json.loads(limit.evidence or "{}") == {}
-
-
-def test_answers_that_wait_for_lost_requests_do_not_hold_their_block() -> None:
-    _, conversation = feed(LettersProtocol(), [(CLIENT, letter(b"a"))])
-    lost = Letters(conversation.conn, conversation.sink, Options(), midstream=True)
-    answer = letter(b"answer")
-    size = len(answer)
-    block = memoryview(2 * answer + bytes(1 << 20))
-    segments = Segments(np.array([0, size, 2 * size]), *(np.array([2, 3]) for _ in range(3)))
-    lost.receive(CLIENT, Chunk(0, b"noise", [0], [1], [1], [1]))
-    lost.receive(SERVER, Span(0, block[:size], segments, 0, 1))
-    lost.receive(SERVER, Span(size, block[size : 2 * size], segments, 1, 2))
-    lost.advance()
-    first, second = lost.inboxes[SERVER].runs()
-    assert first == Chunk(0, answer, [0], [2], [2], [2])
-    assert second == Chunk(size, answer, [size], [3], [3], [3])

@@ -32,10 +32,14 @@ def said(path: Path) -> dict[str, Any]:
     for node in ast.parse(path.read_text()).body:
         inner = node.body if isinstance(node, ast.If) and ast.unparse(node.test) == "not cython.compiled" else [node]
         for each in inner:
-            if isinstance(each, ast.Assign) and all(map(_is_constant, each.targets)):
+            if _is_import(each) or (isinstance(each, ast.Assign) and all(map(_is_constant, each.targets))):
                 with suppress(NameError):  # it is made of other names: no number
                     exec(compile(ast.Module([each], []), str(path), "exec"), {"range": range}, names)
     return names
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "dissectors.capture"
 
 
 def _is_constant(target: ast.expr) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.frame import Frame
 from dissectors.inbox import INVALID, MORE, Inbox
-from dissectors.tcp.chunk import CLIENT, Chunk, Gap, Piece, Segments, Span
+from dissectors.tcp.chunk import CLIENT, Chunk, Gap, Piece, joined
 
 
 def measure(direction: int, buf: bytes, pos: int, end: int) -> int:
@@ -24,22 +24,20 @@ def frame(text: bytes) -> bytes:
 
 def chunk(offset: int, data: bytes, number: int) -> Chunk:
     """One segment; its number is its order, packet and time."""
-    return Chunk(offset, data, [offset], [number], [number], [number])
+    return Chunk.of(offset, data, [offset], [number], [number], [number])
 
 
-def span(offset: int, *segments: tuple[bytes, int]) -> Span:
-    """Segments in a block of their own: (bytes, number)."""
-    at = np.cumsum([0, *(len(data) for data, _ in segments)])
-    numbers = np.array([number for _, number in segments])
-    block = memoryview(b"".join(data for data, _ in segments))
-    return Span(offset, block, Segments(at, numbers, numbers, numbers), 0, len(segments))
+def together(offset: int, *segments: tuple[bytes, int]) -> Chunk:
+    """Segments that follow each other, as one chunk: (bytes, number)."""
+    starts = accumulate((len(data) for data, _ in segments), initial=offset)
+    return joined([chunk(start, *segment) for start, segment in zip(starts, segments, strict=False)])
 
 
 def gap(offset: int, length: int, number: int, reason: str = "not captured") -> Gap:
     return Gap(offset, length, reason, number, number, number)
 
 
-def inbox(*events: Chunk | Span | Gap) -> Inbox:
+def inbox(*events: Chunk | Gap) -> Inbox:
     box = Inbox(CLIENT)
     for event in events:
         box.add(event)
@@ -78,7 +76,7 @@ def test_a_frame_says_when_and_in_which_packets_it_came() -> None:
 
 @given(st.lists(st.binary(max_size=9), max_size=8), st.lists(st.integers(1, 7), min_size=1), st.integers(1, 4))
 def test_frames_are_the_same_however_they_are_cut_and_delivered(
-    texts: list[bytes], sizes: list[int], together: int
+    texts: list[bytes], sizes: list[int], most: int
 ) -> None:
     data = b"".join(map(frame, texts))
     pieces: list[tuple[int, bytes, int]] = []
@@ -87,9 +85,9 @@ def test_frames_are_the_same_however_they_are_cut_and_delivered(
         size = sizes[len(pieces) % len(sizes)]
         pieces.append((at, data[at : at + size], len(pieces) + 1))
         at += size
-    spans = [pieces[i : i + together] for i in range(0, len(pieces), together)]
+    groups = [pieces[i : i + most] for i in range(0, len(pieces), most)]
     ways = [inbox(*(chunk(*piece) for piece in pieces)) for _ in range(2)]
-    ways += [inbox(*(span(some[0][0], *((data, n) for _, data, n in some)) for some in spans)) for _ in range(2)]
+    ways += [inbox(*(together(some[0][0], *((data, n) for _, data, n in some)) for some in groups)) for _ in range(2)]
     cuts: list[Callable[[Inbox], list[Frame] | None]] = [one_by_one, lambda box: box.split(measure)] * 2
     made = []
     for box, cut in zip(ways, cuts, strict=True):
@@ -168,18 +166,17 @@ def test_the_rest_of_a_frame_that_was_given_up_is_dropped_as_it_comes() -> None:
     assert [text(one) for one in one_by_one(box)] == [b"next"]
 
 
-def test_what_settles_needs_its_block_no_longer_and_keeps_no_framed_bytes() -> None:
+def test_what_settles_keeps_no_framed_bytes() -> None:
     big = frame(bytes(250)) + frame(b"ab")[:2]
-    box = inbox(span(0, (big, 1)), gap(len(big), 5, 2), span(len(big) + 5, (b"x", 3)))
+    box = inbox(together(0, (big, 1)), gap(len(big), 5, 2), together(len(big) + 5, (b"x", 3)))
     assert len(one_by_one(box)) == 1
     box.settle()
     assert box.held == len(b"\x02a" + b"x")
-    assert all(isinstance(run, Chunk) for run in box.runs())
 
 
 def test_runs_are_all_that_waits_and_dropping_them_leaves_the_rest() -> None:
     data = frame(b"abc") + frame(b"de") + frame(b"fgh")
-    box = inbox(chunk(0, data[:5], 1), span(5, (data[5:6], 2), (data[6:10], 3)))
+    box = inbox(chunk(0, data[:5], 1), together(5, (data[5:6], 2), (data[6:10], 3)))
     assert b"".join(bytes(run.data) for run in box.runs()) == data[:10]
     box.drop(7, measure)
     assert (box.offset, box.size) == (7, 4)
@@ -191,7 +188,7 @@ def test_runs_are_all_that_waits_and_dropping_them_leaves_the_rest() -> None:
 
 
 def test_pieces_lead_from_stream_offsets_to_packets() -> None:
-    box = inbox(chunk(0, b"\x09abc", 1), span(4, (b"de", 2), (b"fg", 3)))
+    box = inbox(chunk(0, b"\x09abc", 1), together(4, (b"de", 2), (b"fg", 3)))
     assert box.pull()
     assert box.pieces(3, 7) == [Piece(0, 1, 1), Piece(4, 2, 2), Piece(6, 3, 3)]
     assert box.origin(2) == (1, 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import random
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,21 +70,6 @@ def test_records_do_not_depend_on_how_a_capture_is_cut_into_files(path: Path, tm
         name = tmp_path / f"ring-{i:03d}"
         name.write_bytes(gzip.compress(data) if i % 2 else data)
     assert rows(tmp_path) == rows(path)
-
-
-@pytest.mark.parametrize("path", CLASSIC, ids=lambda p: p.stem)
-def test_records_do_not_depend_on_the_column_path_of_tcp(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dissectors.tcp.tracker import Tracker
-
-    want = rows(path)
-    original = Tracker.__init__
-
-    def slow(self: Tracker, limits: Limits, shared: Sequence[object] = ()) -> None:
-        original(self, limits, shared)
-        self.fast = False
-
-    monkeypatch.setattr(Tracker, "__init__", slow)
-    assert rows(path) == want
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda p: p.stem)

@@ -21,7 +21,7 @@ from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.records import TABLES
 from dissectors.run import Run
-from dissectors.tcp.runs import connection_keys
+from dissectors.tcp.grouping import connection_keys
 from dissectors.workers import LocalDecoder, Workers, can_share, received, shared
 from tests.benchmarks import captures
 

@@ -1,18 +1,17 @@
-"""What TCP hands to a conversation: runs of bytes that know where they came from, and holes.
+"""What TCP hands to a conversation: contiguous bytes that know where they came from, and holes.
 
-A run is a Chunk, or a Span while it still lies among the segments of its block: a Span costs next to nothing to make,
-and who needs the lists of one asks for its `chunk`. All carry `order`: a count of delivered segments on the connection,
-over both directions. What was delivered first has the smaller order, and a segment is delivered only when everything
-that it acknowledges has been delivered or given up for lost; so orders of the two directions can be compared, and do
-not depend on how a capture is cut into blocks.
+Chunks and holes carry `order`: a count of delivered segments on the connection, over both directions. What was
+delivered first has the smaller order, and a segment is delivered only when everything that it acknowledges has been
+delivered or given up for lost; so orders of the two directions can be compared, and do not depend on how a capture is
+cut into blocks.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple, overload
-
-from dissectors.arrow import Ints
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 CLIENT, SERVER = 0, 1  # who sent the bytes
 SIDES = ("client", "server")
@@ -27,14 +26,33 @@ class Piece(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Contiguous bytes of one direction, made of one or more pieces (segments)."""
+    """Contiguous bytes of one direction, made of one or more pieces (segments). The columns are array("q")."""
 
     offset: int  # stream offset of data[0]
     data: bytes
-    starts: list[int]  # stream offset of each piece, ascending; the first may begin before `offset`
-    orders: list[int]  # delivery order of each piece, ascending
-    packet_refs: list[int]  # packet of each piece (records.PacketRef)
-    times: list[int]  # ns since the epoch: first arrival of each piece
+    starts: array[int]  # stream offset of each piece, ascending; the first may begin before `offset`
+    orders: array[int]  # delivery order of each piece, ascending
+    packet_refs: array[int]  # packet of each piece (records.PacketRef)
+    times: array[int]  # ns since the epoch: first arrival of each piece
+
+    @classmethod
+    def of(
+        cls,
+        offset: int,
+        data: bytes,
+        starts: Iterable[int],
+        orders: Iterable[int],
+        packet_refs: Iterable[int],
+        times: Iterable[int],
+    ) -> Chunk:
+        """A chunk of columns that are any numbers."""
+        columns = (array("q", column) for column in (starts, orders, packet_refs, times))
+        return cls(offset, data, *columns)
+
+    @classmethod
+    def zeros(cls, gap: Gap) -> Chunk:
+        """What stands in for the bytes of a hole."""
+        return cls.of(gap.offset, bytes(gap.length), [gap.offset], [gap.order], [gap.packet_ref], [gap.time])
 
     @property
     def head(self) -> bytes:
@@ -47,48 +65,6 @@ class Chunk(NamedTuple):
             return []
         a, b = max(0, bisect_right(self.starts, start) - 1), bisect_left(self.starts, end)
         return [Piece(*piece) for piece in zip(self.starts[a:b], self.packet_refs[a:b], self.times[a:b], strict=True)]
-
-
-class Segments(NamedTuple):
-    """Segments of many connections by column: those of one direction of one connection follow each other."""
-
-    at: Ints  # index of the first byte of each one in the bytes of all
-    orders: Ints
-    packet_refs: Ints
-    times: Ints
-
-
-class Span(NamedTuple):
-    """As Chunk: segments [first, last)."""
-
-    offset: int
-    data: memoryview | bytes
-    segments: Segments
-    first: int
-    last: int
-
-    @property
-    def chunk(self) -> Chunk:
-        """The same with bytes and lists of its own."""
-        at, *rest = (column[self.first : self.last] for column in self.segments)
-        starts = (at + (self.offset - at[0])).tolist()
-        return Chunk(self.offset, bytes(self.data), starts, *(column.tolist() for column in rest))
-
-    @property
-    def head(self) -> bytes:
-        """The bytes of the first segment."""
-        at = self.segments.at
-        return bytes(self.data if self.last - self.first == 1 else self.data[: at[self.first + 1] - at[self.first]])
-
-    def pieces(self, start: int, end: int) -> list[Piece]:
-        """The pieces with bytes of [start, end)."""
-        if end <= self.offset or start >= self.offset + len(self.data):
-            return []
-        at, _, packet_refs, times = (column.data for column in self.segments)  # quicker where few values are wanted
-        shift = self.offset - at[self.first]
-        a = max(self.first, bisect_right(at, start - shift, self.first, self.last) - 1)
-        b = bisect_left(at, end - shift, self.first, self.last)
-        return [Piece(at[i] + shift, packet_refs[i], times[i]) for i in range(a, b)]
 
 
 class Gap(NamedTuple):
@@ -110,10 +86,12 @@ class Resent(NamedTuple):
     order: int
 
 
-@overload
-def whole(event: Chunk | Span) -> Chunk: ...
-@overload
-def whole(event: Chunk | Span | Gap) -> Chunk | Gap: ...
-def whole(event: Chunk | Span | Gap) -> Chunk | Gap:
-    """The same with bytes and lists of its own: what no longer needs its block."""
-    return event.chunk if isinstance(event, Span) else event
+def joined(chunks: Sequence[Chunk]) -> Chunk:
+    """Chunks that follow each other, as one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    columns = array("q"), array("q"), array("q"), array("q")
+    for chunk in chunks:
+        for column, values in zip(columns, chunk[2:], strict=True):
+            column.extend(values)
+    return Chunk(chunks[0].offset, b"".join([chunk.data for chunk in chunks]), *columns)

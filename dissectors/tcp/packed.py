@@ -147,8 +147,6 @@ class _Pickles:
         a, b = flow.halves
         ends, recent = flow.ends, (a.recent, b.recent)
         flow.ends, a.recent, b.recent = _NOBODY, [], []
-        a.shorten()
-        b.shorten()
         try:
             pickler.dump(flow)
         except _FAILURES:

@@ -7,10 +7,11 @@ bundles. Runs of like size share one of those, for they are let go at like times
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, groupby
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, cast
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from dissectors.arrow import Ints
 from dissectors.packing import compress, decompress
-from dissectors.tcp.chunk import Chunk, Span
+from dissectors.tcp.chunk import Chunk
 
 RECENT_NS = 3_000_000_000  # how long they may be compared with: senders wait some hundred milliseconds, seconds at most
 _BUNDLE_BYTES = 32 * 1024  # before compression: what a look at one of its runs costs
@@ -48,11 +49,14 @@ class Plain(NamedTuple):
     data: bytes
 
     @classmethod
-    def of(cls, runs: Sequence[Chunk | Span]) -> Plain:
-        """These runs. Those that follow each other and lie in one block are read together."""
-        parts = [_columns(list(some)) for _, some in groupby(runs, _block)]
-        bounds = _bounds([len(run.data) for run in runs], np.concatenate([lengths for lengths, _ in parts]))
-        return cls(bounds, np.hstack([columns for _, columns in parts]), b"".join([run.data for run in runs]))
+    def of(cls, runs: Sequence[Chunk]) -> Plain:
+        """Runs with columns of their own."""
+        columns = array("q"), array("q"), array("q")
+        for run in runs:
+            for column, values in zip(columns, (run.starts, run.packet_refs, run.times), strict=True):
+                column.extend(values)
+        bounds = _bounds([len(run.data) for run in runs], np.array([len(run.starts) for run in runs]))
+        return cls(bounds, np.array(columns, np.int64), b"".join([run.data for run in runs]))
 
     def some(self, numbers: Sequence[int]) -> Plain:
         """Some of the runs."""
@@ -116,7 +120,7 @@ class BundledRun(NamedTuple):
     number: int  # in the bundle
 
 
-Runs = list[Chunk | Span | BundledRun]
+Runs = list[Chunk | BundledRun]
 """What a direction remembers, oldest first."""
 
 
@@ -148,7 +152,7 @@ class History:
         """A direction remembers one more run."""
         self._fresh[id(runs)] = runs
 
-    def drop(self, run: Chunk | Span | BundledRun) -> None:
+    def drop(self, run: Chunk | BundledRun) -> None:
         """A direction needs a run no more: later ones took its place."""
         if isinstance(run, BundledRun):
             self._leave(run.bundle)
@@ -158,8 +162,6 @@ class History:
         run = runs[i]
         if isinstance(run, BundledRun):
             return (run.bundle.plain or self._open(run.bundle)).run(run.number)
-        if isinstance(run, Span):
-            run = runs[i] = run.chunk
         return Recent(run.offset, run.data, run.starts, run.packet_refs, run.times)
 
     def trim(self, now: int) -> None:
@@ -211,7 +213,7 @@ class History:
         fresh = [(runs, i) for runs in self._fresh.values() for i in _fresh(runs)]
         self._fresh = {}
         if fresh:
-            self._put(Bundle(Plain.of([cast(Chunk | Span, runs[i]) for runs, i in fresh])), fresh)
+            self._put(Bundle(Plain.of([cast(Chunk, runs[i]) for runs, i in fresh])), fresh)
 
     def _compress(self, kept: _Kept) -> None:
         """Keep of the oldest plain bundle what is still remembered, in less room."""
@@ -264,26 +266,6 @@ def _remembered(kept: _Kept, plain: Plain) -> Iterator[tuple[Runs, range]]:
             last += 1
         number += 1 + len(more)
         yield runs, range(first, last)
-
-
-def _block(run: Chunk | Span) -> int:
-    """Of which block's segments a run is made, by their id; 0 where it has lists of its own."""
-    return id(run.segments) if isinstance(run, Span) else 0
-
-
-def _columns(runs: Sequence[Chunk | Span]) -> tuple[Ints, Ints]:
-    """[runs]: how many segments; [3, segments]: their stream offsets, packets and times. All runs are of one block."""
-    spans = [run for run in runs if isinstance(run, Span)]
-    if not spans:
-        lists = [(run.starts, run.packet_refs, run.times) for run in runs if isinstance(run, Chunk)]
-        columns = [list(chain(*column)) for column in zip(*lists, strict=True)]
-        return np.array([len(starts) for starts, _, _ in lists]), np.array(columns, np.int64)
-    at, _, packet_refs, times = spans[0].segments
-    offsets, first, last = np.array([(run.offset, run.first, run.last) for run in spans]).T
-    lengths = last - first
-    places = _ranges(first, lengths)
-    starts = at[places] + np.repeat(offsets - at[first], lengths)
-    return lengths, np.stack((starts, packet_refs[places], times[places]))
 
 
 def _bounds(sizes: Sequence[int] | Ints, lengths: Ints) -> Ints:

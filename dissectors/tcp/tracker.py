@@ -1,9 +1,4 @@
-"""Packets to flows: whole runs of packets that are plainly in order are taken by column, the rest one by one.
-
-`runs.py` says which packets of a block follow on exactly. Such runs need no per-packet work. A packet that is anything
-else goes to `Flow.packet`, after which the next run is tried again. Both paths deliver the same bytes with the same
-orders.
-"""
+"""Packets to flows: blocks are grouped by connection, and each connection's packets are put in order one by one."""
 
 from __future__ import annotations
 
@@ -17,16 +12,15 @@ import numpy as np
 from dissectors.capture.block import ACK, SYN, PacketBlock
 from dissectors.limits import SHARES, Limits
 from dissectors.tcp.flow import Ends, Flow
-from dissectors.tcp.half import MASK
+from dissectors.tcp.grouping import Grouped, ends_of, key_of, share_of
 from dissectors.tcp.packed import Packed, Packer
+from dissectors.tcp.reassembly import Reassembler
 from dissectors.tcp.recent import History, Runs
-from dissectors.tcp.runs import HALF, Side, Sorted, ends_of, key_of, share_of
 
 _AWAY_NS = 60_000_000_000  # how long a connection that was closed early is not followed again
 _EASE = 8  # of the connections kept ready beyond the limit, one in so many is not, after each step of decoding
 _FEWEST = 256  # packets of a block that are sorted at once where many of its connections do not fit, at least
 _WIDER = 4  # times as many as could be taken the time before
-_REST = 32  # of a run whose beginning did not fit, so many packets are worth another try
 
 
 class Overflow(NamedTuple):
@@ -50,7 +44,6 @@ class Tracker:
     def __init__(self, limits: Limits, shared: Sequence[object] = ()) -> None:
         """shared: what the sessions of all flows refer to, and keep no state of their own in."""
         self.limits = limits
-        self.fast = True  # tests turn the column path off, to compare
         self.overflow: dict[int, Overflow] = defaultdict(Overflow)  # by share
         self._flows: dict[bytes, Flow | bytes] = {}  # by their key; as bytes those that are packed
         self._recent: dict[bytes, tuple[Runs, Runs]] = {}  # what those remember of their halves, packed longest first
@@ -65,7 +58,8 @@ class Tracker:
         self._away: dict[bytes, int] = {}  # key -> when its connection was closed early; oldest first
         self._arrivals = 0
         self._history = History(limits.recent_bytes)
-        self._packer = Packer([limits, self._history, *shared])
+        self._reassembler = Reassembler(limits, self._history)
+        self._packer = Packer([limits, self._reassembler, *shared])
 
     @property
     def forgotten(self) -> int:
@@ -83,16 +77,16 @@ class Tracker:
         waiting, window = block, len(block)
         while len(waiting):
             some = waiting.take(slice(window)) if window < len(waiting) else waiting
-            columns = Sorted(some, self._arrivals)
-            full = self._full(columns)
+            grouped = Grouped(some, self._arrivals)
+            full = self._full(grouped)
             if not full:
-                yield from self._packets(columns)
+                yield from self._packets(grouped)
                 waiting = waiting.take(slice(len(some), None))
                 continue
-            fits = columns.before(full)  # taken first, so that it does not matter how the capture is cut into blocks
+            fits = grouped.before(full)  # taken first, so that it does not matter how the capture is cut into blocks
             early = some.take(np.flatnonzero(fits))
             if len(early):
-                yield from self._packets(Sorted(early, self._arrivals))
+                yield from self._packets(Grouped(early, self._arrivals))
             for share, at in full.items():
                 yield from self._make_room(share, int(some.clock[at]))
             waiting = waiting.take(np.append(np.flatnonzero(~fits), np.arange(len(some), len(waiting))))
@@ -172,58 +166,41 @@ class Tracker:
         for key in done:
             del self._recent[key]
 
-    def _full(self, columns: Sorted) -> dict[int, int]:
+    def _full(self, grouped: Grouped) -> dict[int, int]:
         """Share -> place in the block of its first packet that may open one connection too many.
 
         Connections that ended long ago may still be counted: `_make_room` lets go of them first.
         """
         room = self._most - np.fromiter(map(len, self._shares), np.int64, SHARES)
-        crowded = (columns.connections() > room).tolist()
+        crowded = (grouped.connections() > room).tolist()
         if not any(crowded):
             return {}
         opened = defaultdict[int, list[int]](list)
-        for start, end, key, share in columns.groups():
+        for start, end, key, share in grouped.groups():
             if crowded[share] and key not in self._flows:
-                i = self._followed_from(columns, start, end, key)
+                i = self._followed_from(grouped, start, end, key)
                 if i < end:
-                    opened[share].append(columns.index(i))
+                    opened[share].append(grouped.index(i))
         return {share: sorted(places)[room[share]] for share, places in opened.items() if len(places) > room[share]}
 
-    def _packets(self, columns: Sorted) -> Iterator[tuple[Flow, bool]]:
-        self._arrivals += columns.packets
-        for start, end, key, share in columns.groups():
+    def _packets(self, grouped: Grouped) -> Iterator[tuple[Flow, bool]]:
+        self._arrivals += grouped.size
+        packets = grouped.packets
+        for start, end, key, share in grouped.groups():
             i = start
             if key not in self._flows:
-                i = self._return(columns, start, end, key, share)
+                i = self._return(grouped, start, end, key, share)
                 if i == end:
                     continue
                 self._shares[share].add(key)
             flow = self._flow(key)
-            if self.fast and not flow.packets and i in columns.openings:
-                flow.open(columns.openings[i])
-                i += 2
-                if i < end and columns.runs[i] >= 0:
-                    _take(flow, columns, i, columns.sides_at(i))  # compared with the handshake already
-                    i = columns.run_end[i]
-            again = i  # where the rest of a run is worth another try
-            while i < end:
-                if self.fast and (i >= again or columns.runs[i] >= 0):
-                    sides = _fitting(flow, columns, i)
-                    if sides is not None:
-                        _take(flow, columns, i, sides)
-                        i = columns.run_end[i]
-                        continue
-                    again = i + _REST
-                direction, flags = columns.direction[i], columns.flags[i]
-                if flow.begins_anew(direction, flags, columns.seq[i], columns.time[i], self.limits):
-                    yield self._end(flow), True
-                    flow = self._flow(key)
-                    self._shares[share].add(key)
-                columns.step(flow, i, self.limits)
-                i += 1
+            while (i := self._reassembler.take(flow, packets, i, end)) < end:  # the next packet begins another one
+                yield self._end(flow), True
+                flow = self._flow(key)
+                self._shares[share].add(key)
             if flow.closed_at is not None and not flow.touched:
                 flow.touched = True
-                self._end_later(flow, key, columns.clock(end - 1))
+                self._end_later(flow, key, grouped.clock(end - 1))
             if flow.has_news:
                 yield flow, False
 
@@ -242,7 +219,7 @@ class Tracker:
             return flow
         self._unpacked += 1
         ends = ends_of(key)
-        flow = self._flows[key] = Flow(ends, self._incarnations.next(ends), self._history)
+        flow = self._flows[key] = Flow(ends, self._incarnations.next(ends), self._reassembler)
         return flow
 
     def _unpack(self, key: bytes) -> Flow:
@@ -252,7 +229,7 @@ class Tracker:
             self._unpacked += 1
         return flow
 
-    def _followed_from(self, c: Sorted, start: int, end: int, key: bytes) -> int:
+    def _followed_from(self, grouped: Grouped, start: int, end: int, key: bytes) -> int:
         """The first of the packets [start, end), of a connection that nobody follows, from which it is to be followed.
 
         A connection that was closed early begins anew with a SYN, or after a while. If each packet brought it back,
@@ -260,24 +237,24 @@ class Tracker:
         """
         since = self._away.get(key)
         if since is not None:
-            while start < end and c.time[start] - since < _AWAY_NS and c.flags[start] & (SYN | ACK) != SYN:
+            while start < end and grouped.time(start) - since < _AWAY_NS and grouped.flags(start) & (SYN | ACK) != SYN:
                 start += 1
         return start
 
-    def _return(self, c: Sorted, start: int, end: int, key: bytes, share: int) -> int:
+    def _return(self, grouped: Grouped, start: int, end: int, key: bytes, share: int) -> int:
         """As `_followed_from`; counts the packets before it, which are left out."""
-        i = self._followed_from(c, start, end, key)
+        i = self._followed_from(grouped, start, end, key)
         if i > start:
             before = self.overflow[share]
             self.overflow[share] = before._replace(
-                packets=before.packets + i - start, size=before.size + c.carried(start, i)
+                packets=before.packets + i - start, size=before.size + grouped.carried(start, i)
             )
         if i < end:
             self._away.pop(key, None)
         return i
 
     def _end(self, flow: Flow) -> Flow:
-        flow.finish(self.limits)
+        flow.finish()
         self._incarnations.end(flow.ends, flow.incarnation)
         key = key_of(flow.ends)
         if self._flows.get(key) is flow:
@@ -372,50 +349,3 @@ def _worth(flow: Flow | Packed) -> tuple[int, int]:
     """What ends first where flows are too many: what has closed, what carried nothing, what is idle longest."""
     carried = flow.has_session if isinstance(flow, Packed) else flow.session is not None
     return (0 if flow.closed_at is not None else 1 + carried), flow.last_time
-
-
-def _fitting(flow: Flow, c: Sorted, i: int) -> tuple[Side, Side] | None:
-    """What the packets from i on to the end of their run are, if they follow on from the state of their flow."""
-    begins = c.runs[i] >= 0
-    if not begins and c.run_end[i] - i < _REST:
-        return None
-    if flow.closed_at is not None:
-        return None
-    for half in flow.halves:
-        if half.held or half.hole_since is not None or half.ack_wait_since is not None:
-            return None
-    sides = c.sides_at(i) if begins else c.rest(i)
-    for half, other, side in zip(flow.halves, flow.halves[::-1], sides, strict=True):
-        if side.packets:
-            if not half.started or half.fin >= 0 or c.seq[side.first] != half.expect:
-                return None
-            if not other.started and not other.ack_waived_to and side.begin < side.end:
-                return None  # what these bytes acknowledge is not known: they wait
-            if half.signatures and half.signatures[-1] == c.signature[side.first]:
-                return None  # a copy of the last packet of the block before
-        # the columns compare with the packet before in the other direction; without one, the state knows
-        if i < side.first and half.started:
-            expect = half.expect
-            for ack in c.ack[i : side.first]:
-                if 0 < (ack - expect) & MASK < HALF:
-                    return None
-    return sides
-
-
-def _take(flow: Flow, c: Sorted, i: int, sides: tuple[Side, Side]) -> None:
-    """Take the packets from i on to the end of their run."""
-    end = c.run_end[i]
-    flow.via |= c.via(i, end)
-    for direction, side in enumerate(sides):
-        packets, first, signed, signed_end, expect, fin, segment, segment_end, begin, stop = side
-        if not packets:
-            continue
-        half = flow.halves[direction]
-        half.follow(packets, c.signatures[direction][signed:signed_end], expect)
-        if begin < stop:
-            half.add(c.data[begin:stop], c.segments, segment, segment_end)
-        if fin >= 0:
-            flow.end(direction, fin)
-        if direction == flow.opener and flow.ack_time is None and flow.syn_ack_time is not None:
-            flow.ack_time = c.time[first]
-    flow.count(end - i, c.latest(i, end), c.packet_ref[end - 1], c.arrival[end - 1])

@@ -167,9 +167,7 @@ class RecordReader:
             record = HEADER + (self._buf[self._pos + 3] << 8 | self._buf[self._pos + 4])
             if event.length <= record - have:
                 self._holes.append((event.offset, event.offset + event.length))
-                zeros = Chunk(
-                    event.offset, bytes(event.length), [event.offset], [event.order], [event.packet_ref], [event.time]
-                )
+                zeros = Chunk.zeros(event)
                 self.held += event.length
                 self._append(zeros)
                 return True

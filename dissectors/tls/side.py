@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from dissectors.tcp.chunk import Chunk, Gap, Resent
+from dissectors.tcp.chunk import Chunk, Gap, Resent, joined
 from dissectors.tls.record import Pieces, Record, RecordReader
 from dissectors.tls.schedule import PLAIN, Epoch
 
@@ -98,7 +98,7 @@ class TlsSide:
                 times.append(time)
             elif at > begin:  # a second segment within the header, or within the tag
                 packet_refs[-1], times[-1] = packet_ref, time
-        self._out.append(Chunk(begin, plain, starts, [order] * len(starts), packet_refs, times))
+        self._out.append(Chunk.of(begin, plain, starts, [order] * len(starts), packet_refs, times))
         self._offset = end
         self._history.append(Opened(record.offset, record.end, begin, end))
         beyond = []
@@ -133,22 +133,9 @@ class TlsSide:
                 run.append(event)
                 continue
             if run and isinstance(event, Gap):
-                yield _joined(run)
+                yield joined(run)
                 run = []
             yield event
         if run:
-            yield _joined(run)
+            yield joined(run)
         self._out.clear()
-
-
-def _joined(run: list[Chunk]) -> Chunk:
-    """Chunks that follow each other, as one."""
-    if len(run) == 1:
-        return run[0]
-    starts, orders, packet_refs, times = (list[int]() for _ in range(4))
-    for chunk in run:
-        starts += chunk.starts
-        orders += chunk.orders
-        packet_refs += chunk.packet_refs
-        times += chunk.times
-    return Chunk(run[0].offset, b"".join(chunk.data for chunk in run), starts, orders, packet_refs, times)

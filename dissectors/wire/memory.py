@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import cython
 
+from dissectors.wire.arrays import Bytes, Numbers
+
 if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_AsString, PyBytes_FromStringAndSize
     from cython.cimports.dissectors.wire.crc32c_of import crc32c_of
-    from cython.cimports.libc.string import memmove
+    from cython.cimports.libc.string import memcpy, memmove
 else:
     from dissectors.wire import crc32c_library
 
@@ -31,6 +34,49 @@ def copy(
         target[at : at + size] = bytes(source[start : start + size])
     elif size:
         memmove(cython.address(target[at]), cython.address(source[start]), size)
+
+
+def gather(
+    buffers: list[Bytes],
+    which: Numbers,
+    at: Numbers,
+    sizes: Numbers,
+    count: cython.Py_ssize_t,
+    total: cython.Py_ssize_t,
+) -> bytes:
+    """`count` pieces of buffers one after the other, `total` bytes: buffers[which[i]][at[i] : at[i] + sizes[i]].
+
+    Raises IndexError for a piece that is not in its buffer, or where the pieces are not `total` bytes.
+    """
+    i: cython.Py_ssize_t
+    filled: cython.Py_ssize_t = 0
+    size: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    now: cython.Py_ssize_t = -1
+    if cython.compiled:
+        gathered = PyBytes_FromStringAndSize(cython.NULL, total)
+        target = PyBytes_AsString(gathered)
+        for i in range(count):
+            if which[i] != now:
+                now = which[i]
+                buffer = buffers[now]
+            start, size = at[i], sizes[i]
+            _check(start, size, len(buffer))
+            _check(filled, size, total)
+            if size:
+                memcpy(target + filled, cython.address(buffer[start]), size)
+                filled += size
+    else:
+        parts = []
+        for i in range(count):
+            start, size = at[i], sizes[i]
+            _check(start, size, len(buffers[which[i]]))
+            parts.append(buffers[which[i]][start : start + size])
+        gathered = b"".join(parts)
+        filled = len(gathered)
+    if filled != total:
+        raise IndexError(f"{filled} bytes in pieces that should be {total}")
+    return gathered
 
 
 def crc32c(data: bytes | bytearray | memoryview, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:

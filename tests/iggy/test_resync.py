@@ -98,7 +98,7 @@ def test_a_header_cut_off_by_the_snap_length_still_shows_time_and_size() -> None
     conversation = PROTOCOL.conversation(conn("iggy"), sink, Options(), midstream=False)
     for step, direction in enumerate((CLIENT, SERVER)):
         time = 1000 * (step + 1)
-        conversation.receive(direction, Chunk(0, bytes(30), [0], [step * 2 + 1], [step + 1], [time]))
+        conversation.receive(direction, Chunk.of(0, bytes(30), [0], [step * 2 + 1], [step + 1], [time]))
         conversation.receive(direction, Gap(30, 226, "snaplen", step * 2 + 2, step + 1, time))
         conversation.advance()
     conversation.close()

@@ -112,10 +112,10 @@ def test_a_request_without_an_answer_was_sent_again_by_the_time_a_later_one_was_
     sink.files = ["x.pcap"]
     conversation = PROTOCOL.conversation(conn("kafka"), sink, Options(tables=("exchanges",)), midstream=False)
     first, second, answer = produce(1, {("a", 0): ONE}), produce(2, {("b", 0): ONE}), produced(2, [("b", 0, 0, 2)])
-    conversation.receive(CLIENT, Chunk(0, first + second, [0], [1], [1], [1]))
+    conversation.receive(CLIENT, Chunk.of(0, first + second, [0], [1], [1], [1]))
     conversation.advance()
     conversation.resends.add(CLIENT, Resent(0, len(first), 2))
-    conversation.receive(SERVER, Chunk(0, answer, [0], [3], [3], [3]))
+    conversation.receive(SERVER, Chunk.of(0, answer, [0], [3], [3], [3]))
     conversation.resends.add(CLIENT, Resent(len(first), len(first + second), 4))
     conversation.advance()
     assert [(e.kind, e.retransmitted) for e in sink.exchanges] == [("unanswered", True), ("call", False)]

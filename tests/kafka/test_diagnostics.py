@@ -112,7 +112,7 @@ def test_a_refusal_allows_what_is_sent_behind_it_however_a_capture_is_cut(
         else:
             code = 6 if what == "refuse" else 0
             direction, data = SERVER, produced(answered := answered + 1, [("t", 0, code, -1 if code else 5)])
-        conversation.receive(direction, Chunk(at[direction], data, [at[direction]], [n], [n], [n]))
+        conversation.receive(direction, Chunk.of(at[direction], data, [at[direction]], [n], [n], [n]))
         at[direction] += len(data)
         if n in cuts:
             PROTOCOL.advance([conversation])

@@ -259,7 +259,7 @@ def test_a_search_among_bytes_of_any_kind_finds_nothing_and_costs_what_is_allowe
     search = BatchSearch(MIB)
     for at in range(0, len(data), 1400):
         piece = data[at : at + 1400]
-        assert not list(search.add(Chunk(at, piece, [at], [at], [at], [at])))
+        assert not list(search.add(Chunk.of(at, piece, [at], [at], [at], [at])))
         assert search.held <= MIB + (1 << 17)
     assert not list(search.finish())
     assert not search.held
@@ -271,7 +271,7 @@ def test_a_search_among_bytes_of_any_kind_finds_nothing_and_costs_what_is_allowe
 def test_many_heads_of_batches_do_not_hide_that_places_were_passed_over() -> None:
     search = BatchSearch(MIB)
     data = HEADER * 4000 + bytes(30_000)
-    found = [*search.add(Chunk(0, data, [0], [0], [0], [0])), *search.finish()]
+    found = [*search.add(Chunk.of(0, data, [0], [0], [0], [0])), *search.finish()]
     assert not found
     assert search.budget.passed_over
 
@@ -282,7 +282,7 @@ def test_what_is_found_does_not_depend_on_how_the_bytes_come(step: int) -> None:
     search, found = BatchSearch(MIB), list[LostBatch]()
     for at in range(0, len(data), step):
         piece = data[at : at + step]
-        found += search.add(Chunk(at, piece, [at], [0], [at], [at]))
+        found += search.add(Chunk.of(at, piece, [at], [0], [at], [at]))
     found += search.finish()
     assert [lost.data for lost in found] == [A, B, filled(7, size=90_000), C]
     assert [lost.first.start for lost in found] == [data.index(lost.data) for lost in found]

@@ -12,7 +12,7 @@ import dissectors
 from dissectors.capture.reader import Reader
 from dissectors.limits import SHARES, Limits
 from dissectors.options import Options
-from dissectors.tcp.runs import Sorted, share_of
+from dissectors.tcp.grouping import Grouped, share_of
 from tests.benchmarks import hostile
 from tests.test_engine import ANSWER, REQUEST
 
@@ -39,7 +39,7 @@ def decoded(path: Path, **given: Any) -> dict[str, list[str]]:
 
 def test_one_connection_and_many_have_the_same_share(capture: Path) -> None:
     for block in Reader(str(capture), 0, Limits(block_packets=500)).blocks():
-        for _, _, key, share in Sorted(block, 0).groups():
+        for _, _, key, share in Grouped(block, 0).groups():
             assert share_of(key) == share
 
 

@@ -160,7 +160,7 @@ def test_an_entry_with_a_wrong_checksum_is_kept_for_forensics_where_wanted() -> 
     sink.suspects = []
     conversation = PROTOCOL.conversation(conn("pulsar"), sink, Options(tables=("batches",)), midstream=False)
     frame = wire.delivery(entry)
-    conversation.receive(SERVER, Chunk(0, frame, [0], [1], [1], [1]))
+    conversation.receive(SERVER, Chunk.of(0, frame, [0], [1], [1], [1]))
     conversation.advance()
     (suspect,) = sink.suspects
     assert (suspect.format, suspect.stored, suspect.unit) == ("entry", 0xDEADBEEF, entry[8:])

@@ -197,7 +197,7 @@ class Fed:
         """The next frames of the script."""
         for order, (direction, data) in islice(self._script, frames):
             offset = self._offsets[direction]
-            self.conversation.receive(direction, Chunk(offset, data, [offset], [order], [order], [order]))
+            self.conversation.receive(direction, Chunk.of(offset, data, [offset], [order], [order], [order]))
             self._offsets[direction] += len(data)
         PROTOCOL.advance([self.conversation])
 

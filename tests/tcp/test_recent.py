@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dissectors.packing import compress, decompress, pack, unpack
-from dissectors.tcp.chunk import Chunk, Segments, Span
+from dissectors.tcp.chunk import Chunk
 from dissectors.tcp.recent import RECENT_NS, BundledRun, History, Runs
 
 SECOND = 1_000_000_000
@@ -19,30 +19,19 @@ def chunk(offset: int, *pieces: bytes, time: int = 0, packet: int = 1) -> Chunk:
     """Segments one microsecond apart."""
     starts = [offset + sum(map(len, pieces[:i])) for i in range(len(pieces))]
     numbers = range(len(pieces))
-    return Chunk(offset, b"".join(pieces), starts, [0] * len(pieces), [packet + i for i in numbers],
+    return Chunk.of(offset, b"".join(pieces), starts, [0] * len(pieces), [packet + i for i in numbers],
                  [time + 1000 * i for i in numbers])  # fmt: skip
 
 
-def span(offset: int, *pieces: bytes, before: bytes = b"other", time: int = 0) -> Span:
-    """The same among the segments of a block, behind those of another direction."""
-    at = np.cumsum([0, len(before), *map(len, pieces)])
-    numbers = np.arange(len(pieces) + 1)
-    data = memoryview(before + b"".join(pieces))
-    return Span(
-        offset, data[len(before) :], Segments(at, numbers, numbers, time + 1000 * (numbers - 1)), 1, len(numbers)
-    )
-
-
-def remember(history: History, runs: Runs, *new: Chunk | Span) -> Runs:
+def remember(history: History, runs: Runs, *new: Chunk) -> Runs:
     for run in new:
         runs.append(run)
         history.keep(runs)
     return runs
 
 
-def plain(run: Chunk | Span) -> tuple[object, ...]:
-    whole = run if isinstance(run, Chunk) else run.chunk
-    return whole.offset, whole.data, whole.starts, whole.packet_refs, whole.times
+def plain(run: Chunk) -> tuple[object, ...]:
+    return run.offset, run.data, list(run.starts), list(run.packet_refs), list(run.times)
 
 
 def seen(history: History, runs: Runs) -> list[tuple[object, ...]]:
@@ -53,8 +42,8 @@ def seen(history: History, runs: Runs) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("limit", [AMPLE, 100_000])
 def test_runs_come_back_as_they_were_plain_or_compressed(limit: int) -> None:
     history = History(limit)
-    many: list[list[Chunk | Span]] = [
-        [chunk(100 * n, b"a" * n, b"bc", time=n * SECOND, packet=n), span(100 * n + 2 + n, b"d", b"ef" * n, time=n)]
+    many: list[list[Chunk]] = [
+        [chunk(100 * n, b"a" * n, b"bc", time=n * SECOND, packet=n), chunk(100 * n + 2 + n, b"d", b"ef" * n, time=n)]
         for n in range(1, 200)
     ]
     remembered = [remember(history, [], *runs) for runs in many]
@@ -67,7 +56,7 @@ def test_runs_come_back_as_they_were_plain_or_compressed(limit: int) -> None:
 
 def test_fresh_runs_are_seen_before_they_are_in_a_bundle_and_among_bundled_ones() -> None:
     history = History(AMPLE)
-    first, second = chunk(0, b"one", b"two"), span(6, b"three")
+    first, second = chunk(0, b"one", b"two"), chunk(6, b"three")
     runs = remember(history, [], first)
     history.trim(0)
     remember(history, runs, second)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from dissectors.capture.block import ACK, FIN, RST, SYN, VIA
 from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
-from dissectors.tcp.chunk import Chunk, Gap, Span
-from dissectors.tcp.flow import ORDER_SHIFT, Flow
+from dissectors.tcp.chunk import Chunk, Gap
+from dissectors.tcp.flow import Flow
+from dissectors.tcp.numbers import ORDER_SHIFT
 from dissectors.tcp.tracker import Tracker
 from tests.pipelines import cutting
 from tests.wires import CLIENT, SERVER, T0, Packet, Side, blocks, pcap, segment
@@ -64,10 +65,9 @@ class ConversationT:
         return self
 
 
-def track(tmp_path: Path, packets: list[Packet], *, block_bytes: int | None = None, fast: bool = True) -> list[Flow]:
+def track(tmp_path: Path, packets: list[Packet], *, block_bytes: int | None = None) -> list[Flow]:
     """All flows of a capture after its end. What they delivered stands in their `session`, per direction."""
     tracker = Tracker(Limits())
-    tracker.fast = fast
     flows: dict[int, Flow] = {}
     for block in blocks(tmp_path / "t.pcap", pcap(packets, nano=True), block_bytes=block_bytes):
         for flow, _ in tracker.feed(block):
@@ -81,7 +81,7 @@ def gather(flows: dict[int, Flow], flow: Flow) -> None:
     flows[id(flow)] = flow
     flow.session = flow.session or ([], [])
     for events, fresh in zip(flow.session, flow.take(), strict=True):
-        events += [event.chunk if isinstance(event, Span) else event for event in fresh]
+        events += fresh
 
 
 def client_half(flow: Flow) -> int:
@@ -247,30 +247,26 @@ def test_a_request_captured_after_its_answer_is_delivered_before_it(tmp_path: Pa
     assert request.orders[0] < answer.orders[0]
 
 
-@pytest.mark.parametrize("fast", [True, False])
 def test_an_answer_that_overtakes_its_request_as_first_bytes_of_both_directions_is_delivered_behind_it(
-    tmp_path: Path, fast: bool
+    tmp_path: Path,
 ) -> None:
     conversation = ConversationT(handshake=False).send(CLIENT, b"pi").send(CLIENT, b"ng").send(SERVER, b"pong")
     conversation.packets.insert(0, conversation.packets.pop())
-    (flow,) = track(tmp_path, conversation.packets, fast=fast)
+    (flow,) = track(tmp_path, conversation.packets)
     client = client_half(flow)
     (request,), (answer,) = flow.session[client], flow.session[1 - client]
     assert (request.data, answer.data) == (b"ping", b"pong")
     assert request.orders[-1] < answer.orders[0]
 
 
-@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("silent", [1, 100])
-def test_a_direction_that_is_not_captured_holds_the_other_up_for_the_grace_only(
-    tmp_path: Path, silent: int, fast: bool
-) -> None:
+def test_a_direction_that_is_not_captured_holds_the_other_up_for_the_grace_only(tmp_path: Path, silent: int) -> None:
     conversation = ConversationT(handshake=False)
     for _ in range(silent):
         conversation.send(SERVER, b"pong")
     for late in (b"ping", b"more"):
         conversation.send(CLIENT, late).send(SERVER, b"pong")
-    (flow,) = track(tmp_path, conversation.packets, fast=fast)
+    (flow,) = track(tmp_path, conversation.packets)
     client = client_half(flow)
     orders = [[order for chunk in flow.session[d] for order in chunk.orders] for d in (1 - client, client)]
     arrivals = [[order >> ORDER_SHIFT for order in direction] for direction in orders]
@@ -543,27 +539,28 @@ def test_an_acknowledgement_captured_twice_is_a_duplicate_wherever_the_capture_i
 
 
 @pytest.mark.parametrize("block_bytes", [60, 400, 1 << 20])
-def test_bytes_whose_other_direction_is_not_captured_wait_by_column_too(tmp_path: Path, block_bytes: int) -> None:
+def test_bytes_whose_other_direction_is_not_captured_wait_wherever_the_capture_is_cut(
+    tmp_path: Path, block_bytes: int
+) -> None:
     conversation = ConversationT(handshake=False).send(CLIENT, b"", SYN)
     for payload in (b"", b"", b"", b"d"):
         conversation.send(CLIENT, payload)
     conversation.again(1)  # behind one byte, what was sent before it looks like a keep-alive
     for _ in range(20):
         conversation.send(CLIENT)
-    (one_by_one,) = track(tmp_path, conversation.packets, fast=False)
-    (by_column,) = track(tmp_path, conversation.packets, block_bytes=block_bytes)
-    assert delivered(by_column) == delivered(one_by_one)
+    (whole,) = track(tmp_path, conversation.packets)
+    (in_blocks,) = track(tmp_path, conversation.packets, block_bytes=block_bytes)
+    assert delivered(in_blocks) == delivered(whole)
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=mistreated(), block_bytes=st.integers(60, 2000))
-def test_streams_do_not_depend_on_blocks_nor_on_the_path_taken(
+def test_streams_do_not_depend_on_blocks(
     tmp_path: Path, case: tuple[list[Packet], bytes, bytes, bool], block_bytes: int
 ) -> None:
     packets, *_ = case
     whole = [delivered(f) for f in track(tmp_path, packets)]
     assert [delivered(f) for f in track(tmp_path, packets, block_bytes=block_bytes)] == whole
-    assert [delivered(f) for f in track(tmp_path, packets, fast=False)] == whole
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -642,11 +639,8 @@ def test_whether_a_conflict_is_seen_depends_on_its_connection_only(
     assert sum(map(len, conflicts)) == (late == 0)
 
 
-@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("block_bytes", [700, 1 << 20])
-def test_a_connection_knows_what_its_packets_came_through_wherever_they_are(
-    tmp_path: Path, fast: bool, block_bytes: int
-) -> None:
+def test_a_connection_knows_what_its_packets_came_through_wherever_they_are(tmp_path: Path, block_bytes: int) -> None:
     conversation = ConversationT()
     for n in range(40):
         conversation.send(CLIENT, bytes(600 if n == 20 else 100)).send(SERVER)
@@ -655,7 +649,6 @@ def test_a_connection_knows_what_its_packets_came_through_wherever_they_are(
     head, packets = cutting.read(path)
     path.write_bytes(head + b"".join(cutting.fragmented(head, packets, 400, random.Random(1))))
     tracker = Tracker(Limits())
-    tracker.fast = fast
     for block in Reader(str(path), 0, Limits(block_bytes=block_bytes)).blocks():
         flows = [flow for flow, _ in tracker.feed(block)]
     assert [VIA[n] for n in range(len(VIA)) if flows[0].via >> n & 1] == ["fragments"]

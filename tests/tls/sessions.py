@@ -251,8 +251,8 @@ class Heard:
             out += b"_" * event.length if isinstance(event, Gap) else event.data
             if isinstance(event, Chunk):
                 assert event.starts[0] == event.offset
-                assert event.starts == sorted(set(event.starts))
-                assert event.orders == sorted(event.orders)
+                assert list(event.starts) == sorted(set(event.starts))
+                assert list(event.orders) == sorted(event.orders)
                 assert len(event.starts) == len(event.orders) == len(event.packet_refs) == len(event.times)
         return out
 
@@ -292,7 +292,7 @@ def listen(
             event = (
                 Gap(at, piece, "not captured", now, now, now)
                 if isinstance(piece, int)
-                else Chunk(at, piece, [at], [now], [now], [now])
+                else Chunk.of(at, piece, [at], [now], [now], [now])
             )
             offsets[direction] += piece if isinstance(piece, int) else len(piece)
             steps.append((direction, event))

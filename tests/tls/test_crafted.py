@@ -227,7 +227,7 @@ def test_retransmissions_are_reported_in_plaintext_offsets() -> None:
         now = next(order)
         if len(spans) == len(made.script):  # sent again before it was complete
             events += layer.note_resent(direction, Resent(start + 3, start + 5, now))
-        events += layer.receive(direction, Chunk(start, data, [start], [now], [now], [now]))
+        events += layer.receive(direction, Chunk.of(start, data, [start], [now], [now], [now]))
     start, end = spans[-3]
     events += layer.note_resent(CLIENT, Resent(start, end, next(order)))  # sent again after it was decrypted
     resent = [event for _, event in events if isinstance(event, Resent)]

@@ -139,7 +139,7 @@ def test_marks_lead_from_plaintext_to_the_packets_of_its_record(tmp_path: Path, 
     assert isinstance(chunk, Chunk)
     assert chunk.offset == 50
     order = len(script) - 1  # of the record's first segment, less one
-    assert chunk.orders == [order + 4] * len(chunk.starts), "the record became complete with its last segment"
+    assert list(chunk.orders) == [order + 4] * len(chunk.starts), "the record became complete with its last segment"
     assert chunk.times[0] == order + 1, "the first byte is the record's first byte"
     assert chunk.times[-1] == order + 4, "the last byte is the record's last byte"
     assert chunk.starts[-1] == 99

@@ -1,0 +1,25 @@
+cdef extern from *:
+    """
+    #define MASK 0xFFFFFFFFLL
+    #define SIGN 0x80000000LL
+    """
+    const long long MASK
+    const long long SIGN
+
+cdef enum:
+    FIN = 1
+    SYN = 2
+    RST = 4
+    PSH = 8
+    ACK = 16
+    UNPLACED = -2
+    FAR = 1073741824
+    WINDOW = 67108864
+    STRAYS = 16
+    ORDER_SHIFT = 16
+    DELIVERIES = 65535
+    SIGNATURES = 16
+    NAMED = 1
+    COPY_NS = 100000000
+    UNACKED_GRACE = 8
+    COLUMNS = 7

@@ -1,0 +1,20 @@
+"""Numbers that the modules of this floor share. numbers.pxd says the same to the compiler."""
+
+from __future__ import annotations
+
+from dissectors.capture import block
+
+FIN, SYN, RST, PSH, ACK = block.FIN, block.SYN, block.RST, block.PSH, block.ACK
+MASK = 0xFFFFFFFF  # of a sequence number
+SIGN = 0x80000000  # what lies farther ahead than half of all sequence numbers lies behind
+UNPLACED = -2  # less an acknowledgement number whose direction has not begun: its stream offset is not known yet
+FAR = 1 << 30  # an acknowledgement farther ahead than any window is not believed
+WINDOW = 1 << 26  # bytes; what lies farther off is not of this connection, where another may have been before it …
+STRAYS = 16  # … but so many in a row of one direction are: the capture lacks what was between
+ORDER_SHIFT = 16  # order = arrival << ORDER_SHIFT | delivery within that packet
+DELIVERIES = (1 << ORDER_SHIFT) - 1  # that are told apart within a packet
+SIGNATURES = 16  # packets of a direction in which a copy of a packet is looked for; a power of two
+NAMED = 1  # set in the signature of a packet with data that has an IP id
+COPY_NS = 100_000_000  # what has no IP id is sent again later than this, and captured twice sooner
+UNACKED_GRACE = 8  # times the grace, for a hole that nobody acknowledges: its other direction may not be captured
+COLUMNS = 7  # of Delivered: start, order, packet, time, number of its buffer, index in it, bytes
