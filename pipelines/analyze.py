@@ -15,7 +15,7 @@ from dissectors.options import Options
 from dissectors.redaction import public_path
 from pipelines import report, session, storage
 from pipelines.code_version import product_version
-from pipelines.report.load import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.report.records import verdicts
 from pipelines.standing import Fingerprints
 from pipelines.stored_records import StoredRecords
@@ -198,7 +198,7 @@ def _on_spark(
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
     with decoded.engine() as engine:
         stage("looking into bad checksums")
-        known_at = storage.join(store, lake.FOLDER, lake.CASES) if wanted.update else None
+        known_at = storage.join(store, LAKE_FOLDER, lake.CASES) if wanted.update else None
         cases = forensics.cases(spark, engine, decoded.files, decoded.options, decoded.secrets, known_at, decoded.spans)
         _write_cases(cases, out)
         stage("computing tables")

@@ -39,18 +39,17 @@ from typing import Any
 
 from dissectors.errors import BrokerscopeError
 from pipelines import leftovers, outputs, storage
+from pipelines.layout import LAKE_FOLDER, RECORD_FOLDER
 from pipelines.record_files import Written
 from pipelines.stages import Rows, Site, site_of_json
 
-FOLDER = ".lake"
-RECORDS = "records"
 CASES = "cases.json"
 FORMAT = 5
 _OF_FOLDERS = 4  # the format before: HOME is LAKE everywhere, and records lie in folders by site and date
 _READ = (_OF_FOLDERS, FORMAT)
-_MANIFEST = f"{FOLDER}/manifest.json"
-_COMMITS = f"{FOLDER}/commits"
-_LOCK = f"{FOLDER}/lock"
+_MANIFEST = f"{LAKE_FOLDER}/manifest.json"
+_COMMITS = f"{LAKE_FOLDER}/commits"
+_LOCK = f"{LAKE_FOLDER}/lock"
 _OF_ALL_COMMITS = {Path(path).name for path in (_LOCK, _COMMITS, CASES)}  # in LAKE/.lake
 _LINKS = 8  # that lead from one to another, at most
 _STAGING = ".staging-"
@@ -91,13 +90,13 @@ class Manifest:
 
     def inside(self) -> Iterator[str]:
         """All files of the commit but the manifest, below HOME."""
-        yield from (f"{RECORDS}/{file.path}" for file in self.records())
-        yield from (f"{FOLDER}/names/{path}" for path in self.names)
+        yield from (f"{RECORD_FOLDER}/{file.path}" for file in self.records())
+        yield from (f"{LAKE_FOLDER}/names/{path}" for path in self.names)
         for rows in self.rows():
-            yield from (f"{FOLDER}/open/{file.path}" for file in rows.open)
+            yield from (f"{LAKE_FOLDER}/open/{file.path}" for file in rows.open)
         for site in self.sites.values():
             for stage in site.stages:
-                yield from (f"{FOLDER}/state/{state}" for state in stage.states.values() if state)
+                yield from (f"{LAKE_FOLDER}/state/{state}" for state in stage.states.values() if state)
 
 
 @dataclass(frozen=True)
@@ -110,12 +109,12 @@ class Commit:
     @property
     def records(self) -> str:
         """The folder of the records."""
-        return storage.join(self.home, RECORDS)
+        return storage.join(self.home, RECORD_FOLDER)
 
 
 def last(lake: str) -> Commit | None:
     """The last commit of a lake; None where there is none. Raises BrokerscopeError where its manifest is damaged."""
-    return commit_of(storage.join(lake, RECORDS))
+    return commit_of(storage.join(lake, RECORD_FOLDER))
 
 
 def commit_of(records: str) -> Commit | None:
@@ -182,8 +181,8 @@ def _renamed(lake: Path, staging: str, before: Commit | None, had: Set[str], aft
         _link(source, target)
     _write(str(home), after)
     link = home.with_name(f"{name}.link")
-    link.symlink_to(Path(_COMMITS, name, RECORDS))  # as LAKE/records resolves it
-    records = lake / RECORDS
+    link.symlink_to(Path(_COMMITS, name, RECORD_FOLDER))  # as LAKE/records resolves it
+    records = lake / RECORD_FOLDER
     if records.is_symlink() or not records.exists():
         link.replace(records)
     else:  # a folder, of the format before
@@ -214,7 +213,7 @@ def _write(home: str, manifest: Manifest) -> None:
     """Write a manifest; besides what is needed to go on it lists the record files, by table, below HOME."""
     files: dict[str, list[str]] = {}
     for file in manifest.records():
-        files.setdefault(file.table, []).append(f"{RECORDS}/{file.path}")
+        files.setdefault(file.table, []).append(f"{RECORD_FOLDER}/{file.path}")
     storage.write(storage.join(home, _MANIFEST), json.dumps({"files": files, **asdict(manifest)}).encode())
 
 
@@ -229,8 +228,10 @@ def clean(lake: str, kept: Commit | None) -> None:
     if local is not None:
         _clean_local(local, kept)
     elif kept is not None:
-        ours = {_MANIFEST, f"{FOLDER}/{CASES}", *kept.manifest.inside()}
-        there = [f"{root}/{file}" for root in (RECORDS, FOLDER) for file in storage.find(storage.join(lake, root))]
+        ours = {_MANIFEST, f"{LAKE_FOLDER}/{CASES}", *kept.manifest.inside()}
+        there = [
+            f"{root}/{file}" for root in (RECORD_FOLDER, LAKE_FOLDER) for file in storage.find(storage.join(lake, root))
+        ]
         storage.remove(lake, [file for file in there if file not in ours])
 
 
@@ -238,7 +239,7 @@ def _clean_local(lake: Path, kept: Commit | None) -> None:
     commits = lake / _COMMITS
     left = [path for path in commits.iterdir() if kept is None or path != Path(kept.home)] if commits.is_dir() else []
     if kept is not None and kept.manifest.format == FORMAT:  # of what the format before kept there, nothing is needed
-        left += [path for path in (lake / FOLDER).iterdir() if path.name not in _OF_ALL_COMMITS]
+        left += [path for path in (lake / LAKE_FOLDER).iterdir() if path.name not in _OF_ALL_COMMITS]
     for path in left:
         leftovers.remove(path)
 
@@ -259,7 +260,7 @@ def new_staging() -> str:
 
 def _staged(name: str) -> str:
     """Where a file of the lake lies in a staging folder."""
-    return name.removeprefix(f"{FOLDER}/")
+    return name.removeprefix(f"{LAKE_FOLDER}/")
 
 
 @contextmanager

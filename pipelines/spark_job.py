@@ -21,11 +21,11 @@ from dissectors.errors import BrokerscopeError
 from dissectors.limits import MIB, SPLIT_BYTES
 from dissectors.options import Options
 from dissectors.records import TABLES
-from pipelines import blocks, decode, lake, names, outputs, package, scratch, session, spark_options, storage
+from pipelines import blocks, decode, names, outputs, package, scratch, session, spark_options, storage
 from pipelines.blocks import Keys, Sharing, Survey, Work
 from pipelines.decode import NAMES, OPEN, RECORDS, Decoding, DecodingPart, Job, Waiting
+from pipelines.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER
 from pipelines.record_files import Written, schemas, write_empty
-from pipelines.report.load import ABOUT, RECORD_FOLDER
 from pipelines.stored_records import StoredRecords
 from pipelines.surveys import Surveys, begun
 from pipelines.tables.compute import TableEngine
@@ -172,7 +172,7 @@ def _refuse_to_replace(out: str, files: Sequence[str], mode: Mode) -> None:
         raise outputs.OutputIsInputError(f"{folder} holds {foreign[0]!r}, which no run wrote: name another folder")
     if there and mode == "errorifexists":
         raise outputs.OutputError(f"{folder}: is there already, and mode='errorifexists' does not replace it")
-    made = [name for name in (ABOUT, lake.FOLDER) if name in storage.folders(out, name)]
+    made = [name for name in (ABOUT, LAKE_FOLDER) if name in storage.folders(out, name)]
     if made:
         raise outputs.OutputError(
             f"{out}: `brokerscope analyze` keeps these records (there is {made[0]}): name another"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import lake, report, storage
 from pipelines.code_version import code_version
-from pipelines.report.load import ABOUT, CASES_FILE, TABLE_FOLDER
+from pipelines.layout import ABOUT, CASES_FILE, TABLE_FOLDER
 from pipelines.tables import TABLES, Ask
 from pipelines.tables.dialect import DuckDB
 

@@ -52,6 +52,7 @@ from pipelines.decode import (
     resolver,
 )
 from pipelines.lake import Commit, Manifest
+from pipelines.layout import LAKE_FOLDER, RECORD_FOLDER
 from pipelines.news import Given, choose, places_anew
 from pipelines.record_files import Written, may_hold, share, write_empty
 from pipelines.spark_job import SparkRecords, check_workers, decoded, read_keylog, share_out
@@ -305,7 +306,7 @@ def planned(files: Sequence[str], lake: str, options: Options) -> Iterator[Updat
         before = lakes.last(lake)
         lakes.clean(lake, before)
         made_by = _made_by(options, keylog)
-        if before is None and storage.folders(lake, lakes.RECORDS):
+        if before is None and storage.folders(lake, RECORD_FOLDER):
             raise UsageError(f"{lake}: holds records that --update did not write: name another folder")
         had = frozenset(before.manifest.inside()) if before else frozenset[str]()
         given = {public_path(path): path for path in files}
@@ -347,7 +348,7 @@ def _decode(
 ) -> list[PartReport]:
     """Decode what is new."""
     states = {
-        (name, part): storage.join(home, lakes.FOLDER, STATE, state)
+        (name, part): storage.join(home, LAKE_FOLDER, STATE, state)
         for name in inputs
         for part, state in after.sites[name].states().items()
         if state
@@ -361,8 +362,8 @@ def _decode(
 
 
 def _tail(home: str, rows: Rows) -> Tail:
-    records = [TailFile(file.table, storage.join(home, lakes.RECORDS, file.path)) for file in rows.records]
-    waiting = [TailFile(file.table, storage.join(home, lakes.FOLDER, OPEN, file.path)) for file in rows.open]
+    records = [TailFile(file.table, storage.join(home, RECORD_FOLDER, file.path)) for file in rows.records]
+    waiting = [TailFile(file.table, storage.join(home, LAKE_FOLDER, OPEN, file.path)) for file in rows.open]
     return Tail(records, waiting)
 
 
@@ -449,7 +450,7 @@ def _resolve(
 
     clock: the time (ns) of the last packet that the lake had before.
     """
-    old = [storage.join(home, lakes.FOLDER, NAMES, path) for path in after.names]
+    old = [storage.join(home, LAKE_FOLDER, NAMES, path) for path in after.names]
     merged = MergedNames(None, {})
     if new_names:
         new = [storage.join(staging, NAMES, path) for path in new_names]
@@ -464,7 +465,7 @@ def _resolve(
     stale = [file for file in files if file.records and may_hold(file.path, since)] if changed else []
     for some, folder, only in (
         (fresh, storage.join(staging, OPEN), None),
-        (stale, storage.join(home, lakes.FOLDER, OPEN), frozenset(changed)),
+        (stale, storage.join(home, LAKE_FOLDER, OPEN), frozenset(changed)),
     ):
         waiting = [Waiting(file.table, storage.join(folder, file.path)) for file in some]
         made = in_groups(spark, waiting, RESOLVED_AT_ONCE, resolver(staging, old, options, only))
@@ -489,7 +490,7 @@ def _merge(spark: SparkSession, home: str, staging: str, after: Manifest, had: C
         return
 
     def place(file: Written) -> str:
-        inside = f"{lakes.RECORDS}/{file.path}"
+        inside = f"{RECORD_FOLDER}/{file.path}"
         return storage.join(home if inside in had else staging, inside)
 
     work = [Merging(files[0].table, tuple(map(place, files))) for _, files in chosen]
@@ -516,4 +517,4 @@ def _fill_up(staging: str, after: Manifest, options: Options) -> None:
     filled = {file.table for file in after.records() if file.rows}
     after.empty = [file for file in after.empty if file.table not in filled]
     there = filled | {file.table for file in after.empty}
-    after.empty += write_empty(storage.join(staging, lakes.RECORDS), options, there)
+    after.empty += write_empty(storage.join(staging, RECORD_FOLDER), options, there)

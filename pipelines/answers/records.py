@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.errors import InputError
-from pipelines import database, lake, scratch, storage
+from pipelines import database, scratch, storage
 from pipelines.formats.parquet import ParquetWriter
-from pipelines.report.load import ABOUT, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.stored_records import StoredRecords
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SPILLING = "512MB"  # that counting once takes, beyond which temporary files
 def is_analysis(path: str) -> bool:
     """Whether a path is a folder that `analyze` wrote, perhaps only its records."""
     folder = Path(path)
-    return (folder / RECORD_FOLDER).is_dir() and ((folder / ABOUT).is_file() or (folder / lake.FOLDER).is_dir())
+    return (folder / RECORD_FOLDER).is_dir() and ((folder / ABOUT).is_file() or (folder / LAKE_FOLDER).is_dir())
 
 
 def gathered(batches: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str], *, full: bool = False) -> Tables:

@@ -19,7 +19,7 @@ from pipelines import outputs, report, storage
 from pipelines.cli import exits, progress
 from pipelines.cli.reading import Reading, StoredCaptures, reads_captures, saw_the_same
 from pipelines.formats import units
-from pipelines.report.load import RECORD_FOLDER
+from pipelines.layout import RECORD_FOLDER
 
 if TYPE_CHECKING:
     from dissectors.options import Options
@@ -185,7 +185,7 @@ def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Pat
     """(an empty folder whose content is OUT's once the block ends well, where records go if not into it)."""
     from pipelines import lake
     from pipelines.analyze import ENTRIES
-    from pipelines.report.load import ABOUT
+    from pipelines.layout import ABOUT
 
     local = storage.local_path(out)
     if local is not None:

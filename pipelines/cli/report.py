@@ -82,7 +82,7 @@ def report(
 def _before_the_end(out: str, width: str, *, alone: bool) -> str:
     """The time from which `--last` selects. alone: whether no other option says which time is meant."""
     from pipelines.formats import units
-    from pipelines.report.load import RECORD_FOLDER
+    from pipelines.layout import RECORD_FOLDER
     from pipelines.report.records import last_time_us
 
     ns = units.nanoseconds(width)

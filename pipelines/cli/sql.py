@@ -50,7 +50,7 @@ def sql(
     from dissectors.records import TABLES
     from pipelines.answers import records
     from pipelines.cli import printing
-    from pipelines.report.load import refuse_read_back
+    from pipelines.layout import refuse_read_back
 
     captures, query = _split(arguments)
     if query is None and STDIN in captures:

@@ -43,7 +43,7 @@ def write_to(
     for the page. Raises InputError where OUT holds no tables, or, where some are computed, no records.
     """
     from pipelines import outputs, storage
-    from pipelines.report.load import refuse_read_back
+    from pipelines.layout import refuse_read_back
 
     local, root = storage.local_path(page), storage.local_path(out)
     if local is not None and root is not None:

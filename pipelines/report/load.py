@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from dissectors.errors import InputError
 from dissectors.redaction import public_path
-from pipelines import lake, scratch, storage
+from pipelines import scratch, storage
 from pipelines.database import sentence
+from pipelines.layout import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.report.facts import Facts, facts
 from pipelines.report.records import Records, opened
 from pipelines.report.selection import Selection
@@ -24,10 +25,6 @@ from pipelines.tables.verdicts import VERDICTS
 
 Row = dict[str, Any]
 Read = TypeVar("Read")
-RECORD_FOLDER, TABLE_FOLDER = lake.RECORDS, "tables"
-ABOUT = "analysis.json"
-CASES_FILE = "forensics.jsonl"  # one object a bad checksum, as `brokerscope forensics --format json` writes them
-_READ_BACK = (RECORD_FOLDER, TABLE_FOLDER, ABOUT, CASES_FILE, lake.FOLDER)  # what of OUT later commands read
 ROWS = 10_000  # rows of a table that are loaded at most
 
 
@@ -127,13 +124,6 @@ def loaded(
 
 
 _BAD = f"select {', '.join(CASE_KEYS)} from batches where verdict = 'bad'"
-
-
-def refuse_read_back(path: str | Path, out: str | Path) -> None:
-    """Raise OutputIsInputError where an output would write over what later commands read of OUT, both local."""
-    from pipelines import outputs
-
-    outputs.refuse_within(path, (Path(out) / part for part in _READ_BACK))
 
 
 def _key(row: Row) -> tuple[Any, ...]:

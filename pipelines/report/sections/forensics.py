@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pipelines.layout import CASES_FILE
 from pipelines.report.elements import Html, badge, join, shown, tag
-from pipelines.report.load import CASES_FILE, Row
+from pipelines.report.load import Row
 from pipelines.report.section import Builder, Section
 from pipelines.tables.integrity import place
 
