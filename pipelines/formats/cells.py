@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from pipelines.formats import units
-from pipelines.tables.table import TableColumn
 
 
 def _text(value: Any) -> str:
@@ -61,9 +60,6 @@ SHOW: dict[str, Callable[[Any], str]] = {
     "list": _list,
 }
 NUMBERS = frozenset({"ns", "bytes", "bytes/s", "1/s", "share", "ratio", "count", "code"})  # to the right
-
-
-WHERE = TableColumn("where", "the packet: name of the file, and its number there, from 1")
 
 
 def where(file: str | None, packet: int | None) -> str | None:

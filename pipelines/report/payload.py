@@ -178,10 +178,11 @@ def _rests_on(row: Row, otherwise: int) -> int:
 
 
 def _one_packet_column(columns: Sequence[TableColumn]) -> list[TableColumn]:
-    """`file` and `packet` as one column, at the end."""
+    """Replace the columns `file` and `packet` by one at the end, which names both."""
     if not {"file", "packet"} <= {c.name for c in columns}:
         return list(columns)
-    return [*(c for c in columns if c.name not in ("file", "packet")), cells.WHERE._replace(name="packet", unit=PACKET)]
+    packet = TableColumn("packet", "the packet: name of the file, and its number there, from 1", PACKET)
+    return [*(column for column in columns if column.name not in ("file", "packet")), packet]
 
 
 def _with_dimensions(row: Row) -> Row:
