@@ -17,8 +17,7 @@ from pathlib import Path
 from dissectors.capture.files import expand
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
-from pipelines import class_archive, java
-from pipelines.analyze import OnSpark, analyze
+from pipelines import class_archive, java, spark_job
 
 _LONGEST_S = 600  # in which Java has to end
 
@@ -50,7 +49,7 @@ def _write(captures: Sequence[str], found: java.Java, target: Path) -> None:
     files = expand(captures)
     conf = {"spark.driver.extraJavaOptions": class_archive.writing(found, target)}
     with tempfile.TemporaryDirectory() as out:
-        analyze(files, Path(out), Options(), "spark", on_spark=OnSpark("local[2]", conf))
+        spark_job.decode_to_records(spark_job.start(files, "local[2]", conf), files, out, Options())
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     assert context is not None
     assert gateway is not None

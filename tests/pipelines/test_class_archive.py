@@ -54,9 +54,8 @@ def test_spark_starts_with_the_classes_that_a_job_has_left(folder: Path, tmp_pat
 
 def _python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     """Run code in a process of its own, for which archives are in this folder."""
-    whole = f"import os, pathlib; from pipelines import class_archive as a; a.FOLDER = pathlib.Path({str(folder)!r})\n"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{whole}{code}\nos._exit(0)"], capture_output=True, text=True, timeout=600, check=False
-    )
+    place = f"from pipelines import class_archive; class_archive.FOLDER = pathlib.Path({str(folder)!r})"
+    whole = f"import os, pathlib\n{place}\n{code}\nos._exit(0)"
+    done = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return done
