@@ -15,7 +15,7 @@ COMPILED     := $(DECLARATIONS) $(wildcard $(patsubst %.pxd,%.py,$(filter %.pxd,
 
 # Where Python keeps no bytecode (PYTHONDONTWRITEBYTECODE), every start would compile the code anew. So would Java.
 COMPILE := $(BIN)/python -m compileall -q brokerscope dissectors pipelines pyspark_pcap && \
-  $(BIN)/python -m pipelines.train_java samples
+  $(BIN)/python -m pipelines.spark.train_java samples
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo compile check test test-uncompiled test-cluster lint format docs pictures bench fuzz

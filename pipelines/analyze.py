@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from dissectors.capture.source import file_size
 from dissectors.options import Options
 from dissectors.redaction import public_path
-from pipelines import report, session, storage
-from pipelines.code_version import product_version
-from pipelines.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
+from pipelines import report
+from pipelines.lake.code_version import product_version
+from pipelines.lake.freshness import Fingerprints
 from pipelines.report.records import verdicts
-from pipelines.standing import Fingerprints
-from pipelines.stored_records import StoredRecords
+from pipelines.spark import session
+from pipelines.storage import filesystem
+from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables import PRINTED, TABLES
 from pipelines.tables.compute import Computed, compute
 from pipelines.tables.integrity import CASES, case_table
@@ -26,7 +28,7 @@ from pipelines.tables.on_duckdb import First, LocalEngine, WrittenTables
 from pipelines.tables.verdicts import JUDGED
 
 if TYPE_CHECKING:
-    from pipelines.catalog import Catalog
+    from pipelines.spark.catalog import Catalog
 
 EngineName = Literal["spark", "local"]
 ENTRIES = (RECORD_FOLDER, TABLE_FOLDER, CASES_FILE, ABOUT, report.PAGE, report.PART)
@@ -84,7 +86,7 @@ def choose(files: Sequence[str], engine: EngineName | None = None, master: str |
         return Choice("spark", "by spark-submit")
     if _session_runs():
         return Choice("spark", "in the running session")
-    size = sum(storage.each(file_size, files))
+    size = sum(filesystem.each(file_size, files))
     if size > LOCAL_BYTES and find_spec("pyspark") is not None:
         return Choice("spark", f"captures of more than {LOCAL_BYTES >> 20} MiB; --engine local stays in one process")
     return Choice("local", f"captures of up to {LOCAL_BYTES >> 20} MiB; --engine spark takes Spark")
@@ -142,8 +144,8 @@ def analyze(
 
 def _elsewhere(store: str | None) -> str | None:
     """The URL of the records, where this process has no path to them."""
-    away = store is not None and storage.local_path(store) is None
-    return storage.join(store, RECORD_FOLDER) if store is not None and away else None
+    away = store is not None and filesystem.local_path(store) is None
+    return filesystem.join(store, RECORD_FOLDER) if store is not None and away else None
 
 
 Problems = list[tuple[str, str]]
@@ -167,43 +169,45 @@ def _on_spark(
     wanted: OnSpark,
     stage: Stage,
 ) -> _Made | AnalysisOutcome:
-    from pipelines import forensics, lake, spark_job, standing
-    from pipelines.update import planned
+    from pipelines.lake import freshness
+    from pipelines.lake.update import planned
+    from pipelines.spark import forensics, job
+    from pipelines.storage import lake_files
 
     store = wanted.store or str(out)
 
     def made_of() -> Fingerprints:
-        return standing.fingerprints(store, by, bucket_us, wanted.catalog)
+        return freshness.fingerprints(store, by, bucket_us, wanted.catalog)
 
     with (
         planned(files, store, options) if wanted.update else nullcontext() as update,
-        nullcontext() if wanted.update else spark_job.ahead(files, wanted.master, wanted.conf, options) as surveys,
+        nullcontext() if wanted.update else job.ahead(files, wanted.master, wanted.conf, options) as surveys,
     ):
         if update and wanted.records_only and not update.has_news:
             return AnalysisOutcome({}, None, list(files), update.problems, is_new=False)
-        about = standing.standing(store, made_of()) if update and not update.has_news else None
+        about = freshness.standing(store, made_of()) if update and not update.has_news else None
         if update and about is not None and not session.is_submitted():  # YARN expects a session of what it runs
             return _outcome(store, files, update.problems, about)
         stage("starting Spark")
-        spark = spark_job.start(files, wanted.master, wanted.conf)
+        spark = job.start(files, wanted.master, wanted.conf)
         if wanted.catalog is not None:
             wanted.catalog.prepare(spark)  # a connector that lacks is known before anything is decoded
         stage("decoding")
-        decoded = update.run(spark) if update else spark_job.decode_to_records(spark, files, store, options, surveys)
+        decoded = update.run(spark) if update else job.decode_to_records(spark, files, store, options, surveys)
         if wanted.records_only:
             return AnalysisOutcome({}, None, list(files), decoded.problems)
         fingerprints = made_of() if update else None
-    local = storage.local_path(store)
+    local = filesystem.local_path(store)
     if local is not None and local != out:
         (out / RECORD_FOLDER).symlink_to((local / RECORD_FOLDER).resolve())  # for the page; the folder itself goes
     with decoded.engine() as engine:
         stage("looking into bad checksums")
-        known_at = storage.join(store, LAKE_FOLDER, lake.CASES) if wanted.update else None
+        known_at = filesystem.join(store, LAKE_FOLDER, lake_files.CASES) if wanted.update else None
         cases = forensics.cases(spark, engine, decoded.files, decoded.options, decoded.secrets, known_at, decoded.spans)
         _write_cases(cases, out)
         stage("computing tables")
         engine.add(CASES, case_table(cases))
-        engine.add(JUDGED, verdicts(storage.join(store, RECORD_FOLDER)))
+        engine.add(JUDGED, verdicts(filesystem.join(store, RECORD_FOLDER)))
         computed = compute(engine, out / TABLE_FOLDER, by, bucket_us)
     if wanted.catalog is not None:
         stage(f"writing {wanted.catalog.format} tables")
@@ -213,7 +217,7 @@ def _on_spark(
 
 def _outcome(lake: str, files: Sequence[str], problems: Problems, about: Mapping[str, Any]) -> AnalysisOutcome:
     """What the last run made of a lake. about: LAKE/analysis.json."""
-    with WrittenTables(storage.join(lake, TABLE_FOLDER)) as tables:
+    with WrittenTables(filesystem.join(lake, TABLE_FOLDER)) as tables:
         printed = {name: tables.first(name, PRINTED_ROWS) for name in PRINTED}
     shared = {tuple(seen["sites"]): seen["connections"] for seen in about["shared"]}
     return AnalysisOutcome(

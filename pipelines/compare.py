@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pipelines.layout import TABLE_FOLDER
+from pipelines.storage.layout import TABLE_FOLDER
 from pipelines.tables import TABLES
 from pipelines.tables.on_duckdb import WrittenTables
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.findings import KINDS
-from pipelines import spark_options
+from pipelines.spark import options as spark_options
 from pipelines.tables import BY, TABLES
 from pipelines.tables.verdicts import kinds as verdicts
 

@@ -16,8 +16,8 @@ from dissectors.options import Options
 from dissectors.redaction import public_path
 from dissectors.rows.sink import Suspect
 from dissectors.run import Run
-from pipelines.bad_batches import bad_batches, surroundings
-from pipelines.record_files import RecordWriter, write_empty
+from pipelines.storage.record_files import RecordWriter, write_empty
+from pipelines.tables.bad_batches import bad_batches, surroundings
 from pipelines.tables.compute import TableEngine
 
 

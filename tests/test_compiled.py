@@ -14,8 +14,8 @@ import pytest
 import dissectors
 from dissectors.compiling import build, loading, record
 from dissectors.compiling.record import SHARED, SUFFIX
-from pipelines import package as archive
 from pipelines.cli import reading
+from pipelines.spark import package as archive
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "dissectors"

@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from dissectors import records
 from dissectors.errors import InputError
-from pipelines import database, scratch, storage
 from pipelines.formats.parquet import ParquetWriter
-from pipelines.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
-from pipelines.stored_records import StoredRecords
+from pipelines.sql import database
+from pipelines.storage import filesystem, scratch
+from pipelines.storage.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.storage.stored_records import StoredRecords
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -102,7 +103,7 @@ def read_analysis(out: str, tables: Sequence[str]) -> Relations:
     a table cannot be read.
     """
     stored = StoredRecords.of(str(Path(out, RECORD_FOLDER)))
-    files = {table: [storage.join(stored.folder, file) for file in stored.files.get(table, ())] for table in tables}
+    files = {table: [filesystem.join(stored.folder, file) for file in stored.files.get(table, ())] for table in tables}
     return {
         table: _dataset(some, records.schema(table)) if some else records.schema(table).empty_table()
         for table, some in files.items()

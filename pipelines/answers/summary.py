@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipelines.answers.records import Relations, Row, database_of, query, read
-from pipelines.blind_spots import LOOKED_AT, BlindSpot, Seen
 from pipelines.formats import statuses
 from pipelines.sql.words import HELD, SERVER
+from pipelines.tables.blind_spots import LOOKED_AT, BlindSpot, Seen
 from pipelines.tables.verdicts.capture import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.thresholds import ENOUGH

@@ -15,16 +15,17 @@ import typer
 
 from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.redaction import public_path
-from pipelines import outputs, report, storage
+from pipelines import report
 from pipelines.cli import exits, progress
 from pipelines.cli.reading import Reading, StoredCaptures, reads_captures, saw_the_same
 from pipelines.formats import units
-from pipelines.layout import RECORD_FOLDER
+from pipelines.storage import filesystem, outputs
+from pipelines.storage.layout import RECORD_FOLDER
 
 if TYPE_CHECKING:
     from dissectors.options import Options
     from pipelines.analyze import AnalysisOutcome, EngineName, OnSpark
-    from pipelines.catalog import Catalog
+    from pipelines.spark.catalog import Catalog
 
 _SILENT = logging.NullHandler()  # one for all rounds of --follow; py4j would show Ctrl-C as a traceback
 
@@ -109,7 +110,8 @@ def analyze(
     on_spark = OnSpark(master, settings, None, update, records_only, catalog)
     run = partial(_run, reading, options, out, wanted, on_spark, keys, width)
     from dissectors.capture import expand
-    from pipelines import credentials, session, spark_options
+    from pipelines.spark import credentials, session
+    from pipelines.spark import options as spark_options
 
     known = session.known(master, settings)
     spark_options.of_session(known)  # a wrong one ends the command before anything begins
@@ -118,7 +120,7 @@ def analyze(
     if every_s is None:
         run(expand(captures))
         return
-    from pipelines.arrivals import arrivals
+    from pipelines.lake.arrivals import arrivals
 
     for files in arrivals(captures, every_s):
         try:
@@ -174,31 +176,31 @@ def _run(
         for sites, count in outcome.shared.items():
             exits.say(f"brokerscope: {saw_the_same(sites, count)}; table hops compares the points")
     if outcome.page is None:
-        printing.show_line(public_path(storage.join(out, RECORD_FOLDER)))
+        printing.show_line(public_path(filesystem.join(out, RECORD_FOLDER)))
     else:
-        _show(outcome, storage.join(out, report.PAGE), reading.quiet)
+        _show(outcome, filesystem.join(out, report.PAGE), reading.quiet)
     reading.say_problems(outcome.problems)
 
 
 @contextlib.contextmanager
 def _target(out: str, update: bool, inputs: Iterable[str]) -> Iterator[tuple[Path, str | None]]:
     """(an empty folder whose content is OUT's once the block ends well, where records go if not into it)."""
-    from pipelines import lake
     from pipelines.analyze import ENTRIES
-    from pipelines.layout import ABOUT
+    from pipelines.storage import lake_files
+    from pipelines.storage.layout import ABOUT
 
-    local = storage.local_path(out)
+    local = filesystem.local_path(out)
     if local is not None:
         outputs.refuse_unqueryable(local)
     if local is None:
         kept = (RECORD_FOLDER,) if update else ()
         if not update:
-            storage.refuse_foreign(out, ENTRIES, ABOUT)
-        with storage.replaced(out, [entry for entry in ENTRIES if entry not in kept], ABOUT) as (folder, beside):
+            filesystem.refuse_foreign(out, ENTRIES, ABOUT)
+        with filesystem.replaced(out, [entry for entry in ENTRIES if entry not in kept], ABOUT) as (folder, beside):
             yield folder, out if update else beside
     elif update:
         outputs.refuse_inputs(local, inputs)
-        with lake.answers(local, ENTRIES, ABOUT) as answers:
+        with lake_files.answers(local, ENTRIES, ABOUT) as answers:
             yield answers, str(local)
     else:
         with outputs.folder(local, marker=ABOUT, entries=ENTRIES, inputs=inputs) as whole:
@@ -222,7 +224,7 @@ def _catalog(table_format: str | None, namespace: str | None) -> Catalog | None:
         if namespace is not None:
             raise typer.BadParameter("is for tables of a --table-format", param_hint="--namespace")
         return None
-    from pipelines.catalog import NAMESPACE, Catalog
+    from pipelines.spark.catalog import NAMESPACE, Catalog
 
     return Catalog(table_format, namespace or NAMESPACE)
 
@@ -249,7 +251,7 @@ def _spark_errors(engine: EngineName, master: str | None) -> Iterator[None]:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    from pipelines import session
+    from pipelines.spark import session
 
     logging.getLogger().addHandler(_SILENT)
     try:
@@ -282,7 +284,7 @@ def _show(outcome: AnalysisOutcome, page: str, quiet: bool) -> None:
     from pipelines.cli import printing
 
     if not quiet:
-        from pipelines.print_tables import show
+        from pipelines.cli.print_tables import show
 
         show(outcome.tables)
     printing.show_line(public_path(page))

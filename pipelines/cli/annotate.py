@@ -28,8 +28,8 @@ def annotate(
       brokerscope annotate capture.pcap -o annotated.pcapng
       tshark -r annotated.pcapng -Y 'frame.comment contains "NOT_LEADER"'
     """
-    from pipelines import annotation
     from pipelines.answers import annotate as answers
+    from pipelines.answers import pcapng_comments
     from pipelines.answers.records import queryable
 
     if capture == "-":
@@ -41,6 +41,6 @@ def annotate(
         with output(out, reading.inputs(run.files), binary=True) as stream:
             with queryable(run.records(), answers.TABLES) as tables:
                 comments = answers.comments(tables, public_path(run.files[0]))
-            packets = annotation.write(run.files[0], comments, stream, options.limits)
+            packets = pcapng_comments.write(run.files[0], comments, stream, options.limits)
         if not reading.quiet:
             exits.say(f"{packets} packets, {len(comments)} of them with comments: {out}")

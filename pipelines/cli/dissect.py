@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dissectors.records import TABLES
-from pipelines import outputs
 from pipelines.cli import exits
 from pipelines.cli.output import RowFormat, output
 from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import Captures, Reading, Since, Until, reads_captures
 from pipelines.formats import BINARY_FORMATS, named, writing
+from pipelines.storage import outputs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dissectors.options import Options
-    from pipelines.where import Filter
+    from pipelines.sql.where import Filter
 
 
 class RecordTable(StrEnum):
@@ -107,16 +107,16 @@ def dissect(
     for option, given, adds_to in (("--full", full, "exchanges"), ("--payloads", payloads, "messages")):
         if given and adds_to not in tables:
             raise typer.BadParameter(f"adds to {adds_to}, not to {' and '.join(tables)}", param_hint=option)
-    from pipelines.answers import select
+    from pipelines.sql import conditions
 
     wanted = {}
     for name in tables:
         try:
-            condition = select.condition(
+            condition = conditions.condition(
                 name, where=where, since=since, until=until, topic=topic, client=client, api=api, group=group,
                 errors=errors, slower_than=slower_than,
             )  # fmt: skip
-        except select.MeaninglessError as error:
+        except conditions.MeaninglessError as error:
             raise typer.BadParameter(str(error), param_hint=error.option) from None
         try:
             wanted[name] = _wanted(name, condition, full=full, payloads=payloads)
@@ -137,7 +137,7 @@ def dissect(
     )
     names = _columns(columns, rows.schema)
     order = _order(sort, rows.schema)
-    from pipelines.blind_spots import Seen
+    from pipelines.tables.blind_spots import Seen
 
     seen, written = Seen(), 0
 
@@ -192,7 +192,7 @@ def _wanted(table: str, condition: str | None, *, full: bool, payloads: bool) ->
     schema = records.schema(table, full=full and table == "exchanges", payloads=payloads and table == "messages")
     if condition is None:
         return _Wanted(schema, None)
-    from pipelines.where import Filter
+    from pipelines.sql.where import Filter
 
     return _Wanted(schema, Filter(condition, schema))
 

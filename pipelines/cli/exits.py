@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from dissectors.errors import BrokerscopeError, InputError, UsageError
 from dissectors.redaction import public_path
-from pipelines import outputs
+from pipelines.storage import outputs
 
 DONE, BAD_CHECKSUMS, WRONG_USAGE, UNREADABLE, NOTHING_MADE = range(5)
 DEFECT, INTERRUPTED, TERMINATED = 70, 130, 143
@@ -129,7 +129,7 @@ def termination() -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
         _stopped.append(TERMINATED)
         if "pyspark" in sys.modules:
-            from pipelines import session
+            from pipelines.spark import session
 
             session.end_java()
         raise SystemExit(TERMINATED)

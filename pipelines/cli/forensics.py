@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pipelines import outputs
 from pipelines.cli import exits, progress
 from pipelines.cli.reading import Captures, Reading, reads_captures
+from pipelines.storage import outputs
 
 if TYPE_CHECKING:
     from dissectors.forensics import Case, Investigation

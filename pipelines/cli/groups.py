@@ -61,7 +61,7 @@ def groups(
     """
     from pipelines.answers import groups as answers
     from pipelines.answers.records import queryable
-    from pipelines.answers.select import is_named
+    from pipelines.sql.conditions import is_named
 
     options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
     with reading.run(captures, options) as run:

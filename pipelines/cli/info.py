@@ -51,7 +51,7 @@ def info(
 
 def gather(run: Run) -> dict[str, Any]:
     """Everything that `info` shows, as plain values: times ISO 8601, spans in ns, sizes in bytes."""
-    from pipelines.blind_spots import Seen
+    from pipelines.tables.blind_spots import Seen
 
     protocols: dict[str, collections.Counter[str]] = {}
     software: dict[str, set[str]] = {}

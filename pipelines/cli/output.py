@@ -10,8 +10,8 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from pipelines import outputs
 from pipelines.formats import FORMATS, Format
+from pipelines.storage import outputs
 
 STDOUT = "-"
 RowFormat = Annotated[

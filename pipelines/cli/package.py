@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines import outputs
 from pipelines.cli import exits
+from pipelines.storage import outputs
 
 
 def package(
@@ -31,7 +31,7 @@ def package(
     """
     if not output.endswith((".tar.gz", ".tgz")):
         raise typer.BadParameter(f"{output!r} does not end in .tar.gz, by which Spark knows it", param_hint="-o")
-    from pipelines import package as archive
+    from pipelines.spark import package as archive
 
     with outputs.file(output) as stream:
         archive.write(stream, dependencies=dependencies, others=others or ())

@@ -18,16 +18,16 @@ from dissectors.findings import UNREADABLE
 from dissectors.limits import Limits
 from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
-from pipelines import spark_options
 from pipelines.cli import exits
 from pipelines.cli.pandas_guard import without_pandas
+from pipelines.spark import options as spark_options
 
 if TYPE_CHECKING:
     from dissectors.run import Run
     from pipelines.answers.records import Relations
-    from pipelines.blind_spots import Seen
     from pipelines.cli.watched_run import WatchedRun
-    from pipelines.report.selection import Selection
+    from pipelines.sql.selection import Selection
+    from pipelines.tables.blind_spots import Seen
 
 LARGE_BYTES = 100 << 20  # of captures, from which it matters to a user whether the code is compiled
 READ_RECORDS = "summary, top, diff, follow, sql and report"  # what `analyze` wrote
@@ -236,8 +236,8 @@ def saw_the_same(sites: Sequence[str], count: int) -> str:
 
 def selected(since: str | None, until: str | None, site: str | None = None, topic: str | None = None) -> Selection:
     """What --since, --until, --site and --topic ask for. Raises typer.BadParameter where one means nothing."""
-    from pipelines.answers.select import MeaninglessError
-    from pipelines.report.selection import Selection
+    from pipelines.sql.conditions import MeaninglessError
+    from pipelines.sql.selection import Selection
 
     try:
         return Selection(since, until, site, topic)

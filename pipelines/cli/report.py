@@ -9,11 +9,11 @@ import typer
 
 from dissectors.errors import InputError, UsageError
 from dissectors.redaction import public_path
-from pipelines import storage
 from pipelines.cli.output import STDOUT
 from pipelines.cli.output import output as opened
 from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.reading import Since, Until, selected
+from pipelines.storage import filesystem
 
 _EPOCH = datetime(1970, 1, 1)  # UTC, as the times that --since takes
 
@@ -56,25 +56,25 @@ def report(
       brokerscope report lake --last 24h
     """
     from pipelines import report as pages
-    from pipelines import standing
     from pipelines.cli import printing
+    from pipelines.lake import freshness
 
     if not out:
         raise UsageError("the name of the folder is empty")
-    root = storage.local_path(out)
+    root = filesystem.local_path(out)
     if root is not None and root.is_file():
         raise InputError(f"{public_path(out)}: a file, not a folder that `brokerscope analyze` wrote")
     if last is not None:
         since = _before_the_end(out, last, alone=since is None and until is None)
     selection = selected(since, until, site, topic)
     without_pandas()
-    page = output or storage.join(out, pages.PART if selection else pages.PAGE)
+    page = output or filesystem.join(out, pages.PART if selection else pages.PAGE)
     if page == STDOUT:
-        made = pages.made(out, selection or None, anew=standing.is_behind(out))
+        made = pages.made(out, selection or None, anew=freshness.is_behind(out))
         with opened(page) as stream:
             stream.write(made)
         return
-    pages.write_to(page, out, selection or None, anew=standing.is_behind(out))
+    pages.write_to(page, out, selection or None, anew=freshness.is_behind(out))
     if not quiet:
         printing.show_line(public_path(page))
 
@@ -82,14 +82,14 @@ def report(
 def _before_the_end(out: str, width: str, *, alone: bool) -> str:
     """The time from which `--last` selects. alone: whether no other option says which time is meant."""
     from pipelines.formats import units
-    from pipelines.layout import RECORD_FOLDER
     from pipelines.report.records import last_time_us
+    from pipelines.storage.layout import RECORD_FOLDER
 
     ns = units.nanoseconds(width)
     if not ns or not alone:
         reason = f"{width!r} is no time like 90m, 24h, 7d" if not ns else "stands alone, without --since and --until"
         raise typer.BadParameter(reason, param_hint="--last")
-    end_us = last_time_us(storage.join(out, RECORD_FOLDER))
+    end_us = last_time_us(filesystem.join(out, RECORD_FOLDER))
     if end_us is None:
         raise InputError(f"{public_path(out)}: no requests here to count back from")
     return (_EPOCH + timedelta(microseconds=max(0, end_us - ns // 1000))).isoformat(timespec="microseconds")

@@ -50,7 +50,7 @@ def sql(
     from dissectors.records import TABLES
     from pipelines.answers import records
     from pipelines.cli import printing
-    from pipelines.layout import refuse_read_back
+    from pipelines.storage.layout import refuse_read_back
 
     captures, query = _split(arguments)
     if query is None and STDIN in captures:
@@ -76,7 +76,7 @@ def sql(
 
 def _connection(tables: Relations) -> duckdb.DuckDBPyConnection:
     """A database that holds nothing but these tables."""
-    from pipelines import database
+    from pipelines.sql import database
 
     connection = database.connect()
     for name, table in tables.items():
@@ -89,7 +89,7 @@ def _check(query: str) -> None:
     import duckdb
 
     from dissectors.records import TABLES, schema
-    from pipelines import database
+    from pipelines.sql import database
 
     try:
         _run(_connection({name: schema(name).empty_table() for name in TABLES}), query)
@@ -152,7 +152,7 @@ def _answer(connection: duckdb.DuckDBPyConnection, query: str, format: str, out:
     import duckdb
     import pyarrow as pa
 
-    from pipelines import database
+    from pipelines.sql import database
 
     try:
         answer = _run(connection, query)

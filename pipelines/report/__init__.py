@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipelines.report.selection import Selection
+    from pipelines.sql.selection import Selection
 
 PAGE = "report.html"
 PART = "selection.html"
@@ -42,15 +42,15 @@ def write_to(
     records: where they lie, OUT/records by default. anew: OUT's tables are not of these records, so others are computed
     for the page. Raises InputError where OUT holds no tables, or, where some are computed, no records.
     """
-    from pipelines import outputs, storage
-    from pipelines.layout import refuse_read_back
+    from pipelines.storage import filesystem, outputs
+    from pipelines.storage.layout import refuse_read_back
 
-    local, root = storage.local_path(page), storage.local_path(out)
+    local, root = filesystem.local_path(page), filesystem.local_path(out)
     if local is not None and root is not None:
         refuse_read_back(local, root)
     text = made(out, selection, records=records, anew=anew)
     if local is None:
-        storage.write(page, text)
+        filesystem.write(page, text)
     else:
         with outputs.file(local) as stream:
             stream.write(text)

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from dissectors.errors import InputError
 from dissectors.redaction import public_path
-from pipelines import scratch, storage
-from pipelines.database import sentence
-from pipelines.layout import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.report.facts import Facts, facts
 from pipelines.report.records import Records, opened
-from pipelines.report.selection import Selection
+from pipelines.sql.database import sentence
+from pipelines.sql.selection import Selection
+from pipelines.storage import filesystem, scratch
+from pipelines.storage.layout import ABOUT, CASES_FILE, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.tables import TABLES
 from pipelines.tables.integrity import CASE_KEYS
 from pipelines.tables.on_duckdb import WrittenTables
@@ -104,9 +104,9 @@ def loaded(
     """
     out = str(out)
     about, cases = _described(out)
-    at = records_at or storage.join(out, RECORD_FOLDER)
+    at = records_at or filesystem.join(out, RECORD_FOLDER)
     with opened(at, selection) as records, scratch.folder() as room:
-        tables = storage.join(out, TABLE_FOLDER)
+        tables = filesystem.join(out, TABLE_FOLDER)
         if selection or anew:
             if records is None:
                 raise InputError(f"{public_path(out)}: no records here to select from")
@@ -133,8 +133,8 @@ def _key(row: Row) -> tuple[Any, ...]:
 def _described(out: str) -> tuple[dict[str, Any], list[Row]]:
     """What is known about the run, and what forensics found out."""
     try:
-        about = dict(json.loads(storage.read(storage.join(out, ABOUT)) or "{}"))
-        cases = (storage.read(storage.join(out, CASES_FILE)) or b"").splitlines()
+        about = dict(json.loads(filesystem.read(filesystem.join(out, ABOUT)) or "{}"))
+        cases = (filesystem.read(filesystem.join(out, CASES_FILE)) or b"").splitlines()
         return about, [dict(json.loads(line)) for line in cases]
     except (ValueError, TypeError) as error:  # no JSON, or no objects
         raise InputError(f"{public_path(out)}: cannot be read: {error}") from None

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from dissectors.errors import InputError
 from dissectors.records import schema
-from pipelines import scratch
-from pipelines.database import sentence
-from pipelines.record_files import UNDATED, date_of
-from pipelines.report.selection import Selection
-from pipelines.stored_records import StoredRecords
+from pipelines.sql.database import sentence
+from pipelines.sql.selection import Selection
+from pipelines.storage import scratch
+from pipelines.storage.record_files import UNDATED, date_of
+from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, files

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.layout import TABLE_FOLDER
 from pipelines.report.elements import Html, join, tag
 from pipelines.report.load import ROWS, Analysis, Row
 from pipelines.report.payload import CARRIED, Payload
+from pipelines.storage.layout import TABLE_FOLDER
 from pipelines.tables import BY, TABLES
 from pipelines.tables.table import TableColumn
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pipelines.blind_spots import LOOKED_AT, BlindSpot, Seen
 from pipelines.formats import units, verdict_words
 from pipelines.report.elements import Html, join, shown, tag
 from pipelines.report.load import Row
 from pipelines.report.section import Builder
+from pipelines.tables.blind_spots import LOOKED_AT, BlindSpot, Seen
 from pipelines.tables.verdicts.kinds import NOTE
 
 FIRST = 5  # verdicts in sight before one asks for more

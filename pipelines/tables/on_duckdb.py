@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipelines import scratch, storage
-from pipelines.database import literal
+from pipelines.sql.database import literal
+from pipelines.storage import filesystem, scratch
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect, DuckDB
 from pipelines.tables.table import Table, TableColumn
@@ -43,8 +43,8 @@ class _Connection:
         limit = {"memory_limit": memory} if memory else {}
         for name, value in {**_SETTINGS, **limit, "temp_directory": str(room)}.items():
             self.duckdb.execute(f"set {name} = {literal(value)}")
-        if storage.local_path(folder) is None:
-            self.duckdb.register_filesystem(storage.file_system(folder))
+        if filesystem.local_path(folder) is None:
+            self.duckdb.register_filesystem(filesystem.file_system(folder))
 
     def __enter__(self) -> Any:
         return self
@@ -130,10 +130,10 @@ class WrittenTables(_Connection):
     def _files(self) -> dict[str, list[str]]:
         """Tables -> their files. A table is a file, or a folder of them."""
         found: dict[str, list[str]] = {}
-        for path in storage.find(self._folder):
+        for path in filesystem.find(self._folder):
             if path.endswith(".parquet"):
                 name = path.partition("/")[0].removesuffix(".parquet")
-                found.setdefault(name, []).append(storage.join(self._folder, path))
+                found.setdefault(name, []).append(filesystem.join(self._folder, path))
         return found
 
     def first(self, name: str, limit: int) -> First:
@@ -200,7 +200,7 @@ def files(*roots: str) -> str:
 
 
 def _pattern(root: str) -> str:
-    path = storage.local_path(root)
+    path = filesystem.local_path(root)
     folder = not root.endswith(".parquet") if path is None else path.is_dir()
     inside = "/**/*.parquet" if folder else ""
     return glob.escape(root if path is None else str(path)) + inside

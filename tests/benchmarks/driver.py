@@ -12,14 +12,15 @@ import tempfile
 from pathlib import Path
 
 from dissectors.options import Options
-from pipelines import report, session
+from pipelines import report
 from pipelines.analyze import CSV_ROWS
-from pipelines.spark_job import read_records
+from pipelines.spark import session
+from pipelines.spark.job import read_records
+from pipelines.spark.tables import SparkEngine
 from pipelines.tables import TABLES
 from pipelines.tables.compute import compute
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import WrittenTables
-from pipelines.tables.on_spark import SparkEngine
 from tests.cluster import servers
 from tests.pipelines import made_lake
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from dissectors.records import DEFAULT_TABLES
 from pipelines import report
-from pipelines.spark_job import TABLE_MEMORY
+from pipelines.spark.job import TABLE_MEMORY
 from pipelines.tables.compute import compute
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine

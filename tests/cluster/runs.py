@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines import storage
-from pipelines.stored_records import StoredRecords
+from pipelines.storage import filesystem
+from pipelines.storage.stored_records import StoredRecords
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
@@ -37,7 +37,7 @@ def upload_samples(bucket: str) -> None:
     fs, inside = fsspec.core.url_to_fs(bucket)
     fs.makedirs(inside, exist_ok=True)
     for path in SAMPLES.glob("*.pcap*"):
-        storage.write(f"{bucket}/samples/{path.name}", path.read_bytes())
+        filesystem.write(f"{bucket}/samples/{path.name}", path.read_bytes())
 
 
 @dataclass
@@ -58,15 +58,15 @@ class Out:
     @classmethod
     def read(cls, root: str, printed: str = "") -> Out:
         found: dict[str, list[str]] = {}
-        stored = StoredRecords.of(storage.join(root, "records"))
+        stored = StoredRecords.of(filesystem.join(root, "records"))
         for table in stored.files:
             found[f"records/{table}"] = [
                 row for file in stored.sources(table, stored.files[table]) for row in _rows(file)
             ]
-        for name in storage.find(storage.join(root, "tables")):
+        for name in filesystem.find(filesystem.join(root, "tables")):
             if name.endswith(".parquet"):
                 kind = f"tables/{name.partition('/')[0].removesuffix('.parquet')}"
-                found.setdefault(kind, []).extend(_rows(storage.join(root, "tables", name)))
+                found.setdefault(kind, []).extend(_rows(filesystem.join(root, "tables", name)))
         return cls(root, {kind: sorted(rows) for kind, rows in found.items()}, printed)
 
     def differs(self, other: Out) -> dict[str, list[str]]:
@@ -78,11 +78,11 @@ class Out:
 
     def entries(self) -> set[str]:
         """What lies at the top of OUT."""
-        return {name.partition("/")[0] for name in storage.find(self.root)}
+        return {name.partition("/")[0] for name in filesystem.find(self.root)}
 
 
 def _rows(path: str) -> list[str]:
-    with storage.open_file(path) as stream:
+    with filesystem.open_file(path) as stream:
         table: pa.Table = pq.ParquetFile(stream).read()
     return [_PLACE.sub("", repr(_plain(row))) for row in table.to_pylist()]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import storage
-from pipelines.storage import StorageError
+from pipelines.storage import filesystem
+from pipelines.storage.filesystem import StorageError
 from tests import processes
 
 HOST = "127.0.0.1"
@@ -115,7 +115,7 @@ def spark_home() -> Path:
 
 
 def java_home() -> Path:
-    from pipelines import java
+    from pipelines.spark import java
 
     try:
         return java.find().home
@@ -125,7 +125,7 @@ def java_home() -> Path:
 
 def bare_python(folder: Path, *, without: Sequence[str] = ()) -> Path:
     """A Python that has the packages that this one has, but those whose names begin so, and nothing of this project."""
-    from pipelines.package import PACKAGES
+    from pipelines.spark.package import PACKAGES
 
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (ours,) = {Path(path) for path in sys.path if Path(path).name == "site-packages"}
@@ -266,7 +266,7 @@ def hdfs(folder: Path) -> Iterator[Hdfs]:
 def _takes_files(root: str) -> bool:
     """Whether a DataNode has come up too."""
     with suppress(StorageError):
-        storage.write(f"{root}/first", b"1")
+        filesystem.write(f"{root}/first", b"1")
         return True
     return False
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import storage
+from pipelines.storage import filesystem
 from tests.cluster import servers
 from tests.cluster.runs import Out, brokerscope, upload_samples
 from tests.cluster.servers import Hdfs
@@ -50,7 +50,7 @@ def test_another_run_replaces_all_of_the_first(hdfs: Hdfs, expected: Out, tmp_pa
     out, captures = f"{hdfs.url}/replaced", f"{hdfs.url}/captures/samples"
     Out.made_of([f"{captures}/kafka-*"], out, tmp_path, "--engine", "local")
     assert Out.made_of([captures], out, tmp_path, "--engine", "local").differs(expected) == {}
-    assert storage.folders(out, ".") == []
+    assert filesystem.folders(out, ".") == []
 
 
 def test_without_a_client_of_hdfs_it_is_one_line(tmp_path: Path) -> None:

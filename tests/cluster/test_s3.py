@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dissectors.capture.source import open_raw
-from pipelines import storage
+from pipelines.storage import filesystem
 from tests.cluster.runs import BUCKET, SAMPLES, SITE, Out, brokerscope
 from tests.cluster.servers import HOST, SECRET, ObjectStore, free_port
 
@@ -28,7 +28,7 @@ def test_the_rows_are_those_of_a_run_over_local_files(
     assert made.differs(expected) == {}
     assert made.entries() == WHOLE
     assert SECRET not in made.printed
-    page, local = (storage.read(f"{root}/report.html") or b"" for root in (out, expected.root))
+    page, local = (filesystem.read(f"{root}/report.html") or b"" for root in (out, expected.root))
     assert abs(len(page) - len(local)) < 0.02 * len(local)  # it has the records too: only paths differ
 
 
@@ -65,16 +65,16 @@ def test_what_spark_is_given_for_the_store_need_not_be_given_twice(
         done = brokerscope("analyze", f"s3a://{BUCKET}/samples/{name}", "-o", out, SITE, "--engine", engine, *conf)
     assert done.returncode == 0, done.stderr[-3000:]
     assert Out.read(out).differs(here) == {}
-    written = [storage.read(f"{out}/{file}") or b"" for file in storage.find(out)]
+    written = [filesystem.read(f"{out}/{file}") or b"" for file in filesystem.find(out)]
     assert not any(SECRET.encode() in text for text in (done.stdout.encode(), done.stderr.encode(), *written))
 
 
 def test_an_update_takes_what_is_new(store: ObjectStore, expected: Out, tmp_path: Path) -> None:
     lake, growing = f"s3a://{BUCKET}/lake", f"s3a://{BUCKET}/growing/samples"
-    names = storage.find(CAPTURES)
+    names = filesystem.find(CAPTURES)
     for some in (names[:4], names[4:]):
         for name in some:
-            storage.write(f"{growing}/{name}", storage.read(f"{CAPTURES}/{name}") or b"")
+            filesystem.write(f"{growing}/{name}", filesystem.read(f"{CAPTURES}/{name}") or b"")
         made = Out.made_of([growing], lake, tmp_path, "--update")
     assert {kind: len(rows) for kind, rows in made.rows.items()} == {k: len(rows) for k, rows in expected.rows.items()}
     assert made.entries() == WHOLE | {".lake"}
@@ -83,7 +83,7 @@ def test_an_update_takes_what_is_new(store: ObjectStore, expected: Out, tmp_path
 def test_a_run_that_fails_leaves_what_stood_there(store: ObjectStore, tmp_path: Path) -> None:
     out = f"s3://{BUCKET}/kept"
     before = Out.made_of([CAPTURES], out, tmp_path, "--engine", "local")
-    storage.write(f"s3://{BUCKET}/foreign/samples/x.pcap", b"nothing of the sort")
+    filesystem.write(f"s3://{BUCKET}/foreign/samples/x.pcap", b"nothing of the sort")
     done = brokerscope("analyze", f"s3://{BUCKET}/foreign/samples/x.pcap", "-o", out, "--engine", "local")
     assert done.returncode == 3
     assert Out.read(out).differs(before) == {}
@@ -94,12 +94,12 @@ def test_what_no_run_wrote_is_not_replaced(store: ObjectStore) -> None:
     done = brokerscope("analyze", CAPTURES, "-o", f"s3://{BUCKET}", "--engine", "local")
     assert done.returncode == 2
     assert "which no run wrote" in done.stderr
-    assert storage.find(CAPTURES)
+    assert filesystem.find(CAPTURES)
 
 
 def test_only_the_beginning_of_a_large_capture_is_fetched_to_look_at_it(store: ObjectStore) -> None:
     url = f"s3://{BUCKET}/large/zeros.pcap"
-    storage.write(url, bytes(32 << 20))
+    filesystem.write(url, bytes(32 << 20))
     with open_raw(url) as stream:
         fetched: list[int] = []
         cache: Any = stream.cache  # type: ignore[attr-defined]

@@ -24,8 +24,7 @@ from dissectors.forensics import Investigation, report
 from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.records import TABLES
-from pipelines import annotation
-from pipelines.answers import annotate, follow
+from pipelines.answers import annotate, follow, pcapng_comments
 from pipelines.answers.summary import summary
 from pipelines.formats import writing
 
@@ -74,7 +73,7 @@ def _answers(path: Path, tables: dict[str, pa.Table]) -> None:
     summary(tables)
     for connection in tables["connections"].to_pylist()[:2]:
         follow.follow(tables, connection)
-    annotation.write(str(path), annotate.comments(tables, str(path)), io.BytesIO(), Limits())
+    pcapng_comments.write(str(path), annotate.comments(tables, str(path)), io.BytesIO(), Limits())
 
 
 def _written(format: str, name: str, table: pa.Table) -> None:

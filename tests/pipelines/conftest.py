@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark")
-    from pipelines import session
+    from pipelines.spark import session
 
     running = session.start("local[2]", light=True)
     yield running

@@ -18,9 +18,9 @@ from unittest.mock import patch
 
 from dissectors.capture import expand
 from dissectors.options import Options
-from pipelines import decode, session
-from pipelines.spark_job import decode_to_records
-from pipelines.tasks import Batches, Task
+from pipelines.spark import decode, session
+from pipelines.spark.job import decode_to_records
+from pipelines.spark.tasks import Batches, Task
 
 STAGES = ("surveyor", "cutter", "decoder", "resolver")
 CONF = {

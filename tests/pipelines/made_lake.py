@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from dissectors import records
-from pipelines.record_files import place
+from pipelines.storage.record_files import place
 
 START_US = 1_760_000_000_000_000
 DAY_US = 86_400_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.record_files import DATE
+from pipelines.storage.record_files import DATE
 
 
 def read(folder: Path) -> pa.Table:

@@ -16,8 +16,8 @@ from dissectors.options import Options
 from pipelines.analyze import LOCAL_BYTES, analyze, choose
 from pipelines.cli import app
 from pipelines.compare import differences
+from pipelines.spark.tasks import settings
 from pipelines.tables import TABLES
-from pipelines.tasks import settings
 from tests.pipelines.conftest import Analysed
 
 

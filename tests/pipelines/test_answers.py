@@ -26,8 +26,7 @@ from typer.testing import CliRunner
 
 import dissectors
 from dissectors.records import TABLES, schema
-from pipelines import database
-from pipelines.answers import connection, diff, groups, records, select, summary, top
+from pipelines.answers import connection, diff, groups, records, summary, top
 from pipelines.answers.records import query
 from pipelines.cli import app
 from pipelines.cli import summary as cli
@@ -35,6 +34,7 @@ from pipelines.cli.dissect import sorted_by
 from pipelines.cli.reading import Reading
 from pipelines.cli.sql import sql as sql_command
 from pipelines.formats.plain import width
+from pipelines.sql import conditions, database
 from pipelines.tables import TABLES as AGGREGATES
 from tests.pipelines import synthetic
 
@@ -537,7 +537,7 @@ def test_since_and_until_part_the_rows(refused: str, exchanges: list[dict[str, A
 
 @given(st.text(max_size=20), st.sampled_from(["topic", "client", "api", "group"]))
 def test_a_name_cannot_leave_its_quotes(name: str, option: str) -> None:
-    condition = select.condition("exchanges", **{option: name})  # type: ignore[arg-type]
+    condition = conditions.condition("exchanges", **{option: name})  # type: ignore[arg-type]
     assert condition is not None
     (row,) = query(MADE, f"SELECT count(*) AS n FROM exchanges WHERE {condition}")
     assert row["n"] <= MADE["exchanges"].num_rows

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pipelines import arrivals as module
-from pipelines.arrivals import arrivals
 from pipelines.cli import app
+from pipelines.lake import arrivals as module
+from pipelines.lake.arrivals import arrivals
 from tests.pipelines.test_spark_update import Store, chosen, lake_rows
 
 __all__ = ["chosen"]  # a fixture

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dissectors import records
-from pipelines.blind_spots import LOOKED_AT, BlindSpot, Seen
+from pipelines.tables.blind_spots import LOOKED_AT, BlindSpot, Seen
 
 WHOLE: dict[str, Any] = {
     "protocol": "kafka", "tls": False, "server_port": 9092, "client_packets": 5, "server_packets": 4,

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from dissectors.errors import BrokerscopeError
-from pipelines import catalog
-from pipelines.catalog import Catalog
 from pipelines.cli import app
+from pipelines.spark import catalog
+from pipelines.spark.catalog import Catalog
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import class_archive, java
+from pipelines.spark import class_archive, java
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "kafka-loss.pcap"
 
@@ -40,12 +40,14 @@ def test_archives_of_another_java_are_known(folder: Path) -> None:
 
 @pytest.mark.xdist_group("spark")
 def test_spark_starts_with_the_classes_that_a_job_has_left(folder: Path, tmp_path: Path) -> None:
-    trained = _python(folder, f"from pipelines import train_java; assert train_java.main([{str(SAMPLE)!r}]) == 0")
+    trained = _python(folder, f"from pipelines.spark import train_java; assert train_java.main([{str(SAMPLE)!r}]) == 0")
     assert trained.stderr == ""
     assert list(folder.iterdir()) == [class_archive.path(java.find())]
     log = tmp_path / "classes"
     logging = {"spark.driver.extraJavaOptions": f"-Xlog:class+load:file={log}"}
-    started = _python(folder, f"from pipelines import session; session.start('local[1]', light=True, conf={logging})")
+    started = _python(
+        folder, f"from pipelines.spark import session; session.start('local[1]', light=True, conf={logging})"
+    )
     assert started.stdout == ""
     loaded = [line for line in log.read_text().splitlines() if " org.apache.spark." in line]
     assert len(loaded) > 100
@@ -54,7 +56,7 @@ def test_spark_starts_with_the_classes_that_a_job_has_left(folder: Path, tmp_pat
 
 def _python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     """Run code in a process of its own, for which archives are in this folder."""
-    place = f"from pipelines import class_archive; class_archive.FOLDER = pathlib.Path({str(folder)!r})"
+    place = f"from pipelines.spark import class_archive; class_archive.FOLDER = pathlib.Path({str(folder)!r})"
     whole = f"import os, pathlib\n{place}\n{code}\nos._exit(0)"
     done = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr

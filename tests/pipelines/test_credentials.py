@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from dissectors.capture import stores
 from dissectors.capture.files import _heads
-from pipelines import credentials, session, tasks
 from pipelines.cli import app
+from pipelines.spark import credentials, session, tasks
 
 SECRET = "planted-s3-secret"
 S3A = {

@@ -21,9 +21,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from dissectors.errors import BrokerscopeError, InputError, UsageError
-from pipelines import blocks, lake, outputs
 from pipelines.cli import COMMANDS, app, exits
-from pipelines.storage import StorageError
+from pipelines.spark import blocks
+from pipelines.storage import lake_files, outputs
+from pipelines.storage.filesystem import StorageError
 
 COMMAND = [sys.executable, "-m", "brokerscope"]
 
@@ -222,7 +223,7 @@ def test_an_unreadable_folder_is_named(capture: str, tmp_path: Path, monkeypatch
 
 
 def test_a_lake_that_another_run_updates_is_left_as_it_is(capture: str, tmp_path: Path) -> None:
-    with lake.locked(str(tmp_path / "lake")):
+    with lake_files.locked(str(tmp_path / "lake")):
         done = run("analyze", capture, "-o", tmp_path / "lake", "--update", "--quiet")
     assert (done.exit_code, done.stdout) == (exits.NOTHING_MADE, "")
     assert "another run is updating it" in done.stderr

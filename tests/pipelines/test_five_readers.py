@@ -20,9 +20,9 @@ from dissectors import records
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES
 from pipelines import local_job
-from pipelines.record_files import RecordWriter, write_empty
-from pipelines.spark_job import decode_to_records
-from pipelines.update import update_records
+from pipelines.lake.update import update_records
+from pipelines.spark.job import decode_to_records
+from pipelines.storage.record_files import RecordWriter, write_empty
 from tests.pipelines.conftest import SAMPLES
 
 Table = list[tuple[str | None, date | None]]  # site and date of each row

@@ -107,7 +107,7 @@ def test_cases_over_several_files_are_those_of_the_local_command(
 def test_an_update_reads_captures_again_only_for_what_is_new(
     spark: Any, broken_twice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipelines import forensics
+    from pipelines.spark import forensics
 
     looked_into: list[int] = []
     real = forensics._suspects
@@ -132,7 +132,7 @@ def test_an_update_reads_captures_again_only_for_what_is_new(
 def test_an_update_reads_only_captures_from_the_time_of_the_bad_connection_again(
     spark: Any, broken_twice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipelines import forensics
+    from pipelines.spark import forensics
 
     again: list[list[int]] = []
     real = forensics._suspects
@@ -167,7 +167,7 @@ def test_an_update_reads_only_captures_from_the_time_of_the_bad_connection_again
 def test_a_capture_is_read_again_for_a_bad_batch_if_its_endpoints_may_be_in_it(
     span: tuple[int, int] | None, is_read: bool
 ) -> None:
-    from pipelines.forensics import _concerned
+    from pipelines.spark.forensics import _concerned
 
     def life(turned: bool, start_ns: int) -> dict[str, Any]:
         a, b = (("10.0.0.2", 9092), ("10.0.0.1", 4000)) if turned else (("10.0.0.1", 4000), ("10.0.0.2", 9092))
@@ -183,7 +183,7 @@ def test_a_capture_is_read_again_for_a_bad_batch_if_its_endpoints_may_be_in_it(
 
 
 def test_where_all_is_well_nothing_is_read_again(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines import forensics
+    from pipelines.spark import forensics
 
     def never(*args: object) -> None:
         raise AssertionError("read again")

@@ -55,8 +55,8 @@ def test_several_processes_close_the_same_connections_early(capture: Path) -> No
 
 
 def test_spark_closes_the_same_connections_early(spark: Any, capture: Path, tmp_path: Path) -> None:
-    from pipelines.spark_job import decode_to_records
-    from pipelines.tasks import settings
+    from pipelines.spark.job import decode_to_records
+    from pipelines.spark.tasks import settings
 
     options = Options(tables=TABLES, limits=Limits(flows=FLOWS))
     with settings(spark, {"spark.sql.shuffle.partitions": "5", "spark.brokerscope.splitBytes": "100000"}):

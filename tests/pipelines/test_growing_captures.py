@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 import dissectors
 from dissectors.errors import BrokerscopeError
 from dissectors.limits import SPLIT_BYTES
-from pipelines import lake as lakes
 from pipelines.answers.records import read_analysis
-from pipelines.news import choose
-from pipelines.stages import UNKNOWN, Site
-from pipelines.update import planned, update_records
+from pipelines.lake.new_files import choose
+from pipelines.lake.update import planned, update_records
+from pipelines.storage import lake_files
+from pipelines.storage.stages import UNKNOWN, Site
 from tests.capture.test_files import Pcapng
 from tests.pipelines import cutting
 from tests.pipelines.test_spark_update import OPTIONS, lake_rows, rows
@@ -64,7 +64,7 @@ class Growing:
         return {Path(file.path).name: file.since.number if file.since else None for file in inputs}
 
     def manifest(self) -> Site:
-        found = lakes.last(str(self.lake))
+        found = lake_files.last(str(self.lake))
         assert found is not None
         (site,) = found.manifest.sites.values()
         return site
@@ -179,13 +179,13 @@ def test_a_renamed_capture_is_not_read_again(spark: Any, growing: Growing) -> No
     path = growing.put("current.pcap", growing.bytes_of())
     growing.update(spark)
     before = lake_rows(growing.lake)
-    mark = lakes.fingerprint(str(growing.lake))
+    mark = lake_files.fingerprint(str(growing.lake))
     path.rename(growing.day / "monday.pcap")
     assert growing.reads() == {}
     assert Path(growing.manifest().files[0].place).name == "monday.pcap"
     growing.update(spark)
     assert lake_rows(growing.lake) == before
-    assert lakes.fingerprint(str(growing.lake)) == mark
+    assert lake_files.fingerprint(str(growing.lake)) == mark
 
 
 def test_a_ring_of_captures_keeps_the_records_of_what_was_written_over(spark: Any, growing: Growing) -> None:
@@ -325,7 +325,7 @@ def test_a_capture_of_which_one_task_could_not_read_its_part_is_read_again_as_a_
 ) -> None:
     paths = [str(growing.put("a.pcap", growing.bytes_of(0, 0.4))), str(growing.put("b.pcap", growing.bytes_of(0.4, 1)))]
     growing.update(spark)
-    last = lakes.last(str(growing.lake))
+    last = lake_files.last(str(growing.lake))
     assert last is not None
     after = last.manifest
     (site,) = after.sites.values()
@@ -380,7 +380,7 @@ def test_a_capture_that_has_no_packets_yet_is_read_once_it_has(spark: Any, growi
 
 def as_before(lake: Path) -> None:
     """Make a lake one of the format before: records in folders by site and date, and no folders of commits."""
-    last = lakes.last(str(lake))
+    last = lake_files.last(str(lake))
     assert last is not None
     home = Path(last.home)
     manifest = json.loads((home / ".lake" / "manifest.json").read_text())

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 import dissectors
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
-from pipelines.update import update_records
+from pipelines.lake.update import update_records
 from tests.pipelines import cutting
 from tests.pipelines.test_spark_update import lake_rows, rows
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import java
+from pipelines.spark import java
 
 
 @pytest.fixture

@@ -28,14 +28,13 @@ from fsspec.implementations.memory import MemoryFileSystem
 from dissectors.errors import InputError
 from dissectors.options import Options
 from dissectors.records import schema
-from pipelines import lake as lakes
-from pipelines import storage
 from pipelines.answers.records import query, read_analysis
-from pipelines.lake import Commit, Manifest
-from pipelines.record_files import RecordWriter, Written, write_empty
 from pipelines.report.records import opened
-from pipelines.stages import Rows, Site, Stage
-from pipelines.stored_records import StoredRecords
+from pipelines.storage import filesystem, lake_files
+from pipelines.storage.lake_files import Commit, Manifest
+from pipelines.storage.record_files import RecordWriter, Written, write_empty
+from pipelines.storage.stages import Rows, Site, Stage
+from pipelines.storage.stored_records import StoredRecords
 
 TABLE = "exchanges"
 OPTIONS = Options(tables=(TABLE, "errors"))
@@ -58,7 +57,7 @@ def batch(numbers: Numbers) -> pa.RecordBatch:
 
 
 def staged(lake: str, staging: str, numbers: Numbers, name: str) -> list[Written]:
-    writer = RecordWriter(storage.join(lake, staging, "records"), name)
+    writer = RecordWriter(filesystem.join(lake, staging, "records"), name)
     writer.write(TABLE, batch(numbers))  # a file for each day
     return writer.close()
 
@@ -68,22 +67,22 @@ def update(lake: str, stay: range, tail: range) -> Commit:
 
     stay: numbers of all rows that are to stay; those before are there already.
     """
-    with lakes.locked(lake):
-        before = lakes.last(lake)
-        lakes.clean(lake, before)
+    with lake_files.locked(lake):
+        before = lake_files.last(lake)
+        lake_files.clean(lake, before)
         had = frozenset(before.manifest.inside()) if before else frozenset[str]()
         after = before.manifest if before else Manifest("test", 1)
         stage = after.sites.setdefault("site", Site([], [Stage()])).stages[0]
         there = sum(file.rows for file in stage.rows.records)
-        staging = lakes.new_staging()
+        staging = lake_files.new_staging()
         name = staging.removeprefix(".staging-")
         stage.rows.records += staged(lake, staging, list(stay)[there:], f"part-{name}")
         after.sites["site"].tails = {0: Rows(staged(lake, staging, list(tail), f"tail-{name}"))}
         stage.states = {0: f"{name}.pickle"}
-        storage.write(storage.join(lake, staging, "state", f"{name}.pickle"), name.encode())
-        after.empty = after.empty or write_empty(storage.join(lake, staging, "records"), OPTIONS, {TABLE})
-        made = lakes.commit(lake, staging, before, had, after)
-        storage.remove_folder(storage.join(lake, staging))
+        filesystem.write(filesystem.join(lake, staging, "state", f"{name}.pickle"), name.encode())
+        after.empty = after.empty or write_empty(filesystem.join(lake, staging, "records"), OPTIONS, {TABLE})
+        made = lake_files.commit(lake, staging, before, had, after)
+        filesystem.remove_folder(filesystem.join(lake, staging))
         return made
 
 
@@ -289,10 +288,10 @@ def test_spark_sees_one_commit_on_either_side_of_a_kill(spark: Any, tmp_path: Pa
 
 def remote(lake: str) -> Numbers:
     """As a reader of a store has it: the files that the manifest lists."""
-    manifest = json.loads(storage.read(f"{lake}/.lake/manifest.json") or b"{}")
+    manifest = json.loads(filesystem.read(f"{lake}/.lake/manifest.json") or b"{}")
     found: Numbers = []
     for file in manifest["files"][TABLE]:
-        with storage.open_file(f"{lake}/{file}") as stream:
+        with filesystem.open_file(f"{lake}/{file}") as stream:
             found += pq.ParquetFile(stream).read().column("request_packet").to_pylist()
     return sorted(found)
 
@@ -333,7 +332,7 @@ def test_on_a_store_the_write_of_the_manifest_is_the_commit(monkeypatch: pytest.
         seen.append(found)
         second(lake)
         assert remote(lake) == NEW, f"the run after step {number} goes on"
-        assert not storage.folders(lake, ".staging-")
+        assert not filesystem.folders(lake, ".staging-")
         if alive:
             break
     turn = seen.index(NEW)
@@ -345,7 +344,7 @@ def test_on_a_store_old_files_stay_one_run_longer() -> None:
     lake = "memory://lake-old"
 
     def there() -> set[str]:
-        return set(storage.find(f"{lake}/records"))
+        return set(filesystem.find(f"{lake}/records"))
 
     def listed() -> set[str]:
         return {file for some in StoredRecords.of(f"{lake}/records").files.values() for file in some}

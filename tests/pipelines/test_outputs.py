@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dissectors.errors import BrokerscopeError
-from pipelines import lake, outputs
+from pipelines.storage import lake_files, outputs
 
 ENTRIES = ("tables", "page.html")
 MARKER = "made.json"
@@ -235,7 +235,7 @@ def test_a_file_that_is_an_input_is_not_replaced(tmp_path: Path) -> None:
 OTHER = """
 import sys, time
 from pathlib import Path
-from pipelines import lake, outputs
+from pipelines.storage import lake_files as lake, outputs
 kind, path = sys.argv[1:]
 made = {
     "folder": lambda: outputs.folder(path, marker="made.json", entries=()),
@@ -272,13 +272,13 @@ def test_leftovers_of_a_killed_run_are_swept_by_the_next(tmp_path: Path, kind: s
 def test_what_a_killed_update_left_in_its_lake_is_swept_by_the_next_and_that_of_a_live_one_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake, "_YOUNG", 0.0)
+    monkeypatch.setattr(lake_files, "_YOUNG", 0.0)
     killed, alive = (other_run("lake", tmp_path) for _ in range(2))
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     assert len(hidden(tmp_path)) == 2
     for text in ("old", "new"):
-        with lake.answers(tmp_path, ["page.html", "tables"], "page.html") as folder:
+        with lake_files.answers(tmp_path, ["page.html", "tables"], "page.html") as folder:
             (folder / "page.html").write_text(text)
             (folder / "tables").mkdir()
             (folder / "tables" / text).touch()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.record_files import may_hold, place
+from pipelines.storage.record_files import may_hold, place
 
 DAY_NS = 86_400 * 10**9
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import scratch
+from pipelines.storage import scratch
 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from pipelines import scratch
+from pipelines.storage import scratch
 with scratch.folder() as folder:
     (folder / "rows").write_bytes(b"1")
     print(folder, flush=True)

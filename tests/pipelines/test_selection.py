@@ -15,13 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from dissectors.options import Options
-from pipelines import storage
 from pipelines.analyze import analyze
 from pipelines.cli import app
-from pipelines.record_files import place
 from pipelines.report.load import loaded
 from pipelines.report.records import last_time_us
-from pipelines.report.selection import Selection
+from pipelines.sql.selection import Selection
+from pipelines.storage import filesystem
+from pipelines.storage.record_files import place
 from tests.pipelines.conftest import SAMPLES
 from tests.pipelines.stored import read
 
@@ -197,16 +197,16 @@ def test_what_lies_at_a_url_gives_the_same_pages(out: Path, middle: datetime, tm
     fs = fsspec.filesystem("memory")
     url, part = "memory://kept/out", ["--since", middle.isoformat(), "--site", "iggy*"]
     try:
-        storage.upload(out, url)
+        filesystem.upload(out, url)
         for words, page in (([], "report.html"), (part, "selection.html")):
             here = CliRunner().invoke(app, ["report", str(out), *words, "-o", str(tmp_path / page)])
             away = CliRunner().invoke(app, ["report", url, *words])
             assert here.exit_code == away.exit_code == 0, here.output + away.output
             assert away.output.split() == [f"{url}/{page}"]
-            assert storage.read(f"{url}/{page}") == (tmp_path / page).read_bytes()
+            assert filesystem.read(f"{url}/{page}") == (tmp_path / page).read_bytes()
         missing = CliRunner().invoke(app, ["report", "memory://kept/none"])
         assert "no tables here" in missing.output
-        assert storage.find("memory://kept/none") == []
+        assert filesystem.find("memory://kept/none") == []
     finally:
         fs.store.clear()
 

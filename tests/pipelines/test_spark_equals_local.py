@@ -15,9 +15,9 @@ import pytest
 import dissectors
 from dissectors import records
 from dissectors.options import Options
-from pipelines.outputs import OutputError, OutputIsInputError
-from pipelines.spark_job import decode_to_records
-from pipelines.tasks import settings
+from pipelines.spark.job import decode_to_records
+from pipelines.spark.tasks import settings
+from pipelines.storage.outputs import OutputError, OutputIsInputError
 from tests.pipelines import cutting
 from tests.pipelines.cutting import cut
 from tests.pipelines.stored import read

@@ -6,7 +6,7 @@ import pytest
 
 from dissectors.errors import UsageError
 from dissectors.limits import SPLIT_BYTES, Limits
-from pipelines import spark_options
+from pipelines.spark import options as spark_options
 
 
 @pytest.mark.parametrize(

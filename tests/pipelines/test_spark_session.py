@@ -17,12 +17,13 @@ from typer.testing import CliRunner
 
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
-from pipelines import session, spark_job
-from pipelines.blocks import Sharing, survey
 from pipelines.cli import app
 from pipelines.cli.analyze import _conf
-from pipelines.pcap_format import register
-from pipelines.surveys import Surveys, begun
+from pipelines.spark import job as spark_job
+from pipelines.spark import session
+from pipelines.spark.blocks import Sharing, survey
+from pipelines.spark.pcap_format import register
+from pipelines.spark.surveys import Surveys, begun
 
 
 @pytest.mark.parametrize(
@@ -140,10 +141,10 @@ def test_a_session_of_another_python_is_told_what_to_set_for_the_format(tmp_path
     other.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')  # without the packages of this one
     other.chmod(0o755)
     program = """
-import pipelines.session
+import pipelines.spark.session
 from dissectors.errors import BrokerscopeError
-from pipelines.pcap_format import register
-spark = pipelines.session.start("local[1]", light=True)
+from pipelines.spark.pcap_format import register
+spark = pipelines.spark.session.start("local[1]", light=True)
 try:
     register(spark)
 except BrokerscopeError as error:

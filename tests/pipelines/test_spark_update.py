@@ -23,13 +23,14 @@ import dissectors
 from dissectors.errors import BrokerscopeError
 from dissectors.options import Options
 from pipelines import analyze as analysis
-from pipelines import lake as lakes
-from pipelines import outputs, spark_job, standing, update
 from pipelines.cli import app
-from pipelines.spark_job import SparkRecords
+from pipelines.lake import freshness, update
+from pipelines.lake.update import update_records
+from pipelines.spark import job
+from pipelines.spark.job import SparkRecords
+from pipelines.storage import lake_files, outputs
 from pipelines.tables.compute import compute
 from pipelines.tables.integrity import CASES, case_table
-from pipelines.update import update_records
 from tests.pipelines.cutting import cut
 from tests.pipelines.stored import read
 from tests.pipelines.test_tables import computed, local_engine, same, written
@@ -112,7 +113,7 @@ def test_small_files_become_one_and_hold_the_same_rows(
         for n in range(HOURS):
             store.arrive(store.hour(n))
             store.update(spark)
-        last = lakes.last(str(store.lake))
+        last = lake_files.last(str(store.lake))
         assert last is not None
         inside = last.manifest.inside()
         assert {store.lake / name for name in inside if name.startswith("records")} == set(files(store))
@@ -200,7 +201,7 @@ def test_a_state_that_is_damaged_is_named(spark: Any, chosen: list[str], tmp_pat
     store.arrive(store.hour(0))
     assert CliRunner().invoke(app, wanted).exit_code == 0
     before = lake_rows(store.lake)
-    last = lakes.last(str(store.lake))
+    last = lake_files.last(str(store.lake))
     assert last is not None
     for state in Path(last.home, ".lake", "state").iterdir():
         state.write_bytes(b"nothing of the sort")
@@ -229,7 +230,7 @@ def test_a_file_system_without_locks_has_lakes_too(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", has_none)
-    with lakes.locked(str(tmp_path / "lake")):
+    with lake_files.locked(str(tmp_path / "lake")):
         assert (tmp_path / "lake").is_dir()
 
 
@@ -269,7 +270,7 @@ def test_records_of_captures_that_are_gone_outlive_another_version(
 def test_two_runs_at_once_are_refused(spark: Any, chosen: list[str], tmp_path: Path) -> None:
     store = Store(tmp_path, chosen[:1])
     store.arrive(store.names)
-    with lakes.locked(str(store.lake)), pytest.raises(BrokerscopeError, match="another run"):
+    with lake_files.locked(str(store.lake)), pytest.raises(BrokerscopeError, match="another run"):
         store.update(spark)
 
 
@@ -304,7 +305,7 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
 
         return run
 
-    monkeypatch.setattr(spark_job, "start", noted("session", lambda *args: spark))
+    monkeypatch.setattr(job, "start", noted("session", lambda *args: spark))
     monkeypatch.setattr(analysis, "compute", noted("tables", compute))
 
     def update(*more: str) -> tuple[list[str], str]:
@@ -336,7 +337,7 @@ def test_a_run_that_finds_no_new_packets_makes_nothing(
         assert update()[0] == everything, missing
         assert (store.lake / missing).exists()
     with monkeypatch.context() as patch:
-        patch.setattr(standing, "code_version", lambda package: f"another {package}")
+        patch.setattr(freshness, "code_version", lambda package: f"another {package}")
         assert update()[0] == everything
     assert update()[0] == everything
     store.arrive(store.names[-1:])
@@ -436,9 +437,9 @@ def test_a_lake_holds_no_password_of_a_url_and_knows_its_files_without(
         return [f"file://{store.day}/{name}?token={secret}" for n in range(hours) for name in store.hour(n)]
 
     update_records(spark, urls(secrets[0], HOURS - 1), str(store.lake), OPTIONS)
-    known = lakes.last(str(store.lake))
+    known = lake_files.last(str(store.lake))
     update_records(spark, urls(secrets[1], HOURS), str(store.lake), OPTIONS)
-    after = lakes.last(str(store.lake))
+    after = lake_files.last(str(store.lake))
     assert known is not None
     assert after is not None
     had, has = (sum(len(site.files) for site in lake.manifest.sites.values()) for lake in (known, after))

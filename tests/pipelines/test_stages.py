@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.capture.reader import NOTHING, Reached
-from pipelines.record_files import Written
-from pipelines.stages import File, Rows, Site, Stage, site_of_json, times_of_stages
+from pipelines.storage.record_files import Written
+from pipelines.storage.stages import File, Rows, Site, Stage, site_of_json, times_of_stages
 
 HOUR = 3600 * 10**9
 

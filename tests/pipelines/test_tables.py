@@ -15,11 +15,11 @@ import pytest
 
 import dissectors
 from dissectors import records as record_tables
+from pipelines.spark.tables import SparkEngine
 from pipelines.tables import BY, PRINTED, TABLES, Ask
 from pipelines.tables.compute import BUCKETS, WIDTHS_US, TableEngine, bound, choose_bucket, compute, relations
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, WrittenTables
-from pipelines.tables.on_spark import SparkEngine
 from pipelines.tables.verdicts import JUDGED
 from pipelines.tables.verdicts.verdict import SCHEMA as VERDICTS
 from tests.pipelines import made_lake, synthetic

@@ -17,8 +17,8 @@ from dissectors.engine import Engine, end_all
 from dissectors.limits import SHARES, Limits
 from dissectors.options import Options
 from dissectors.tcp.packed import Packer
-from pipelines.record_files import RecordWriter
-from pipelines.tails import TailFile, Untouched, copied
+from pipelines.storage.record_files import RecordWriter
+from pipelines.storage.tails import TailFile, Untouched, copied
 from tests.benchmarks import hostile
 
 REQUEST = struct.pack(">ihhih", 16, 18, 0, 1, 6) + b"client"

@@ -12,8 +12,8 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines import storage
-from pipelines.threaded_reads import ThreadedFile
+from pipelines.storage import filesystem
+from pipelines.storage.threaded_reads import ThreadedFile
 
 DATA = bytes(range(256)) * 16
 
@@ -52,10 +52,10 @@ def test_duckdb_finds_and_reads_files_by_url() -> None:
     fs = fsspec.filesystem("memory")
     try:
         for number in range(3):
-            with storage.create(f"memory://lake/site=a [b]/{number}.parquet") as stream:
+            with filesystem.create(f"memory://lake/site=a [b]/{number}.parquet") as stream:
                 pq.write_table(pa.table({"n": range(10_000)}), stream, row_group_size=1000)
         with duckdb.connect() as db:
-            db.register_filesystem(storage.file_system("memory://lake"))
+            db.register_filesystem(filesystem.file_system("memory://lake"))
             rows = db.sql("select count(*), sum(n) from read_parquet('memory://lake/**/*.parquet')").fetchall()
         assert rows == [(30_000, 3 * sum(range(10_000)))]
     finally:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipelines.layout import CASES_FILE
 from pipelines.report.elements import Html, badge, join, shown, tag
 from pipelines.report.load import Row
 from pipelines.report.section import Builder, Section
+from pipelines.storage.layout import CASES_FILE
 from pipelines.tables.integrity import place
 
 CARDS = 30  # bad checksums that have one

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from pipelines import database
 from pipelines.formats import units
+from pipelines.sql import database
 
 FEW = 2  # names that a sentence gives before it counts
 

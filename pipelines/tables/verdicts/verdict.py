@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.database import literal
+from pipelines.sql.database import literal
 from pipelines.tables.verdicts.kinds import KINDS
 from pipelines.tables.verdicts.thresholds import EVIDENCE, LISTED
 

@@ -1,0 +1,62 @@
+"""What the last run made of a lake's records: it stands as long as another run would make the same.
+
+LAKE/analysis.json  "made_of": the records, what was asked of the tables, and the code that made them
+                    "records": the records alone
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pipelines import report
+from pipelines.lake.code_version import code_version
+from pipelines.storage import filesystem, lake_files
+from pipelines.storage.layout import ABOUT, CASES_FILE, TABLE_FOLDER
+from pipelines.tables import TABLES, Ask
+from pipelines.tables.dialect import DuckDB
+
+if TYPE_CHECKING:
+    from pipelines.spark.catalog import Catalog
+
+
+class Fingerprints(NamedTuple):
+    """As LAKE/analysis.json has them."""
+
+    made_of: str
+    records: str
+
+
+def fingerprints(store: str, by: Sequence[str], bucket_us: int | None, catalog: Catalog | None) -> Fingerprints:
+    """The same where a run would make the same of a lake. Arguments as of `analyze`."""
+    queries = {name: table.query(DuckDB(), Ask(tuple(by))) for name, table in TABLES.items()}
+    records = lake_files.fingerprint(store)
+    made_of = (records, code_version("pipelines"), tuple(by), bucket_us, catalog, queries)
+    return Fingerprints(hashlib.sha256(repr(made_of).encode()).hexdigest(), records)
+
+
+def is_behind(store: str) -> bool:
+    """Whether a lake has other records than its tables and page were made of; False of what is no lake."""
+    records = lake_files.fingerprint(store)
+    return bool(records) and _described(store).get("records") != records
+
+
+def standing(store: str, wanted: Fingerprints) -> dict[str, Any] | None:
+    """What LAKE/analysis.json says, where it has these fingerprints and nothing is missing; else None."""
+    about = _described(store)
+    if about.get("made_of") != wanted.made_of:
+        return None
+    tables = {path.partition("/")[0] for path in filesystem.find(filesystem.join(store, TABLE_FOLDER))}
+    files = {f"{name}.{kind}" for name in TABLES for kind in ("parquet", "csv")}
+    there = {CASES_FILE, report.PAGE} <= set(filesystem.folders(store, ""))
+    return about if there and files <= tables else None
+
+
+def _described(store: str) -> dict[str, Any]:
+    try:
+        about = json.loads(filesystem.read(filesystem.join(store, ABOUT)) or b"{}")
+    except ValueError:
+        return {}
+    return about if isinstance(about, dict) else {}

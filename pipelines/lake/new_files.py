@@ -1,0 +1,301 @@
+"""What of a capture store is new to a lake: which files, and from which packet on.
+
+A capture is known by its first packets, not by its name alone. So one that has grown is read on from where it ended,
+one that was renamed or compressed is not read twice, and one that was written over is another capture, while the
+records of what it held stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from dissectors.capture.files import site_of
+from dissectors.capture.reader import Part, Reached, Reader
+from dissectors.capture.source import file_size
+from dissectors.capture.split import Input
+from dissectors.errors import BrokerscopeError, InputError
+from dissectors.limits import KIB, Limits
+from dissectors.options import Options
+from pipelines.storage import filesystem
+from pipelines.storage.lake_files import Manifest
+from pipelines.storage.stages import UNKNOWN, File, Site
+
+Given = Mapping[str, str]  # a file's public name -> as the user gives it
+
+
+@dataclass
+class News:
+    """What has to be read."""
+
+    inputs: dict[str, list[Input]] = field(default_factory=dict)  # by site
+    moved: bool = False  # whether a file lies elsewhere than the lake knew
+    dropped: bool = False  # whether a file is not to be complained of any more
+
+
+def choose(after: Manifest, paths: Sequence[str], options: Options, given: Given) -> News:
+    """The files that are to be read, which are entered into the manifest; sites go back to the stage they go on from.
+
+    paths: public names of those that the user names, behind those that only the manifest knows. Raises
+    BrokerscopeError where a file that is needed again is gone.
+    """
+    opened = [given.get(path, path) for path in paths]
+    size = dict(zip(paths, filesystem.each(file_size, opened), strict=True))
+    store = _Store(size, given, options.limits)
+    news = News()
+    known = {file.place: file for site in after.sites.values() for file in site.files if file.place}
+    changes = filesystem.each(lambda path: _has_changed(path, known.get(path), store), paths)
+    changed = [path for path, has_changed in zip(paths, changes, strict=True) if has_changed]
+    for file in (file for path, file in known.items() if file.is_unread and path not in given):
+        file.place, file.problems, news.dropped = "", [], True  # nobody asks for it any more
+    by_site: dict[str, list[str]] = {}
+    for path in changed:
+        by_site.setdefault(site_of(path, options.site), []).append(path)
+    for name, found in by_site.items():
+        site = after.sites.setdefault(name, Site())
+        before = [file.place for file in site.files]
+        inputs = _continued(site, found, store) if site.files else _added(site, found, store)
+        news.moved |= [file.place for file in site.files[: len(before)]] != before
+        if inputs:
+            news.inputs[name] = inputs
+    return news
+
+
+def places_anew(before: Manifest, options: Options, given: Given) -> set[str]:
+    """Where the captures lie of a lake that is to be decoded anew.
+
+    Raises BrokerscopeError where one is gone of which the lake has records.
+    """
+    read = [file for site in before.sites.values() for file in site.files if file.packets != 0]
+    places = {file.place for file in read if file.place}
+    paths = [*places, *(path for path in given if path not in places)]
+    size = dict(zip(paths, filesystem.each(file_size, [given.get(path, path) for path in paths]), strict=True))
+
+    def is_there(file: File) -> bool:
+        return bool(file.place) and size[file.place] == file.size
+
+    there = [file for file in read if is_there(file)]
+    held = _Held.by(there)
+    rest = [file for file in read if not is_there(file) and not held.has(file)]
+    changed = set(paths) - {file.place for file in there} if rest else ()
+    looks = filesystem.each(_Store(size, given, options.limits).look, [path for path in changed if size[path]])
+    begin = {beginning for look in looks if look is not None for beginning in look.beginnings}
+    for file in rest:
+        if file.beginning not in begin:
+            raise BrokerscopeError(
+                f"{file.place or file.path}: is gone, and its records would be too: the lake is of another version, or"
+                " of other options or keys, and would be decoded anew; name another folder"
+            )
+    return {path for path in places if size[path]}
+
+
+class _Look(NamedTuple):
+    """What a capture begins with."""
+
+    first: int | None  # time of its first packet, ns
+    beginnings: list[tuple[int, str]]  # as of a file that was read when it had one packet, two, and so on
+    is_plain: bool  # whether its packets lie on disk as they are
+
+
+@dataclass(frozen=True)
+class _Store:
+    """Capture files as they are now."""
+
+    size: Mapping[str, int]  # bytes, by public name; 0 where it cannot be learnt
+    given: Given
+    limits: Limits
+
+    @cached_property
+    def rank(self) -> Mapping[str, int]:
+        """The place of each file among all, from 0: the order in which files that are new are numbered."""
+        return {path: number for number, path in enumerate(self.size)}
+
+    def look(self, path: str) -> _Look | None:
+        """What a file begins with; None where this is no capture."""
+        first = None
+        try:
+            reader = self._reader(path, None)
+        except InputError:
+            return None
+        for raw in reader.raw_blocks():
+            first = int(raw.time[0]) if first is None else first
+            if reader.beginning.is_whole:
+                break
+        return _Look(first, list(enumerate(reader.beginning.digests, 1)), reader.packet_header is not None)
+
+    def next_time(self, path: str, rest: Part) -> int | None:
+        """Time of the first packet that has not been read, ns; None where there is none."""
+        try:
+            raw = next(self._reader(path, rest).raw_blocks(), None)
+        except InputError:
+            return None
+        return None if raw is None else max(int(raw.time[0]), rest.clock)
+
+    def _reader(self, path: str, part: Part | None) -> Reader:
+        limits = Limits(block_bytes=64 * KIB, packet_bytes=self.limits.packet_bytes)
+        return Reader(self.given.get(path, path), 0, limits, part)
+
+
+def _has_changed(path: str, file: File | None, store: _Store) -> bool:
+    """Whether there may be more in a capture than was read. file: what is known of it."""
+    size = store.size[path]
+    if file is None:
+        return True
+    if size == file.size:
+        return file.breaks_off and store.next_time(path, _unread(file.reached, file.end, size)) is not None
+    return size != 0 and (path in store.given or not file.is_unread)
+
+
+def _unread(reached: Reached, offset: int | None, size: int, after: int = -1) -> Part:
+    """What of a file of so many bytes has not been read. offset: where that begins; None in other than plain pcap."""
+    return Part(offset, size - (offset or 0), (reached.packets or 0) + 1, reached.clock, after)
+
+
+def _lies_there(file: File, size: Mapping[str, int]) -> bool:
+    """Whether there is a file where it was last."""
+    return bool(file.place) and size[file.place] != 0
+
+
+def _added(site: Site, paths: Sequence[str], store: _Store) -> list[Input]:
+    """Whole files, behind those that a site has."""
+    start = len(site.files)
+    site.files += [File(path, store.size[path], place=path) for path in paths]
+    return [Input(number, store.given.get(path, path)) for number, path in enumerate(paths, start)]
+
+
+def _continued(site: Site, found: Sequence[str], store: _Store) -> list[Input]:
+    """What has to be read of a site, which goes back to the last stage before all packets that are new."""
+    looks = dict(zip(found, filesystem.each(store.look, found), strict=True))
+    known, new = _known_again(site, looks, store.size)
+    if not known and not new:
+        return []
+    times = [_next_time(site, file, path, looks[path], store) for path, file in known.items()]
+    times += [look.first for look in map(looks.get, new) if look is not None]
+    stage = _start(site, min((time for time in times if time is not None), default=None), store, found[0])
+    have = site.stages[stage].files
+    again = {file.place for _, file in _behind(site, stage)} | {*known, *new}
+    numbers = [number for number, file in enumerate(site.files[:have]) if file.place in again]
+    begun = {file.place for file in site.files[:have]}
+    site.go_back(stage)
+    site.read_on(numbers)
+    del site.files[have:]
+    unseen = [path for number in numbers if (path := site.files[number].place) not in looks]
+    looks |= zip(unseen, filesystem.each(store.look, unseen), strict=True)
+    rests = [_rest(site, number, looks[site.files[number].place], store) for number in numbers]
+    whole = [path for path in again - begun if store.size.get(path) or path in new]
+    return rests + _added(site, sorted(whole, key=store.rank.__getitem__), store)
+
+
+def _next_time(site: Site, file: File, path: str, look: _Look | None, store: _Store) -> int | None:
+    """Time (ns) of the first packet of a file that has not been read; None where it follows all that was."""
+    assert look is not None
+    size = store.size[path]
+    if file.packets is None or (file.end is not None and look.is_plain and size < file.end):
+        return 0  # what was read of it does not hold: from the origin
+    if file.packets == 0 or file.size == UNKNOWN:
+        return look.first
+    rest = _unread(file.reached, file.end if look.is_plain else None, size)
+    return None if _is_latest(file, site) else store.next_time(path, rest)
+
+
+def _start(site: Site, time: int | None, store: _Store, cause: str) -> int:
+    """The stage from which a run goes on: the last before a time (ns) for which all files that it needs are there.
+
+    time: None where all stages are. cause: the file that has packets of that time, for the error.
+    """
+    stages = list(site.stages_before(time))
+    for stage in stages:
+        if not _missing(site, stage, store):
+            return stage
+    file = _missing(site, stages[0], store)[0]
+    what = "is gone" if file.place else "was written over"
+    raise BrokerscopeError(
+        f"{file.place or file.path}: {what}, and needed again: {cause} has packets from before the end of what was read"
+    )
+
+
+def _behind(site: Site, stage: int) -> list[tuple[int, File]]:
+    """The files, by number, of which packets were read behind a stage."""
+    return [(n, file) for n, file in enumerate(site.files) if site.reached(stage, n).packets != file.packets]
+
+
+def _missing(site: Site, stage: int, store: _Store) -> list[File]:
+    """Files that are needed to go on from a stage, and not there."""
+    gone = [(number, file) for number, file in _behind(site, stage) if not _lies_there(file, store.size)]
+    begun, held = site.stages[stage].files, _Held.by(file for file in site.files if _lies_there(file, store.size))
+    return [file for number, file in gone if number < begun or not held.has(file)]
+
+
+def _rest(site: Site, number: int, look: _Look | None, store: _Store) -> Input:
+    """What is to be read of a file behind the stage from which its site goes on."""
+    file, reached = site.files[number], site.reached(-1, number)
+    size = store.size[file.place]
+    path = store.given.get(file.place, file.place)
+    file.size, file.problems = size, []
+    if not file.packets:
+        return Input(number, path)
+    offset = reached.end if reached.packets and look is not None and look.is_plain else None
+    after = -1 if reached.packets == file.packets else site.clock  # what is new may begin at the time of the last
+    return Input(number, path, _unread(reached, offset, size, after))
+
+
+def _known_again(
+    site: Site, looks: Mapping[str, _Look | None], size: Mapping[str, int]
+) -> tuple[dict[str, File], list[str]]:
+    """(files of which more is to be read, files that are new). Enters where the others lie now."""
+    known: dict[str, File] = {}
+    there = {file.place: file for file in site.files if file.place}
+    for path, file in there.items():
+        look = looks.get(path)
+        if look is None:
+            continue
+        if file.beginning is None or file.beginning in look.beginnings:
+            known[path] = file
+        elif look.first is not None and look.first > file.clock:
+            file.place = ""  # a ring of files: what this one held is gone
+        else:
+            known[path] = file
+            file.packets = None  # it was made anew
+    gone: dict[tuple[int, str] | None, list[File]] = {}
+    for file in reversed(site.files):
+        if not _lies_there(file, size):
+            gone.setdefault(file.beginning, []).append(file)
+    new = []
+    for path, look in looks.items():
+        if path in there and there[path].place == path:
+            continue
+        alike = (gone.get(beginning) for beginning in reversed(look.beginnings if look else ()))
+        moved = next((files.pop() for files in alike if files), None)
+        if moved is None:
+            new.append(path)
+            continue
+        moved.place = path
+        if moved.size != size[path]:
+            known[path] = moved
+    return known, new
+
+
+def _is_latest(file: File, site: Site) -> bool:
+    """Whether whatever follows in this file follows everything that was read of its site."""
+    others = (other for other in site.files if other is not file)
+    return file.clock == site.clock and all(o.packets is not None and o.clock < site.clock for o in others)
+
+
+class _Held(NamedTuple):
+    """What capture files hold that are there."""
+
+    packets: dict[tuple[int, str] | None, int]  # by what it begins with, of the longest
+
+    @classmethod
+    def by(cls, files: Iterable[File]) -> _Held:
+        most: dict[tuple[int, str] | None, int] = {}
+        for file in files:
+            if file.beginning is not None:
+                most[file.beginning] = max(most.get(file.beginning, 0), file.packets or 0)
+        return cls(most)
+
+    def has(self, file: File) -> bool:
+        """Whether one has all packets of another file: it was compressed from that, and both were read."""
+        return self.packets.get(file.beginning, -1) >= (file.packets or 0)

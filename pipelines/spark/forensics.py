@@ -1,0 +1,232 @@
+"""Forensics over an archive: the verdicts of `brokerscope forensics`, from records on Spark.
+
+    records ─ bad batches? ─ none: nothing more is read
+                           └ some: their connections are decoded again, and only these, for the suspect bytes
+                                   the files of their capture points are searched for the packets that carried them
+                                   each case is looked into, as the local command does, and becomes its JSON object
+
+Every step is a Spark job; what comes to the driver is bounded by `LISTED` rows and the limits `suspects` and
+`suspect_bytes`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dissectors.capture.files import site_of
+from dissectors.forensics import Case, report
+from dissectors.forensics.cases import examine
+from dissectors.forensics.investigation import in_order, paired
+from dissectors.forensics.packets import Carriers, Wanted, gather_file, joined
+from dissectors.forensics.related import Relations
+from dissectors.options import Options
+from dissectors.redaction import public_path
+from dissectors.rows.sink import Suspect, bounded
+from pipelines.spark import blocks, decode
+from pipelines.spark import job as spark_job
+from pipelines.spark.blocks import key_of
+from pipelines.spark.tasks import each, in_groups
+from pipelines.storage import filesystem
+from pipelines.tables.bad_batches import bad_batches, bad_connections, lifetimes, surroundings
+from pipelines.tables.compute import TableEngine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+_ENDS = ("client_ip", "client_port", "server_ip", "server_port")
+_CONNECTION = ("site", "connection", "incarnation")
+_UNIT = (*_CONNECTION, "stream_offset", "role", "packet", "position")  # what tells bad batches apart
+_ITEMS = 8  # that a task looks into
+Span = tuple[int, int]  # earliest and latest time, ns
+_ALWAYS: Span = (-(1 << 63), 1 << 63)
+_MARGIN_NS = 60_000_000_000  # around the times of a connection
+
+
+def cases(
+    spark: SparkSession,
+    engine: TableEngine,
+    files: Sequence[str],
+    options: Options,
+    secrets: Sequence[bytes],
+    known_at: str | None = None,
+    spans: Mapping[str, Span] | None = None,
+) -> list[Row]:
+    """One JSON object a bad checksum, as `brokerscope forensics --format json` writes them, in order of time.
+
+    engine: holds the records. secrets: TLS key logs. known_at: a file that keeps the objects, so that the next run over
+    a growing store reads captures again only for bad batches that are new, or of which more has become known. spans: of
+    files, as far as they are known; the others are read again for every bad batch of their capture point. Of more than
+    LISTED bad batches, the first are looked into.
+    """
+    bad = in_order(bad_batches(engine))
+    if not bad:
+        return []
+    around = surroundings(engine)
+    connections = {tuple(row[key] for key in _CONNECTION): row for row in bad_connections(engine)}
+    near = [around.of(row) for row in bad]
+    marks = [
+        _mark(row, relations, connections.get(tuple(row[key] for key in _CONNECTION)), options)
+        for row, relations in zip(bad, near, strict=True)
+    ]
+    known: dict[str, list[Row]] = json.loads((known_at and filesystem.read(known_at)) or "{}")
+    fresh = [n for n, mark in enumerate(marks) if mark not in known]
+    rows = [bad[n] for n in fresh]
+    concerned = _concerned(files, options, rows, lifetimes(engine), spans or {}) if rows else []
+    made = _look(spark, files, concerned, options, secrets, rows, [near[n] for n in fresh])
+    known |= dict(zip((marks[n] for n in fresh), made, strict=True))
+    found = {mark: known[mark] for mark in marks}
+    if known_at is not None:
+        filesystem.write(known_at, json.dumps(found).encode())
+    return [case for some in found.values() for case in some]
+
+
+def _mark(row: Row, relations: Relations, connection: Row | None, options: Options) -> str:
+    """The same for the same bad batch as long as no more is known of it."""
+    return hashlib.sha256(repr((row, relations, connection, options)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _concerned(
+    files: Sequence[str], options: Options, bad: Sequence[Row], alive: Sequence[Row], spans: Mapping[str, Span]
+) -> list[int]:
+    """The files of the bad batches' capture points with packets from when their endpoints were connected.
+
+    alive: as of `lifetimes`. All connections between two endpoints count: each has a number among them.
+    """
+    known: dict[tuple[str, int], list[Span]] = {}
+    for row in alive:
+        span = _ns(row["start_time"]) - _MARGIN_NS, _ns(row["end_time"]) + _MARGIN_NS
+        known.setdefault(_endpoints(row), []).append(span)
+    lives: dict[str, list[Span]] = {}
+    for site, key in set(map(_endpoints, bad)):
+        lives.setdefault(site, []).extend(known.get((site, key), [_ALWAYS]))
+    sites = [site_of(path, options.site) for path in files]
+    times = [spans.get(path, _ALWAYS) for path in files]
+    return [
+        number
+        for number, (site, (first, last)) in enumerate(zip(sites, times, strict=True))
+        if any(first <= end and start <= last for start, end in lives.get(site, ()))
+    ]
+
+
+def _endpoints(row: Row) -> tuple[str, int]:
+    return row["site"], key_of(*(row[name] for name in _ENDS))
+
+
+def _ns(time: datetime) -> int:
+    return int(time.timestamp() * 1_000_000) * 1000
+
+
+def _look(
+    spark: SparkSession,
+    files: Sequence[str],
+    concerned: Sequence[int],
+    options: Options,
+    secrets: Sequence[bytes],
+    bad: Sequence[Row],
+    near: Sequence[Relations],
+) -> list[list[Row]]:
+    """The cases of each of these bad batches: one where a limit left no bytes, several where several sums are bad.
+
+    concerned: indices of the files in which they may be.
+    """
+    if not bad:
+        return []
+    place = {_where(row): n for n, row in enumerate(bad)}
+    pairs = [
+        (row, s, near[place[_where(row)]])
+        for row, s in paired(bad, _suspects(spark, files, concerned, options, secrets, bad))
+    ]
+    wanted = [Wanted(suspect, relations.witnesses) for _, suspect, relations in pairs if suspect is not None]
+    found = iter(_gather(spark, files, concerned, options, wanted))
+    evidence = [
+        _Evidence(row, suspect, next(found), relations) if suspect else _Evidence(row)
+        for row, suspect, relations in pairs
+    ]
+    out: list[list[Row]] = [[] for _ in bad]
+    for one, case in zip(evidence, _in_tasks(spark, evidence, _examiner(files)), strict=True):
+        out[place[_where(one.row)]].append(case)
+    return out
+
+
+def _where(row: Row) -> tuple[Any, ...]:
+    return tuple(row[key] for key in _UNIT)
+
+
+# --- the suspect bytes -----------------------------------------------------------------------------------------------
+
+
+def _suspects(
+    spark: SparkSession,
+    files: Sequence[str],
+    concerned: Sequence[int],
+    options: Options,
+    secrets: Sequence[bytes],
+    bad: Sequence[Row],
+) -> list[Suspect]:
+    """What the bad rows were made from: their connections, decoded once more."""
+    only = np.unique(np.array([_endpoints(row)[1] for row in bad], np.uint64))
+    wanted = replace(options, tables=("batches", "findings"))
+    job, works = spark_job.plan(spark, files, wanted, "", secrets, chosen=concerned, only=only)
+    found = [suspect for some in spark_job.decoded(spark, job, works, _decode) for suspect in some]
+    return bounded(found, options.limits)
+
+
+def _decode(rows: Iterable[blocks.Row], job: decode.Job) -> list[Suspect]:
+    _, running, batches = decode.decode_rows(rows, job)
+    running.sink.suspects = []
+    for _ in batches:
+        pass  # the rows are there already
+    return running.sink.suspects
+
+
+# --- the packets, and the cases --------------------------------------------------------------------------------------
+
+
+def _gather(
+    spark: SparkSession, files: Sequence[str], concerned: Sequence[int], options: Options, wanted: Sequence[Wanted]
+) -> list[Carriers]:
+    """The packets that carried them; a task a file."""
+    plain = replace(options, keylog=None)
+    named = {witness.file for one in wanted for witness in one.witnesses}
+    chosen = {*concerned, *(n for n, path in enumerate(files) if public_path(path) in named)}
+    paths = [(n, files[n]) for n in sorted(chosen)]
+    searched = list(wanted)
+
+    def search(path: tuple[int, str]) -> list[Carriers]:
+        return gather_file(*path, searched, plain)
+
+    return joined(_in_tasks(spark, paths, search), wanted) if wanted else []
+
+
+class _Evidence(NamedTuple):
+    """What there is to tell why a checksum is bad."""
+
+    row: Row  # of `batches`
+    suspect: Suspect | None = None  # None where a limit left no bytes
+    carriers: Carriers | None = None  # the packets that brought them
+    near: Relations = Relations()
+
+
+def _examiner(files: Sequence[str]) -> Callable[[_Evidence], Row]:
+    """What makes a case, as a JSON object, of its evidence."""
+    names = [public_path(path) for path in files]
+
+    def examined(one: _Evidence) -> Row:
+        if one.suspect is None or one.carriers is None:
+            return report.as_json(Case(one.row))
+        return report.as_json(examine(one.row, one.suspect, one.carriers, one.near.rows, names))
+
+    return examined
+
+
+def _in_tasks(spark: SparkSession, items: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    """The function's results, in order."""
+    return in_groups(spark, items, _ITEMS, each(lambda group: [function(item) for item in group]))

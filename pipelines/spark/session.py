@@ -1,0 +1,318 @@
+"""A Spark session that starts light, keeps quiet and leaves nothing in the user's folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dissectors.errors import BrokerscopeError, UsageError
+from pipelines.spark import class_archive, credentials, java
+from pipelines.storage import scratch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
+LOGGING = Path(__file__).with_name("log4j2.properties")
+
+# Its code cache is 48 MiB by default: the queries of all tables fill that, and then the rest is interpreted.
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # what pyarrow, pandas and duckdb read back unchanged
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.unix.domain.socket.enabled": "true",  # 10 to 20 % more through the Python boundary
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # small tables: few tasks
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+    "spark.driver.memory": "2g",
+}
+"""Ours, where the user has set nothing else."""
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_SMALL_JAVA = f"{QUICK_COMPILER} -XX:+UseSerialGC"
+_OF_CLUSTERS = {_JAVA_OPTIONS: _SMALL_JAVA}  # where the driver plans and does little else
+_STOPPED = "stopped SparkContext"
+_CAUSES = (
+    (
+        r"failed to map segment|annot allocate memory|\bMemoryError\b|std::bad_alloc|malloc of size",
+        "a Python worker ran out of memory: --conf spark.executor.pyspark.memory gives it more",
+    ),
+    (
+        r"Container killed|exit code:? 137|exited with code 137|Python worker (exited unexpectedly|crashed)",
+        "a worker was killed, as where its machine has no memory left: --conf spark.executor.memoryOverhead asks for "
+        "more, spark.executor.cores=1 has one task less beside it",
+    ),
+    (
+        r"OutOfMemoryError|GC overhead limit",
+        "Java ran out of memory: --conf spark.driver.memory or spark.executor.memory gives it more",
+    ),
+    (r"No space left on device", "a disk is full: --conf spark.local.dir names another for what Spark shuffles"),
+    (r"Cannot run program", "the workers' Python does not start: --conf spark.pyspark.python names it"),
+    (
+        r"Master removed our application|Application has been killed|All masters are unresponsive",
+        "the cluster gave up: executors do not start, which --conf spark.executor.memory, spark.executor.cores or a "
+        "path may cause; their stderr on the workers says why",
+    ),
+    (_STOPPED, "Spark stopped while it worked: what the master and the executors logged says why"),
+)
+"""A text of Spark, Python or the system -> what it means, and the setting to change. The first that fits counts."""
+_LONGEST = 300  # characters of Spark's own text in a line
+_LOG_TAIL = 65536
+_log: Path | None = None  # what Java wrote to its stderr
+_MASTER = "spark.master"
+_PYTHON = "spark.pyspark.python"
+
+
+def start(master: str | None = None, *, light: bool = False, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The running session, else a new one.
+
+    master: any Spark master, or sc://… for Spark Connect; what spark-submit or spark-defaults.conf say, else local[*],
+    by default. light: the work is small, so do not spend more on compiling than it would save: the JVM stays with its
+    quick compiler, which halves the time of a short local run. conf: settings that the user asks for; those of a
+    running session stay as they are otherwise. Raises UsageError for a setting that cannot be changed any more.
+    """
+    from pyspark.sql import SparkSession
+
+    conf = dict(conf or {})
+    remote = _remote(master)
+    if remote is not None:
+        session = _changed(_connected(remote), conf)
+        credentials.use(session.conf.getAll)
+        return session
+    given = known(master, conf)
+    credentials.use(given)
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return _changed(running, conf)
+    submitted = is_submitted()
+    master = master or given.get(_MASTER, LOCAL)
+    if _PYTHON in given:  # only Spark's own scripts heed it
+        os.environ["PYSPARK_PYTHON"] = given[_PYTHON]
+    _choose_python()
+    room = scratch.until_exit()
+    ours = SETTINGS | _scratch(str(room)) | (_local(light) if _is_local(master) else _OF_CLUSTERS)
+    wanted = {key: value for key, value in ours.items() if key not in given} | conf
+    logging = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -Dderby.system.home={tempfile.gettempdir()}"
+    wanted[_JAVA_OPTIONS] = " ".join(filter(None, (ours.get(_JAVA_OPTIONS), logging, given.get(_JAVA_OPTIONS))))
+    if not submitted:
+        _start_java(wanted | {_MASTER: master}, room / "spark.log")
+    builder = SparkSession.builder.appName("brokerscope").master(master)
+    for key, value in wanted.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+class _WithoutFork(dict[str, Any]):
+    """Options of Popen, less what would run in the new process before Java does: that takes a fork, in which locks stay
+    shut that threads of other libraries hold, hdfs-native's for example."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name != "preexec_fn":
+            super().__setitem__(name, value)
+
+
+def _start_java(settings: Mapping[str, str], log: Path) -> None:
+    """Start the Java process that sessions of this process will use, unless there is one.
+
+    log: gets its stderr, for JVMs chat there about their own flags.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    found = java.find()
+    os.environ["JAVA_HOME"] = str(found.home)
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(settings.items()))
+    conf.set(_JAVA_OPTIONS, " ".join(filter(None, (class_archive.options(found), settings.get(_JAVA_OPTIONS)))))
+    global _log
+    _log = log
+    with log.open("ab") as errors:
+        # a process group of its own: Ctrl-C is for this process, which ends the other
+        options = _WithoutFork(stderr=errors, process_group=0)
+        try:
+            gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
+        except BaseException as error:  # a signal: Java that comes up after this process has gone would never end
+            for frame, _ in traceback.walk_tb(error.__traceback__):
+                process = frame.f_locals.get("proc")
+                if isinstance(process, subprocess.Popen):
+                    os.killpg(process.pid, signal.SIGKILL)
+            raise
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def end_java() -> None:
+    """Ask Spark's Java process to end, if this process started one: who waits for its answer waits no more."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.terminate()
+
+
+def known(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+    """What is known of a session's settings before it starts. conf: settings that the user asks for."""
+    if _remote(master) is not None:
+        return dict(conf)
+    if "pyspark.sql" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        running = SparkSession.getActiveSession()
+        if running is not None:
+            return {**running.conf.getAll, **conf}
+    return {**(_submitted() if is_submitted() else _defaults()), **conf}
+
+
+def threads(master: str | None, settings: Mapping[str, str]) -> int | None:
+    """Tasks at once of a session that is about to start on this machine; None of any other. settings: what is known."""
+    if _remote(master) is not None or is_submitted():
+        return None
+    if "pyspark.sql" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        if SparkSession.getActiveSession() is not None:
+            return None
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or settings.get(_MASTER, LOCAL))
+    if found is None:
+        return None
+    if found[1] != "*":
+        return int(found[1] or 1)
+    from dissectors.workers import cores
+
+    return cores()
+
+
+def _remote(master: str | None) -> str | None:
+    """Where a session of Spark Connect is to be had, if it is one of these."""
+    remote = os.environ.get("SPARK_REMOTE") if master is None else master
+    return remote if remote is not None and (master is None or remote.startswith("sc://")) else None
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit has started the Java process already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _connected(remote: str) -> SparkSession:
+    """A session of Spark Connect; `local` starts a server in this process."""
+    from pyspark.errors import PySparkImportError
+    from pyspark.sql import SparkSession
+
+    if not remote.startswith("sc://"):
+        _choose_python()
+        with _without("SPARK_REMOTE"):  # the process that becomes the server must not look for another
+            _start_java({_MASTER: remote}, scratch.until_exit() / "spark.log")
+    try:
+        return SparkSession.builder.remote(remote).getOrCreate()
+    except PySparkImportError as error:
+        raise BrokerscopeError(
+            f"{remote}: Spark Connect needs packages that are not here: pip install 'pyspark[connect]', or name "
+            "another --master"
+        ) from error
+
+
+@contextlib.contextmanager
+def _without(variable: str) -> Iterator[None]:
+    """The environment lacks a variable for a while."""
+    value = os.environ.pop(variable, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[variable] = value
+
+
+def _choose_python() -> None:
+    """Tasks run in this Python unless the user has named another."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def gist(error: Exception) -> str:
+    """What went wrong, in a line, and the setting that may help.
+
+    That is the line of a cause that is known, wherever Spark's text holds it, else the last that names an error. A
+    context that Spark has stopped says nothing of why: that stands in Java's log.
+    """
+    text = str(error)
+    if _STOPPED in text and _log is not None and _log.exists():
+        text += "\n" + _log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL:]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    for pattern, advice in _CAUSES:
+        cause = next((line for line in lines if re.search(pattern, line)), None)
+        if cause is not None:
+            return f"{advice} ({cause.lstrip(': ')[-_LONGEST:]})"
+    errors = [line for line in lines if re.match(r"[:\s]*[\w.]*(Error|Exception)\b", line)]
+    return (errors or lines or [type(error).__name__])[-1].lstrip(": ")[:_LONGEST]
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether the tasks of a session run on this machine. Of a Connect server's nothing is known."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return False
+    return _is_local(str(spark.conf.get(_MASTER, None) or ""))
+
+
+def _is_local(master: str) -> bool:
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def _changed(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """A running session with settings that the user asks for."""
+    for key, value in conf.items():
+        try:
+            if running.conf.get(key, None) != value:
+                running.conf.set(key, value)
+        except Exception as error:  # Connect and the JVM have different ones
+            raise UsageError(f"--conf {key}: cannot be changed in a running session") from error
+    return running
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was given, spark-defaults.conf with it."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def _defaults() -> dict[str, str]:
+    """What spark-defaults.conf says, where there is one: Java's property file, a setting a line."""
+    home = os.environ.get("SPARK_CONF_DIR") or os.path.join(os.environ.get("SPARK_HOME", ""), "conf")  # noqa: PTH118
+    try:
+        text = Path(home, "spark-defaults.conf").read_text(encoding="utf-8")
+    except OSError:
+        return {}
+    lines = (re.fullmatch(r"\s*(spark\.[^\s=:]+)[\s=:]+(.*?)\s*", line) for line in text.splitlines())
+    return {line[1]: line[2] for line in lines if line}
+
+
+def _scratch(folder: str) -> dict[str, str]:
+    """Everything that Spark would put into the current folder goes to a temporary one."""
+    return {
+        "spark.sql.warehouse.dir": str(Path(folder, "warehouse")),
+        "spark.local.dir": folder,
+        "spark.sql.artifact.isolation.enabled": "false",
+    }
+
+
+def _local(light: bool) -> dict[str, str]:
+    """On this machine: nothing listens to others, and its name need not resolve."""
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(2 * (os.cpu_count() or 1)),
+        _JAVA_OPTIONS: _SMALL_JAVA if light else "",
+    }

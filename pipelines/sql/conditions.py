@@ -1,0 +1,164 @@
+"""Which rows a person asks for: the options of `dissect` as one SQL condition."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+
+from dissectors import records
+from pipelines.formats import units
+from pipelines.sql.database import literal
+
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?)(Z|[+-]\d{2}:?\d{2})?")
+_DAY_US = 86_400_000_000
+_WILD = re.compile(r"[*?\[]")
+_SINCE, _UNTIL = ("--since", ">="), ("--until", "<")  # options, and how a time compares with what they say
+
+# what counts as an error in a table
+_ERRORS = {
+    "exchanges": "status = 'error'",
+    "batches": "(verdict = 'bad' OR outcome = 'error')",
+    "errors": "expected IS NOT TRUE",
+    "findings": "severity = 'error'",
+}
+
+
+class MeaninglessError(ValueError):
+    """What an option says means nothing."""
+
+    def __init__(self, option: str, why: str) -> None:
+        super().__init__(why)
+        self.option = option
+
+
+def condition(
+    table: str,
+    *,
+    where: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    site: str | None = None,
+    topic: str | None = None,
+    client: str | None = None,
+    api: str | None = None,
+    group: str | None = None,
+    errors: bool = False,
+    slower_than: str | None = None,
+    clock: str | None = None,
+) -> str | None:
+    """The condition, None for all rows. clock: the column that --since and --until mean, by default the row's time.
+
+    Raises MeaninglessError for what means nothing, or nothing for this table.
+    """
+    have = [column.name for column in records.columns(table)]
+    clock = clock or ("start_time" if table == "connections" else "time")
+    span = "duration_ns" if table == "connections" else "total_ns"
+    parts = [f"({where})"] if where is not None else []
+    parts += _during(clock, since, until)
+    options: tuple[tuple[str, str | None, Sequence[str], Callable[[str, Sequence[str]], str]], ...] = (
+        ("--site", site, ("site",), _any_of),
+        ("--topic", topic, ("topics", "topic"), _any_of),
+        ("--client", client, ("client_id", "client_ip", "connection"), _client),
+        ("--api", api, ("api",), _any_of),
+        ("--group", group, ("group",), _any_of),
+        ("--slower-than", slower_than, (span,), lambda v, c: f"{c[0]} > {_duration('--slower-than', v)}"),
+    )
+    for option, value, columns, made in options:
+        if value is not None:
+            present = [column for column in columns if column in have]
+            if not present:
+                raise MeaninglessError(option, f"has no meaning for {table}")
+            parts.append(made(value, present))
+    if errors:
+        if table not in _ERRORS:
+            raise MeaninglessError("--errors", f"has no meaning for {table}")
+        parts.append(_ERRORS[table])
+    return " AND ".join(parts) or None
+
+
+def open_during(since: str | None, until: str | None) -> str | None:
+    """That a connection was open in some part of a span of time, as `condition` reads it; None for any time."""
+    first, last = _of_day(since), _of_day(until)
+    parts = [_moment("start_time", *_UNTIL, until)] if until is not None and last is None else []
+    parts += [_moment("end_time", *_SINCE, since)] if since is not None and first is None else []
+    if first is not None or last is not None:
+        first, last = first or 0, _DAY_US if last is None else last
+        last += _DAY_US if last < first else 0
+        # of the days' spans, the first that ends after the connection began
+        day = f"(floor((epoch_us(start_time) - {last}) / {_DAY_US}e0) + 1) * {_DAY_US}"
+        parts.append(f"epoch_us(end_time) >= {day} + {first}")
+    return " AND ".join(parts) or None
+
+
+def _during(clock: str, since: str | None, until: str | None) -> list[str]:
+    """From a time on, and before another. Of times of day, 23:50 to 00:10 is over midnight."""
+    parts = [_moment(clock, *_SINCE, since)] if since is not None else []
+    parts += [_moment(clock, *_UNTIL, until)] if until is not None else []
+    first, last = _of_day(since), _of_day(until)
+    over_midnight = first is not None and last is not None and last < first
+    return [f"({' OR '.join(parts)})"] if over_midnight else parts
+
+
+def _of_day(text: str | None) -> int | None:
+    """The microseconds since midnight of a time of day; None for what is none."""
+    if text is None or not _TIME_OF_DAY.fullmatch(text):
+        return None
+    with contextlib.suppress(ValueError):  # 25:00
+        time = datetime.fromisoformat(f"2000-01-01T{text:0>{len(text) + (text[1] == ':')}}")
+        return (time - datetime(2000, 1, 1)) // timedelta(microseconds=1)
+    return None
+
+
+def _moment(column: str, option: str, sign: str, text: str) -> str:
+    """A time of day, or a date with or without one; UTC."""
+    with contextlib.suppress(ValueError):  # the shape of a time, and yet none: a zone 25 hours away
+        if _of_day(text) is not None:
+            return f"CAST(CAST({column} AS TIMESTAMP) AS TIME) {sign} TIME {literal(text)}"
+        if match := _MOMENT.fullmatch(text):
+            moment, zone = datetime.fromisoformat(match[1]), match[2] or ""
+            datetime.fromisoformat(f"2000-01-01T00:00{zone}")
+            return f"{column} {sign} TIMESTAMPTZ {literal(f'{moment}{zone}')}"
+    raise MeaninglessError(option, f"{text!r} is no time like 01:11:18 or 2026-01-31T01:11:18")
+
+
+def _duration(option: str, text: str) -> int:
+    ns = units.nanoseconds(text)
+    if ns is None:
+        raise MeaninglessError(option, f"{text!r} is no duration like 500us, 50ms, 2s")
+    return ns
+
+
+def _any_of(text: str, columns: Sequence[str]) -> str:
+    """One of several names, apart by commas; * and ? stand for any text."""
+    column = f'"{columns[0]}"'
+    lists = columns[0] == "topics"
+    tests = []
+    for name in filter(None, map(str.strip, text.split(","))):
+        if lists:
+            tests.append(f"len(list_filter({column}, lambda x: {_like('x', name)})) > 0")
+        else:
+            tests.append(_like(column, name))
+    return f"({' OR '.join(tests) or 'false'})"
+
+
+def is_named(name: str, wanted: str) -> bool:
+    """Whether a name is one of several, as `_any_of` reads them."""
+    return any(fnmatchcase(name.lower(), one.strip().lower()) for one in wanted.split(","))
+
+
+def _like(value: str, name: str) -> str:
+    if _WILD.search(name):
+        return f"lower({value}) GLOB {literal(name.lower())}"
+    return f"lower({value}) = {literal(name.lower())}"
+
+
+def _client(text: str, columns: Sequence[str]) -> str:
+    """A client's id, its address, or address and port."""
+    tests = [_like(column, text) for column in columns if column != "connection"]
+    if "connection" in columns:
+        tests.append(f"starts_with(connection, {literal(text + '>')})")
+    return f"({' OR '.join(tests)})"

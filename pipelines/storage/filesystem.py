@@ -1,0 +1,303 @@
+"""Files of a run's output, wherever it lies: local paths, and URLs of any file system that fsspec knows.
+
+A local folder is replaced in one step (`outputs`). Elsewhere `replaced` comes as near to that as object stores allow.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+from urllib.parse import unquote, urlsplit
+
+from dissectors.capture import stores
+from dissectors.capture.source import is_url
+from dissectors.errors import UsageError
+from pipelines.storage import leftovers, outputs, scratch
+from pipelines.storage.outputs import OutputError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_AT_ONCE = 16  # files moved or removed at the same time
+_SHARE = 100  # files that one thread takes at a time, at most
+_STAGING = ".brokerscope-"
+_ABANDONED = 86_400  # seconds after which such a folder is that of a run that was killed
+
+
+class StorageError(OutputError):
+    """An output that cannot be written or read."""
+
+
+def local_path(root: str) -> Path | None:
+    """The local path that a path or a file: URL means; None for another file system."""
+    if root.startswith("file:"):
+        return Path(unquote(urlsplit(root).path))
+    return None if is_url(root) else Path(root)
+
+
+def absolute(root: str) -> str:
+    """A path, from the root of its file system: the same in every process. A URL as it is."""
+    local = local_path(root)
+    return root if local is None else str(local.absolute())
+
+
+def join(root: str, *parts: str) -> str:
+    """A path below a root."""
+    return posixpath.join(root, *parts)
+
+
+def create(path: str) -> BinaryIO:
+    """A new file, with the folders that it lies in. Raises StorageError."""
+    local = local_path(path)
+    try:
+        if local is not None:
+            local.parent.mkdir(parents=True, exist_ok=True)
+            return local.open("wb")
+        fs, inside = _file_system(path)
+        fs.makedirs(posixpath.dirname(inside), exist_ok=True)
+        return cast(BinaryIO, fs.open(inside, "wb"))
+    except Exception as error:  # every file system has errors of its own
+        raise StorageError(f"{path}: cannot be written: {error}") from error
+
+
+def open_file(path: str) -> BinaryIO:
+    """A file to read from. Raises StorageError."""
+    local = local_path(path)
+    try:
+        if local is not None:
+            return local.open("rb")
+        fs, inside = _file_system(path)
+        return cast(BinaryIO, fs.open(inside, "rb"))
+    except Exception as error:
+        raise StorageError(f"{path}: cannot be read: {error}") from error
+
+
+def read(path: str) -> bytes | None:
+    """A whole file; None where there is none. Raises StorageError."""
+    local = local_path(path)
+    try:
+        if local is not None:
+            return local.read_bytes()
+        fs, inside = _file_system(path)
+        return cast(bytes, fs.cat_file(inside))
+    except FileNotFoundError:
+        return None
+    except Exception as error:
+        raise StorageError(f"{path}: cannot be read: {error}") from error
+
+
+def write(path: str, data: bytes) -> None:
+    """A whole file, there at once or not at all. Raises StorageError."""
+    local = local_path(path)
+    if local is None:
+        try:
+            with create(path) as stream:  # an object appears when it is closed
+                stream.write(data)
+        except StorageError:
+            raise
+        except Exception as error:
+            raise StorageError(f"{path}: cannot be written: {error}") from error
+        return
+    beside = local.with_name(f".{local.name}.new")
+    with create(str(beside)) as stream:
+        stream.write(data)
+    beside.replace(local)
+
+
+def move(root: str, moves: Sequence[tuple[str, str]]) -> None:
+    """Rename files below a root: (from, to). One that is not there any more has been moved already."""
+
+    def one(names: tuple[str, str]) -> None:
+        before, after = (join(root, name) for name in names)
+        local, there = local_path(before), local_path(after)
+        if local is not None and there is not None:
+            if local.exists() or not there.exists():
+                there.parent.mkdir(parents=True, exist_ok=True)
+                local.replace(there)
+            return
+        fs, inside = _file_system(before)
+        target = _file_system(after)[1]
+        if fs.exists(inside) or not fs.exists(target):
+            fs.makedirs(posixpath.dirname(target), exist_ok=True)
+            fs.mv(inside, target)
+
+    _each(one, moves, root)
+
+
+def remove(root: str, names: Sequence[str]) -> None:
+    """Remove files below a root; those that are not there are passed over."""
+
+    def one(name: str) -> None:
+        path = join(root, name)
+        local = local_path(path)
+        if local is not None:
+            local.unlink(missing_ok=True)
+            return
+        fs, inside = _file_system(path)
+        if fs.exists(inside):
+            fs.rm_file(inside)
+
+    _each(one, names, root)
+
+
+def replace_folder(root: str, folder: str, staged: str, names: Sequence[str]) -> None:
+    """Files below `staged` become all that is in `folder`; both lie below root.
+
+    In one step on a local file system; elsewhere what was there goes before the new files come.
+    """
+    local = local_path(root)
+    if local is None:
+        remove_folder(join(root, folder))
+        move(root, [(join(staged, name), join(folder, name)) for name in names])
+        return
+    whole = f"{staged}.whole"  # what failed tasks left in `staged` stays there
+    with outputs.reported(local / folder):
+        move(root, [(join(staged, name), join(whole, name)) for name in names])
+        outputs.swap(local / whole, local / folder)
+        leftovers.remove(local / whole)
+
+
+@contextmanager
+def replaced(root: str, entries: Sequence[str], marker: str) -> Iterator[tuple[Path, str]]:
+    """(a local folder, a URL below root): what lies in either of them stands at root once the block ends well.
+
+    Of what stands at root, `entries` are replaced, those that are not made again removed. The marker goes first and
+    comes last, so where it is, all entries are of one run. A block that fails, or makes nothing, leaves what stood
+    there.
+    """
+    _sweep(root)
+    staging = join(root, f"{_STAGING}{int(time.time()):x}-{secrets.token_hex(8)}")
+    try:
+        with scratch.folder() as folder:
+            yield folder, staging
+            upload(folder, staging)
+        made = find(staging)
+        if not made:
+            return
+        remove(root, [marker])
+        for entry in entries:
+            remove_folder(join(root, entry))
+        moves = [(join(posixpath.basename(staging), name), name) for name in made]
+        move(root, [names for names in moves if names[1] != marker])
+        move(root, [names for names in moves if names[1] == marker])
+    finally:
+        remove_folder(staging)
+
+
+def _sweep(root: str) -> None:
+    """Remove what killed runs left long ago; there are no locks by which younger ones would be known from live ones."""
+    for name in folders(root, _STAGING):
+        began = name.removeprefix(_STAGING).partition("-")[0]
+        if re.fullmatch("[0-9a-f]{8}", began) and time.time() - int(began, 16) > _ABANDONED:
+            remove_folder(join(root, name))
+
+
+def refuse_foreign(root: str, entries: Collection[str], marker: str) -> None:
+    """Raise UsageError where a root, which is not local, holds anything but `entries` of an earlier run."""
+    there = folders(root, "")
+    found = {name for name in there if not name.startswith(".")}
+    broken_off = any(name.startswith(_STAGING) for name in there)  # a run that was killed may have taken the marker
+    foreign = sorted(found - {marker, *entries}) or sorted(() if marker in found or broken_off else found)
+    if foreign:
+        raise UsageError(f"{root} holds {foreign[0]!r}, which no run wrote: name another folder")
+
+
+def upload(folder: Path, root: str) -> None:
+    """Copy all files of a local folder below a root."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+
+    def one(path: Path) -> None:
+        with path.open("rb") as source, create(join(root, path.relative_to(folder).as_posix())) as target:
+            shutil.copyfileobj(source, target)
+
+    _each(one, files, root)
+
+
+def download(path: str, target: Path) -> None:
+    """Copy a file to a local path, some kilobytes at a time. Raises StorageError."""
+    with open_file(path) as source, target.open("wb") as copy:
+        try:
+            shutil.copyfileobj(source, copy)
+        except Exception as error:  # every file system has errors of its own
+            raise StorageError(f"{path}: cannot be read: {error}") from error
+
+
+def folders(root: str, prefix: str) -> list[str]:
+    """Names of what lies in a root and begins so: folders, and on file systems other than the local one files too."""
+    local = local_path(root)
+    if local is not None:
+        return sorted(path.name for path in local.glob(f"{prefix}*")) if local.is_dir() else []
+    try:
+        fs, inside = _file_system(root)
+        found = fs.ls(inside, detail=False)
+    except FileNotFoundError:
+        return []
+    except Exception as error:
+        raise StorageError(f"{root}: cannot be listed: {error}") from error
+    return sorted(name for name in map(posixpath.basename, found) if name.startswith(prefix))
+
+
+def find(root: str) -> list[str]:
+    """All files below a root, by their places there; none where there is no such folder. Raises StorageError."""
+    local = local_path(root)
+    if local is not None:
+        return sorted(path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file())
+    try:
+        fs, inside = _file_system(root)
+        return sorted(posixpath.relpath(name, inside) for name in fs.find(inside))
+    except FileNotFoundError:
+        return []
+    except Exception as error:
+        raise StorageError(f"{root}: cannot be listed: {error}") from error
+
+
+def remove_folder(path: str) -> None:
+    """Remove a folder and all that is in it, if it is there. Raises StorageError."""
+    local = local_path(path)
+    if local is not None:
+        shutil.rmtree(local, ignore_errors=True)
+        return
+    try:
+        fs, inside = _file_system(path)
+        if fs.exists(inside):
+            fs.rm(inside, recursive=True)
+    except Exception as error:
+        raise StorageError(f"{path}: cannot be removed: {error}") from error
+
+
+def each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """What a function says of each item; several at a time, for file systems may be far away."""
+    share = max(1, min(_SHARE, len(items) // (4 * _AT_ONCE)))  # a future for each of 100,000 files takes 150 MB
+    shares = [items[n : n + share] for n in range(0, len(items), share)]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        done = pool.map(lambda some: [function(item) for item in some], shares)
+        return [result for results in done for result in results]
+
+
+def _each(function: Callable[[Any], None], items: Sequence[Any], root: str) -> None:
+    try:
+        each(function, items)
+    except StorageError:
+        raise
+    except Exception as error:
+        raise StorageError(f"{root}: cannot be written: {error}") from error
+
+
+def file_system(url: str) -> Any:
+    """The file system behind a URL, for threads that read one open file at once."""
+    from pipelines.storage.threaded_reads import ThreadedReads
+
+    return ThreadedReads(_file_system(url)[0])
+
+
+def _file_system(path: str) -> tuple[Any, str]:
+    fs, inside = stores.file_system(path)
+    fs.invalidate_cache()  # of listings: other processes write here too
+    return fs, inside

@@ -1,0 +1,19 @@
+"""Names of what `analyze` leaves in its output folder OUT, and a guard for what later commands read back from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.storage import outputs
+
+RECORD_FOLDER = "records"
+TABLE_FOLDER = "tables"
+LAKE_FOLDER = ".lake"  # of an OUT that `analyze --update` keeps
+ABOUT = "analysis.json"
+CASES_FILE = "forensics.jsonl"  # one object per bad checksum, as `brokerscope forensics --format json` writes them
+_READ_BACK = (RECORD_FOLDER, TABLE_FOLDER, LAKE_FOLDER, ABOUT, CASES_FILE)
+
+
+def refuse_read_back(path: str | Path, out: str | Path) -> None:
+    """Raise OutputIsInputError if a local output path would overwrite a part of OUT that later commands read back."""
+    outputs.refuse_within(path, (Path(out) / part for part in _READ_BACK))

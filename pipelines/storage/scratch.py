@@ -1,0 +1,43 @@
+"""Temporary folders in the system's place for them: gone with their run, or, where it is killed, with the next one."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipelines.storage import leftovers
+
+_PREFIX = "brokerscope-tmp-"
+_NAME = re.compile(re.escape(_PREFIX) + r"[a-z0-9_]{8}")
+_YOUNG = 60.0  # seconds in which a folder may not have its lock yet
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A new folder that nobody else may read; gone when the block ends."""
+    path, handle = _made()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(handle)
+
+
+def until_exit() -> Path:
+    """A new folder that nobody else may read; gone when this process ends."""
+    path, _ = _made()  # the lock is held until then
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def _made() -> tuple[Path, int]:
+    parent = Path(tempfile.gettempdir())
+    leftovers.sweep((entry for entry in parent.iterdir() if _NAME.fullmatch(entry.name)), _YOUNG)
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    return path, leftovers.hold(path)
