@@ -44,11 +44,21 @@ LAYERS = (
     ("dissectors.run",),
     ("dissectors.forensics",),
     ("dissectors",),
-    ("pipelines", "pyspark_pcap"),
+    ("pipelines.process", "pipelines.formats"),
+    ("pipelines.storage",),
+    ("pipelines.sql",),
+    ("pipelines.tables",),
+    ("pipelines.answers", "pipelines.report", "pipelines.spark"),
+    ("pipelines.lake",),
+    ("pipelines",),  # the modules beside the folders, which join them
+    ("pipelines.cli", "pyspark_pcap"),
     ("brokerscope",),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 PROTOCOLS = ("dissectors.kafka", "dissectors.pulsar", "dissectors.iggy")
+# Packages of one layer that do not import each other.
+APART = (PROTOCOLS, ("pipelines.answers", "pipelines.report", "pipelines.spark"))
+JOINING = {"__init__", "analyze", "compare", "document", "local_job", "process"}
 MODULES = (
     *("recognise", "frames", "decode", "pending", "match", "batches", "errors", "names", "diagnostics", "forensics"),
     *("secrets", "conversation"),
@@ -87,8 +97,13 @@ def test_layers_import_downward_only(module: str, path: Path) -> None:
     for imported in imports(module, path):
         there = layer(imported)
         assert HEIGHT[there] <= HEIGHT[here], f"{module} imports {imported}, a layer above it"
-        if here in PROTOCOLS and there in PROTOCOLS:
-            assert here == there, f"{module} imports another protocol: {imported}"
+        for packages in APART:
+            if here in packages and there in packages:
+                assert here == there, f"{module} imports {imported}, which stands beside it"
+
+
+def test_every_module_of_pipelines_is_in_a_folder_unless_it_joins_several() -> None:
+    assert {path.stem for path in (ROOT / "pipelines").glob("*.py")} == JOINING
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:

@@ -7,8 +7,8 @@ An engine is kept for each site and part, as it was before its captures ended; w
 (unanswered requests, their rows in `connections`) is the tail, which the next run replaces: it ends those that got
 packets, and copies the rows of the others, which stay the bytes that they are in the state. So a run costs what is new.
 Packets from before the end of their site (a file came late, or two grow side by side) cannot be added at the end: the
-site goes back to a stage before them (see `stages`) and is decoded again from there. A site whose state holds TLS
-secrets has no stages, for these are never written. Nor are passwords in URLs: a lake knows a capture by its public
+site goes back to a stage before them (see `storage.stages`) and is decoded again from there. A site whose state holds
+TLS secrets has no stages, for these are never written. Nor are passwords in URLs: a lake knows a capture by its public
 name, and opens it by the one that the user gives.
 """
 

@@ -1,7 +1,6 @@
 """The report: one self-contained HTML page, made from what `analyze` wrote.
 
 load.py      OUT/tables, OUT/analysis.json and OUT/forensics.jsonl -> Analysis
-selection.py a part of OUT, by time, capture point and topic
 records.py   OUT/records, queried in SQL, in bounded memory
 counted.py   records -> counts by all that requests, or batches, have in common: one pass over each table
 facts.py     these -> counts by protocol, broker, topic, client, group and time: what the selector works on

@@ -1,10 +1,10 @@
 """Records as Parquet files: <root>/<table>/<date>~<site>~<name>.parquet.
 
 A table is one flat folder. So whoever lists it sees the files of one moment, also while a lake is being updated
-(`lake`), and no library takes a part of a path for a column, with a type of its own choice. What a file holds stands in
-its columns: those of the table, and `date`, the day (UTC) of the row's time, null of rows without a time. All rows of a
-file have one date and one site. Its name says both, so that files of other days need not be opened. Roots are local
-paths or any URL that fsspec opens for writing.
+(`lake_files`), and no library takes a part of a path for a column, with a type of its own choice. What a file holds
+stands in its columns: those of the table, and `date`, the day (UTC) of the row's time, null of rows without a time. All
+rows of a file have one date and one site. Its name says both, so that files of other days need not be opened. Roots are
+local paths or any URL that fsspec opens for writing.
 """
 
 from __future__ import annotations

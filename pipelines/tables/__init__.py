@@ -6,8 +6,9 @@ dialect.py       what the two engines say differently
 points.py        what several capture points saw counts once
 verdicts/        what is wrong, in sentences
 compute.py       the tables of one run, by an engine
-on_duckdb.py     that engine in this process; and the tables, read again in order
-on_spark.py      that engine on Spark
+on_duckdb.py     that engine in this process (on Spark: spark/tables.py); and the tables, read again in order
+bad_batches.py   bad checksums, and the rows that may tell why
+blind_spots.py   what a capture cannot show
 """
 
 from __future__ import annotations
