@@ -69,6 +69,8 @@ def test_send_and_message_of_one_entry_carry_one_checksum(path: Path) -> None:
     truth = json.loads(path.read_text())
     if "compact" in path.stem or "old_" in path.stem:
         pytest.skip("this broker writes entries anew")
+    if "geo-" in path.stem:
+        pytest.skip("two clusters give the same positions to different entries")
     stored: dict[tuple[Any, ...], set[str]] = collections.defaultdict(set)
     for batch in dissected(truth)["batches"]:
         if not batch["topic"] or batch["topic"].startswith("non-persistent://"):

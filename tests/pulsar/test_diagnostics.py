@@ -142,7 +142,7 @@ def test_partitions_are_what_the_broker_says() -> None:
         (SERVER, wire.simple(wire.PARTITIONED_METADATA_RESPONSE, (1, 12), (2, 5), (3, 0))),
     ]
     (row,) = feed_every_way(PROTOCOL, script).exchanges
-    assert (row.topics, row.partitions) == (("persistent://a/b/c",), 12)
+    assert (row.topics, row.partitions) == (["persistent://a/b/c"], 12)
 
 
 def test_a_failed_lookup_is_an_error_with_and_without_a_reason() -> None:

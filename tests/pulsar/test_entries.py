@@ -68,7 +68,7 @@ def test_a_produced_entry_has_the_position_in_its_receipt() -> None:
     assert (message.position, message.sequence, message.key, message.value) == ("7:3", 5, b"key", TEXT)
     assert (message.event_time, message.headers, message.header_count) == (99_000_000_000, '{"colour":"red"}', 1)
     row = sink.exchanges[-1]
-    assert (row.records, row.payload_bytes, row.topics) == (1, len(TEXT), ("persistent://a/b/orders",))
+    assert (row.records, row.payload_bytes, row.topics) == (1, len(TEXT), ["persistent://a/b/orders"])
 
 
 def test_a_consumed_entry_names_its_subscription() -> None:
@@ -131,7 +131,7 @@ def test_a_partition_is_a_number_beside_the_topic() -> None:
     script.append((CLIENT, wire.send(0, wire.entry(wire.metadata(), TEXT))))
     sink = feed_every_way(PROTOCOL, script)
     assert (the_batch(sink).topic, the_batch(sink).partition) == ("persistent://a/b/orders", 12)
-    assert (sink.exchanges[0].topics, sink.exchanges[0].partitions) == (("persistent://a/b/orders",), 1)
+    assert (sink.exchanges[0].topics, sink.exchanges[0].partitions) == (["persistent://a/b/orders"], 1)
 
 
 def test_a_producer_that_was_not_introduced_has_no_topic() -> None:

@@ -165,7 +165,7 @@ def test_a_producer_that_waits_for_an_exclusive_topic_is_one_long_call() -> None
         ("push", "PRODUCER_SUCCESS", None),
         ("call", "PRODUCER", True),
     ]
-    assert sink.exchanges[0].topics == sink.exchanges[1].topics == ("persistent://a/b/orders",)
+    assert sink.exchanges[0].topics == sink.exchanges[1].topics == ["persistent://a/b/orders"]
 
 
 def test_chunks_of_one_message_share_a_sequence_id_and_are_answered_in_order() -> None:
