@@ -52,7 +52,7 @@ class Grouped:
         columns["arrival"] = np.arange(arrivals, arrivals + len(block))
         columns["signature"] = _signatures(block, arrivals)
         views = {name: np.ascontiguousarray(column, np.int64).data for name, column in columns.items()}
-        self.packets = Packets(memoryview(block.buffer), np.ascontiguousarray(order, np.int64).data, views)
+        self.packets = Packets(memoryview(block.buffer).cast("B"), np.ascontiguousarray(order, np.int64).data, views)
 
     @property
     def size(self) -> int:

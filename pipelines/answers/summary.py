@@ -43,7 +43,7 @@ SELECT time, total_ns, {statuses.STATUS} AS status, api,
        {SERVER} AS server, wait_ns, queued_ns, retransmitted,
        request_file AS file, request_packet AS packet
 FROM exchanges WHERE total_ns IS NOT NULL AND NOT {HELD}
-ORDER BY total_ns DESC, time, request_file, request_packet LIMIT {{count}}
+ORDER BY total_ns DESC, time, request_file, request_packet, exchange_id LIMIT {{count}}
 """
 
 

@@ -6,6 +6,8 @@ would take for a formula begins with an apostrophe.
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -23,7 +25,11 @@ class CsvWriter:
 
     def __init__(self, schema: pa.Schema, stream: BinaryIO) -> None:
         self._flat = pa.schema([(_harmless(f.name), flat_type(f.type)) for f in schema])  # SQL makes names of values
-        self._out = pa.csv.CSVWriter(stream, self._flat, write_options=pa.csv.WriteOptions(quoting_style="needed"))
+        head = io.StringIO()  # written here: versions of pyarrow quote names that need none
+        csv.writer(head, lineterminator="\n").writerow(self._flat.names)
+        stream.write(head.getvalue().encode())
+        options = pa.csv.WriteOptions(include_header=False, quoting_style="needed")
+        self._out = pa.csv.CSVWriter(stream, self._flat, write_options=options)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._out.write_batch(pa.RecordBatch.from_arrays([flat(c) for c in batch.columns], schema=self._flat))

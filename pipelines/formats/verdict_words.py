@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.formats import cells, units
+from pipelines.formats.plain import cut
 
 Row = Mapping[str, Any]
 NAMED = 3  # clients that are named before they are counted
+LONGEST_NAME = 250  # characters of one of them: names may have 64 KiB
 _SECOND = 1_000_000_000
 
 
@@ -40,4 +42,6 @@ def where(verdict: Row) -> str:
 
 
 def _listed(names: Sequence[str], noun: str) -> str:
-    return ", ".join(names) if len(names) <= NAMED else units.counted(len(names), noun)
+    return (
+        ", ".join(cut(name, LONGEST_NAME) for name in names) if len(names) <= NAMED else units.counted(len(names), noun)
+    )

@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 
 from dissectors.errors import BrokerscopeError, InputError, UsageError
 from pipelines.cli import COMMANDS, app, exits
-from pipelines.spark import blocks
+from pipelines.spark import blocks, session
 from pipelines.storage import lake_files, outputs
 from pipelines.storage.filesystem import StorageError
 
@@ -389,7 +389,10 @@ def test_a_second_interrupt_ends_what_did_not_listen_to_the_first() -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, exits.INTERRUPTED), (signal.SIGTERM, exits.TERMINATED)])
-def test_a_library_that_makes_an_error_of_a_signal_does_not_make_it_ours(number: signal.Signals, code: int) -> None:
+def test_a_library_that_makes_an_error_of_a_signal_does_not_make_it_ours(
+    number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "end_java", lambda: None)  # other tests of this process use its Java
     stopped = typer.Typer(cls=exits.CommandGroup, callback=lambda: None)
 
     @stopped.command("query")

@@ -118,10 +118,10 @@ def test_a_body_is_indented_and_fits(room: int) -> None:
 
 def test_only_cells_have_tones_and_heads_are_as_wide_as_they_look() -> None:
     columns = (KEY, GridColumn("status", toned=True, elastic=True), GridColumn("packet", right=True))
-    rows = [["k" * 14, "ok", "7"], ["k" * 14, "ok, sent again", "8"], ["k" * 14, "E" * 60, "9"]]
+    rows = [["k" * 14, "ok", "7"], ["k" * 14, "ok, retransmitted", "8"], ["k" * 14, "E" * 60, "9"]]
     plain, coloured = (list(Grid(columns, 40, colour=colour).lines(rows)) for colour in (False, True))
     assert [re.sub(r"\x1b\[\d*m", "", line) for line in coloured] == plain
     assert "\x1b[31m" not in coloured[0]
     assert "\x1b" not in coloured[1]
-    assert "\x1b[33mok, sent again\x1b[0m" in coloured[2]
+    assert "\x1b[33mok, retransmitted\x1b[0m" in coloured[2]
     assert "\x1b[31m…\x1b[0m" in coloured[3]

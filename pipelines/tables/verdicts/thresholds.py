@@ -10,6 +10,9 @@ EVIDENCE = 10_000
 LISTED = 20
 """Clients, servers, topics and groups that a verdict names at most, as other tables do."""
 
+LONGEST_TEXT = 1_000
+"""Characters of a sentence: it has two names at most, of which Kafka's have 249; others may have 64 KiB."""
+
 LINKS = 12
 """Events in a chain of causes and effects: more is a log, not a story."""
 

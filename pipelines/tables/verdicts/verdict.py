@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipelines.formats.plain import cut
 from pipelines.sql.database import literal
 from pipelines.tables.verdicts.kinds import KINDS
-from pipelines.tables.verdicts.thresholds import EVIDENCE, LISTED
+from pipelines.tables.verdicts.thresholds import EVIDENCE, LISTED, LONGEST_TEXT
 
 Row = dict[str, Any]
 
@@ -52,11 +53,11 @@ class Ruling:
             "severity": self.severity or known.severity,
             "kind": self.kind,
             "protocol": self.rows["protocol"],
-            "sentence": self.sentence,
-            "detail": self.detail,
+            "sentence": cut(self.sentence, LONGEST_TEXT),
+            "detail": self.detail and cut(self.detail, LONGEST_TEXT),
             "advice": self.advice or known.advice,
             **{name: self.rows[name] for name in COUNTED},
-            "chain": [link._asdict() for link in self.chain],
+            "chain": [link._asdict() | {"text": cut(link.text, LONGEST_TEXT)} for link in self.chain],
         }
 
 
