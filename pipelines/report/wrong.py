@@ -55,16 +55,16 @@ def _item(page: Builder, verdict: Row) -> Html:
     more = verdict["count"] - 1
     evidence = [place and _packet(page, place), f" and {units.count(more)} more" if place and more > 0 else None]
     chain = [
-        tag("li", tag("b", f"{link['time']:%H:%M:%S.%f}"[:-3]), " ", link["text"], " ", _packet(page, link))
+        tag("li", tag("b", f"{link['time']:%H:%M:%S.%f}"[:-3]), " ", shown(link["text"]), " ", _packet(page, link))
         for link in verdict["chain"]
     ]
     return tag(
         "li",
         tag("b", verdict["severity"]),
         " ",
-        verdict["sentence"],
-        tag("small", " · ".join(part for part in about if part), " ", *evidence),
-        tag("small", " ".join(text for text in (verdict["detail"], verdict["advice"]) if text)),
+        shown(verdict["sentence"]),
+        tag("small", " · ".join(part for part in about if part), " · " if any(about) and place else None, *evidence),
+        tag("small", " ".join(shown(text) for text in (verdict["detail"], verdict["advice"]) if text)),
         tag("details", tag("summary", "how it went"), tag("ul", *chain)) if chain else None,
         class_=verdict["severity"],
         data_kind=verdict["kind"],

@@ -77,7 +77,7 @@ def test_conditions_that_no_row_meets_are_said_to_be_so(capture: str) -> None:
 @pytest.mark.parametrize(
     ("name", "begins"),
     [
-        ("rows.csv", b'"api"'),
+        ("rows.csv", b"api\n"),
         ("rows.JSONL", b'{"api"'),
         ("rows.parquet", b"PAR1"),
         ("rows.txt", b"api"),
