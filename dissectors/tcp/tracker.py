@@ -242,7 +242,7 @@ class Tracker:
         return start
 
     def _return(self, grouped: Grouped, start: int, end: int, key: bytes, share: int) -> int:
-        """As `_followed_from`; counts the packets before it, which are left out."""
+        """The first packet of [start, end) that is followed, `end` for none; counts those before it as left out."""
         i = self._followed_from(grouped, start, end, key)
         if i > start:
             before = self.overflow[share]

@@ -59,7 +59,7 @@ _YOUNG = 1.0  # seconds in which such a folder may not have its lock yet
 
 @dataclass
 class Manifest:
-    """All that a commit knows of itself."""
+    """The manifest: which captures were read, how far, and which files of the lake hold what came of them."""
 
     made_by: str  # code and options: what they change is decoded anew
     parts: int  # that the connections of a site are shared out to

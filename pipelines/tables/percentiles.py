@@ -18,7 +18,7 @@ _BITS = 7  # of a value, behind its first one, that tell its bin
 
 
 def binned(source: str, keys: Sequence[str], values: Mapping[str, str]) -> str:
-    """As `Dialect.percentiles`, for Spark."""
+    """A SELECT of one row a group: the group's keys, and the QUANTILES of each value, for Spark."""
     group = ", ".join(keys)
     groups = f"{group}, measure"
     # values whose logarithm is rounded up get a bin too high, but never one above that of a larger value

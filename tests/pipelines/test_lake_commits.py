@@ -114,7 +114,7 @@ def by_the_page(lake: Path) -> Numbers:
 
 
 def by_the_manifest(lake: Path) -> Numbers:
-    """As docs/spark.md says for object stores."""
+    """The rows that DuckDB reads from the files that the manifest lists."""
     stored = StoredRecords.of(str(lake / "records"))
     files = stored.sources(TABLE, stored.files[TABLE])
     return sorted(duckdb.read_parquet(files).to_arrow_table().column("request_packet").to_pylist())
@@ -287,7 +287,7 @@ def test_spark_sees_one_commit_on_either_side_of_a_kill(spark: Any, tmp_path: Pa
 
 
 def remote(lake: str) -> Numbers:
-    """As a reader of a store has it: the files that the manifest lists."""
+    """The rows of the files that the manifest lists: what a reader of an object store goes by."""
     manifest = json.loads(filesystem.read(f"{lake}/.lake/manifest.json") or b"{}")
     found: Numbers = []
     for file in manifest["files"][TABLE]:
