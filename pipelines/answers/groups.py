@@ -330,10 +330,6 @@ def _ended(row: Row) -> datetime | None:
     return None if row["total_ns"] is None else row["time"] + timedelta(microseconds=row["total_ns"] // 1000)
 
 
-def _nanoseconds(span: timedelta) -> int:
-    return span // timedelta(microseconds=1) * 1000
-
-
 def _ends(tables: Relations) -> dict[tuple[str, int], int]:
     """(topic, partition) -> the offset after the last one seen."""
     rows = query(

@@ -27,7 +27,6 @@ RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
 _PLACE = "site, connection, incarnation"
 _NAMED = f"""
     select {_PLACE}, min(client_id) as client_id from exchanges where client_id is not null group by {_PLACE}"""
-_OF_ERRORS = f"{CLIENT} as client, {SERVER} as server"
 _VIEWS = {
     "v_names": _NAMED,
     "v_calls": f"""

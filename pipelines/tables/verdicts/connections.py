@@ -12,8 +12,6 @@ from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
-_KNOWN = "server in (select server from v_connections where protocol is not null)"
-
 
 def failed_connects(capture: Capture) -> Iterator[Ruling]:
     """Attempts that a server refused or left alone, but for those of a broker that was lost."""

@@ -29,9 +29,6 @@ and half of it leaves room for a capture point near the receiver."""
 SLOW_NS = SECOND
 """A request that a person waits for."""
 
-SLOW_SERVICE_NS = 500 * MS
-"""Time of the broker itself in which an ordinary request is slow."""
-
 ENOUGH = 100
 """Requests below which a 99th percentile is the slowest one, and a mean of one broker is chance."""
 
@@ -51,7 +48,7 @@ REBALANCE_NS = 5 * SECOND
 """A group that starts waits three seconds for members (group.initial.rebalance.delay.ms); longer, one is missed."""
 
 REBALANCES = 5
-"""So many of one group after its first are restlessness, however short: each stops all members."""
+"""Rebalances of one group after its first that are worth a verdict, however short: each stops all members."""
 
 AT_ONCE_US = 1_000_000
 """Connections of a broker that was killed end within a second."""
@@ -70,9 +67,6 @@ LOST_SHARE = 0.01
 
 UNDERSTOOD = 0.99
 """Share of the bytes of known protocols that belong to frames: less means that frames were not found."""
-
-SINGLE = 0.9
-"""Share of batches with one message that makes a producer unbatched."""
 
 OUT_NS = 100 * MS
 """A pause in what a client sends, when its broker went or its topic moved: below this nobody notices."""
