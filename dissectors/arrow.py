@@ -75,24 +75,6 @@ def keep(values: Any, which: Bools) -> Any:
     return take(values, np.flatnonzero(which))
 
 
-def slices(buffer: bytes | memoryview, begin: Ints, length: Ints, index: Ints) -> memoryview:
-    """The bytes of ranges of a buffer one after the other, as `index` lists the ranges.
-
-    No two ranges may overlap; one without bytes may lie anywhere.
-    """
-    index = index[length[index] > 0]
-    if not len(index):
-        return memoryview(b"")
-    filled = np.flatnonzero(length)
-    if (np.diff(begin[filled]) < 0).any():
-        filled = filled[np.argsort(begin[filled], kind="stable")]
-    edges = np.stack((begin[filled], begin[filled] + length[filled]), axis=1).ravel()
-    place = np.zeros(len(begin), np.int64)
-    place[filled] = np.arange(0, len(edges), 2)  # between two ranges lies one that nobody wants
-    ranges = pa.Array.from_buffers(pa.large_binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(buffer)])
-    return memoryview(take(ranges, place[index]).buffers()[2])
-
-
 def joined(*columns: pa.Array) -> pa.Array:
     """Texts row by row one after the other."""
     return call_function("binary_join_element_wise", [*columns, pa.scalar("")])

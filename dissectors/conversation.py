@@ -15,7 +15,7 @@ A protocol supplies four small functions:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dissectors.checksum.unit_format import UnitFormat
 from dissectors.framing import Framing
@@ -43,11 +43,10 @@ class ConversationSummary(NamedTuple):
 class Conversation(Framing):
     """One connection of one protocol. Subclasses supply measure, resync, on_frame and on_close."""
 
-    __slots__ = ("by_column", "closed", "last_ns")
+    __slots__ = ("closed", "last_ns")
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
-        self.by_column = 0  # frames decoded by column, many at once
         self.closed = False
         self.last_ns: int | None = None  # when its last packet came; known at its end
 
@@ -138,11 +137,3 @@ class Protocol:
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:
         """A new conversation for one connection."""
         raise NotImplementedError
-
-    def advance(self, conversations: Sequence[Any]) -> None:
-        """Decode every frame that is complete in these conversations: all of them its own, and of one sink."""
-        for conversation in conversations:
-            conversation.advance()
-
-    def prepare_finish(self, conversations: Sequence[Any]) -> None:
-        """These conversations, all of one sink, have ended: report what is cheaper together than as each finishes."""

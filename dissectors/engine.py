@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.source import open_raw
-from dissectors.conversation import Conversation, Protocol
 from dissectors.errors import InputError
 from dissectors.findings import finding
 from dissectors.limits import KIB, SHARES, Limits
@@ -187,11 +186,10 @@ class Engine:
         """Let each protocol decode what was brought to its conversations, then close those that have ended."""
         held, fed = self._held, self._fed
         self._fed = {}
-        for protocol, conversations in self._by_protocol(fed):
-            protocol.advance(conversations)
-            for conversation in conversations:
-                conversation.resends.shorten()
         for session in fed:
+            if session.conversation is not None:
+                session.conversation.advance()
+                session.conversation.resends.shorten()
             size = session.held
             if size > KIB:
                 held[session] = size
@@ -199,9 +197,6 @@ class Engine:
                 held.pop(session, None)
         for session in self._ended:
             session.end()
-        for protocol, conversations in self._by_protocol(self._ended):
-            protocol.prepare_finish(conversations)
-        for session in self._ended:
             session.close()
             held.pop(session, None)
         self._ended.clear()
@@ -209,13 +204,6 @@ class Engine:
             self._shed()
         for tracker in self._trackers.values():
             tracker.pack(held)
-
-    def _by_protocol(self, sessions: Iterable[ConnectionSession]) -> Iterator[tuple[Protocol, list[Conversation]]]:
-        """The conversations of some sessions, by protocol: what one needs is loaded when it is met."""
-        for protocol in self._protocols:
-            its_own = [s.conversation for s in sessions if s.protocol is protocol and s.conversation is not None]
-            if its_own:
-                yield protocol, its_own
 
     def pack(self) -> None:
         """Keep all connections as bytes that can be, as the state of an engine is written and read soonest."""

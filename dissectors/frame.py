@@ -1,52 +1,140 @@
-"""What a frame is: its bytes while they are at hand, and the facts about it that outlive them."""
+"""What a frame is: its bytes while they are at hand, and the facts about it that outlive them.
+
+Times are ns since the epoch, sizes bytes. `last_ns` is ABSENT where the last byte was not captured.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-_new = tuple.__new__
+import cython
+
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
 
 
-class FrameFacts(NamedTuple):
+class FrameFacts:
     """What a frame says of itself, without its bytes.
 
-    The fields are those of one frame, or columns (int64[n], bool[n]) of many frames: the formulas of
-    `dissectors.rows.exchange` take both. Times are ns since the epoch, sizes bytes.
+    direction: CLIENT or SERVER, who sent it
+    offset: stream offset of the first byte
+    size: as announced, length prefix included
+    order: delivery order of the last byte
+    first_ns: first arrival of the first byte
+    last_ns: first arrival of the last byte; ABSENT where that byte was not captured
+    packet_ref: packet of the first byte
+    complete: whether every byte was captured
     """
 
-    direction: Any  # int: CLIENT or SERVER, who sent it
-    offset: Any  # int: stream offset of the first byte
-    size: Any  # int: as announced, length prefix included
-    order: Any  # int: delivery order of the last byte
-    first_ns: Any  # int: first arrival of the first byte
-    last_ns: Any  # int or None: first arrival of the last byte; None where that byte was not captured
-    packet_ref: Any  # int: packet of the first byte
-    complete: Any  # bool: every byte was captured
+    __slots__ = ("complete", "direction", "first_ns", "last_ns", "offset", "order", "packet_ref", "size")
 
-
-class Frame(NamedTuple):
-    """One frame. `data[start:end]` holds it, prefix included, with zeros where bytes are missing."""
-
-    direction: int
-    data: bytes
-    start: int
-    end: int  # index after the last byte at hand: less than start + size only for a frame cut off by a hole or the end
-    size: int  # as announced, prefix included
-    known: int  # index up to which every byte was captured; == start + size for a complete frame
-    offset: int  # stream offset of the first byte
-    order: int  # delivery order of the last byte
-    first_ns: int  # first arrival of the first byte
-    last_ns: int | None  # first arrival of the last byte; None where that byte was not captured
-    packet_ref: int  # packet of the first byte
+    def __init__(
+        self,
+        direction: int,
+        offset: cython.longlong,
+        size: cython.longlong,
+        order: cython.longlong,
+        first_ns: cython.longlong,
+        last_ns: cython.longlong,
+        packet_ref: cython.longlong,
+        complete: bool,
+    ) -> None:
+        self.direction = direction
+        self.offset = offset
+        self.size = size
+        self.order = order
+        self.first_ns = first_ns
+        self.last_ns = last_ns
+        self.packet_ref = packet_ref
+        self.complete = complete
 
     @property
-    def complete(self) -> bool:
-        """Whether every byte was captured."""
-        return self.known == self.start + self.size
+    def arrived_ns(self) -> int:
+        """When all of it had come, as far as it was captured: its last byte, else its first."""
+        return self.first_ns if self.last_ns == ABSENT else self.last_ns
+
+    def _values(self) -> tuple[Any, ...]:
+        places = self.direction, self.offset, self.size, self.order
+        return (*places, self.first_ns, self.last_ns, self.packet_ref, self.complete)
+
+    def __reduce__(self) -> Any:
+        return FrameFacts, self._values()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrameFacts) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+
+class Frame(FrameFacts):
+    """One frame with its bytes. `data[start:end]` holds it, prefix included, with zeros where bytes are missing.
+
+    end: index after the last byte at hand: less than start + size only for a frame cut off by a hole or the end
+    known: index up to which every byte was captured; start + size for a complete frame
+    """
+
+    __slots__ = ("data", "end", "known", "start")
+
+    def __init__(
+        self,
+        direction: int,
+        data: bytes,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        size: cython.longlong,
+        known: cython.Py_ssize_t,
+        offset: cython.longlong,
+        order: cython.longlong,
+        first_ns: cython.longlong,
+        last_ns: cython.longlong,
+        packet_ref: cython.longlong,
+    ) -> None:
+        self.direction = direction
+        self.offset = offset
+        self.size = size
+        self.order = order
+        self.first_ns = first_ns
+        self.last_ns = last_ns
+        self.packet_ref = packet_ref
+        self.complete = known == start + size
+        self.data = data
+        self.start = start
+        self.end = end
+        self.known = known
 
     @property
     def facts(self) -> FrameFacts:
         """What remains of the frame once its bytes are gone."""
-        direction, _, start, _, size, known, offset, order, first_ns, last_ns, packet_ref = self
-        facts = (direction, offset, size, order, first_ns, last_ns, packet_ref, known == start + size)
-        return _new(FrameFacts, facts)
+        facts: FrameFacts = FrameFacts.__new__(FrameFacts)
+        facts.direction = self.direction
+        facts.offset = self.offset
+        facts.size = self.size
+        facts.order = self.order
+        facts.first_ns = self.first_ns
+        facts.last_ns = self.last_ns
+        facts.packet_ref = self.packet_ref
+        facts.complete = self.complete
+        return facts
+
+    def alone(self) -> Frame:
+        """The frame with a buffer of its own, to be kept."""
+        data = bytes(self.data[self.start : self.end])
+        known = min(self.known - self.start, len(data))
+        return Frame(
+            self.direction,
+            data,
+            0,
+            len(data),
+            self.size,
+            self.size if self.complete else known,
+            self.offset,
+            self.order,
+            self.first_ns,
+            self.last_ns,
+            self.packet_ref,
+        )
+
+    def __reduce__(self) -> Any:
+        values = self.direction, self.data, self.start, self.end, self.size, self.known
+        return Frame, (*values, self.offset, self.order, self.first_ns, self.last_ns, self.packet_ref)

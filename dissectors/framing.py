@@ -7,7 +7,7 @@ is counted once: framed, skipped, or pending (of a frame that never ended).
 
 from __future__ import annotations
 
-from operator import itemgetter
+from operator import attrgetter
 from typing import ClassVar
 
 from dissectors.frame import Frame
@@ -22,7 +22,7 @@ from dissectors.tcp.chunk import CLIENT, SERVER, Gap, Piece
 from dissectors.wording import counted, were
 
 _NEVER = 1 << 62  # later than any order
-_ORDER = itemgetter(Frame._fields.index("order"))
+_ORDER = attrgetter("order")
 
 
 class _Search:
@@ -131,18 +131,6 @@ class Framing(ConnectionReporter):
         """Bytes that were skipped in the search that is under way."""
         search = self._searches[direction]
         return search.skipped if search else 0
-
-    def find_first(self) -> bool:
-        """Where the bytes at hand are of one direction alone, and it looks for its first frame: look up to there.
-
-        Whether it is plain after that.
-        """
-        for direction in (CLIENT, SERVER):
-            inbox = self.inboxes[direction]
-            if self._searches[direction] and inbox and inbox.intact and not self.inboxes[SERVER - direction]:
-                while self._searches[direction] and self._next_order(direction, False) != _NEVER:
-                    self._take(direction, False)
-        return self.plain
 
     def search_again(self, direction: int) -> None:
         """Something new is known: a search that waits for more bytes looks at those at hand once more."""

@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from dissectors.frame import Frame
+from dissectors.rows.layout import ABSENT
 from dissectors.tcp.chunk import Chunk, Gap, Piece
 
 MORE = 0  # size of a frame: the length is not there yet
@@ -256,18 +257,18 @@ class Inbox:
         stop = offset + size
         first, last = self._mark, self._piece(base + end - 1)
         order = self._orders[last]
-        known, last_ns = end, None if end - start < size else self._times[last]
+        known, last_ns = end, ABSENT if end - start < size else self._times[last]
         for hole in self._holes:
             if hole.start < stop and hole.end > offset:
                 known = min(known, max(start, hole.start - base))
                 if hole.end >= stop and not hole.timed:
-                    last_ns = None
-        values = (self._direction, self._buf, start, end, size, known, offset, order, self._times[first], last_ns,
-                  self._packet_refs[first])  # fmt: skip
+                    last_ns = ABSENT
+        frame = Frame(self._direction, self._buf, start, end, size, known, offset, order, self._times[first], last_ns,
+                      self._packet_refs[first])  # fmt: skip
         self._pos, self._size = end, MORE
         following = last + 1 < len(self._starts) and self._starts[last + 1] <= base + end
         self._mark = last + following
-        return _new(Frame, values)
+        return frame
 
     def skip(self, end: int) -> None:
         """Move on to an index of the window: what lies before it is in no frame."""
@@ -332,9 +333,9 @@ class Inbox:
             last = first
             if last < final and starts[last + 1] < stop:
                 last = bisect_right(starts, stop - 1, last + 1) - 1
-            values = (direction, buf, pos, after, size, after, base + pos, orders[last], times[first], times[last],
-                      packet_refs[first])  # fmt: skip
-            frames.append(_new(Frame, values))
+            frame = Frame(direction, buf, pos, after, size, after, base + pos, orders[last], times[first], times[last],
+                          packet_refs[first])  # fmt: skip
+            frames.append(frame)
             pos = after
             first = last + 1 if last < final and starts[last + 1] == stop else last
         return frames
@@ -347,37 +348,6 @@ class Inbox:
         self._pos, self._size = end, MORE
         self._mark = min(self._piece(self._base + end), len(self._starts) - 1)
         return size
-
-    def runs(self) -> list[Chunk]:
-        """All that waits, in order of the stream; empty where the frame at the position is not whole yet."""
-        if not self._buf:
-            return [event for event in self._queue if not isinstance(event, Gap)]
-        if self._parts or self._size > self.have + self._queued:
-            self._absorb()
-            if self._parts or self._size > self.have:
-                return []
-        runs: list[Chunk] = []
-        if self._pos < len(self._buf):
-            own = Chunk(self._base, self._buf, self._starts, self._orders, self._packet_refs, self._times)
-            runs.append(_behind(own, self._pos, self._mark) if self._pos else own)
-        runs += [event for event in self._queue if not isinstance(event, Gap)]
-        return runs
-
-    def drop(self, size: int, measure: Measure) -> None:
-        """Let go of the first bytes of `runs`: they were framed elsewhere."""
-        if size:
-            self._size = MORE
-            if size == self._queued and not self._buf:
-                self._drop_queue()
-                return
-            self._drop(size)
-        self._absorb()
-        if self._size == MORE and self._pos < len(self._buf):
-            self._size = measure(self._direction, self._buf, self._pos, len(self._buf))
-        if self._pos == len(self._buf):
-            self._clear()
-        elif self._pos:
-            self._trim()
 
     # --- within ---
 
@@ -430,50 +400,11 @@ class Inbox:
             self._packet_refs, self._times = self._packet_refs[at:], self._times[at:]
             self._pos = self._mark = 0
 
-    def _clear(self) -> None:
-        """Let go of a window that was framed whole."""
-        self._base += self._pos
-        self._buf, self._pos, self._mark = b"", 0, 0
-        self._starts = self._orders = self._packet_refs = self._times = _NO_PIECES
 
-    def _drop_queue(self) -> None:
-        """Let go of all that was delivered; nothing is in the window."""
-        last = self._queue[-1]
-        assert not isinstance(last, Gap)
-        self._base, self._pos = last.offset + len(last.data), 0
-        self._queue, self._queued = [], 0
-        self._forget()
-
-    def _drop(self, size: int) -> None:
-        """Let go of so many bytes of window and queue."""
-        left = len(self._buf) - self._pos
-        if size < left:
-            self.skip(self._pos + size)
-            return
-        size -= left
-        self._pos += left
-        self._clear()
-        gone = 0
-        for event in self._queue:
-            if isinstance(event, Gap) or len(event.data) > size:
-                break
-            size -= len(event.data)
-            self._base = event.offset + len(event.data)
-            self._queued -= len(event.data)
-            gone += 1
-        del self._queue[:gone]
-        if self._queue:
-            self._absorb()
-            self.skip(size)
-        else:
-            self._forget()
-
-
-def _behind(chunk: Chunk, size: int, first: int | None = None) -> Chunk:
-    """What follows the first bytes of a chunk. first: the piece that holds the first byte of it, if known."""
+def _behind(chunk: Chunk, size: int) -> Chunk:
+    """What follows the first bytes of a chunk."""
     offset = chunk.offset + size
-    if first is None:
-        first = bisect_right(chunk.starts, offset) - 1
+    first = bisect_right(chunk.starts, offset) - 1
     return Chunk(
         offset,
         chunk.data[size:],

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 
-import numpy as np
-
-from dissectors.arrow import Bools, Ints
 from dissectors.frame import FrameFacts
 from dissectors.tcp.chunk import Resent
 
 AT_END = (1 << 63) - 1  # an order behind all others
-_APART = 1 << 40  # bytes between directions that are looked up together: no stream is longer
 STRETCHES = 4096  # of a direction that are kept when it was decoded: those that lie last in the stream
 
 
@@ -38,26 +33,6 @@ class Resends:
         """Whether a byte of a frame had been sent more than once by the delivery `order`."""
         side = self.by_direction.get(frame.direction)
         return side is not None and side.within(frame.offset, frame.offset + frame.size, order)
-
-
-def among(connections: Sequence[Resends], connection: Ints, order: Ints, *frames: FrameFacts) -> Bools:
-    """The same of columns of frames, each of one of the connections: its index. Of several frames in a row, of any."""
-    found = np.zeros(len(order), bool)
-    place = np.full((len(connections), 2), -1)  # of each direction with any, in a row of them
-    every, places = ResentStretches(), 0
-    for i, resends in enumerate(connections):
-        for direction, side in resends.by_direction.items():
-            place[i, direction] = places
-            every.extend(side, places * _APART)
-            places += 1
-    if not places:
-        return found
-    for each in frames:
-        at = place[connection, each.direction]
-        mine = np.flatnonzero(at >= 0)
-        start = at[mine] * _APART + each.offset[mine]
-        found[mine] |= every.among(start, start + each.size[mine], order[mine])
-    return found
 
 
 class ResentStretches:
@@ -98,21 +73,7 @@ class ResentStretches:
         for column in (self._starts, self._ends, self._orders):
             del column[:-STRETCHES]
 
-    def extend(self, other: ResentStretches, shift: int) -> None:
-        """Put others behind these, so many bytes further on."""
-        self._starts += [start + shift for start in other._starts]
-        self._ends += [end + shift for end in other._ends]
-        self._orders += other._orders
-
     def within(self, start: int, end: int, order: int) -> bool:
         """Whether, by the delivery `order`, a byte of [start, end) had been sent more than once."""
         a, b = bisect_right(self._ends, start), bisect_left(self._starts, end)
         return a < b and min(self._orders[a:b]) <= order
-
-    def among(self, start: Ints, end: Ints, order: Ints) -> Bools:
-        """The same of many stretches."""
-        first, last = np.searchsorted(self._ends, start, "right"), np.searchsorted(self._starts, end)
-        found: Bools = first < last
-        for i in np.flatnonzero(found).tolist():
-            found[i] = min(self._orders[first[i] : last[i]]) <= order[i]
-        return found

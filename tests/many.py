@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dissectors import frame_columns
 from dissectors.conversation import Conversation, Protocol
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES, TABLES, Conn
@@ -80,7 +79,8 @@ def feed_many(
                 for (i, direction), event in _as_in_a_block(sent, turns):
                     conversations[i].receive(direction, event)
                 if turns.random() < often:
-                    protocol.advance(conversations)
+                    for conversation in conversations:
+                        conversation.advance()
             else:
                 for (i, direction), chunks in sent.items():
                     for chunk in chunks:
@@ -88,11 +88,10 @@ def feed_many(
                 for conversation in conversations:
                     conversation.advance()
         if at_once:
-            protocol.advance(conversations)
+            for conversation in conversations:
+                conversation.advance()
         for conversation in conversations:
             conversation.end(1_700_000_000_000_000_000 + next(order) * 5_000_000)
-        if at_once:
-            protocol.prepare_finish(conversations)
         for conversation in conversations:
             conversation.finish()
     rows = {table: [repr(row) for row in batch.to_pylist()] for table, batch in sink.drain()}
@@ -116,28 +115,15 @@ def assert_together_as_alone(
     often: float = 0.7,
     midstream: bool = False,
     bodies_of: Sequence[str] = (),
-    worth: tuple[object, int] | None = None,
 ) -> list[Conversation]:
-    """Conversations that are decoded together give the rows of each decoded alone; those that were together.
-
-    worth: a module with the number of frames from which it decodes by column, and that number meanwhile.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame_columns, "MANY", 1)
-        if worth is not None:
-            patch.setattr(worth[0], "_WORTH", worth[1])
-        got, together = feed_many(
-            protocol, scripts, tables, seed, at_once=True, often=often, midstream=midstream, bodies_of=bodies_of
-        )
+    """Conversations that are decoded together give the rows of each decoded alone; those that were together."""
+    got, together = feed_many(
+        protocol, scripts, tables, seed, at_once=True, often=often, midstream=midstream, bodies_of=bodies_of
+    )
     want, _ = feed_many(protocol, scripts, tables, seed, at_once=False, midstream=midstream, bodies_of=bodies_of)
     for table, rows in want.items():
         assert got[table] == rows, table
     return together
-
-
-def share_by_column(conversations: Sequence[Conversation]) -> float:
-    """Of all frames."""
-    return sum(c.by_column for c in conversations) / max(1, sum(c.frames for c in conversations))
 
 
 class TogetherAsAlone:

@@ -136,7 +136,7 @@ class IggyExchanges:
         facts = frame.facts
         if not self.pairing.multiplexed:
             request.queued_ns = queued(request.frame, facts, self.answered_ns)
-        self.answered_ns = frame.first_ns if frame.last_ns is None else frame.last_ns
+        self.answered_ns = frame.arrived_ns
         errors: tuple[ErrorCode, ...] = ()
         read: Body | None = None
         records = payload_bytes = partitions = None

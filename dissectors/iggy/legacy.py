@@ -44,7 +44,7 @@ class Legacy:
         if request is not None:
             exchanges.answered(request, frame, status, frame.start + PREFIX)
         elif judged == HELD:
-            answer.frame = _with_own_bytes(frame)
+            answer.frame = frame.alone()
         else:
             exchanges.orphans.legacy(judged, frame, status)
 
@@ -60,9 +60,3 @@ class Legacy:
             else:
                 exchanges.orphans.legacy(UNSURE, answer.frame, answer.status)
         self.resolving = False
-
-
-def _with_own_bytes(frame: Frame) -> Frame:
-    """A frame with a buffer of its own, to be kept."""
-    size, known = frame.end - frame.start, frame.known - frame.start
-    return frame._replace(data=frame.data[frame.start : frame.end], start=0, end=size, known=known)

@@ -107,7 +107,7 @@ class Pairing:
             given_up = self._silence()
         if len(self.queue) >= self.limit:
             given_up += self._surrender(len(self.queue)) if self._aligns else self._requests([self.queue.popleft()])
-        self._last_ns = request.frame.last_ns or request.frame.first_ns
+        self._last_ns = request.frame.arrived_ns
         newest = self.queue[-1] if self.queue else None
         if isinstance(newest, IggyRequest) and newest.order == request.order:  # one segment
             self._several_in_flight()

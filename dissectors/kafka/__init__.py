@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from dissectors.checksum.unit_format import UnitFormat
 from dissectors.conversation import Conversation, Protocol
@@ -12,9 +11,6 @@ from dissectors.records import Conn
 from dissectors.redaction import CredentialCarriers
 from dissectors.rows.sink import Sink
 from dissectors.search import Recogniser
-
-if TYPE_CHECKING:
-    from dissectors.kafka.conversation import KafkaConversation
 
 
 class Kafka(Protocol):
@@ -49,16 +45,6 @@ class Kafka(Protocol):
         from dissectors.kafka.conversation import KafkaConversation
 
         return KafkaConversation(conn, sink, options, midstream=midstream)
-
-    def advance(self, conversations: Sequence[KafkaConversation]) -> None:
-        from dissectors.kafka.exchange_columns import advance
-
-        advance(conversations)
-
-    def prepare_finish(self, conversations: Sequence[KafkaConversation]) -> None:
-        from dissectors.kafka.orphaned_fetches import explain_together
-
-        explain_together(conversations)
 
 
 PROTOCOL = Kafka()

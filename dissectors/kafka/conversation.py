@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from sys import intern
@@ -35,7 +34,7 @@ from dissectors.kafka.frames import measure_request, measure_response, plausible
 from dissectors.kafka.full import ENDS_EARLY, Full
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, RequestSizes, explain
-from dissectors.kafka.pending import KafkaRequest, PendingFetches, joined
+from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.precedents import Precedents
 from dissectors.kafka.recovery import BatchRecovery
 from dissectors.kafka.resync import Resync
@@ -155,11 +154,8 @@ class KafkaConversation(Conversation):
     def on_close(self) -> None:
         for frame, call in self.explained():
             self.answer_lost(frame, call)
-        calls, fetches = self.waiting.rest()
-        for call in (*self.tokens, *calls):
+        for call in (*self.tokens, *self.waiting.rest()):
             self._unanswered(call, until=AT_END)
-        if fetches:
-            self.emit.unanswered(joined(fetches))
         self.tokens = ()
         self._advise()
 
@@ -210,19 +206,6 @@ class KafkaConversation(Conversation):
         for dropped in self.waiting.add(call):
             self._unanswered(dropped)
 
-    def wait_for(self, fetches: PendingFetches) -> None:
-        """As on_frame, for fetches that were decoded by column: their answers come later."""
-        if self.held_behind_holes:
-            self.recovery.finish(CLIENT)
-        self.last_id = fetches.correlation_id[-1]
-        self.by_column += len(fetches.correlation_id)
-        for (version, size), times in Counter(zip(fetches.version, fetches.frames.size, strict=True)).items():
-            self.note_use(api_version(FETCH, version), size, times)
-        if self.diagnostics is not None:
-            self.diagnostics.fetches(fetches)
-        for dropped in self.waiting.add_fetches(fetches):
-            self._unanswered(dropped)
-
     def open_request(self, frame: Frame) -> KafkaRequest:
         """What is kept of a request until its answer comes."""
         data, start = frame.data, frame.start
@@ -266,12 +249,6 @@ class KafkaConversation(Conversation):
         if len(self._client_ids) < _CLIENTS:
             self._client_ids[name] = text
         return text
-
-    def note_columns(self, correlation_id: int, requests: int, answers: int) -> None:
-        """Take note of regular exchanges that were decoded by column: the newest correlation id, how many frames."""
-        self.last_id = correlation_id
-        self.answered |= answers > 0
-        self.by_column += requests + answers
 
     def note_use(self, api: ApiVersion, size: int, times: int = 1) -> None:
         """Take note of requests that the client made."""
@@ -332,7 +309,7 @@ class KafkaConversation(Conversation):
     def _on_response(self, frame: Frame) -> None:
         data, start = frame.data, frame.start
         before_ns = self.answered_ns
-        self.answered_ns = frame.first_ns if frame.last_ns is None else frame.last_ns
+        self.answered_ns = frame.arrived_ns
         if self.tokens:
             token, *self.tokens = self.tokens
             self.emit.exchange(CALL, token, frame)

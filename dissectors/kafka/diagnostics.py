@@ -21,7 +21,6 @@ Severity is info where it is a matter of taste, warning where it costs or loses 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,20 +28,18 @@ from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.decode import (
     END_TXN,
-    FETCH,
     HEARTBEATS,
     JOIN_GROUP,
     OFFSET_COMMIT,
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
     ApiVersion,
-    api_version,
 )
 from dissectors.rows.exchange import PRODUCE
 from dissectors.wording import counted, were
 
 if TYPE_CHECKING:
-    from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch
+    from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
 
 _MANY = 20  # batches or commits below which nothing is said of a habit
 _MOSTLY = 0.9  # share of batches with one message that makes a producer unbatched
@@ -161,13 +158,6 @@ class KafkaDiagnostics:
             self.removed(api, frame)
         if api.key == OFFSET_COMMIT:
             self.committed(call.values.get("groupId"), frame, frame.first_ns)
-
-    def fetches(self, fetches: PendingFetches) -> None:
-        """Fetches of any version."""
-        for version, times in Counter(fetches.version).items():
-            if (api := api_version(FETCH, version)).removed:
-                first = FrameFacts._make(column[fetches.version.index(version)] for column in fetches.frames)
-                self.removed(api, first, times)
 
     def removed(self, api: ApiVersion, first: Frame | FrameFacts, times: int = 1) -> None:
         """Requests that brokers refuse since Kafka 4.0."""

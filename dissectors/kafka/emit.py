@@ -7,32 +7,23 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from dissectors.checksum import shown
 from dissectors.conversation import Conversation
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches, internal, messages, secrets
 from dissectors.kafka.batches import BatchError
 from dissectors.kafka.body_notes import Fault, RecordSet, Topic
-from dissectors.kafka.decode import FETCH, api_version
 from dissectors.kafka.errors import EXPECTED, error
 from dissectors.kafka.messages import Header, KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
-from dissectors.kafka.pending import KafkaRequest, PendingFetches, VerifiedBatch
+from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
 from dissectors.kafka.record_batch import NO_TIMESTAMP, RecordBatch
 from dissectors.redaction import without_tokens
-from dissectors.resends import AT_END, among
 from dissectors.rows.exchange import (
     PRODUCE,
-    UNANSWERED,
-    UNKNOWN,
     ErrorCode,
     Report,
-    columns_from_frames,
-    exchange_ids,
 )
-from dissectors.rows.sink import Coded
 from dissectors.wire.codecs import CodecError, TooLargeError
 from dissectors.wording import counted
 
@@ -75,38 +66,6 @@ class KafkaEmitter:
             partitions=request.partitions or partitions,
             queued_ns=request.queued_ns,
             **more,
-        )
-
-    def unanswered(self, fetches: PendingFetches) -> None:
-        """The rows of fetches that were not answered."""
-        if not self.report.wants_exchanges:
-            return
-        frames = FrameFacts(*map(np.array, fetches.frames))
-        conns = Coded([self.report.conn], np.zeros(len(frames.size), np.int64))
-        topics = dict.fromkeys(map(tuple, fetches.topic_keys))
-        code = {keys: i for i, keys in enumerate(topics)}
-        self.report.sink.extend(
-            "exchanges",
-            len(frames.size),
-            conn=conns,
-            kind=UNANSWERED,
-            api=api_version(FETCH, 0).name,
-            api_code=FETCH,
-            version=np.array(fetches.version),
-            correlation_id=np.array(fetches.correlation_id),
-            client_id=fetches.client_id,
-            exchange_id=exchange_ids(conns, frames),
-            status=UNKNOWN,
-            error_count=0,
-            topics=Coded(
-                [self.names.all(keys, ()) for keys in topics],
-                np.array([code[tuple(keys)] for keys in fetches.topic_keys]),
-            ),
-            partitions=np.array(fetches.partitions),
-            retransmitted=among(
-                [self.conversation.resends], np.zeros_like(frames.size), np.full_like(frames.size, AT_END), frames
-            ),
-            **columns_from_frames(frames, None),
         )
 
     def _error(self, fault: Fault, api: str | None) -> ErrorCode:

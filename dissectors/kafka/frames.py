@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
-from dissectors.arrow import Bools, Ints, Octets
-from dissectors.frame_columns import Measure, integers
 from dissectors.inbox import INVALID, MORE
 from dissectors.kafka.decode import NO_CLIENT_ID, REQUEST_HEAD, ApiVersion, api_version
 from dissectors.limits import Limits
@@ -57,35 +53,6 @@ def measure_response(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> i
     if size > limit or (size < 4 and not raw):
         return INVALID
     return 4 + size
-
-
-def announced_columns(limit: int) -> Measure:
-    """The sizes that many frames announce at once; what else is known of a frame is not looked at."""
-
-    def measure(client: Bools, octets: Octets, start: Ints, stop: Ints) -> Ints:
-        size = integers(octets, start, 4)
-        sizes = np.where((size >= 4) & (size <= limit), size + 4, INVALID)
-        return np.where(stop - start < 4, MORE, sizes)
-
-    return measure
-
-
-def measure_columns(limit: int) -> Measure:
-    """`measure_request` and `measure_response` for many frames at once; none of them may be a bare SASL token."""
-
-    def measure(client: Bools, octets: Octets, start: Ints, stop: Ints) -> Ints:
-        have, size = stop - start, integers(octets, start, 4)
-        key, version, name = (integers(octets, start + at, 2) for at in (4, 6, 12))
-        known = (key >= 0) & (key <= _HIGHEST_KEY) & (version >= 0) & (version <= _HIGHEST_VERSION)
-        nameless = (key == NO_CLIENT_ID[0]) & (version == NO_CLIENT_ID[1])
-        fits = (name >= -1) & (name <= size - 10) | (size < 10) | nameless
-        short = (have < HEAD) & (have < size + 4)
-        request = np.where(short, MORE, np.where(known & fits, size + 4, INVALID))
-        believed = (size <= limit) & (size >= np.where(client, 8, 4))
-        sizes = np.where(believed, np.where(client, request, size + 4), INVALID)
-        return np.where(have < 4, MORE, sizes)
-
-    return measure
 
 
 def plausible_request(buf: bytes, pos: int, end: int) -> bool:

@@ -11,24 +11,19 @@ Where neither speaks, nothing is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache, lru_cache
-from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dissectors.frame import Frame
 from dissectors.kafka import schema
 from dissectors.kafka.decode import ApiVersion, after_tags, api_version
 from dissectors.kafka.walk import walker
 from dissectors.kafka.words import MessageWords
-from dissectors.packing import pack, unpack
 from dissectors.wire.reader import ReadError
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
-_GROUP = 8  # that are packed together
-_NONE: list[Any] = []  # most connections have none; never added to
 _SIZES = 4000  # lengths that are remembered of a connection
 _HABIT = 3  # requests of one length that make it the usual length
 _LARGEST = 1 << 18
@@ -48,44 +43,25 @@ class Orphan(NamedTuple):
 class KafkaOrphans:
     """The unexplained answers of one connection."""
 
-    __slots__ = ("_count", "_newest", "_packed", "_size")
+    __slots__ = ("_held", "_size")
 
     def __init__(self) -> None:
-        self._packed: list[bytes | list[tuple[Any, ...]]] = _NONE  # oldest first
-        self._newest: list[tuple[Any, ...]] = _NONE  # those that follow; plain tuples are packed at a third of the cost
-        self._count = 0
-        self._size = 0
-
-    @property
-    def left(self) -> int:
-        """How many more are kept at most."""
-        return _HELD - self._count
-
-    def has_room(self, size: int) -> bool:
-        """Whether an answer of so many bytes would be kept."""
-        return self._count < _HELD and size <= _LARGEST and self._size + size <= _HELD_BYTES
+        self._held: list[Orphan] = []  # oldest first
+        self._size = 0  # bytes of their frames
 
     def hold(self, frame: Frame, correlation_id: int, early: bool) -> bool:
         """Keep an answer for later, where there is room."""
-        if not self.has_room(frame.size):
+        size = frame.size
+        if len(self._held) == _HELD or size > _LARGEST or self._size + size > _HELD_BYTES:
             return False
-        self._count += 1
-        self._size += frame.size
-        data = bytes(frame.data[frame.start : frame.end])
-        own = frame._replace(data=data, start=0, end=len(data), known=min(frame.known - frame.start, len(data)))
-        self._newest = [*self._newest, (tuple(own), correlation_id, early)]
-        if len(self._newest) == _GROUP:
-            self._packed = [*self._packed, pack(self._newest)]
-            self._newest = _NONE
+        self._size += size
+        self._held.append(Orphan(frame.alone(), correlation_id, early))
         return True
 
-    def release(self) -> Iterator[Orphan]:
-        """Them all, oldest first; none is kept afterwards."""
-        packed, newest = self._packed, self._newest
-        self._packed, self._newest, self._count, self._size = _NONE, _NONE, 0, 0
-        for group in chain(map(unpack, packed), (newest,)):
-            for frame, correlation_id, early in group:
-                yield Orphan(Frame._make(frame), correlation_id, early)
+    def release(self) -> list[Orphan]:
+        """Return all, oldest first; none is kept afterwards."""
+        held, self._held, self._size = self._held, [], 0
+        return held
 
 
 class RequestSizes:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dissectors.frame import FrameFacts
 from dissectors.kafka.body_notes import RecordSet, Topic
-from dissectors.kafka.decode import FETCH, ApiVersion, api_version
+from dissectors.kafka.decode import ApiVersion
 from dissectors.kafka.messages import KafkaRecord
 from dissectors.kafka.plan import VALUES
 from dissectors.kafka.record_batch import RecordBatch
@@ -61,42 +60,3 @@ class KafkaRequest(PendingRequest):
         )
         self.api_version = api_version
         self.partitions = 0
-
-
-class PendingFetches(NamedTuple):
-    """Fetches that wait together, by column: none of them is an object before its answer comes."""
-
-    frames: FrameFacts  # of lists
-    version: list[int]
-    correlation_id: list[int]
-    client_id: list[str | None]
-    topic_keys: list[Sequence[Topic]]
-    partitions: list[int]
-    values: list[tuple[int, ...]]  # of FETCH_VALUES
-    session: list[FetchSession | None]
-
-    def part(self, first: int, last: int) -> PendingFetches:
-        """Some of them."""
-        frames = FrameFacts(*(column[first:last] for column in self.frames))
-        return PendingFetches._make((frames, *(column[first:last] for column in self[1:])))
-
-    def calls(self) -> Iterator[KafkaRequest]:
-        """One by one."""
-        frames = map(FrameFacts._make, zip(*self.frames, strict=True))
-        for frame, version, correlation_id, client_id, topics, partitions, values, session in zip(
-            frames, *self[1:], strict=True
-        ):
-            call = KafkaRequest(frame, api_version(FETCH, version), correlation_id, client_id)
-            call.topic_keys, call.partitions, call.session = topics, partitions, session
-            call.values = dict(zip(FETCH_VALUES, values, strict=True))
-            yield call
-
-
-def joined(parts: Sequence[PendingFetches]) -> PendingFetches:
-    """The fetches of some parts, one after the other."""
-    frames = FrameFacts(*map(_joined, zip(*(part.frames for part in parts), strict=True)))
-    return PendingFetches._make((frames, *map(_joined, zip(*(part[1:] for part in parts), strict=True))))
-
-
-def _joined(columns: Sequence[list[Any]]) -> list[Any]:
-    return list(chain.from_iterable(columns))

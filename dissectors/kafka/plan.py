@@ -3,7 +3,6 @@
 A step moves over bytes, or notes something about what was read. Two readers take the same steps:
 
     walk.py      one frame, by the steps as words (words.py): what rows need of it, or whether it makes sense
-    columnar.py  many frames at once, with numpy
 
 The schema itself says what the record tables want: a string of entity `topicName` is a topic, an int16 `…ErrorCode` of
 a response is an error, and the struct around it says what it is about. Everything else is stepped over, neighbours of

@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dissectors.arrow import Bools, Octets
-from dissectors.frame_columns import integers
 from dissectors.kafka import schema
 from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVersion, api_version
 from dissectors.kafka.frames import HEAD, MAX_FRAME, SAMPLE, begins, decodes_request, decodes_response, is_text
@@ -18,6 +17,7 @@ from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wire.reader import ReadError
+from dissectors.wire.structs import integers
 
 _PROVEN = 1 << 20  # up to this size a frame found again is decoded before it is believed
 _DECODED = 1024  # what decoding a frame costs beside its bytes (search.py)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dissectors.conversation import Protocol
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from dissectors.checksum.unit_format import UnitFormat
     from dissectors.conversation import Conversation
     from dissectors.options import Options
-    from dissectors.pulsar.conversation import PulsarConversation
     from dissectors.records import Conn
     from dissectors.redaction import CredentialCarriers
     from dissectors.rows.sink import Sink
@@ -46,11 +45,6 @@ class Pulsar(Protocol):
         from dissectors.pulsar.conversation import PulsarConversation  # protobuf is loaded when Pulsar is met
 
         return PulsarConversation(conn, sink, options, midstream=midstream)
-
-    def advance(self, conversations: Sequence[PulsarConversation]) -> None:
-        from dissectors.pulsar.exchange_columns import advance  # protobuf is loaded when Pulsar is met
-
-        advance(conversations)
 
 
 PROTOCOL = Pulsar()

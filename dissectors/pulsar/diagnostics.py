@@ -326,8 +326,7 @@ class PulsarDiagnostics:
 
 
 def _at(frame: Frame) -> At:
-    last_ns = frame.first_ns if frame.last_ns is None else frame.last_ns
-    return At(frame.first_ns, last_ns, frame.packet_ref, frame.offset)
+    return At(frame.first_ns, frame.arrived_ns, frame.packet_ref, frame.offset)
 
 
 def _quantile(ordered: list[int], share: float) -> int | None:

@@ -4,7 +4,6 @@
     PendingRequest   what is kept of a request until its answer comes
     ErrorCode        one error in an answer
     Report           writes rows
-    columns_from_frames  what the frames of exchanges say of them, by column
 
 To add a column to `exchanges`: name it in records.py, and write it in `Report.exchange`, or in `_write_frames` if it
 follows from times and sizes of frames.
@@ -16,13 +15,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import cython
-import numpy as np
 
-from dissectors.arrow import Bools, Ints
 from dissectors.frame import FrameFacts
 from dissectors.records import Conn
 from dissectors.resends import Resends
-from dissectors.rows.sink import Coded, Masked, Sink, text_column
+from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable
 from dissectors.tcp.chunk import CLIENT
 
@@ -168,22 +165,14 @@ def _number(value: Any) -> cython.longlong:
     return ABSENT if value is None else value
 
 
-def _elapsed_columns(start: Ints, end: Ints) -> Masked:
-    """`elapsed` of columns."""
-    return Masked(end - start, end < start)
-
-
 def queued(request: FrameFacts, response: FrameFacts, before_ns: Any) -> Any:
     """How long a whole request waited, ns, until the answer before it had been sent, at `before_ns`.
 
     For servers that serve the requests of one connection one at a time. `before_ns` is None (in a column: 0) where no
     answer came before.
     """
-    if request.last_ns is None:
+    if request.last_ns == ABSENT:
         return None
-    if isinstance(before_ns, np.ndarray):
-        waited = np.minimum(before_ns, response.first_ns) - request.last_ns
-        return Masked(np.maximum(waited, 0), response.first_ns < request.last_ns)
     if response.first_ns < request.last_ns:
         return None
     return 0 if before_ns is None else max(0, min(before_ns, response.first_ns) - request.last_ns)
@@ -199,72 +188,9 @@ def held(wait_ns: Any, queued_ns: Any, payload_bytes: Any) -> Any:
     Against the logs of brokers: 99.9 % of 5,850 fetches that were held 5 ms and more, none of 1,557 that were ready.
     A slow disk looks the same.
     """
-    if isinstance(payload_bytes, np.ndarray):
-        service = wait_ns.values - queued_ns.values
-        return ~wait_ns.missing & (service > HELD_NS + payload_bytes * HELD_NS_PER_BYTE)
     if wait_ns is None:
         return None
     return wait_ns - (queued_ns or 0) > HELD_NS + (payload_bytes or 0) * HELD_NS_PER_BYTE
-
-
-def exchange_ids(conns: Coded, frames: FrameFacts) -> Any:
-    """The ids of the exchanges that frames begin, by column: connection, direction, stream offset of the first byte."""
-    ids = Coded([conn.id for conn in conns.values], conns.codes)
-    sides = Coded(["-c", "-s"], (frames.direction != CLIENT).astype(np.int64))
-    return text_column(ids, sides, frames.offset)
-
-
-def columns_from_frames(request: FrameFacts | None, response: FrameFacts | None) -> dict[str, Any]:
-    """Columns of `exchanges` that follow from columns of frames, of exchanges of one kind; but for `retransmitted`."""
-    if request is None:
-        assert response is not None
-        return {
-            "time": response.first_ns,
-            "response_ns": _elapsed_columns(response.first_ns, response.last_ns),
-            "response_bytes": response.size,
-            "complete": response.complete,
-            "response_packet_ref": response.packet_ref,
-        }
-    sent = {
-        "time": request.first_ns,
-        "request_ns": _elapsed_columns(request.first_ns, request.last_ns),
-        "request_bytes": request.size,
-        "request_packet_ref": request.packet_ref,
-    }
-    if response is None:
-        return sent | {"complete": request.complete}
-    return sent | {
-        "wait_ns": _elapsed_columns(request.last_ns, response.first_ns),
-        "response_ns": _elapsed_columns(response.first_ns, response.last_ns),
-        "total_ns": _elapsed_columns(request.first_ns, response.last_ns),
-        "response_bytes": response.size,
-        "complete": request.complete & response.complete,
-        "response_packet_ref": response.packet_ref,
-    }
-
-
-_OF_REQUEST = ("request_ns", "request_bytes", "request_packet_ref")
-_OF_RESPONSE = ("response_ns", "response_bytes", "response_packet_ref")
-_OF_BOTH = ("wait_ns", "total_ns", "queued_ns")
-
-
-def columns_of_some(columns: dict[str, Any], no_request: Bools, no_response: Bools) -> dict[str, Any]:
-    """Columns of exchanges, some of which have no request or no response: what is not there is null in them."""
-    return columns | {
-        name: _without(columns[name], missing)
-        for names, missing in (
-            (_OF_REQUEST, no_request),
-            (_OF_RESPONSE, no_response),
-            (_OF_BOTH, no_request | no_response),
-        )
-        if missing.any()
-        for name in names
-    }
-
-
-def _without(column: Ints | Masked, missing: Bools) -> Masked:
-    """A column in which more values are missing."""
-    return Masked(column.values, column.missing | missing) if isinstance(column, Masked) else Masked(column, missing)
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
@@ -445,12 +371,12 @@ def _write_frames(
     complete: cython.bint = True
     _write_id(table, slot, EXCHANGE_EXCHANGE_ID, request or response)
     if request is not None:
-        first_sent, last_sent = request.first_ns, _number(request.last_ns)
+        first_sent, last_sent = request.first_ns, request.last_ns
         table.waiting[slot, EXCHANGE_REQUEST_BYTES] = request.size
         table.waiting[slot, EXCHANGE_REQUEST_PACKET_REF] = request.packet_ref
         complete = request.complete
     if response is not None:
-        first_answered, last_answered = response.first_ns, _number(response.last_ns)
+        first_answered, last_answered = response.first_ns, response.last_ns
         table.waiting[slot, EXCHANGE_RESPONSE_BYTES] = response.size
         table.waiting[slot, EXCHANGE_RESPONSE_PACKET_REF] = response.packet_ref
         complete = complete and response.complete

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from dissectors import arrow, records
-from dissectors.arrow import Bools, Ints
+from dissectors import records
 from dissectors.limits import Limits
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.redaction import public_path
-from dissectors.rows.blocks import array, connections, packets, take_batches, times
+from dissectors.rows.blocks import take_batches
 from dissectors.rows.late_names import LIKELY, Name
 from dissectors.rows.layout import layout
 from dissectors.rows.table import RowTable
@@ -60,31 +57,6 @@ def bounded(suspects: Iterable[Suspect], limits: Limits) -> list[Suspect]:
     return kept
 
 
-class Coded(NamedTuple):
-    """A column by its distinct values: `values[codes[i]]` is that of row i."""
-
-    values: Sequence[Any]
-    codes: Ints
-
-
-class Masked(NamedTuple):
-    """A column in which values are missing."""
-
-    values: Ints
-    missing: Bools
-
-
-def text_column(*parts: Coded | Ints) -> pa.Array:
-    """Texts joined from parts, row by row: texts by their distinct values, or numbers as decimals."""
-    columns = [
-        arrow.take(pa.array(part.values, pa.string()), part.codes)
-        if isinstance(part, Coded)
-        else arrow.decimals(arrow.column(part))
-        for part in parts
-    ]
-    return arrow.joined(*columns)
-
-
 class Sink:
     """The rows of the wanted tables. `tables` is what decoders ask before they do work for a table."""
 
@@ -108,7 +80,6 @@ class Sink:
         self._most_messages = self._room = (limits or Limits()).message_bytes
         self._waiting = 0  # bytes of messages that wait with their requests, from one drain to the next
         self._shared: dict[tuple[bytes, str], tuple[bytes, str]] = {}
-        self._ready: dict[str, list[pa.RecordBatch]] = {}
         self.suspects: list[Suspect] | None = None  # a list where bad checksums are to be looked into
         self.files: list[str] = []  # file index -> path, for packet references
 
@@ -181,35 +152,15 @@ class Sink:
         """A packet, for a finding's evidence."""
         return {"file": public_path(self.files[packet_ref >> PACKET_SHIFT]), "packet": packet_ref & PACKET_MASK}
 
-    def extend(self, table: str, rows: int, /, **columns: Any) -> None:
-        """Add rows by column, under the names of the table's fields; what is not named is null.
-
-        A column is an array (numpy's or Arrow's), Masked, Coded, a list, or one value for all rows.
-        """
-        have = {"": True, "full": self.full, "payloads": self.payloads}
-        arrays: list[pa.Array] = []
-        for field in records.fields(table):
-            if not have[field.only]:
-                continue
-            column = columns.get(field.name)
-            if column is None:
-                arrays += [pa.nulls(rows, c.type) for c in field.columns]
-            else:
-                arrays += _columns(field, column, rows, self.files)
-        batch = pa.RecordBatch.from_arrays(arrays, schema=records.schema(table, full=self.full, payloads=self.payloads))
-        self._ready.setdefault(table, []).append(batch)
-
     def rows(self) -> int:
         """Rows waiting in the fullest table."""
-        ready = {table: sum(batch.num_rows for batch in batches) for table, batches in self._ready.items()}
-        return max((len(self._tables[table]) + ready.get(table, 0) for table in self.tables), default=0)
+        return max((len(self._tables[table]) for table in self.tables), default=0)
 
     def drain(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Take away the waiting rows, as one record batch a table."""
         self._room = self._most_messages - self._waiting
         for name, table in self._tables.items():
-            taken = take_batches(table, self.files, full=self.full, payloads=self.payloads)
-            batches = [*self._ready.pop(name, []), *taken]
+            batches = list(take_batches(table, self.files, full=self.full, payloads=self.payloads))
             if batches and name in self.tables:
                 yield name, joined(batches)
         if max(self._texts.count, len(self._lists.values), len(self._conns.values)) > self._most_names:
@@ -259,42 +210,3 @@ def to_batch(
     sink.files = [*files]
     getattr(sink, table).extend(rows)
     return next(sink.drain())[1]
-
-
-def _columns(field: records.Field, column: Any, rows: int, files: Sequence[str]) -> list[pa.Array]:
-    """The Arrow columns of one field, given as `Sink.extend` has it."""
-    if field.kind == "conn":
-        return connections(column.values, arrow.column(column.codes))
-    if field.kind == "packet_ref":
-        return packets(*_parts(column), files)
-    if field.kind == "time":
-        return [times(*_parts(column))]
-    type = field.columns[0].type
-    if isinstance(column, pa.Array):
-        return [column]
-    if isinstance(column, Coded):
-        return [_coded(*column, type)]
-    if isinstance(column, Masked):
-        return [_numbers(column.values, type, column.missing)]
-    if isinstance(column, np.ndarray):
-        return [_numbers(column, type)]
-    if isinstance(column, list):
-        return [array(column, type)]
-    return [pa.repeat(pa.scalar(column, type), rows)]
-
-
-def _coded(values: Sequence[Any], codes: Ints, type: pa.DataType) -> pa.Array:
-    if len(codes) and (codes == codes[0]).all():  # a third of the cost
-        return pa.repeat(array([values[codes[0]]], type)[0], len(codes))
-    return arrow.take(array(values, type), codes)
-
-
-def _numbers(values: npt.NDArray[Any], type: pa.DataType, missing: Bools | None = None) -> pa.Array:
-    if type == pa.string():
-        return arrow.decimals(arrow.column(values, missing=missing))
-    return arrow.column(values, type, missing)
-
-
-def _parts(column: Ints | Masked) -> tuple[Ints, Bools | None]:
-    """Values, and where they are missing."""
-    return column if isinstance(column, Masked) else (column, None)

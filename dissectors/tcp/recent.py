@@ -16,9 +16,9 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple, cast
 
 import numpy as np
+import zstandard
 
 from dissectors.arrow import Ints
-from dissectors.packing import compress, decompress
 from dissectors.tcp.chunk import Chunk
 
 RECENT_NS = 3_000_000_000  # how long they may be compared with: senders wait some hundred milliseconds, seconds at most
@@ -27,8 +27,17 @@ _OPEN = 16  # compressed bundles
 _PLAIN = 2  # one part in so many of the limit may be plain
 _RUN = 150  # bytes that a run takes besides
 _LATE_NS = 1_000_000_000  # captures re-order: so much later than their time packets may come
+_COMPRESSOR = zstandard.ZstdCompressor(1)
 _offset = attrgetter("offset")
 _new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
+
+
+def _compress(data: bytes) -> bytes:
+    """The data in less room; `_decompress` gives it back."""
+    return bytes(memoryview(_COMPRESSOR.compress(data)))  # a copy: what it gives has as much room as the input needs
+
+
+_decompress = zstandard.ZstdDecompressor().decompress
 
 
 class Recent(NamedTuple):
@@ -92,13 +101,13 @@ class Bundle:
         """The runs, in less room."""
         bundle = cls(plain)
         steps = (np.diff(each, axis=1, prepend=0).tobytes() for each in (plain.bounds, plain.columns))
-        bundle._data, bundle.plain = compress(b"".join((*steps, plain.data))), None
+        bundle._data, bundle.plain = _compress(b"".join((*steps, plain.data))), None
         bundle.size = len(bundle._data) + _RUN * bundle.runs
         return bundle
 
     def open(self) -> Plain:
         """The runs of a compressed one."""
-        plain = decompress(self._data)
+        plain = _decompress(self._data)
         shapes = (2, self.runs + 1), (3, self._segments)
         ends = list(accumulate(8 * rows * columns for rows, columns in shapes))
         bounds, columns = (
