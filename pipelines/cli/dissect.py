@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dissectors.options import Options
+    from pipelines.sql.occurring import NamesSeen
     from pipelines.sql.where import Filter
 
 
@@ -108,7 +109,9 @@ def dissect(
         if given and adds_to not in tables:
             raise typer.BadParameter(f"adds to {adds_to}, not to {' and '.join(tables)}", param_hint=option)
     from pipelines.sql import conditions
+    from pipelines.sql.occurring import NamesSeen
 
+    names_seen = NamesSeen({"api": api, "topic": topic, "group": group, "client": client})
     wanted = {}
     for name in tables:
         try:
@@ -128,7 +131,9 @@ def dissect(
                 raise typer.BadParameter("is for one table", param_hint=option)
         if out is None or out == "-":
             raise typer.BadParameter("more than one table goes into a folder: name it with -o", param_hint="--table")
-        _write_each(captures, reading, reading.options(tables, full=full, payloads=payloads), wanted, format, Path(out))
+        options = reading.options(tables, full=full, payloads=payloads)
+        _write_each(captures, reading, options, wanted, format, Path(out), names_seen)
+        _say_missing(names_seen, reading)
         return
     (one, rows), *_ = wanted.items()
     with_notes = format == "text" and not reading.quiet
@@ -146,6 +151,7 @@ def dissect(
             if with_notes and name == "connections":
                 seen.add(name, batch)
             if name == one:
+                names_seen.add(batch)
                 yield rows.of(batch)
 
     with (
@@ -164,7 +170,8 @@ def dissect(
             reading.say_blind_spots(seen, run)
         elif one == "exchanges" and not written and rows.keep is None and head is None and not reading.quiet:
             exits.say("brokerscope: no rows: `brokerscope info` says what these captures hold")
-        if rows.keep is not None and not written and head != 0 and not reading.quiet:
+        said = head is None and _say_missing(names_seen, reading)
+        if rows.keep is not None and not written and head != 0 and not said and not reading.quiet:
             exits.say(f"brokerscope: no row of {one} meets these conditions")
 
 
@@ -198,7 +205,13 @@ def _wanted(table: str, condition: str | None, *, full: bool, payloads: bool) ->
 
 
 def _write_each(
-    captures: list[str], reading: Reading, options: Options, wanted: dict[str, _Wanted], format: str, folder: Path
+    captures: list[str],
+    reading: Reading,
+    options: Options,
+    wanted: dict[str, _Wanted],
+    format: str,
+    folder: Path,
+    names_seen: NamesSeen,
 ) -> None:
     """Each table as a file of the folder, named by it; the files appear when all are whole."""
     with (
@@ -211,7 +224,16 @@ def _write_each(
             stream = stack.enter_context((whole / f"{table}.{_SUFFIXES[format]}").open("wb"))
             writers[table] = stack.enter_context(writing(format, table, rows.schema, stream))
         for table, batch in run.records():
+            names_seen.add(batch)
             writers[table].write(wanted[table].of(batch))
+
+
+def _say_missing(names_seen: NamesSeen, reading: Reading) -> bool:
+    """Say which names that were asked for do not occur; whether any was said."""
+    sentences = [] if reading.quiet else list(names_seen.missing())
+    for sentence in sentences:
+        exits.say(f"brokerscope: {sentence}")
+    return bool(sentences)
 
 
 def pa_schema(schema: pa.Schema, names: list[str]) -> pa.Schema:

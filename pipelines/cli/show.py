@@ -105,6 +105,14 @@ def _is_capture(text: str) -> bool:
     return exists(text) or "://" in text or bool(re.search(r"[*?\[/]", text))
 
 
+def _meaning(protocol: str, code: int | None) -> str | None:
+    """What an error code of a protocol says, in one line, where that is known."""
+    from dissectors import protocols
+
+    known = protocols.named(protocol)
+    return None if known is None or code is None else known.error_meaning(code)
+
+
 def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], request: Any, response: Any) -> None:
     version = "" if exchange["version"] is None else f" v{exchange['version']}"
     status = statuses.status(exchange)
@@ -135,7 +143,10 @@ def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], request: Any,
     for error in related["errors"]:
         where = f" {error['topic']}" if error["topic"] else ""
         message = f": {error['message']}" if error["message"] else ""
+        meaning = _meaning(exchange["protocol"], error["code"])
         printing.show_text(f"{error['name'] or error['code']} ({error['scope']}{where}){message}", 2, f"{'error':<12}")
+        if meaning:
+            printing.show_text(meaning, indent=14)
     for finding in related["findings"]:
         printing.show_text(f"{finding['kind']}: {finding['message']}", 2, f"{'finding':<12}")
     for name, body in (("request", request), ("response", response)):
