@@ -35,14 +35,22 @@ def is_analysis(path: str) -> bool:
     return (folder / RECORD_FOLDER).is_dir() and ((folder / ABOUT).is_file() or (folder / LAKE_FOLDER).is_dir())
 
 
-def gathered(batches: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str], *, full: bool = False) -> Tables:
-    """Record batches as whole tables."""
+def gathered(
+    batches: Iterable[tuple[str, pa.RecordBatch]],
+    tables: Sequence[str],
+    *,
+    full: bool = False,
+    payloads: bool = False,
+) -> Tables:
+    """Record batches as whole tables. full, payloads: whether the columns are there that these options add."""
     kept: dict[str, list[pa.RecordBatch]] = {table: [] for table in tables}
     for table, batch in batches:
         if table in kept:
             kept[table].append(batch)
     return {
-        table: pa.Table.from_batches(made, records.schema(table, full=full and table == "exchanges"))
+        table: pa.Table.from_batches(
+            made, records.schema(table, full=full and table == "exchanges", payloads=payloads and table == "messages")
+        )
         for table, made in kept.items()
     }
 

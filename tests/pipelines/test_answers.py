@@ -323,7 +323,7 @@ def test_show_gives_bytes_only_where_they_are_asked_for_and_were_not_decoded(
 ) -> None:
     place = f"{refused}:{next(row['request_packet'] for row in exchanges if row['api'] == 'CreateTopics')}"
     assert "of payload" not in run("show", place, "--bytes")
-    monkeypatch.setattr(connection, "bodies", lambda paths, options, exchange: (None, None))
+    monkeypatch.setattr(connection, "decoded", lambda *_, **__: connection.DecodedExchange(None, None, ()))
     assert "of payload" not in run("show", place)
     assert "credentials" in run("show", place, "--bytes")  # a topic's configuration may hold some
     last = f"{refused}:{exchanges[-1]['request_packet']}"
