@@ -14,12 +14,14 @@ from dissectors.errors import InputError
 from pipelines.formats.parquet import ParquetWriter
 from pipelines.sql import database
 from pipelines.storage import filesystem, scratch
-from pipelines.storage.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.storage.layout import RECORD_FOLDER, TABLE_FOLDER
 from pipelines.storage.stored_records import StoredRecords
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyarrow.dataset import Dataset
+
+    from pipelines.sql.selection import Selection
 
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
@@ -27,12 +29,6 @@ Relations = Mapping[str, "pa.Table | Dataset"]  # what queries read
 IN_MEMORY = 64 << 20
 """Bytes of records of captures that queries read from memory; more go to temporary files."""
 SPILLING = "512MB"  # that counting once takes, beyond which temporary files
-
-
-def is_analysis(path: str) -> bool:
-    """Whether a path is a folder that `analyze` wrote, perhaps only its records."""
-    folder = Path(path)
-    return (folder / RECORD_FOLDER).is_dir() and ((folder / ABOUT).is_file() or (folder / LAKE_FOLDER).is_dir())
 
 
 def gathered(
@@ -85,6 +81,37 @@ def queryable(
             yield {name: pa.Table.from_batches(some, schemas[name]) for name, some in kept.items()}
 
 
+def selected(tables: Relations, part: Selection) -> Relations:
+    """The rows that belong to a selection, of tables whose rows meet what a row alone tells."""
+    if not part.names:
+        return tables
+    wanted = part.relations({name: name for name in tables})
+    with database_of(tables) as connection:
+        return {name: connection.sql(f"SELECT * FROM {rows}").to_arrow_table() for name, rows in wanted.items()}
+
+
+@contextmanager
+def part_of(
+    rows: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str], part: Selection
+) -> Iterator[Iterable[tuple[str, pa.RecordBatch]]]:
+    """Of record batches with the names of their tables, those of some tables with the rows of a selection."""
+    if not part:
+        yield rows
+        return
+    needed = part.tables(tables)
+    with queryable(part.of(rows), needed) as every:
+        chosen = selected(every, part)
+        yield ((name, batch) for name, batch in batches(chosen) if name in tables)
+
+
+def captures_of(out: str) -> tuple[list[str], list[str]]:
+    """The captures that the records of an analysis name: those that are there, and those that are gone."""
+    tables = read_analysis(out, ("connections", "findings"))
+    named = " UNION ".join(f"SELECT file FROM {name} WHERE file IS NOT NULL" for name in tables)
+    files = sorted(row["file"] for row in query(tables, named))
+    return [file for file in files if Path(file).exists()], [file for file in files if not Path(file).exists()]
+
+
 class _File:
     """Records that are written to a temporary file, to be queried there."""
 
@@ -116,6 +143,23 @@ def read_analysis(out: str, tables: Sequence[str]) -> Relations:
         table: _dataset(some, records.schema(table)) if some else records.schema(table).empty_table()
         for table, some in files.items()
     }
+
+
+def count(table: pa.Table | Dataset) -> int:
+    """Rows of a table that queries read."""
+    return int(table.num_rows if isinstance(table, pa.Table) else table.count_rows())
+
+
+class StoredRows:
+    """The records in a folder that `analyze` wrote, as a run gives those of captures."""
+
+    def __init__(self, out: str, tables: Sequence[str]) -> None:
+        self.files = (out,)
+        self._tables = read_analysis(out, tables)
+
+    def records(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """All rows, each batch with the name of its table."""
+        return batches(self._tables)
 
 
 def read_aggregates(out: str) -> Relations:

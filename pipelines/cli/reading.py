@@ -21,16 +21,17 @@ from dissectors.records import DEFAULT_TABLES
 from pipelines.cli import exits
 from pipelines.cli.pandas_guard import without_pandas
 from pipelines.spark import options as spark_options
+from pipelines.storage.layout import is_analysis, single_analysis
 
 if TYPE_CHECKING:
     from dissectors.run import Run
-    from pipelines.answers.records import Relations
+    from pipelines.answers.records import Relations, StoredRows
     from pipelines.cli.watched_run import WatchedRun
+    from pipelines.sql.occurring import NamesSeen
     from pipelines.sql.selection import Selection
     from pipelines.tables.blind_spots import Seen
 
 LARGE_BYTES = 100 << 20  # of captures, from which it matters to a user whether the code is compiled
-READ_RECORDS = "summary, top, diff, follow, sql and report"  # what `analyze` wrote
 
 Captures = Annotated[
     list[str],
@@ -49,6 +50,33 @@ Since = Annotated[
 Until = Annotated[
     str | None, typer.Option("--until", metavar="TIME", help="Before this time; 23:50 to 00:10 is over midnight.")
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """The options that ask for a part of what captures hold, as given on the command line."""
+
+    since: Since = None
+    until: Until = None
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", metavar="NAME,…", help="Of these protocols: kafka, pulsar, iggy.")
+    ] = None
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME,…", help="Of these topics; * and ? stand for any text.")
+    ] = None
+    client: Annotated[str | None, typer.Option("--client", metavar="ID|IP|IP:PORT,…", help="Of these clients.")] = None
+    server: Annotated[str | None, typer.Option("--server", metavar="IP|PORT|IP:PORT,…", help="Of these brokers.")] = (
+        None
+    )
+    api: Annotated[str | None, typer.Option("--api", metavar="NAME,…", help="Of these APIs: Produce, SEND.")] = None
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NAME,…", help="Of these consumer groups or subscriptions.")
+    ] = None
+
+    @property
+    def selection(self) -> Selection:
+        """What they ask for. Raises typer.BadParameter where one means nothing."""
+        return selected(**vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,26 +166,60 @@ class Reading:
         self.say_problems(running.problems)
 
     @contextmanager
+    def source(self, captures: Sequence[str], options: Options) -> Iterator[WatchedRun | StoredRows]:
+        """Where rows come from: a run over captures, or the records in one folder that `analyze` wrote."""
+        if single_analysis(captures):
+            from pipelines.answers import records
+
+            yield records.StoredRows(captures[0], options.tables)
+            return
+        with self.run(captures, options) as run:
+            yield run
+
+    @contextmanager
     def records(
         self, captures: Sequence[str], tables: tuple[str, ...], *, full: bool = False, part: Selection | None = None
     ) -> Iterator[Relations]:
-        """The record tables of captures, or of one folder that `analyze` wrote; or the selected rows."""
+        """The record tables of captures, or of one folder that `analyze` wrote; or the selected rows.
+
+        full: with decoded bodies, of captures only.
+        """
         from pipelines.answers import records
+        from pipelines.sql.occurring import NamesSeen
 
         without_pandas()
-        if len(captures) == 1 and records.is_analysis(captures[0]):
-            every = records.read_analysis(captures[0], tables)
-            if not part:
-                yield every
-                return
-            with records.queryable(part.of(records.batches(every)), tables) as found:
-                yield found
+        needed = part.tables(tables) if part else tables
+        if not part and single_analysis(captures):
+            yield records.read_analysis(captures[0], needed)
             return
-        with (
-            self.run(captures, self.options(tables, full=full)) as run,
-            records.queryable(part.of(run.records()) if part else run.records(), tables, full=full) as found,
-        ):
-            yield found
+        with self.source(captures, self.options(needed, full=full)) as source:
+            if not part:
+                with records.queryable(source.records(), needed, full=full) as found:
+                    yield found
+                return
+            seen = NamesSeen(part)
+            with records.queryable(part.of(seen.of(source.records())), needed, full=full) as found:
+                chosen = records.selected(found, part)
+                self.say_missing(seen, chosen)
+                yield chosen
+
+    def captures(self, named: Sequence[str]) -> list[str]:
+        """The captures; of a folder that `analyze` wrote those that its records name, as far as they are still there.
+
+        Raises InputError where none of them is.
+        """
+        if not single_analysis(named):
+            return list(named)
+        from pipelines.answers import records
+
+        there, gone = records.captures_of(named[0])
+        if gone:
+            some = f"{', '.join(gone[:3])}{f' and {len(gone) - 3} more' if len(gone) > 3 else ''}"
+            if not there:
+                raise InputError(f"{named[0]}: this needs its captures, which are not there any more: {some}")
+            if not self.quiet:
+                exits.say(f"brokerscope: not there any more, so left out: {some}")
+        return there
 
     @contextmanager
     def counted_once(self, tables: Relations) -> Iterator[Relations]:
@@ -173,12 +235,8 @@ class Reading:
     def refuse_records(self, files: Sequence[str]) -> None:
         """Raise InputError where a folder without captures is one that `analyze` wrote."""
         for path in files:
-            if not Path(path).is_dir():
-                continue
-            from pipelines.answers import records  # loads much that captures do not need
-
-            if records.is_analysis(path):
-                raise InputError(f"{path}: records, not captures: only {READ_RECORDS} take them, one folder alone")
+            if is_analysis(path):
+                raise InputError(f"{path}: records, not captures: name such a folder alone, where a command takes it")
 
     def say_if_slow(self, files: Sequence[str]) -> None:
         """Before large captures are read: say that the code is not compiled, and what to do."""
@@ -197,6 +255,18 @@ class Reading:
         for spot in seen.spots(sum(reader.census.cut for reader in run.readers)):
             exits.say(f"brokerscope: {spot}")
 
+    def say_missing(self, seen: NamesSeen, found: Relations) -> None:
+        """Say which names that were asked for do not occur, or that the time asked for is another."""
+        from pipelines.answers import records
+
+        if self.quiet:
+            return
+        sentences = list(seen.missing())
+        if not sentences and (span := seen.span()) and not any(map(records.count, found.values())):
+            sentences = [f"nothing then; {span}"]
+        for sentence in sentences:
+            exits.say(f"brokerscope: {sentence}")
+
     def say_problems(self, problems: Sequence[tuple[str, str]]) -> None:
         """Say which inputs were not read whole. One that could not be read at all: exit code 3.
 
@@ -210,15 +280,17 @@ class Reading:
 
 
 def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of Reading; it gets them as its parameter `reading`."""
-    common = inspect.signature(Reading, eval_str=True).parameters
+    """Give a command the options of Reading and, where it has a parameter `part`, those of Part."""
     own = inspect.signature(command, eval_str=True)
-    parameters = [p for p in own.parameters.values() if p.name != "reading"]
-    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in common.values()]
+    shared = {name: kind for name, kind in (("part", Part), ("reading", Reading)) if name in own.parameters}
+    options = {name: inspect.signature(kind, eval_str=True).parameters for name, kind in shared.items()}
+    parameters = [p for p in own.parameters.values() if p.name not in shared]
+    every = [p for found in options.values() for p in found.values()]
+    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in every]
 
     def run(**given: Any) -> None:
-        reading = Reading(**{name: given.pop(name) for name in common})
-        command(reading=reading, **given)
+        made = {name: kind(**{option: given.pop(option) for option in options[name]}) for name, kind in shared.items()}
+        command(**made, **given)
 
     run.__signature__ = own.replace(parameters=[*parameters, *keywords])  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in (*parameters, *keywords)}
@@ -234,13 +306,19 @@ def saw_the_same(sites: Sequence[str], count: int) -> str:
     )
 
 
-def selected(since: str | None, until: str | None, site: str | None = None, topic: str | None = None) -> Selection:
-    """What --since, --until, --site and --topic ask for. Raises typer.BadParameter where one means nothing."""
+def selected(
+    since: str | None = None,
+    until: str | None = None,
+    site: str | None = None,
+    topic: str | None = None,
+    **more: str | None,
+) -> Selection:
+    """What options ask for, by the names of Selection. Raises typer.BadParameter where one means nothing."""
     from pipelines.sql.conditions import MeaninglessError
     from pipelines.sql.selection import Selection
 
     try:
-        return Selection(since, until, site, topic)
+        return Selection(since, until, site, topic, **more)
     except MeaninglessError as error:
         raise typer.BadParameter(str(error), param_hint=error.option) from None
 

@@ -70,6 +70,7 @@ def show(
         raise typer.BadParameter("the capture is read twice: name a file", param_hint="FILE:PACKET")
     if not files:
         raise typer.BadParameter(f"name the capture that holds {ids[0]}", param_hint="CAPTURE")
+    files = files if places else reading.captures(files)
     reading.refuse_records(expand(files))
     if places and Path(files[0]).is_dir():
         raise InputError(f"{files[0]}: a folder: name the file in it that holds the packet")

@@ -50,12 +50,12 @@ def sql(
     from dissectors.records import TABLES
     from pipelines.answers import records
     from pipelines.cli import printing
-    from pipelines.storage.layout import refuse_read_back
+    from pipelines.storage.layout import refuse_read_back, single_analysis
 
     captures, query = _split(arguments)
     if query is None and STDIN in captures:
         raise typer.BadParameter("the capture comes from there, so queries cannot: name one", param_hint="QUERY")
-    analysed = len(captures) == 1 and records.is_analysis(captures[0])
+    analysed = single_analysis(captures)
     wanted = tuple(TABLES)
     if analysed and out is not None:
         refuse_read_back(out, captures[0])

@@ -8,7 +8,7 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Captures, Reading, Since, Until, reads_captures, selected
+from pipelines.cli.reading import Captures, Part, Reading, reads_captures
 
 By = Literal["topic", "client", "server", "api", "group", "connection"]
 Sort = Literal["p99", "time", "bytes", "errors", "count"]
@@ -31,8 +31,7 @@ FIELDS = (
 def top(
     captures: Captures,
     reading: Reading,
-    since: Since = None,
-    until: Until = None,
+    part: Part,
     by: Annotated[By, typer.Option("--by", help="What the rows stand for.")] = "api",
     sort: Annotated[Sort, typer.Option("--sort", help="What is largest first.")] = "time",
     head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Rows.")] = 20,
@@ -54,7 +53,7 @@ def top(
     from pipelines.answers import top as answers
 
     with (
-        reading.records(captures, answers.TABLES, part=selected(since, until)) as every,
+        reading.records(captures, answers.TABLES, part=part.selection) as every,
         reading.counted_once(every) as tables,
     ):
         rows = answers.top(tables, by, sort)

@@ -43,8 +43,10 @@ def condition(
     since: str | None = None,
     until: str | None = None,
     site: str | None = None,
+    protocol: str | None = None,
     topic: str | None = None,
     client: str | None = None,
+    server: str | None = None,
     api: str | None = None,
     group: str | None = None,
     errors: bool = False,
@@ -62,8 +64,10 @@ def condition(
     parts += _during(clock, since, until)
     options: tuple[tuple[str, str | None, Sequence[str], Callable[[str, Sequence[str]], str]], ...] = (
         ("--site", site, ("site",), _any_of),
+        ("--protocol", protocol, ("protocol",), _any_of),
         ("--topic", topic, ("topics", "topic"), _any_of),
         ("--client", client, ("client_id", "client_ip", "connection"), _client),
+        ("--server", server, ("server_ip", "server_port"), _server),
         ("--api", api, ("api",), lambda names, columns: _any_of(names, columns, todays_name)),
         ("--group", group, ("group",), _any_of),
         ("--slower-than", slower_than, (span,), lambda v, c: f"{c[0]} > {_duration('--slower-than', v)}"),
@@ -157,9 +161,25 @@ def _like(value: str, name: str) -> str:
     return f"lower({value}) = {literal(name.lower())}"
 
 
+def _server(text: str, columns: Sequence[str]) -> str:
+    """A server's address, its port, or address and port; of several, apart by commas, any."""
+    tests = []
+    for name in filter(None, map(str.strip, text.split(","))):
+        ip, colon, port = name.rpartition(":")
+        if not colon and name.isdecimal():
+            tests.append(f"server_port = {int(name)}")
+        elif colon and port.isdecimal() and not (":" in ip and "[" not in ip):
+            tests.append(f"({_like('server_ip', ip.strip('[]'))} AND server_port = {int(port)})")
+        else:
+            tests.append(_like("server_ip", name.strip("[]")))
+    return f"({' OR '.join(tests) or 'false'})"
+
+
 def _client(text: str, columns: Sequence[str]) -> str:
-    """A client's id, its address, or address and port."""
-    tests = [_like(column, text) for column in columns if column != "connection"]
-    if "connection" in columns:
-        tests.append(f"starts_with(connection, {literal(text + '>')})")
-    return f"({' OR '.join(tests)})"
+    """A client's id, its address, or address and port; of several, apart by commas, any."""
+    tests = []
+    for name in filter(None, map(str.strip, text.split(","))):
+        tests += [_like(column, name) for column in columns if column != "connection"]
+        if "connection" in columns:
+            tests.append(f"starts_with(connection, {literal(name + '>')})")
+    return f"({' OR '.join(tests) or 'false'})"

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pipelines.sql.older_names import todays_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pipelines.sql.selection import Selection
 
 _MOST = 10_000  # different values of an option's columns that are kept
 _WILD = re.compile(r"[*?\[]")
@@ -27,18 +30,46 @@ _COLUMNS: Mapping[str, Sequence[str]] = {
 
 
 class NamesSeen:
-    """The values of the columns of some options. wanted: option without dashes -> what was asked for, or None."""
+    """What occurs, in the columns that a selection asks about."""
 
-    def __init__(self, wanted: Mapping[str, str | None]) -> None:
-        self._wanted = {option: names for option, names in wanted.items() if names is not None}
+    def __init__(self, selection: Selection) -> None:
+        self._wanted = selection.names
         self._seen: dict[str, set[str]] = {option: set() for option in self._wanted}
+        self._timed = selection.since is not None or selection.until is not None
+        self._first: datetime | None = None
+        self._last: datetime | None = None
+
+    def of(self, rows: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows, of each of which note is taken before it goes on."""
+        for table, batch in rows:
+            self.add(batch)
+            yield table, batch
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take note of the values in some rows of any record table."""
+        if self._timed:
+            self._note_times(batch)
         for option, seen in self._seen.items():
             for name in _COLUMNS[option]:
                 if name in batch.schema.names and len(seen) < _MOST:
                     seen.update(_distinct(batch.column(name)))
+
+    def _note_times(self, batch: pa.RecordBatch) -> None:
+        import pyarrow.compute as pc
+
+        for name in ("time", "start_time", "end_time"):
+            if name not in batch.schema.names:
+                continue
+            first, last = pc.min_max(batch.column(name)).as_py().values()
+            if first is not None:
+                self._first = first if self._first is None else min(self._first, first)
+                self._last = last if self._last is None else max(self._last, last)
+
+    def span(self) -> str | None:
+        """From when to when there are rows, as a sentence, where a time was asked for."""
+        if not self._timed or self._first is None or self._last is None:
+            return None
+        return f"these captures are of {self._first:%Y-%m-%d %H:%M:%S} to {self._last:%Y-%m-%d %H:%M:%S} UTC"
 
     def missing(self) -> Iterator[str]:
         """A sentence for each name that was asked for and does not occur. Names with wildcards are not judged."""

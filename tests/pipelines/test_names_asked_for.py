@@ -13,6 +13,7 @@ from dissectors.kafka.errors import known_codes
 from pipelines.cli import app
 from pipelines.sql.occurring import NamesSeen
 from pipelines.sql.older_names import todays_name, with_todays_names
+from pipelines.sql.selection import Selection
 
 SAMPLE = str(Path(__file__).parents[2] / "samples" / "kafka-refused.pcap")
 
@@ -69,7 +70,7 @@ def test_names_are_looked_for_in_all_tables_that_are_written(tmp_path: Path) -> 
 
 
 def test_values_of_lists_count_and_wildcards_are_not_judged() -> None:
-    seen = NamesSeen({"topic": "orders,order*,refunds", "api": None})
+    seen = NamesSeen(Selection(topic="orders,order*,refunds"))
     seen.add(pa.record_batch({"topics": [["orders", "payments"], None]}))
     assert list(seen.missing()) == ["no topic 'refunds' in these captures; there are orders, payments"]
 
