@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dissectors
+from dissectors.capture.source import STDIN
 from dissectors.compiling import loading
 from dissectors.errors import InputError
 from dissectors.findings import UNREADABLE
@@ -20,6 +21,7 @@ from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
 from pipelines.cli import exits
 from pipelines.cli.pandas_guard import without_pandas
+from pipelines.cli.stopping import PipeEnd, ends_pipe
 from pipelines.spark import options as spark_options
 from pipelines.storage.layout import is_analysis, single_analysis
 
@@ -149,7 +151,10 @@ class Reading:
 
     @contextmanager
     def run(self, captures: Sequence[str], options: Options) -> Iterator[WatchedRun]:
-        """A run over the captures, with a progress bar on a terminal. What could not be read is reported at the end."""
+        """A run over the captures, with a progress bar on a terminal. What could not be read is reported at the end.
+
+        Ctrl-C ends a pipe that is read, so what was seen before is answered; the exit code then is INTERRUPTED.
+        """
         import pyarrow as pa
 
         from pipelines.cli.progress import Bar
@@ -161,9 +166,11 @@ class Reading:
         self.refuse_records(running.files)
         self.say_if_slow(running.files)
         bar.total = running.files
-        with bar:
+        with bar, ends_pipe() if STDIN in captures else nullcontext(PipeEnd()) as end:
             yield running
         self.say_problems(running.problems)
+        if end.by_user:
+            raise typer.Exit(exits.INTERRUPTED)
 
     @contextmanager
     def source(self, captures: Sequence[str], options: Options) -> Iterator[WatchedRun | StoredRows]:
