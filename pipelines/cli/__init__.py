@@ -23,6 +23,7 @@ COMMANDS = {
     "show": "One exchange with both bodies.",
     "follow": "One connection as a conversation.",
     "groups": "Consumer groups and their rebalances.",
+    "transactions": "Each transaction and how it ended.",
     "diff": "Before and after.",
     "sql": "Any question, in SQL.",
     "forensics": "Every checksum; who broke a bad one.",
