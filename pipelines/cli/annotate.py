@@ -9,14 +9,14 @@ import typer
 from dissectors.redaction import public_path
 from pipelines.cli import exits
 from pipelines.cli.output import output
-from pipelines.cli.reading import Part, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Reading, reads_captures
 
 
 @reads_captures
 def annotate(
     capture: Annotated[str, typer.Argument(metavar="CAPTURE", help="One capture file.")],
     reading: Reading,
-    part: Part,
+    part: AskedPart,
     out: Annotated[str, typer.Option("-o", "--output", metavar="OUT.pcapng", help="The file to write.")],
 ) -> None:
     """The capture as pcapng with a comment on each packet in which a request or a response begins.

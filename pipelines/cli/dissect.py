@@ -15,7 +15,7 @@ from dissectors.records import TABLES
 from pipelines.cli import exits
 from pipelines.cli.output import RowFormat, output
 from pipelines.cli.pandas_guard import without_pandas
-from pipelines.cli.reading import Captures, Part, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.formats import BINARY_FORMATS, named, writing
 from pipelines.storage import outputs
 
@@ -46,7 +46,7 @@ _FILES = frozenset(f"{table}.{suffix}" for table in TABLES for suffix in _SUFFIX
 def dissect(
     captures: Captures,
     reading: Reading,
-    part: Part,
+    part: AskedPart,
     table: Annotated[
         list[RecordTable] | None,
         typer.Option(

@@ -11,7 +11,7 @@ import typer
 from dissectors.errors import InputError
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Part, Reading, exists, reads_captures
+from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures
 
 LISTED = 20  # connections that are named where a text fits several
 FIELDS = (
@@ -44,7 +44,7 @@ def follow(
         typer.Argument(metavar="[CONNECTION] CAPTURE…", help="A connection, or a part of its name; and where it is."),
     ],
     reading: Reading,
-    part: Part,
+    part: AskedPart,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",

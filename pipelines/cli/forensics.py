@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pipelines.cli import exits, progress
-from pipelines.cli.reading import Captures, Part, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.storage import outputs
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ CELLS_A_BYTE, BESIDE_BYTES = 5, 22  # of the bytes around what broke
 def forensics(
     captures: Captures,
     reading: Reading,
-    part: Part,
+    part: AskedPart,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",

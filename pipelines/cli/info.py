@@ -13,7 +13,7 @@ import typer
 
 from dissectors.redaction import public_path
 from pipelines.cli.pandas_guard import without_pandas
-from pipelines.cli.reading import Captures, Part, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ TCP = ("retransmissions", "duplicates", "out_of_order", "gaps", "gap_bytes", "ze
 def info(
     captures: Captures,
     reading: Reading,
-    part: Part,
+    part: AskedPart,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",

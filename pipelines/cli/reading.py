@@ -55,7 +55,7 @@ Until = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class AskedPart:
     """The options that ask for a part of what captures hold, as given on the command line."""
 
     since: Since = None
@@ -287,9 +287,9 @@ class Reading:
 
 
 def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of Reading and, where it has a parameter `part`, those of Part."""
+    """Give a command the options of Reading and, where it has a parameter `part`, those of AskedPart."""
     own = inspect.signature(command, eval_str=True)
-    shared = {name: kind for name, kind in (("part", Part), ("reading", Reading)) if name in own.parameters}
+    shared = {name: kind for name, kind in (("part", AskedPart), ("reading", Reading)) if name in own.parameters}
     options = {name: inspect.signature(kind, eval_str=True).parameters for name, kind in shared.items()}
     parameters = [p for p in own.parameters.values() if p.name not in shared]
     every = [p for found in options.values() for p in found.values()]

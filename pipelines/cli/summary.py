@@ -11,7 +11,7 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Captures, Part, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.formats import statuses, units, verdict_words
 from pipelines.tables.verdicts.kinds import NOTE
 
@@ -45,7 +45,7 @@ ERRORS = (
 def summary(
     captures: Captures,
     reading: Reading,
-    part: Part,
+    part: AskedPart,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",

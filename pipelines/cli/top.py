@@ -8,7 +8,7 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Captures, Part, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.formats import units
 
 By = Literal["topic", "partition", "client", "server", "api", "group", "connection"]
@@ -34,7 +34,7 @@ WHEN = (PrintedField("time", "date", head="", once=True), PrintedField("time", "
 def top(
     captures: Captures,
     reading: Reading,
-    part: Part,
+    part: AskedPart,
     by: Annotated[By, typer.Option("--by", help="What the rows stand for.")] = "api",
     sort: Annotated[Sort, typer.Option("--sort", help="What is largest first.")] = "time",
     every: Annotated[

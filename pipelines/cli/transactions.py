@@ -8,7 +8,7 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Captures, Part, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 
 FIELDS = (
     PrintedField("time", "date", head="", once=True),
@@ -32,7 +32,7 @@ FIELDS = (
 def transactions(
     captures: Captures,
     reading: Reading,
-    part: Part,
+    part: AskedPart,
     head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Rows.")] = 200,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
