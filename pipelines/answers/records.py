@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyarrow.dataset import Dataset
 
+    from dissectors.options import Options
     from pipelines.sql.selection import Selection
+    from pipelines.storage.record_cache import CachedRows
 
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
@@ -151,15 +153,38 @@ def count(table: pa.Table | Dataset) -> int:
 
 
 class StoredRows:
-    """The records in a folder that `analyze` wrote, as a run gives those of captures."""
+    """Records that were decoded before, as a run gives those of captures.
 
-    def __init__(self, out: str, tables: Sequence[str]) -> None:
-        self.files = (out,)
-        self._tables = read_analysis(out, tables)
+    files: what they were read from; problems: kind of finding and message of captures that could not be read whole;
+    cut: packets that a snap length had cut short.
+    """
+
+    def __init__(
+        self, files: Sequence[str], tables: Relations, problems: Sequence[tuple[str, str]] = (), cut: int = 0
+    ) -> None:
+        self.files = files
+        self.tables = tables
+        self.problems = problems
+        self.cut = cut
+
+    @classmethod
+    def of_analysis(cls, out: str, tables: Sequence[str]) -> StoredRows:
+        """Those in a folder that `analyze` wrote."""
+        return cls((out,), read_analysis(out, tables))
+
+    @classmethod
+    def of_cache(cls, files: Sequence[str], kept: CachedRows, options: Options) -> StoredRows:
+        """Those that an earlier command kept."""
+        tables = {
+            table: _dataset([file], records.schema(table, full=options.full and table == "exchanges",
+                                                   payloads=options.payloads and table == "messages"))
+            for table, file in kept.files.items()
+        }  # fmt: skip
+        return cls(files, tables, kept.problems, kept.cut)
 
     def records(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """All rows, each batch with the name of its table."""
-        return batches(self._tables)
+        return batches(self.tables)
 
 
 def read_aggregates(out: str) -> Relations:
@@ -239,7 +264,7 @@ def read(tables: Relations, table: str, columns: Sequence[str]) -> Iterator[pa.R
 def batches(tables: Relations) -> Iterator[tuple[str, pa.RecordBatch]]:
     """All rows of record tables, each batch with the name of its table."""
     for name in tables:
-        for batch in read(tables, name, records.schema(name).names):
+        for batch in read(tables, name, tables[name].schema.names):
             yield name, batch
 
 

@@ -157,8 +157,8 @@ def dissect(
                 writer.write(batch.select(names))
                 written += batch.num_rows
                 stream.flush()  # who reads along sees the rows now
-        if with_notes and head is None and isinstance(run, WatchedRun):
-            reading.say_blind_spots(seen, run)
+        if with_notes and head is None:
+            reading.say_blind_spots(seen, run.cut)
         elif one == "exchanges" and not written and rows.keep is None and head is None and not reading.quiet:
             exits.say("brokerscope: no rows: `brokerscope info` says what these captures hold")
         said = head is None and _say_missing(names_seen, reading)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dissectors
+from dissectors.capture import expand
 from dissectors.capture.source import STDIN
 from dissectors.compiling import loading
 from dissectors.errors import InputError
@@ -21,18 +22,20 @@ from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
 from pipelines.cli import exits
 from pipelines.cli.pandas_guard import without_pandas
+from pipelines.cli.progress import total_size
 from pipelines.cli.stopping import PipeEnd, ends_pipe
 from pipelines.spark import options as spark_options
 from pipelines.storage.layout import is_analysis, single_analysis
 
 if TYPE_CHECKING:
-    from dissectors.run import Run
     from pipelines.answers.records import Relations, StoredRows
     from pipelines.cli.watched_run import WatchedRun
     from pipelines.sql.occurring import NamesSeen
     from pipelines.sql.selection import Selection
+    from pipelines.storage.record_cache import RecordCache
     from pipelines.tables.blind_spots import Seen
 
+CACHED_BYTES = 1 << 20  # of captures, from which their rows are kept for the next command
 LARGE_BYTES = 100 << 20  # of captures, from which it matters to a user whether the code is compiled
 
 Captures = Annotated[
@@ -121,6 +124,9 @@ class Reading:
             help="Decode with so many processes; by default one for each core. Small captures take one.",
         ),
     ] = None  # fmt: skip
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Decode anew, and keep nothing for the next command.")
+    ] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")] = False
 
     def options(
@@ -178,10 +184,29 @@ class Reading:
         if single_analysis(captures):
             from pipelines.answers import records
 
-            yield records.StoredRows(captures[0], options.tables)
+            yield records.StoredRows.of_analysis(captures[0], options.tables)
             return
-        with self.run(captures, options) as run:
-            yield run
+        cache = self._cache(captures, options)
+        if cache is None:
+            with self.run(captures, options) as run:
+                yield run
+        elif (kept := cache.find(options.tables)) is not None:
+            from pipelines.answers import records
+
+            yield records.StoredRows.of_cache(expand(captures), kept, options)
+            self.say_problems(kept.problems)
+        else:
+            with cache.keeping() as keeper, self.run(captures, options) as run:
+                run.keeper = keeper
+                yield run
+
+    def _cache(self, captures: Sequence[str], options: Options) -> RecordCache | None:
+        """What earlier commands may have kept of these captures; None where nothing is kept of such."""
+        if self.no_cache or STDIN in captures or (total_size(expand(captures)) or 0) < CACHED_BYTES:
+            return None
+        from pipelines.storage.record_cache import RecordCache
+
+        return RecordCache.of(expand(captures), options)
 
     @contextmanager
     def records(
@@ -196,10 +221,10 @@ class Reading:
 
         without_pandas()
         needed = part.tables(tables) if part else tables
-        if not part and single_analysis(captures):
-            yield records.read_analysis(captures[0], needed)
-            return
         with self.source(captures, self.options(needed, full=full)) as source:
+            if not part and isinstance(source, records.StoredRows):
+                yield source.tables
+                return
             if not part:
                 with records.queryable(source.records(), needed, full=full) as found:
                     yield found
@@ -247,8 +272,6 @@ class Reading:
 
     def say_if_slow(self, files: Sequence[str]) -> None:
         """Before large captures are read: say that the code is not compiled, and what to do."""
-        from pipelines.cli.progress import total_size
-
         if dissectors.STATE.is_compiled or loading.is_forced() or self.quiet:
             return
         if (total_size(files) or 0) >= LARGE_BYTES:
@@ -257,9 +280,9 @@ class Reading:
                 "compiler is installed, another pip install compiles it (in a checkout: make compile)"
             )
 
-    def say_blind_spots(self, seen: Seen, run: Run) -> None:
-        """Say what the captures cannot show, to stderr, a line each."""
-        for spot in seen.spots(sum(reader.census.cut for reader in run.readers)):
+    def say_blind_spots(self, seen: Seen, cut: int) -> None:
+        """Say what the captures cannot show, to stderr, a line each. cut: packets that a snap length had cut short."""
+        for spot in seen.spots(cut):
             exits.say(f"brokerscope: {spot}")
 
     def say_missing(self, seen: NamesSeen, found: Relations) -> None:

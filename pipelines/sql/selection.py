@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from dissectors import records
 from pipelines.sql.conditions import condition, open_during
-from pipelines.storage.record_files import UNDATED, date_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,6 +107,8 @@ class Selection:
 
     def files(self, table: str, files: Sequence[str]) -> Sequence[str]:
         """Of the files of a record table, those that may hold selected rows, as far as their names tell."""
+        from pipelines.storage.record_files import UNDATED, date_of  # loads what a selection of captures does not need
+
         # a time with an offset may be a day off in UTC: such rows are told by their times alone
         if any(time and re.search(r"[+-]\d{2}:?\d{2}$", time[10:]) for time in (self.since, self.until)):
             return files
