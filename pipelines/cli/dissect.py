@@ -290,9 +290,11 @@ def _columns(text: str | None, schema: pa.Schema, table: str) -> list[str]:
 
 def _column(name: str, schema: pa.Schema, table: str) -> str:
     """The column of this name, or with this heading; the name where there is none."""
-    from pipelines.formats.text import column_of
+    if name in schema.names:
+        return name
+    from pipelines.formats.text import column_of  # knows the headings, and loads much
 
-    return name if name in schema.names else column_of(table, name) or name
+    return column_of(table, name) or name
 
 
 def _order(text: str | None, schema: pa.Schema, table: str) -> tuple[str, str] | None:
