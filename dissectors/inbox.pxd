@@ -26,7 +26,7 @@ cdef class Inbox:
     cdef public list _queue
     cdef public long long _queued
     cdef public long long _taken
-    cdef public tuple _holes
+    cdef public list _holes
     cdef public long long _given_up
 
     cdef long long order_at(self, Py_ssize_t index)

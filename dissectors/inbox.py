@@ -21,7 +21,7 @@ import cython
 
 from dissectors.frame import Frame
 from dissectors.tcp.chunk import Chunk, Gap, Piece
-from dissectors.wire.arrays import Numbers
+from dissectors.wire.arrays import Bytes, Numbers
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT
@@ -32,7 +32,7 @@ if not cython.compiled:
 
 _HEAD = 512  # bytes that are joined to a frame whose size is not known, at most at a time
 _NO_SEGMENTS = array("q")  # of an empty window; never added to
-_ZEROS = bytes(1 << 16)  # of which the bytes of holes are made
+_ZEROS = memoryview(bytes(1 << 16))  # of which the bytes of holes are made
 _offset = attrgetter("offset")
 _CARRIED = (
     "search", "size", "pos", "buf", "_base", "_segments", "_parts", "_parts_size", "_gathers", "_queue",
@@ -75,7 +75,7 @@ class Inbox:
         self._queue: list[Chunk | Gap] = []
         self._queued = 0  # bytes in queue
         self._taken = 0  # bytes of queue[0] that were pulled
-        self._holes: tuple[_Hole, ...] = ()  # in buf and parts
+        self._holes: list[_Hole] = []  # in buf and parts
         self._given_up = 0  # bytes of a frame that are dropped as they come
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -296,7 +296,7 @@ class Inbox:
     def cross(self) -> None:
         """Step over the gap ahead, inside the frame at the position: zeros stand in for it."""
         gap = self._next_event()
-        self._holes += (_Hole(gap.offset, gap.offset + gap.length, gap.reason == "snaplen"),)
+        self._holes.append(_Hole(gap.offset, gap.offset + gap.length, gap.reason == "snaplen"))
         self._wait(gap, gap.length)
 
     def jump(self) -> None:
@@ -313,7 +313,8 @@ class Inbox:
         """Bring all that was pulled into the window."""
         if not self._parts:
             return
-        buffers, segments = [self.buf[self.pos :]], self._segments[SEGMENT_FIELDS * self._mark :]
+        buffers: list[Bytes] = [self.buf[self.pos :]]
+        segments = self._segments[SEGMENT_FIELDS * self._mark :]
         for part in self._parts:
             if isinstance(part, Gap):
                 buffers += [_ZEROS] * (part.length // len(_ZEROS))
@@ -385,4 +386,4 @@ class Inbox:
 
     def _forget_holes(self) -> None:
         """Holes before the window concern nobody any more."""
-        self._holes = tuple([hole for hole in self._holes if hole.end > self._base])
+        self._holes = [hole for hole in self._holes if hole.end > self._base]
