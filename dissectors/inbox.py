@@ -110,7 +110,7 @@ class Inbox:
             return (left if left.length else None), 0
         gone = min(self._given_up, len(event.data))
         self._given_up -= gone
-        return (event.part(event.offset + gone, event.end) if gone < len(event.data) else None), gone
+        return (event.behind(event.offset + gone) if gone < len(event.data) else None), gone
 
     # --- what is at hand ---
 
@@ -202,10 +202,10 @@ class Inbox:
 
     def captured(self, start: int, end: int) -> Iterator[Chunk]:
         """Those of the bytes [start, end) of the window, as stream offsets, that were captured."""
+        window = Chunk(self._base, self.buf, self._segments)
         for hole_start, hole_end in [*self.holes(start, end), (end, end)]:
             if start < hole_start:
-                data = self.buf[start - self._base : hole_start - self._base]
-                yield Chunk(start, data, self._rows(self._segment(start), self._segment(hole_start - 1) + 1, start))
+                yield window.part(start, hole_start)
             start = hole_end
 
     def pieces(self, start: int, end: int) -> list[Piece]:
@@ -322,8 +322,8 @@ class Inbox:
                 segments += part.segment
             else:
                 buffers.append(part.data)
-                is_known = part.segments[SEGMENT_START] < part.offset  # the first one: as the last of what is before
-                segments += part.segments[SEGMENT_FIELDS:] if is_known else part.segments
+                same = segments[-SEGMENT_FIELDS:][SEGMENT_ORDER:] == part.segments[SEGMENT_ORDER:SEGMENT_FIELDS]
+                segments += part.segments[SEGMENT_FIELDS:] if same else part.segments  # it was cut within a segment
         self._parts, self._parts_size = None, 0
         self._show(self._base + self.pos, b"".join(buffers), segments, 0)
 
@@ -350,12 +350,6 @@ class Inbox:
             else:
                 high = middle - 1
         return low
-
-    def _rows(self, first: int, last: int, start: int) -> array[int]:
-        """The segments [first, last) of the window, of bytes from a stream offset on."""
-        rows = self._segments[SEGMENT_FIELDS * first : SEGMENT_FIELDS * last]
-        rows[SEGMENT_START] = start
-        return rows
 
     def _next_event(self) -> Any:
         """Take the first event from the queue."""

@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
     data: bytes
     segments: array[int]
     """array("q"), SEGMENT_FIELDS numbers a segment: stream offset of its first byte, delivery order, packet
-    (records.PacketRef), first arrival in ns since the epoch. Ascending; the first may begin before `offset`."""
+    (records.PacketRef), first arrival in ns since the epoch. Ascending."""
 
     @classmethod
     def of(
@@ -95,11 +95,16 @@ class Chunk(NamedTuple):
         a, b = max(0, bisect_right(starts, start) - 1), bisect_left(starts, end)
         return [Piece(*piece) for piece in zip(starts[a:b], self.packet_refs[a:b], self.times[a:b], strict=True)]
 
+    def behind(self, offset: int) -> Chunk:
+        """The chunk from a stream offset on, which must be inside."""
+        return self.part(offset, self.end)
+
     def part(self, start: int, end: int) -> Chunk:
         """The bytes [start, end) of the chunk, at least one; they are stream offsets."""
         starts = self.starts
         first, last = bisect_right(starts, start) - 1, bisect_left(starts, end)
         rows = self.segments[SEGMENT_FIELDS * first : SEGMENT_FIELDS * last]
+        rows[SEGMENT_START] = start
         return Chunk(start, self.data[start - self.offset : end - self.offset], rows)
 
 
