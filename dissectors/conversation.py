@@ -43,7 +43,7 @@ class ConversationSummary(NamedTuple):
 class Conversation(Framing):
     """One connection of one protocol. Subclasses supply measure, resync, on_frame and on_close."""
 
-    __slots__ = ("closed", "last_ns")
+    CARRIED = (*Framing.CARRIED, "closed", "last_ns")
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
@@ -56,11 +56,11 @@ class Conversation(Framing):
 
     def advance(self) -> None:
         """Decode every frame that is complete, in the order in which they became complete."""
-        self.cut_frames(final=False)
+        self.cut_frames(False)
 
     def shed(self) -> None:
         """Give up what is not whole: too much memory is held."""
-        self.cut_frames(final=True)
+        self.cut_frames(True)
         for direction in (CLIENT, SERVER):
             self.give_up(direction)
 
@@ -69,7 +69,7 @@ class Conversation(Framing):
         self.closed = True
         self.last_ns = last_ns
         if any(self.inboxes):
-            self.cut_frames(final=True)
+            self.cut_frames(True)
             for direction in (CLIENT, SERVER):
                 self.cut_rest(direction)
 
@@ -90,7 +90,7 @@ class Conversation(Framing):
 
     def release(self) -> None:
         """Nobody asks it again. Its parts refer to it: without this, only the garbage collector would free them."""
-        vars(self).clear()
+        getattr(self, "__dict__", {}).clear()
 
     def summary(self) -> ConversationSummary:
         """For the connection's row."""
