@@ -216,14 +216,14 @@ class BodyNotes:
         i: cython.Py_ssize_t = self._sought
         if i < self.placed.count and self._is_placed(i, topic, partition):
             self._sought += 1
-            return self.placed.cells[i, NUMBER]
+            return self.placed_offset(i)
         if self._places is None:
             cells = self.placed.cells
             self._places = {
                 (self._topic(cells[i, PAIR_TOPIC]), cells[i, PAIR_PARTITION]): i for i in range(self.placed.count)
             }
         i = self._places.get((topic, partition), -1)
-        return ABSENT if i < 0 else self.placed.cells[i, NUMBER]
+        return ABSENT if i < 0 else self.placed_offset(i)
 
     def placed_topic(self, i: cython.Py_ssize_t) -> Topic | None:
         """The topic of partition i of those that the body places."""
@@ -231,19 +231,23 @@ class BodyNotes:
 
     def placed_partition(self, i: cython.Py_ssize_t) -> cython.longlong:
         """The number of partition i."""
-        return self.placed.cells[i, PAIR_PARTITION]
+        partition: cython.longlong = self.placed.cells[i, PAIR_PARTITION]
+        return partition
 
     def placed_offset(self, i: cython.Py_ssize_t) -> cython.longlong:
         """The number that goes with partition i, ABSENT where there is none."""
-        return self.placed.cells[i, NUMBER] if self.placed.cells[i, PAIR_KIND] == NUMBERED else ABSENT
+        number: cython.longlong = self.placed.cells[i, NUMBER]
+        return number if self.placed.cells[i, PAIR_KIND] == NUMBERED else ABSENT
 
     def is_forgotten(self, i: cython.Py_ssize_t) -> cython.bint:
         """Whether partition i leaves a fetch session."""
-        return self.placed.cells[i, PAIR_KIND] == FORGOTTEN
+        kind: cython.longlong = self.placed.cells[i, PAIR_KIND]
+        return kind == FORGOTTEN
 
     def number(self, place: cython.Py_ssize_t) -> cython.longlong:
         """The number at a place of `words.VALUES`; ABSENT where the message does not say it."""
-        return ABSENT if self.kept[place, 1] == ABSENT else self.kept[place, 0]
+        number: cython.longlong = self.kept[place, 0]
+        return ABSENT if self.kept[place, 1] == ABSENT else number
 
     def text(self, place: cython.Py_ssize_t) -> str | None:
         """The text at a place of `words.VALUES`; None where the message does not say it."""
@@ -252,9 +256,9 @@ class BodyNotes:
 
     def group(self) -> str | None:
         """The group, where the body names one only, and names it as a group."""
-        if self.groups != 1 or not self.whole:
+        if self.groups and (self.groups > 1 or not self.whole):
             return None
-        if self.kept[KEY_TYPE_PLACE, 1] != ABSENT and self.kept[KEY_TYPE_PLACE, 0] != 0:
+        if self.groups and self.kept[KEY_TYPE_PLACE, 1] != ABSENT and self.kept[KEY_TYPE_PLACE, 0] != 0:
             return None
         return self.text(GROUP_PLACE)
 
@@ -266,7 +270,7 @@ class BodyNotes:
         return found
 
     def _is_placed(self, i: cython.Py_ssize_t, topic: Topic | None, partition: cython.longlong) -> cython.bint:
-        return self.placed.cells[i, PAIR_PARTITION] == partition and self._topic(self.placed.cells[i, PAIR_TOPIC]) == topic
+        return self.placed_partition(i) == partition and self.placed_topic(i) == topic
 
     def _value(self, place: cython.Py_ssize_t) -> int | str | None:
         if self.message.values[place]:

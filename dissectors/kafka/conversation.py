@@ -28,7 +28,7 @@ from dissectors.kafka.resync import Resync
 from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.sessions import FetchSessions
 from dissectors.kafka.verify import BatchVerifier
-from dissectors.kafka.walk import Walker, walkers_of
+from dissectors.kafka.walk import walkers_of
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.resends import AT_END
@@ -182,7 +182,7 @@ class KafkaConversation(Conversation):
 
     def release(self) -> None:
         """Let go of what refers to this conversation."""
-        self.verifier.conversation = None
+        self.verifier.conversation = None  # type: ignore[assignment]
         self._resync = self._recovery = None
 
     def shed(self) -> None:
@@ -292,8 +292,7 @@ class KafkaConversation(Conversation):
             self.report_malformed(frame, api, "request", ENDS_EARLY)
         call.topic_keys = notes.topics()
         call.partitions = notes.partitions
-        if notes.groups:
-            call.group = notes.group()
+        call.group = notes.group()
         if notes.both:
             self.rows.names.learn(notes.names(), frame.first_ns)
         if api.key == PRODUCE:
@@ -338,12 +337,14 @@ class KafkaConversation(Conversation):
             self.waiting.newest = call.number
         elif self.rows.report.wants_findings:
             self.diagnostics.overtaken.add(frame)
+        assert call.frame is not None
+        assert call.api_version is not None
+        api = call.api_version
         self.answered = True
         call.queued_ns = queued(call.frame, frame, before_ns)
-        api = call.api_version
-        if call.queued_ns >= QUEUED_NS and api.key != FETCH and api.key != SHARE_FETCH:
-            if self.rows.report.wants_findings:
-                self.diagnostics.queued(call.frame, api.name, call.queued_ns)
+        is_fetch: cython.bint = api.key == FETCH or api.key == SHARE_FETCH
+        if call.queued_ns >= QUEUED_NS and not is_fetch and self.rows.report.wants_findings:
+            self.diagnostics.queued(call.frame, api.name, call.queued_ns)
         self._answer(frame, call, api, have)
 
     def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, have: cython.Py_ssize_t) -> None:
@@ -445,7 +446,8 @@ class KafkaConversation(Conversation):
         return True
 
     def _answer_token(self, frame: Frame) -> None:
-        token, *self.tokens = self.tokens or ()
+        assert self.tokens
+        token, *self.tokens = self.tokens
         self._write_unread(frame, token)
 
     def _too_short(self, frame: Frame, have: int, message: str) -> None:

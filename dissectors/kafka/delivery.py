@@ -12,6 +12,7 @@ Sources: KIP-98; KIP-227 for offsets that a fetch session remembers; KIP-932.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from operator import itemgetter
@@ -61,12 +62,12 @@ def delivered(
 
 def _committed(found: list[RecordBatch], aborted: Aborted) -> list[RecordBatch]:
     """The batches that are in no aborted transaction."""
-    pending = sorted(aborted, key=lambda transaction: -transaction[1])
+    pending = deque(sorted(aborted, key=itemgetter(1)))
     aborting: set[int] = set()
     kept: list[RecordBatch] = []
     for batch in found:
-        while pending and pending[-1][1] <= batch.last_offset:
-            aborting.add(pending.pop()[0])
+        while pending and pending[0][1] <= batch.last_offset:
+            aborting.add(pending.popleft()[0])
         if batch.control:
             aborting.discard(batch.producer_id)  # a commit marker cannot stand in an aborted transaction
         elif not (batch.transactional and batch.producer_id in aborting):

@@ -21,6 +21,7 @@ Severity is info where it is a matter of taste, warning where it costs or loses 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -197,12 +198,12 @@ class KafkaDiagnostics:
         tally = self.joins.setdefault(group, Tally())
         tally.add(frame)
         if tally.more is None:
-            tally.more = {"first_generation": generation, "times": [], "most": 0}
+            tally.more = {"first_generation": generation, "last_generation": None, "most": 0, "times": deque()}
         tally.more["last_generation"] = generation
         times = tally.more["times"]  # of the last joins
         times.append(frame.first_ns)
-        if times[-1] - times[0] > _JOINS_NS or len(times) > _MANY:
-            times.pop(0)
+        if frame.first_ns - times[0] > _JOINS_NS or len(times) > _MANY:
+            times.popleft()
         tally.more["most"] = max(tally.more["most"], len(times))
 
     def seen_batch(self, frame: FrameFacts, role: str, batch: RecordBatch) -> None:
@@ -245,7 +246,7 @@ class KafkaDiagnostics:
 
     def _sequence(self, batch: RecordBatch, topic: Topic | None, partition: cython.longlong) -> ProducerSequence:
         """What is remembered of the producer of a batch; nothing of it is kept where too many are."""
-        known: ProducerSequence | None = self.newest
+        known: ProducerSequence = self.newest
         if (
             known.producer_id == batch.producer_id
             and known.epoch == batch.producer_epoch
@@ -255,8 +256,9 @@ class KafkaDiagnostics:
         ):
             return known
         key = (batch.producer_id, batch.producer_epoch, topic, partition)
-        known = self.sequences.get(key)
-        if known is None:
+        if key in self.sequences:
+            known = self.sequences[key]
+        else:
             known = ProducerSequence()
             known.producer_id, known.epoch, known.topic, known.partition = key
             if len(self.sequences) >= SEQUENCES:

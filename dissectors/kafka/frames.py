@@ -23,7 +23,7 @@ if not cython.compiled:
 HEAD = REQUEST_HEAD.size  # 14
 _LIMITS = Limits()
 MAX_FRAME = _LIMITS.frame_bytes
-assert (HIGHEST_KEY, HIGHEST_VERSION) == (_LIMITS.api_key, _LIMITS.api_version)
+assert (_LIMITS.api_key, _LIMITS.api_version) == (HIGHEST_KEY, HIGHEST_VERSION)
 SAMPLE = 1 << 12  # of a larger one so much is looked at
 _APPENDED = 8  # bytes that some clients write after a body
 

@@ -53,7 +53,7 @@ class KafkaPendingRequests:
 
     def add(self, call: KafkaRequest) -> KafkaRequest | None:
         """Wait for the answer to `call`. Returns a request that waits no longer, where too many do."""
-        key: object = call.correlation_id
+        key: int = call.correlation_id
         call.number = self.arrived
         self.arrived += 1
         self.count += 1
@@ -65,8 +65,8 @@ class KafkaPendingRequests:
 
     def take(self, correlation_id: cython.longlong) -> KafkaRequest | None:
         """The oldest request that waits with this id, which waits no longer."""
-        key: object = correlation_id
-        call = self.by_id.pop(key, None)
+        key: int = correlation_id
+        call: KafkaRequest | None = self.by_id.pop(key, None)
         if call is not None:
             self.count -= 1
             if self.again and key in self.again:

@@ -50,7 +50,7 @@ class TopicNames:
         if not requested:
             return ()
         if len(requested) == 1 and isinstance(requested[0], str):
-            return requested
+            return requested  # type: ignore[return-value]
         return tuple(dict.fromkeys([t if isinstance(t, str) else self._of_id(t) for t in requested]))
 
     def _of_id(self, topic: bytes) -> str:

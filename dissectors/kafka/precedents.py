@@ -67,4 +67,3 @@ class Precedents:
         request = Precedent.request(*self._request) if self._request else None
         first = request if direction == CLIENT else self._answer
         return first if first and first.offset <= offset else Precedent.nothing(direction)
-

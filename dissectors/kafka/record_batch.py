@@ -189,7 +189,7 @@ class RecordBatch:
 
 
 def read_batches(r: WireReader, end: cython.Py_ssize_t, known: cython.Py_ssize_t) -> list[RecordBatch]:
-    """The batches of magic 2 that follow each other, of which the headers are there and the last byte lies before `end`.
+    """The batches of magic 2 that follow each other, whose headers are there and which end at index `end` at most.
 
     The bytes before index `known` were captured. The reader is then where something else stands.
     """

@@ -43,7 +43,9 @@ class BatchRecovery:
         at: index after the header's last fixed field. Raises ReadError where no body begins.
         """
         note, body = (
-            (api.note_request, api.request_body) if frame.direction == CLIENT else (api.note_response, api.response_body)
+            (api.note_request, api.request_body)
+            if frame.direction == CLIENT
+            else (api.note_response, api.response_body)
         )
         data, end = frame.data, frame.end
         if not frame.complete:

@@ -1,4 +1,4 @@
-"""What a client speaks on a connection, and how long its requests usually are: evidence for what a hole has swallowed."""
+"""What a client speaks on a connection, and how long its requests usually are: it tells what was in a hole."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class FetchSession:
         changed: cython.bint = False
         for i in range(notes.placed.count):
             topic = notes.placed_topic(i)
-            partition: object = notes.placed_partition(i)
+            partition: int = notes.placed_partition(i)
             if notes.is_forgotten(i):
                 continue
             held = self.held.get(topic)
@@ -111,7 +111,7 @@ class FetchSessions:
 
     def fetch(self, number: cython.longlong, epoch: cython.longlong, notes: BodyNotes) -> FetchSession | None:
         """The session of a Fetch; None where it began before the capture. ABSENT: of versions without sessions."""
-        if epoch == NEW or epoch == FINAL or epoch == ABSENT:  # noqa: PLR1714 (compiled: three comparisons)
+        if epoch in (NEW, FINAL, ABSENT):
             if number != ABSENT and number:
                 self.sessions.pop(number, None)
             return FetchSession(notes)

@@ -20,7 +20,7 @@ from dissectors.kafka.body_notes import RecordSet
 from dissectors.kafka.messages import KafkaRecord, RecordError
 from dissectors.kafka.names import TopicNames
 from dissectors.kafka.record_batch import RecordBatch, read_batches
-from dissectors.kafka.state import set_state, state_of
+from dissectors.kafka.state import set_state
 from dissectors.rows.exchange import Report
 from dissectors.wire.codecs import CodecError, TooLargeError
 from dissectors.wire.reader import WireReader
@@ -35,10 +35,12 @@ _SMALLEST_RECORD = 7  # bytes, its length included
 class BatchVerifier:
     """Looks at the batches of one connection."""
 
-    __slots__ = ("conversation", "limit", "names", "report", "reported_early")
+    CARRIED = ("conversation", "limit", "names", "report", "reported_early")
+
+    __slots__ = ("_reader", *CARRIED)
 
     def __init__(self, conversation: KafkaConversation, report: Report, names: TopicNames) -> None:
-        self.conversation = conversation
+        self.conversation: KafkaConversation = conversation
         self.report = report
         self.names = names
         self.limit = conversation.options.limits.decompressed_bytes
@@ -46,7 +48,7 @@ class BatchVerifier:
         self._reader = WireReader()
 
     def __getstate__(self) -> dict[str, Any]:
-        return state_of(self)
+        return {name: getattr(self, name) for name in self.CARRIED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         set_state(self, state)

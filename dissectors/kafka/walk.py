@@ -18,8 +18,8 @@ import cython
 from dissectors.kafka.body_notes import BodyNotes, NoteRows
 from dissectors.kafka.errors import known_codes
 from dissectors.kafka.words import NO_MESSAGE, MessageWords
-from dissectors.wire.arrays import Bytes, Numbers, grid
 from dissectors.rows.sink import Sink
+from dissectors.wire.arrays import Bytes, Numbers, grid
 from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
 
 if not cython.compiled:
@@ -75,7 +75,7 @@ if not cython.compiled:
 
 
 class Walker:
-    """Walks bodies of all messages. A run has one for requests and one for answers, so that each reads on in its buffer.
+    """Walks bodies of all messages. A run has one for requests and one for answers: each reads on in its buffer.
 
     What looks at single bodies uses that of its thread: `walker`.
     """
