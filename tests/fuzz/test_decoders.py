@@ -76,9 +76,9 @@ def _kafka_body(decode: Callable[..., Any]) -> Callable[[bytes], Any]:
 
 def _noted(name: str, version: int, data: bytes, start: int, end: int) -> None:
     notes = walker().note(message_words(name, version), data, start, end)
-    for kind in ("topics", "names", "sets", "faults", "pairs", "forgotten", "values", "throttle_ms"):
-        getattr(notes, kind)
-    for each in notes.sets:
+    for kind in ("topics", "names", "sets", "faults", "pairs", "forgotten", "values"):
+        getattr(notes, kind)()
+    for each in notes.sets():
         assert start <= each.start <= end
         assert each.size > 0
 
