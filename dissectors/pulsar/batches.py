@@ -32,6 +32,7 @@ from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
     from dissectors.pulsar.fields import (
+        KEY_KEY,
         META_CHUNK_ID,
         META_COMPACTED_BATCH_INDEXES,
         META_COMPRESSION,
@@ -47,7 +48,8 @@ if not cython.compiled:
 
 CODECS = {1: "lz4-block", 2: "zlib", 3: "zstd", 4: "snappy"}
 CODEC_NAMES = {0: "none", 1: "lz4", 2: "zlib", 3: "zstd", 4: "snappy"}
-METADATA, SINGLE, BROKER = map(api.shape, ("MessageMetadata", "SingleMessageMetadata", "BrokerEntryMetadata"))
+METADATA, SINGLE = api.shape("MessageMetadata"), api.shape("SingleMessageMetadata")
+BROKER, KEYS = api.shape("BrokerEntryMetadata"), api.shape("EncryptionKeys")
 
 
 class MalformedEntryError(ValueError):
@@ -64,6 +66,15 @@ class PulsarEntry:
     payload: the first byte of the payload; stop: the index after it
     has_meta, has_broker: whether `meta` and `broker` hold MessageMetadata and BrokerEntryMetadata
     defect: what is wrong with it, if anything is
+
+    What `entries` finds of it besides:
+
+    request: the command that carries it; role: of its row
+    time (ns), packet_ref: of the byte at `at`
+    ledger, entry: its position, ABSENT where it is not known
+    to_deliver: the words of a MESSAGE that say which of its batch are still to be delivered; SEND has none
+    computed: the checksum over the bytes captured, ABSENT where some are missing; verdict: of `batches`
+    plain: the payload, decompressed, as it is where it is a chunk; None where it cannot be read
     """
 
     def __init__(self) -> None:
@@ -75,6 +86,14 @@ class PulsarEntry:
         self.stored = 0
         self.marked = self.has_meta = self.has_broker = False
         self.defect: str | None = None
+        self.request: Any = None
+        self.role = ""
+        self.time = self.packet_ref = 0
+        self.ledger = self.entry = 0
+        self.to_deliver: Sequence[int] = ()
+        self.computed = 0
+        self.verdict = ""
+        self.plain: bytes | memoryview | None = None
 
     def read(self, frame: Frame, after: cython.Py_ssize_t, limit: cython.longlong) -> None:
         """Read the entry that follows a command which ends at index `after`; its metadata of at most `limit` bytes."""
@@ -152,11 +171,12 @@ class PulsarEntry:
             self.defect = "The frame ends before the message metadata"
         return False
 
-    # --- what the metadata say ---
+    @property
+    def offset(self) -> int:
+        """Stream offset of the entry's first byte."""
+        return int(self.frame.offset + self.at - self.frame.start)
 
-    def is_chunk(self) -> cython.bint:
-        """Whether it is a piece of a message."""
-        return self.meta.has(META_NUM_CHUNKS_FROM_MSG)
+    # --- what the metadata say ---
 
     def codec(self) -> cython.longlong:
         """Number of the codec; it may be none of CODECS."""
@@ -178,6 +198,18 @@ def records(meta: MessageFields) -> cython.longlong:
     return 1
 
 
+def is_chunk(meta: MessageFields) -> cython.bint:
+    """Whether an entry is a piece of a message."""
+    return meta.has(META_NUM_CHUNKS_FROM_MSG)
+
+
+def key_name(data: bytes, start: int, end: int) -> str:
+    """The name of the public key in EncryptionKeys that lie in data[start:end]."""
+    key = MessageFields(WireReader())
+    key.read(KEYS, data, start, end)
+    return key.text(KEY_KEY) or ""
+
+
 def unpacked(meta: MessageFields, payload: bytes | memoryview, limit: int) -> bytes | memoryview:
     """The payload, decompressed. Raises CodecError."""
     number = meta.number(META_COMPRESSION, 0)
@@ -186,6 +218,13 @@ def unpacked(meta: MessageFields, payload: bytes | memoryview, limit: int) -> by
     if number not in CODECS:
         raise CodecError(f"unknown codec {number}")
     return decompress(CODECS[number], payload, limit=limit, size=meta.number(META_UNCOMPRESSED_SIZE, 0))
+
+
+def position(ledger: cython.longlong, entry: cython.longlong) -> str | None:
+    """`ledger:entry`; None where the broker gave none: ABSENT, or -1 for a duplicate that it dropped."""
+    if ledger == ABSENT or (ledger == -1 and entry == -1):
+        return None
+    return f"{ledger}:{entry}"
 
 
 class Single(NamedTuple):

@@ -44,5 +44,6 @@ cdef class Command:
     cpdef long long ledger(self)
     cpdef long long entry(self)
     cpdef long long number(self, Py_ssize_t field)
+    cpdef list positions(self, long long field)
 
 cpdef Command command_of(Frame frame, long long limit)

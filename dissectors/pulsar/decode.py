@@ -24,7 +24,8 @@ if not cython.compiled:
 
     TYPE_FIELD = 1
 
-_SUBJECTS = ("producer_id", "consumer_id")
+_SUBJECTS = {"topic": "topic", "producer": "producer_id", "consumer": "consumer_id"}
+"""`CommandType.about` -> the field that says about which one."""
 
 
 class CommandLayout:
@@ -33,7 +34,7 @@ class CommandLayout:
     type: its row of the table
     outer: shape of the BaseCommand, in which it is one field; shape: of that field
     space, first, second: what a key begins with, and the numbers of the ids that follow; 0 for none
-    subject: the number of the field with the id of the producer or consumer that it is about, by `about`; else 0
+    subject: the number of the field with the topic, producer id or consumer id that it is about; else 0
     """
 
     def __init__(self, command: CommandType) -> None:
@@ -49,7 +50,7 @@ class CommandLayout:
         self.shape = api.shape(message.name)
         self.space = space
         self.first, self.second = ([numbers[name] for name in ids] + [0, 0])[:2]
-        self.subject = numbers[f"{command.about}_id"] if f"{command.about}_id" in _SUBJECTS else 0
+        self.subject = numbers[_SUBJECTS[command.about]] if command.about in _SUBJECTS else 0
 
 
 _LAYOUTS: list[CommandLayout | None] = [None] * (max(COMMANDS) + 1)
@@ -149,6 +150,16 @@ class Command:
     def number(self, field: cython.Py_ssize_t) -> cython.longlong:
         """A number; ABSENT where there is no such field, or where it was not captured."""
         return self.fields.number(field, ABSENT) if self.readable else ABSENT
+
+    def positions(self, field: cython.longlong) -> list[tuple[int, int]]:
+        """The message ids of a field that may come several times: ledger and entry."""
+        found = []
+        start: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        for start, stop in self.fields.each(field):
+            self.id.read(ID_SHAPE, self.data, start, stop)
+            found.append((self.ledger(), self.entry()))
+        return found
 
     def first_number(self, frame: Frame) -> int | None:
         """Field 1 of a command of a new type, if it is a number: where most commands carry their request id."""

@@ -14,6 +14,8 @@ from functools import cache
 from dissectors.pulsar import api
 
 _SHORT = {
+    "CommandMessage": "PUSH",  # MESSAGE_ and ERROR_ begin the names of columns
+    "CommandError": "FAILURE",
     "MessageIdData": "ID",
     "MessageMetadata": "META",
     "SingleMessageMetadata": "SINGLE",
@@ -28,7 +30,7 @@ _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 @cache
 def constants() -> dict[str, int]:
     """Name of each constant -> the number of a field."""
-    names = _SHORT | {name: name.removeprefix("Command") for name in api.MESSAGES.values()}
+    names = {name: name.removeprefix("Command") for name in api.MESSAGES.values()} | _SHORT
     return {
         f"{_upper(short)}_{_upper(field.name)}": field.number
         for name, short in names.items()

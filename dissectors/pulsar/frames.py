@@ -30,9 +30,7 @@ if not cython.compiled:
     TYPE_TAG = 0x08  # tag of BaseCommand.type
 
 
-def measure(
-    buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.longlong
-) -> cython.longlong:
+def measure(buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.longlong) -> cython.longlong:
     """Size of the frame at `pos`, MORE or INVALID. Types that are not known are frames like any other."""
     total: cython.longlong
     command: cython.longlong

@@ -28,7 +28,7 @@ cpdef enum:
     MESSAGE = 7
 
 cdef enum:
-    MOST_FIELDS = 64
+    MOST_FIELDS = 96
     DEEPEST = 100
 
 @cython.final
