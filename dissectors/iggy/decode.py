@@ -177,7 +177,7 @@ def _exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
             return Body(layout.name, values, trailing=end - after)
         if not layouts.metadata_fits(values, pos, after):
             return Body(layout.name, values, None, "metadata_length does not fit what it covers")
-        run = batches.read(layout.run, buf, after, end, end, values.get("messages_count"))
+        run = batches.read(layout.run, buf, after, end, end, values.get("messages_count", -1))
     except MalformedBodyError as error:
         return Body(layout.name, values, None, error.what, error.at - pos)
     return Body(layout.name, values, run)
@@ -190,7 +190,7 @@ def _partial(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int, limit: 
     try:
         after = layout.read(buf, pos, limit, values)
         if layout.run and layouts.metadata_fits(values, pos, after):
-            run = batches.read(layout.run, buf, after, end, limit, values.get("messages_count"))
+            run = batches.read(layout.run, buf, after, end, limit, values.get("messages_count", -1))
     except MalformedBodyError:
         pass
     return Body(layout.name, values, run)

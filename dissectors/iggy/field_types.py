@@ -11,6 +11,8 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
+import cython
+
 from dissectors.iggy.secrets import option_value
 from dissectors.redaction import REDACTED
 from dissectors.wording import plural
@@ -34,8 +36,8 @@ class ShortError(MalformedBodyError):
     """A field that reaches past the end."""
 
 
-def need(pos: int, size: int, end: int, what: str) -> int:
-    """The position after `size` bytes, if they are there."""
+def need(pos: cython.Py_ssize_t, size: cython.longlong, end: cython.Py_ssize_t, what: str) -> cython.Py_ssize_t:
+    """The position after `size` bytes, if they are there. Raises ShortError."""
     if size > end - pos:
         raise ShortError(f"{what} of {size} {plural(size, 'byte')} with {end - pos} left", pos)
     return pos + size

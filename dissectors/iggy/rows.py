@@ -15,7 +15,7 @@ from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import batches, tables
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
-from dissectors.iggy.message import IggyUnit, MessageRun
+from dissectors.iggy.message import IggyUnit, MessageRun, message_id
 from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
@@ -181,7 +181,7 @@ class IggyRows:
         known = min(frame.known, frame.end)
         rows: list[dict[str, Any]] = []
         for unit in run.units:
-            verdict = verify(run.checksum_kind, unit, frame.data, known)
+            verdict = verify(run, unit, frame.data, known)
             if role == CONSUME and unit.batch is not None:
                 partition = unit.batch.partition
             row = self._batch(run, unit, verdict, frame, role, topic, partition)
@@ -218,7 +218,7 @@ class IggyRows:
         topic: str | None,
         partition: int | None,
     ) -> dict[str, Any]:
-        messages, count, size = unit.messages, unit.total, unit.end - unit.start
+        messages, count, size = run.of(unit), unit.total, unit.end - unit.start
         first = last = None
         if role == PRODUCE:  # the server gives offsets and timestamps later
             times = [m.origin for m in messages if m.origin]
@@ -266,7 +266,7 @@ class IggyRows:
     ) -> None:
         assert verdict.covered is not None
         at, size = verdict.covered
-        message = None if verdict.bad is None else unit.messages[verdict.bad]
+        message = None if verdict.bad is None else run.of(unit)[verdict.bad]
         what = "batch" if message is None else f"message {verdict.bad}"
         self.conversation.finding_within(
             frame,
@@ -279,7 +279,7 @@ class IggyRows:
             partition=row["partition"],
             position=str(message.offset) if message and message.offset is not None else row["position"],
             message_index=verdict.bad,
-            message_id=str(message.id) if message else None,
+            message_id=str(message_id(frame.data, message.id_at)) if message else None,
             wrong=verdict.wrong,
             checksum_kind=run.checksum_kind,
             stored=verdict.stored,
@@ -308,7 +308,7 @@ class IggyRows:
         request: PendingRequest,
     ) -> None:
         payloads, produced = self.report.sink.payloads, row["role"] == PRODUCE
-        for m in unit.messages:
+        for m in run.of(unit):
             headers = batches.headers_of(run, m, frame.data)
             offset = None if produced else m.offset
             self.report.message(
@@ -321,7 +321,7 @@ class IggyRows:
                 position=None if offset is None else str(offset),
                 timestamp=(m.timestamp or m.origin if produced else m.timestamp) * _US or None,
                 event_time=m.origin * _US or None,
-                message_id=str(m.id),
+                message_id=str(message_id(frame.data, m.id_at)),
                 value_bytes=m.payload_length,
                 header_count=None if headers is None else len(headers),
                 header_bytes=m.headers_length,
@@ -344,7 +344,7 @@ def _plain(topic: str | None) -> str | None:
 def _message_dicts(run: MessageRun, buf: bytes) -> list[dict[str, Any]]:
     return [
         {
-            "id": str(m.id),
+            "id": str(message_id(buf, m.id_at)),
             "offset": m.offset,
             "timestamp": m.timestamp,
             "origin_timestamp": m.origin,

@@ -53,7 +53,7 @@ class IggyOrphans:
         if frame.size >= _LEAST and not status and judged == ORPHAN:
             read = self._exchanges.body(layouts.RESPONSE, _POLL, frame, frame.start + 8)
             run = read.run if read.exact else None
-        if run and run.messages:
+        if run is not None and run.count:
             self._poll(read, frame)
         else:
             self.unknown(frame, status)

@@ -294,7 +294,7 @@ def _reads(
                     continue
                 if head_only and after < have:
                     return Judgement.YES
-                batches.read(layout.run, buf, after, stop, have, values.get("messages_count"), repair=False)
+                batches.read(layout.run, buf, after, stop, have, values.get("messages_count", -1), False)
                 budget.spend(have - after)
             elif after != stop:
                 waits = waits or after == have < stop

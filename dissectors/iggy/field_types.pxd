@@ -1,0 +1,1 @@
+cpdef Py_ssize_t need(Py_ssize_t pos, long long size, Py_ssize_t end, str what) except -1
