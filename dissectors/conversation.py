@@ -43,7 +43,7 @@ class ConversationSummary(NamedTuple):
 class Conversation(Framing):
     """One connection of one protocol. Subclasses supply measure, resync, on_frame and on_close."""
 
-    __slots__ = ("closed", "last_ns")
+    CARRIED = (*Framing.CARRIED, "closed", "last_ns")
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
@@ -90,7 +90,7 @@ class Conversation(Framing):
 
     def release(self) -> None:
         """Nobody asks it again. Its parts refer to it: without this, only the garbage collector would free them."""
-        vars(self).clear()
+        getattr(self, "__dict__", {}).clear()
 
     def summary(self) -> ConversationSummary:
         """For the connection's row."""

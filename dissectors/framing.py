@@ -10,6 +10,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import ClassVar
 
+import cython
+
 from dissectors.frame import Frame
 from dissectors.inbox import INVALID, MORE, Inbox
 from dissectors.options import Options
@@ -39,19 +41,10 @@ class _Search:
 class Framing(ConnectionReporter):
     """The frames of one connection. A subclass supplies measure, resync, on_frame and on_gap."""
 
-    __slots__ = (
-        "_budgets",
-        "_gave_up",
-        "_searches",
-        "framed_bytes",
-        "frames",
-        "inboxes",
-        "pending_bytes",
-        "resends",
-        "skipped_bytes",
-        "waited",
-    )
-
+    CARRIED = (
+        *ConnectionReporter.CARRIED, "inboxes", "resends", "_searches", "_budgets", "_gave_up", "frames",
+        "framed_bytes", "skipped_bytes", "pending_bytes", "waited",
+    )  # fmt: skip
     steady: ClassVar[bool] = False
     """The size of a frame does not depend on the frames before it: many may be cut before the first is decoded."""
 
@@ -73,7 +66,9 @@ class Framing(ConnectionReporter):
 
     # --- what a protocol supplies ---
 
-    def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
+    def measure(
+        self, direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.longlong:
         """Whole size of the frame at buf[pos], of which buf[pos:end] is at hand: the size, MORE or INVALID."""
         raise NotImplementedError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from dissectors.findings import finding
 from dissectors.frame import Frame
@@ -18,7 +18,8 @@ _EARLY = 64  # findings kept back until a frame proves the protocol
 class ConnectionReporter:
     """Findings of one connection, and the bytes that forensics looks into."""
 
-    __slots__ = ("_early", "bases", "conn", "options", "sink")
+    CARRIED: ClassVar[tuple[str, ...]] = ("conn", "sink", "options", "bases", "_early")
+    """Attributes that a pickle holds, beside those of a Python subclass; each compiled subclass adds its own."""
 
     def __init__(self, conn: Conn, sink: Sink, options: Options) -> None:
         self.conn = conn
@@ -26,6 +27,14 @@ class ConnectionReporter:
         self.options = options
         self.bases: tuple[int, int] | None = None  # TCP sequence numbers of stream offset 0; None under TLS
         self._early: Sequence[Finding] = ()  # of the time before the protocol was proven
+
+    def __getstate__(self) -> dict[str, Any]:
+        carried = {name: getattr(self, name) for name in self.CARRIED}
+        return carried | getattr(self, "__dict__", {})
+
+    def __setstate__(self, carried: dict[str, Any]) -> None:
+        for name, value in carried.items():
+            setattr(self, name, value)
 
     @property
     def proven(self) -> bool:

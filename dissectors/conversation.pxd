@@ -1,0 +1,5 @@
+from dissectors.framing cimport Framing
+
+cdef class Conversation(Framing):
+    cdef public bint closed
+    cdef public object last_ns
