@@ -120,7 +120,7 @@ class IggyConversation(Conversation):
         exchanges.unanswered(exchanges.pairing.close(), until=AT_END)
         self.legacy.resolve()
         exchanges.orphans.report_surplus()
-        exchanges.rows.report.flush()
+        exchanges.rows.dialects.flush()
         if self.era.confidence() >= LIKELY:
             self._report_dialect()
         exchanges.diagnostics.close(self._first)
@@ -131,7 +131,7 @@ class IggyConversation(Conversation):
             super()
             .summary()
             ._replace(
-                dialect=self.exchanges.rows.report.dialect() if self.frames else None,
+                dialect=self.exchanges.rows.dialects.dialect() if self.frames else None,
                 client_software=state.client_software,
                 client_version=state.client_version,
                 server_version=state.server_version,
@@ -145,7 +145,7 @@ class IggyConversation(Conversation):
     def _report_dialect(self) -> None:
         if self._first is not None:
             self._reported = self.era.dialect
-            self.exchanges.rows.report.report_dialect(self._first.first_ns if self.era.settled else self._latest)
+            self.exchanges.rows.dialects.report_dialect(self._first.first_ns if self.era.settled else self._latest)
 
     # --- the next answer, after a loss ---
 
@@ -155,7 +155,7 @@ class IggyConversation(Conversation):
         newest = [entry for entry in islice(reversed(pairing.queue), _LOOKED_AT) if isinstance(entry, IggyRequest)]
         empty = list(takewhile(lambda request: not self.exchanges.has_payload(request), newest))
         return clues._replace(
-            awaited=frozenset(request.api_code or -1 for request in newest),
+            awaited=frozenset(request.api_code for request in newest),
             waiting=len(newest),
             empties=0 if pairing.pipelined else len(empty),
             earliest=self._after(empty[-1].order, end) if empty else 0,

@@ -27,6 +27,7 @@ from dissectors.iggy.pending import ANY_LENGTH, DISCONNECTED, Answer, IggyReques
 from dissectors.iggy.rows import IggyRows
 from dissectors.iggy.state import LOGINS, IggyState
 from dissectors.rows.exchange import CALL, CONSUME, ONE_WAY, PRODUCE, UNANSWERED, ErrorCode, elapsed, queued
+from dissectors.rows.table import int64
 from dissectors.tcp.chunk import SERVER
 
 _POLLED = Struct("<IQI")  # at the start of polled messages: partition, current offset, count
@@ -94,12 +95,12 @@ class IggyExchanges:
         self.state.request(request, request.partition if run is not None else None)
         if run is not None:
             request.records = run.total
-            request.payload_bytes = run.payload_bytes if frame.complete else None
+            request.payload_bytes = int64(run.payload_bytes if frame.complete else None)
             request.client_id = self.state.user
             topic = request.topics[0] if request.topics else None
             request.batches = self.rows.batches(run, frame, request.frame, PRODUCE, topic, request.partition, request)
         elif "messages_count" in read.values:
-            request.records = read.values["messages_count"]
+            request.records = int64(read.values["messages_count"])
         if self._shows(request):
             request.body = self.rows.text(read, frame)
         if request.silent:
@@ -135,12 +136,12 @@ class IggyExchanges:
         """Report the answer to a request: its payload begins at `start` of the frame's data."""
         facts = frame.facts
         if not self.pairing.multiplexed:
-            request.queued_ns = queued(request.frame, facts, self.answered_ns)
+            request.queued_ns = queued(request.frame, facts, int64(self.answered_ns))
         self.answered_ns = frame.arrived_ns
         errors: tuple[ErrorCode, ...] = ()
         read: Body | None = None
         records = payload_bytes = partitions = None
-        delivers = layouts.delivers(request.api_code or -1)
+        delivers = layouts.delivers(request.api_code)
         if status:
             errors = (self.error(status, frame, start),)
             self.diagnostics.refused(request, status)
@@ -159,7 +160,7 @@ class IggyExchanges:
             records, payload_bytes, partitions = self._delivered(request, read, frame, facts)
         long_poll = None
         if request.waits:
-            long_poll = not records or (elapsed(request.frame.last_ns, facts.first_ns) or 0) > _LONG_NS
+            long_poll = not records or elapsed(request.frame.last_ns, facts.first_ns) > _LONG_NS
         self.rows.exchange(
             CALL,
             request,
@@ -244,7 +245,7 @@ class IggyExchanges:
         if not self._fits(request, answer):
             return False
         frame = answer.frame
-        delivers = layouts.delivers(request.api_code or -1)
+        delivers = layouts.delivers(request.api_code)
         if frame is None or answer.status or answer.length < _POLLED.size or not delivers:
             return True
         if frame.known - frame.start < PREFIX + _POLLED.size:
@@ -258,7 +259,7 @@ class IggyExchanges:
 
 def _answer_code(request: IggyRequest) -> int:
     """The code under which layouts has the answer to a request."""
-    return layouts.REGISTER if request.operation == 1 else request.api_code or -1
+    return layouts.REGISTER if request.operation == 1 else request.api_code
 
 
 def _partition(values: dict[str, Any]) -> int | None:

@@ -15,21 +15,18 @@ ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload
 class IggyRequest(PendingRequest):
     """A request that waits for its answer."""
 
-    __slots__ = (
-        *("batches", "operation", "order", "partition", "queued_ns", "silent", "user", "values", "waits"),
-        "well_formed",
-    )
+    __slots__ = ("batches", "operation", "order", "partition", "silent", "user", "values", "waits", "well_formed")
 
+    fields = (*PendingRequest.fields, *__slots__)
     frame: FrameFacts
 
     def __init__(self, frame: FrameFacts, api: str | None, code: int | None) -> None:
         super().__init__(frame, api, code)
-        self.topics: Sequence[str] = []
+        self.topics = []
         self.order = frame.order  # delivery order of its last byte
         self.batches: Sequence[dict[str, Any]] = ()  # columns of rows of `batches`, reported once it is answered
         self.operation = 0  # of VSR
         self.partition: int | None = None  # the one that it names
-        self.queued_ns: int | None = None
         self.user: str | None = None  # who logs in
         self.values: dict[str, Any] = {}  # fields of the body
         self.waits = self.silent = False  # its command lets the server wait for data; has no answer

@@ -21,23 +21,23 @@ from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.iggy.verify import ChecksumVerdict, suspects, verify
 from dissectors.records import Conn, endpoint
-from dissectors.resends import Resends
 from dissectors.rows.exchange import CONSUME, FAILED, OK, ONE_WAY, PRODUCE, UNKNOWN, ErrorCode, PendingRequest, Report
 from dissectors.rows.late_names import unresolved
 from dissectors.rows.sink import Sink
-from dissectors.rows.table import RowTable
+from dissectors.rows.table import RowTable, int64
 
 ROWS_HELD = 256
 _US = 1000  # ns
 
 
-class IggyReport(Report):
-    """Rows of one connection; those that show the dialect wait until it is settled."""
+class DialectRows:
+    """The dialect of one connection, and its finished rows that show it: they wait until it is settled."""
 
-    __slots__ = ("_era", "_held")
+    __slots__ = ("_conn", "_era", "_held", "_sink")
 
-    def __init__(self, conn: Conn, sink: Sink, resends: Resends, era: Era) -> None:
-        super().__init__(conn, sink, resends)
+    def __init__(self, conn: Conn, sink: Sink, era: Era) -> None:
+        self._conn = conn
+        self._sink = sink
         self._era = era
         self._held: list[tuple[str, Any]] = []
 
@@ -47,7 +47,7 @@ class IggyReport(Report):
             return
         dialect = self.dialect()
         for table, row in self._held:
-            getattr(self.sink, table).append(row._replace(dialect=dialect))
+            getattr(self._sink, table).append(row._replace(dialect=dialect))
         self._held.clear()
 
     def dialect(self) -> str:
@@ -57,21 +57,18 @@ class IggyReport(Report):
 
     def report_dialect(self, time: int) -> None:
         """Report the dialect of this connection: others to this server may show too little."""
-        self.sink.name(self._server_key(), time, self._era.dialect, likely=not self._era.settled)
+        self._sink.name(self._server_key(), time, self._era.dialect, likely=not self._era.settled)
 
     def _server_key(self) -> str:
-        server = endpoint(self.conn.server_ip, self.conn.server_port)
+        server = endpoint(self._conn.server_ip, self._conn.server_port)
         framing = tables.releases()[self._era.best].framing
         return f"iggy-dialect/{server}/{framing}"
 
-    def _finish(self, table: RowTable, slot: int) -> None:
-        """Hand a row to the sink; one that shows the dialect only when it is settled."""
-        dialect_at = table.layout.places.get("dialect")
-        if dialect_at is None:
-            table.finish(slot)
-        elif self._era.settled:
+    def finish(self, table: RowTable, slot: int) -> None:
+        """Put the dialect into a row and finish it, once the dialect is settled."""
+        if self._era.settled:
             self.flush()
-            table.put(slot, dialect_at, self._era.dialect)
+            table.put(slot, table.layout.places["dialect"], self._era.dialect)
             table.finish(slot)
         else:
             self._held.append((table.layout.table, table.values(slot)))
@@ -85,7 +82,8 @@ class IggyRows:
 
     def __init__(self, conversation: Conversation, era: Era, state: IggyState) -> None:
         self.conversation = conversation
-        self.report = IggyReport(conversation.conn, conversation.sink, conversation.resends, era)
+        self.dialects = DialectRows(conversation.conn, conversation.sink, era)
+        self.report = Report(conversation.conn, conversation.sink, conversation.resends, self.dialects.finish)
         self.state = state
 
     def text(self, read: Body, frame: Frame, **more: Any) -> str:
@@ -123,7 +121,6 @@ class IggyRows:
             answer,
             status=UNKNOWN if answer is None else status,
             errors=errors,
-            queued_ns=request.queued_ns,
             **more,
         )
         if request.batches:
@@ -148,7 +145,7 @@ class IggyRows:
         one_way = kind == ONE_WAY
         known = PendingRequest(facts if one_way else None, api, code, correlation_id=correlation_id)
         known.client_id = self.state.user
-        known.records, known.payload_bytes = records, payload_bytes
+        known.records, known.payload_bytes = int64(records), int64(payload_bytes)
         if one_way:
             known.body = body
             self.report.exchange(kind, known)

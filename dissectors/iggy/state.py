@@ -58,7 +58,7 @@ class IggyState:
     def answered(self, request: IggyRequest, values: dict[str, Any], time: int) -> None:
         """A request was answered, without an error. values: fields of the answer, none where it was empty; time: ns."""
         if not values and not self._era.settled:
-            silent = layouts.empty(layouts.RESPONSE, request.api_code or -1)
+            silent = layouts.empty(layouts.RESPONSE, request.api_code)
             if silent & self._era.allowed:
                 self._era.narrow(silent, f"an empty answer to {request.api}")
         if request.api in NAMING:

@@ -14,6 +14,7 @@ from dissectors.iggy.exchanges import IggyExchanges
 from dissectors.iggy.frames import EVICTION, REPLY, REQUEST
 from dissectors.iggy.pending import Answer
 from dissectors.rows.exchange import CALL, ORPHAN, PUSH, UNKNOWN
+from dissectors.rows.table import int64
 from dissectors.tcp.chunk import CLIENT
 
 _REGISTER = 1
@@ -66,7 +67,7 @@ class Vsr:
             self._era.narrow(tables.span("vsr-0.10", ""), "routing fields in a request's header")
         code, api, read = self._read_request(frame, header.operation, header.code)
         request = exchanges.request(frame, code or None, api, read)
-        request.correlation_id, request.operation = header.request, header.operation
+        request.correlation_id, request.operation = int64(header.request), header.operation
         if header.operation != _REGISTER:
             request.user = None  # nobody logs in by a command of the other framing
         exchanges.diagnostics.request(request)

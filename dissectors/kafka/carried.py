@@ -32,6 +32,7 @@ from dissectors.kafka.secrets import CLUSTER_METADATA
 from dissectors.options import Options
 from dissectors.rows.exchange import OK, REPLICATE, UNKNOWN
 from dissectors.rows.exchange import PRODUCE as PRODUCED
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER
 
@@ -67,7 +68,7 @@ class CarriedBatches:
         recovery = self._conversation.recovery
         total = size = 0
         carried = []
-        old = batches.old_format(True, call.version) if call.version is not None else None
+        old = batches.old_format(True, call.version) if call.version != ABSENT else None
         for records in notes.sets:
             size += records.size
             if not self._emit.report.looks_into_batches:

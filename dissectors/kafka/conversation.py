@@ -53,7 +53,9 @@ from dissectors.rows.exchange import (
     held,
     queued,
 )
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
+from dissectors.rows.table import int64
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 from dissectors.wire.reader import ReadError
 
@@ -335,8 +337,8 @@ class KafkaConversation(Conversation):
         """The answer to a request. before_ns: when the answer before it on this connection had come, if one had."""
         self.answered = True
         assert call.frame is not None
-        call.queued_ns = queued(call.frame, frame.facts, before_ns)
-        if self.diagnostics is not None and call.queued_ns and call.api_code not in _OF_SESSIONS:
+        call.queued_ns = queued(call.frame, frame.facts, int64(before_ns))
+        if self.diagnostics is not None and call.queued_ns > 0 and call.api_code not in _OF_SESSIONS:
             self.diagnostics.queued(call.frame, call.api or "", call.queued_ns)
         api = call.api_version
         if api is None or not (api.known or _is_too_new(api, frame.data, frame.start + 8)):
@@ -369,7 +371,7 @@ class KafkaConversation(Conversation):
             self.carried.found(SERVER, found, lost, frame.facts)
             return None
         if api not in self._used.apis:
-            call.version = None  # the API is sure, the version is not
+            call.version = ABSENT  # the API is sure, the version is not
         return call
 
     def answer_lost(self, frame: Frame, call: KafkaRequest) -> None:
@@ -428,7 +430,7 @@ class KafkaConversation(Conversation):
         if notes.names:
             self.emit.names.learn(notes.names, frame.first_ns)
         records = payload = None
-        long_poll = False
+        long_poll = 0
         if api.key in FETCHES:
             records, payload = self.carried.fetched(frame, call, api, notes, body)
             self.carried.found(SERVER, self.recovery.found(frame, have), call, frame.facts)
@@ -463,12 +465,11 @@ class KafkaConversation(Conversation):
         )
 
     @staticmethod
-    def _waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes, payload: int) -> bool:
+    def _waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes, payload: int) -> int:
         """Whether a broker held a fetch until it had something, or as long as it may."""
         if call.frame is None or (call.values.get("maxWaitMs") or 0) <= 0 or notes.throttle_ms:
-            return False
-        waited: bool = held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, payload)
-        return waited
+            return 0
+        return held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, payload)
 
     # --- both ---
 

@@ -64,7 +64,6 @@ class KafkaEmitter:
             errors=[self._error(fault, request.api) for fault in faults],
             topics=self.names.all(request.topic_keys, topics),
             partitions=request.partitions or partitions,
-            queued_ns=request.queued_ns,
             **more,
         )
 

@@ -41,7 +41,11 @@ class KafkaRequest(PendingRequest):
     values: Mapping[str, Any] = {}
     session: FetchSession | None = None
     inner: dict[str, Any] | None = None  # the request in an envelope, decoded
-    queued_ns: int | None = None
+
+    fields = (
+        *(*PendingRequest.fields, "api_version", "topic_keys", "batches", "found", "kept", "values", "session"),
+        "inner",
+    )
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from dissectors.kafka.decode import FETCH_SNAPSHOT, PRODUCE, api_version
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.rows.exchange import CONSUME, REPLICATE
 from dissectors.rows.exchange import PRODUCE as PRODUCED
+from dissectors.rows.layout import ABSENT
 from dissectors.tcp.chunk import CLIENT
 
 
@@ -38,7 +39,7 @@ class Precedent(NamedTuple):
         """A request that was not captured, and what is known of it because it, or its answer, carries batches."""
         api = None if self.api is None else api_version(self.api, 0)
         call = KafkaRequest(None, api, correlation_id, self.client_id)
-        call.version = None  # the API is sure, the version is not
+        call.version = ABSENT  # the API is sure, the version is not
         return call
 
 

@@ -43,6 +43,7 @@ from dissectors.pulsar.state import PulsarState
 from dissectors.records import Conn
 from dissectors.resends import AT_END
 from dissectors.rows.exchange import UNKNOWN, ErrorCode, Report
+from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 
@@ -201,7 +202,7 @@ class PulsarConversation(Conversation):
         """An answer to nothing that is open: its request was not captured, or it needs none."""
         unrequested = answer.correlation_id == NO_REQUEST
         if command.code == ERROR and unrequested and not self.state.connected:
-            answer.command, answer.correlation_id = COMMANDS[CONNECT], None
+            answer.command, answer.correlation_id = COMMANDS[CONNECT], ABSENT
             self.emit.orphan(answer, error)
         elif part is INITIAL_RESPONSE or unrequested:
             self.emit.one_way(frame.direction, answer, error)
@@ -272,7 +273,7 @@ class PulsarConversation(Conversation):
     def _close(self, frame: Frame, key: Key, answer: PulsarRequest, error: ErrorCode | None) -> None:
         request = self.pending.take(frame.direction, key)
         assert request is not None
-        if request.correlation_id is None:
+        if request.correlation_id == ABSENT:
             request.correlation_id = answer.correlation_id
         self.entries.settle(request, answer, error)
         self.emit.call(request, frame, answer, error)

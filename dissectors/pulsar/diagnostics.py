@@ -240,7 +240,7 @@ class PulsarDiagnostics:
         if consumption is not None:
             position = (body.message_id.ledgerId, body.message_id.entryId)
             again = bool(body.redelivery_count)
-            self.deliver(consumption, _at(frame).last_ns, position, request.records or 0, again)
+            self.deliver(consumption, _at(frame).last_ns, position, max(request.records, 0), again)
 
     def _ack(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
         number = body.validation_error if body.HasField("validation_error") else unknown_number(body, 4)

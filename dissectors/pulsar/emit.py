@@ -9,6 +9,7 @@ from dissectors.pulsar.commands import REQUEST, request_of
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.state import PulsarState
 from dissectors.rows.exchange import CALL, ONE_WAY, ORPHAN, PUSH, UNANSWERED, UNKNOWN, ErrorCode, Report, queued
+from dissectors.rows.layout import ABSENT
 from dissectors.tcp.chunk import CLIENT
 
 
@@ -32,6 +33,7 @@ class PulsarEmitter:
         """A request and its answer, which came in `frame`."""
         assert request.frame is not None
         response = frame.facts
+        request.queued_ns = queued(request.frame, response, ABSENT)
         self.report.exchange(
             CALL,
             request,
@@ -39,7 +41,6 @@ class PulsarEmitter:
             status=answer.status,
             errors=_errors(error),
             body=answer.body,
-            queued_ns=queued(request.frame, response, None),
             long_poll=request.answer_announced,
             dialect=self.state.dialect,
         )

@@ -57,7 +57,7 @@ class MessageRows:
         elif view.plain is None:
             if not meta.HasField("num_messages_in_batch"):
                 packed = view.codec or meta.encryption_keys
-                size = meta.uncompressed_size if packed else view.request.payload_bytes or 0
+                size = meta.uncompressed_size if packed else max(view.request.payload_bytes, 0)
                 yield self._row(view, batch, Single(None, meta, 0, size), None)
         else:
             words = view.still_to_deliver

@@ -9,6 +9,7 @@ from dissectors.frame import Frame
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
 from dissectors.rows.exchange import OK, PendingRequest
+from dissectors.rows.layout import ABSENT
 
 Columns = dict[str, Any]  # of a row that waits for the answer
 
@@ -26,6 +27,11 @@ class PulsarRequest(PendingRequest):
     kept: int = 0  # what they are for `Sink.let_go`
     answer_announced: bool = False  # the broker has said that the answer will come later
 
+    fields = (
+        *(*PendingRequest.fields, "command", "order", "endpoint_id", "endpoint", "topic", "position", "status"),
+        *("batch", "messages", "kept", "answer_announced"),
+    )
+
     def __init__(self, frame: Frame, command: CommandType | None, code: int, correlation_id: int | None) -> None:
         """command: None for one that is newer than the table."""
         name = str(code) if command is None else command.name
@@ -42,4 +48,4 @@ class PulsarRequest(PendingRequest):
         """It is about this topic."""
         self.topic = topic
         self.topics = (topic.name,)
-        self.partitions = None if topic.partition is None else 1
+        self.partitions = ABSENT if topic.partition is None else 1

@@ -15,6 +15,7 @@ from dissectors.pulsar.api import text
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, PulsarNames, Topic, short, topic
 from dissectors.pulsar.pending import PulsarRequest
+from dissectors.rows.layout import ABSENT
 
 _TOPICS = 1000  # listed of one command
 _SOFTWARE = re.compile(r"^(.*?)[-_ ]*v?(\d+\.\d[\w.+-]*)$")
@@ -152,7 +153,7 @@ class PulsarState:
             request.is_about(topics[0])
         elif topics:
             request.topics = tuple(dict.fromkeys(one.name for one in topics))
-            request.partitions = len({one for one in topics if one.partition is not None}) or None
+            request.partitions = len({one for one in topics if one.partition is not None}) or ABSENT
 
 
 UPDATES: dict[str, Callable[[PulsarState, Any, PulsarRequest], None]] = {
