@@ -15,7 +15,6 @@ cdef enum:
     POLL_A = 1
     MESSAGE_B = 2
     FRAME = 3
-    BATCH_HEADER = 256
     FRAME_HEADER = 48
     INDEX_ENTRY = 16
     AVAILABLE = 1

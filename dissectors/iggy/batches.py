@@ -70,10 +70,11 @@ if not cython.compiled:
     from dissectors.rows.layout import ABSENT
 
     SEND_A, POLL_A, MESSAGE_B, FRAME = range(4)
-    BATCH_HEADER, FRAME_HEADER, INDEX_ENTRY = 256, 48, 16
+    FRAME_HEADER, INDEX_ENTRY = 48, 16
     AVAILABLE, UNAVAILABLE, POISONED, DELETED = 1, 10, 20, 30
     LARGEST = (1 << 63) - 1
 
+BATCH_HEADER = 256  # bytes
 _LENGTHS, _FRAME_LENGTHS = 48, 32  # where a message's two lengths lie
 _PRODUCER = Struct("<QH2xI")
 _FLAGS_AT, _IDEMPOTENT, _PRODUCER_AT = 52, 1, 56  # in a VSR batch
@@ -144,7 +145,7 @@ def _poll_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: 
     r.pos += 16
     stored: cython.longlong = r.u32le()
     size: cython.longlong = r.u32le()
-    if not (state == AVAILABLE or state == UNAVAILABLE or state == POISONED or state == DELETED):
+    if state not in (AVAILABLE, UNAVAILABLE, POISONED, DELETED):
         raise MalformedBodyError(f"message state {state}", pos + 8)
     after: cython.Py_ssize_t = _add_a(r, pos, pos + 17, headers, size, end, run)
     run.cells[run.count - 1, OFFSET] = offset

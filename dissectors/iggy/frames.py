@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from struct import Struct
 
+import cython
+
 from dissectors.iggy import tables
 from dissectors.inbox import INVALID, MORE
 from dissectors.tcp.chunk import CLIENT
+from dissectors.wire.reader import WireReader, reader
 
 LEGACY, VSR = "legacy", "vsr"
 HEADER = 256
@@ -35,27 +38,37 @@ SEND_MESSAGES = 101
 REQUEST, REPLY, EVICTION = 5, 8, 13
 
 
-def measure(framing: str, direction: int, buf: bytes, pos: int, end: int, most: int) -> int:
+def measure(
+    framing: str,
+    direction: cython.int,
+    buf: bytes,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    most: cython.longlong,
+) -> cython.longlong:
     """Size of the frame at `pos`, MORE or INVALID; `most` is the largest size believed."""
     if framing == VSR:
         return _measure_vsr(buf, pos, end, most)
-    if end - pos < 8:
+    if end - pos < PREFIX:
         return MORE
-    first, second = PAIR.unpack_from(buf, pos)
+    r: WireReader = reader()
+    r.open(buf, pos, end)
+    first: cython.longlong = r.u32le()
+    second: cython.longlong = r.u32le()
     if direction == CLIENT:
         return 4 + first if 4 <= first < most and second <= MAX_CODE else INVALID
     if first and first not in tables.statuses() and (first > MAX_CODE or second):
         return INVALID
-    return 8 + second if second < most else INVALID
+    return PREFIX + second if second < most else INVALID
 
 
-def _measure_vsr(buf: bytes, pos: int, end: int, most: int) -> int:
+def _measure_vsr(buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.longlong) -> cython.longlong:
     if end - pos < COMMAND_END:
         return MORE
-    size = SIZE.unpack_from(buf, pos + SIZE_AT)[0]
-    if not HEADER <= size <= most or buf[pos + COMMAND_AT] not in tables.planes():
-        return INVALID
-    return int(size)
+    r: WireReader = reader()
+    r.open(buf, pos + SIZE_AT, end)
+    size: cython.longlong = r.u32le()
+    return size if HEADER <= size <= most and buf[pos + COMMAND_AT] in tables.planes() else INVALID
 
 
 def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | None:

@@ -21,6 +21,7 @@ from dissectors.iggy.frames import HEADER
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.rows import IggyRows
 from dissectors.rows.exchange import ONE_WAY, PUSH, REPLICATE
+from dissectors.rows.table import int64
 from dissectors.tcp.chunk import CLIENT
 
 _SEALS = Struct("<QQQQ")
@@ -50,7 +51,7 @@ def report(frame: Frame, command: int, rows: IggyRows) -> None:
     )
     if run is not None:
         partition = run.units[0].partition if run.units else None
-        rows.report_batches(run, frame, facts, REPLICATE, None, partition, request)
+        rows.report_batches(run, frame, facts, REPLICATE, int64(partition), request)
     if frame.complete:
         _check_header(frame, plane.frozen, rows.conversation)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from dissectors.arrow import Octets
 from dissectors.iggy import batches, layouts, tables
+from dissectors.iggy.decode import announced, metadata_fits
 from dissectors.iggy.field_types import MalformedBodyError, ShortError
 from dissectors.iggy.frames import (
     COMMAND_AT,
@@ -39,6 +40,7 @@ from dissectors.iggy.loss.places import (
     header_places,
     request_places,
 )
+from dissectors.iggy.walk import Fields
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 
@@ -279,28 +281,28 @@ def _reads(
 ) -> Judgement:
     """Whether one of the command's layouts reads buf[pos:stop], of which buf[pos:end] is at hand."""
     have = min(stop, end)
+    fields = Fields()
     waits = False
     for layout in layouts.candidates(side, code, allowed):
         if not layout.releases & allowed:
             continue
-        values: dict[str, Any] = {}
         after = pos
         budget.spend(_READ)
         try:
-            after = layout.read(buf, pos, have, values)
+            after = fields.read(layout.plan, buf, pos, have)
             budget.spend(after - pos)
             if layout.run:
-                if not layouts.metadata_fits(values, pos, after):
+                if not metadata_fits(layout, fields, pos, after):
                     continue
                 if head_only and after < have:
                     return Judgement.YES
-                batches.read(layout.run, buf, after, stop, have, values.get("messages_count", -1), False)
+                batches.read(layout.run, buf, after, stop, have, announced(layout, fields), False)
                 budget.spend(have - after)
             elif after != stop:
                 waits = waits or after == have < stop
                 continue
             if have == stop:
-                if _believable(values):
+                if _believable(fields.values()):
                     return Judgement.YES
                 continue
             waits = True
