@@ -221,9 +221,10 @@ def read(
 ) -> MessageRun:
     """The run at buf[pos:end], of which buf[pos:limit] was captured.
 
-    name: of FORMATS. expected: messages as announced; -1 where nothing announces them. repair: a length that broke is looked for (length_repair.py):
-    not where the question is only whether this is a run. run: a run to use again; a new one is made where it is None.
-    Raises MalformedBodyError if the messages do not tile the run. Where bytes are missing, it has those before them.
+    name: of FORMATS. expected: messages as announced; -1 where nothing announces them. repair: a length that broke is
+    looked for (length_repair.py): not where the question is only whether this is a run. run: one to use again; None
+    makes a new one. Raises MalformedBodyError if the messages do not tile the run. Where bytes are missing, it has
+    those before them.
     """
     form: MessageFormat = FORMATS[name]
     if run is None:

@@ -74,7 +74,7 @@ class IggyConversation(Conversation):
 
     def release(self) -> None:
         self.exchanges.release()
-        self.exchanges = self.legacy = self.vsr = None  # they refer to the conversation
+        self.exchanges = self.legacy = self.vsr = None  # type: ignore[assignment]  # they refer to the conversation
         super().release()
 
     @property
@@ -92,7 +92,7 @@ class IggyConversation(Conversation):
             if framing is None:
                 return MORE
             self._frame_as(framing)
-        size: cython.longlong = measure_frame(self.framing, direction, buf, pos, end, most)
+        size: cython.longlong = measure_frame(self.framing or LEGACY, direction, buf, pos, end, most)
         if size == MORE and self.framing == VSR:
             return self._cut_in_header(direction, buf, pos, end)
         return size

@@ -79,7 +79,7 @@ class IggyExchanges(Carried):
     def release(self) -> None:
         """Nobody asks it again: let go of what refers back to it."""
         self.rows.dialects.release()
-        self.orphans = None
+        vars(self.orphans).clear()
 
     def api(self, code: int) -> str:
         """The name of a command."""
@@ -122,8 +122,9 @@ class IggyExchanges(Carried):
 
     def _note_fields(self, request: IggyRequest, read: Body) -> None:
         """Note what the fields of a request's body say for its row."""
-        layout: BodyLayout = read.layout
+        layout: BodyLayout | None = read.layout
         fields: Fields = read.fields
+        assert layout is not None
         if request.api in NAMING or request.api in LOGINS or layout.introduces:
             request.values = fields.values()
             if request.api in LOGINS:

@@ -51,10 +51,26 @@ REQUEST, RESPONSE = "request", "response"
 ERROR = "ERROR"  # in place of a command: the answer with a status that is not 0
 
 KINDS = {
-    "u8": U8, "u16": U16, "u32": U32, "u64": U64, "i32": I32, "bool": BOOL, "packed": PACKED, "opaque": OPAQUE,
-    "opaque16": OPAQUE16, "opaque32": OPAQUE32, "str8": STR8, "str32": STR32, "secret8": SECRET8, "secret": SECRET,
-    "identifier": IDENTIFIER, "consumer": CONSUMER, "consumer_id": CONSUMER_ID, "partitioning": PARTITIONING,
-    "strategy": STRATEGY, "flagged32": FLAGGED32,
+    "u8": U8,
+    "u16": U16,
+    "u32": U32,
+    "u64": U64,
+    "i32": I32,
+    "bool": BOOL,
+    "packed": PACKED,
+    "opaque": OPAQUE,
+    "opaque16": OPAQUE16,
+    "opaque32": OPAQUE32,
+    "str8": STR8,
+    "str32": STR32,
+    "secret8": SECRET8,
+    "secret": SECRET,
+    "identifier": IDENTIFIER,
+    "consumer": CONSUMER,
+    "consumer_id": CONSUMER_ID,
+    "partitioning": PARTITIONING,
+    "strategy": STRATEGY,
+    "flagged32": FLAGGED32,
 }
 """Types that the walk knows; field_types.READERS has the others."""
 

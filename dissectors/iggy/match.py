@@ -324,8 +324,8 @@ class Pairing(Carried):
         queue.popleft()
         self._matched()
         second = queue[0] if queue else None
-        if isinstance(second, IggyRequest) and second.order < answer.order:
-            if answer.request_id == ABSENT or answer.request_id == second.correlation_id:
+        if isinstance(second, IggyRequest) and second.order < answer.order:  # noqa: SIM102 (plainer so)
+            if answer.request_id in (ABSENT, second.correlation_id):
                 self._several_in_flight()
         self._note_refusal(head, answer)
         return PAIRED, head, _NONE

@@ -230,8 +230,9 @@ class IggyRows(Carried):
         long_poll: cython.longlong,
     ) -> None:
         report: Report = self.report
-        for error in errors:
-            report.error(error, request, facts)
+        if facts is not None:
+            for error in errors:
+                report.error(error, request, facts)
         if report.wants_exchanges:
             slot: cython.Py_ssize_t = report.open_exchange(kind, request, facts, None)
             if errors:

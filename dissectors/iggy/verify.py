@@ -35,7 +35,10 @@ _ABSENT = ChecksumVerdict("absent", None, None)
 
 
 def verify(run: MessageRun, unit: IggyUnit, buf: bytes, known: cython.Py_ssize_t) -> ChecksumVerdict:
-    """Check every message of a unit, and the checksum of a VSR batch; bytes of `buf` from index `known` on are missing."""
+    """Check every message of a unit, and the checksum of a VSR batch.
+
+    known: bytes of `buf` from this index on are missing
+    """
     if run.checksum_kind == NONE:
         return _ABSENT
     verdict = _verify_messages(run, unit, buf, known)

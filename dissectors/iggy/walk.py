@@ -286,17 +286,20 @@ class Fields:
         """The number of a field, by its index; ABSENT where it was not read, or is missing."""
         if i < 0 or i >= self.reached or self.notes[i, FORM_NOTE] == MISSING:
             return ABSENT
-        return self.notes[i, NUMBER_NOTE]
+        number: cython.longlong = self.notes[i, NUMBER_NOTE]
+        return number
 
     def form(self, i: cython.Py_ssize_t) -> cython.longlong:
         """The form of a field, by its index; MISSING where it was not read, or is missing."""
-        return MISSING if i < 0 or i >= self.reached else self.notes[i, FORM_NOTE]
+        form: cython.longlong = MISSING if i < 0 or i >= self.reached else self.notes[i, FORM_NOTE]
+        return form
 
     def identity(self, i: cython.Py_ssize_t) -> int | str | None:
         """The number or name in a field, by its index; None where it was not read."""
         if i < 0 or i >= self.reached:
             return None
-        return self.notes[i, NUMBER_NOTE] if self.objects[i] is None else self.objects[i]
+        number: int | str = self.notes[i, NUMBER_NOTE] if self.objects[i] is None else self.objects[i]
+        return number
 
     def values(self) -> dict[str, Any]:
         """The fields by name, as JSON has them."""

@@ -140,9 +140,9 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bud
     at, errors, points = pos, 0, 0
     late = pos >= clues.earliest
     for frames in count(1):
-        if end - pos < 8:
-            known = pos == end and frames > 1 and late and (final or frames - 1 == clues.empties)
-            return Judgement.YES if known and (points or not clues.stranger) else Judgement.WAIT
+        suffice = frames > 1 and late and (final or frames - 1 == clues.empties) and (points or not clues.stranger)
+        if end - pos < PREFIX:  # the next one is not there, or cut off
+            return Judgement.YES if suffice else Judgement.WAIT
         status, length = PAIR.unpack_from(buf, pos)
         if length >= clues.most or (status and not may_be_error(buf, pos, end)):
             return Judgement.NO
@@ -151,7 +151,7 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bud
             have = _sample(pos, whole, end)
             verdict = _judge_filled(buf, pos, have, final, clues, budget)
             if verdict is Judgement.WAIT:
-                return budget.wait_for(min(whole, 2 * have - pos) - at)
+                return Judgement.YES if suffice else budget.wait_for(min(whole, 2 * have - pos) - at)
             points += _FIELDS
             if verdict is not Judgement.YES or not clues.stranger or points >= _PROOF:
                 return verdict
