@@ -56,11 +56,11 @@ class Conversation(Framing):
 
     def advance(self) -> None:
         """Decode every frame that is complete, in the order in which they became complete."""
-        self.cut_frames(final=False)
+        self.cut_frames(False)
 
     def shed(self) -> None:
         """Give up what is not whole: too much memory is held."""
-        self.cut_frames(final=True)
+        self.cut_frames(True)
         for direction in (CLIENT, SERVER):
             self.give_up(direction)
 
@@ -69,7 +69,7 @@ class Conversation(Framing):
         self.closed = True
         self.last_ns = last_ns
         if any(self.inboxes):
-            self.cut_frames(final=True)
+            self.cut_frames(True)
             for direction in (CLIENT, SERVER):
                 self.cut_rest(direction)
 

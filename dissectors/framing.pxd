@@ -1,10 +1,16 @@
 from dissectors.frame cimport Frame
+from dissectors.inbox cimport INVALID, MORE, Inbox
 from dissectors.reporter cimport ConnectionReporter
+
+cdef extern from *:
+    """
+    #define NEVER (1LL << 62)
+    """
+    const long long NEVER
 
 cdef class Framing(ConnectionReporter):
     cdef public tuple inboxes
     cdef public object resends
-    cdef public list _searches
     cdef public object _budgets
     cdef public bint _gave_up
     cdef public long long frames
@@ -15,3 +21,9 @@ cdef class Framing(ConnectionReporter):
 
     cpdef long long measure(self, int direction, bytes buf, Py_ssize_t pos, Py_ssize_t end)
     cpdef on_frame(self, Frame frame)
+    cpdef cut_frames(self, bint final)
+    cdef long long _next_order(self, Inbox inbox, bint final)
+    cdef int _take(self, Inbox inbox, bint final) except -1
+    cdef int _hand_over(self, Inbox inbox, Py_ssize_t end) except -1
+
+cdef bint _is_unmeasured(Inbox inbox)

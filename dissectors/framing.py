@@ -7,13 +7,10 @@ is counted once: framed, skipped, or pending (of a frame that never ended).
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import ClassVar
-
 import cython
 
 from dissectors.frame import Frame
-from dissectors.inbox import INVALID, MORE, Inbox
+from dissectors.inbox import Inbox
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.reporter import ConnectionReporter
@@ -23,8 +20,10 @@ from dissectors.search import SearchBudget
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap, Piece
 from dissectors.wording import counted, were
 
-_NEVER = 1 << 62  # later than any order
-_ORDER = attrgetter("order")
+if not cython.compiled:
+    from dissectors.inbox import INVALID, MORE
+
+    NEVER = 1 << 62  # later than any order
 
 
 class _Search:
@@ -42,20 +41,17 @@ class Framing(ConnectionReporter):
     """The frames of one connection. A subclass supplies measure, resync, on_frame and on_gap."""
 
     CARRIED = (
-        *ConnectionReporter.CARRIED, "inboxes", "resends", "_searches", "_budgets", "_gave_up", "frames",
-        "framed_bytes", "skipped_bytes", "pending_bytes", "waited",
+        *ConnectionReporter.CARRIED, "inboxes", "resends", "_budgets", "_gave_up", "frames", "framed_bytes",
+        "skipped_bytes", "pending_bytes", "waited",
     )  # fmt: skip
-    steady: ClassVar[bool] = False
-    """The size of a frame does not depend on the frames before it: many may be cut before the first is decoded."""
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> None:
         super().__init__(conn, sink, options)
         self.inboxes = (Inbox(CLIENT), Inbox(SERVER))
         self.resends = Resends()
-        self._searches: list[_Search | None] = [None, None]  # those that are under way
         if midstream:
-            for direction in (CLIENT, SERVER):
-                self._begin_search(direction)
+            for inbox in self.inboxes:
+                self._begin_search(inbox)
         self._budgets: tuple[SearchBudget, SearchBudget] | None = None  # of searches, once there is one
         self._gave_up = False  # that a search passed places over is a finding already
         self.frames = 0
@@ -112,24 +108,18 @@ class Framing(ConnectionReporter):
         return self.frames > 0
 
     @property
-    def plain(self) -> bool:
-        """Whether nothing is missing in what is at hand, so that all its whole frames may be cut at once."""
-        (a, b), (first, second) = self.inboxes, self._searches
-        return a.intact and b.intact and not (first and a) and not (second and b)
-
-    @property
     def held(self) -> int:
         """Bytes kept for frames that are not whole yet."""
         return self.inboxes[CLIENT].held + self.inboxes[SERVER].held
 
     def searched(self, direction: int) -> int:
         """Bytes that were skipped in the search that is under way."""
-        search = self._searches[direction]
+        search: _Search | None = self.inboxes[direction].search
         return search.skipped if search else 0
 
     def search_again(self, direction: int) -> None:
         """Something new is known: a search that waits for more bytes looks at those at hand once more."""
-        if search := self._searches[direction]:
+        if search := self.inboxes[direction].search:
             search.needs = 0
 
     def holes(self, frame: Frame) -> list[tuple[int, int]]:
@@ -147,45 +137,66 @@ class Framing(ConnectionReporter):
 
     # --- cutting ---
 
-    def cut_frames(self, *, final: bool) -> None:
-        """Hand over every frame that is complete; with `final`, no more bytes will come."""
-        if self.steady and self.plain:
-            self._cut_many()
-        self._cut_one_by_one(final)
-        for inbox in self.inboxes:
-            inbox.settle()
+    def cut_frames(self, final: cython.bint) -> None:
+        """Hand over every frame that is complete; with `final`, no more bytes will come.
+
+        One event at a time, of whichever direction has the earlier one: a frame, bytes that are none, or a gap.
+        """
+        client: Inbox = self.inboxes[CLIENT]
+        server: Inbox = self.inboxes[SERVER]
+        taken: Inbox
+        first: cython.longlong = self._next_order(client, final)
+        second: cython.longlong = self._next_order(server, final)
+        while True:
+            if first == NEVER and second != NEVER and _is_unmeasured(client):
+                first = self._next_order(client, final)  # the server's frame may say how the client's are measured
+            if first == NEVER and second == NEVER:
+                break
+            taken = client if first <= second else server
+            if client.search is not None:
+                found = self._take_while_searching(first, second, final)
+                if found is None:
+                    break
+                taken = found
+            self._take(taken, final)
+            if taken is client or _is_unmeasured(client):
+                first = self._next_order(client, final)
+            if taken is server or _is_unmeasured(server):
+                second = self._next_order(server, final)
+        client.settle()
+        server.settle()
 
     def cut_rest(self, direction: int) -> None:
-        """What is left will never be whole: a frame without its end, or bytes that fit nothing."""
-        inbox, search = self.inboxes[direction], self._searches[direction]
+        """Deal with what is left and will never be whole: a frame without its end, or bytes that fit nothing."""
+        inbox: Inbox = self.inboxes[direction]
+        search: _Search | None = inbox.search
         inbox.join()
-        _, pos, end = inbox.window
-        if pos == end:
+        size = inbox.end - inbox.pos
+        if not size:
             return
         if search or not inbox.inside_frame:
-            captured = end - pos - inbox.missing(inbox.offset, inbox.offset + end - pos)
+            captured = size - inbox.missing(inbox.offset, inbox.offset + size)
             if search:
                 self.skipped_bytes += captured
-                search.skipped += end - pos
+                search.skipped += size
             else:
                 self.pending_bytes += captured
-            self._skip(inbox, direction, end)
+            self._skip(inbox, inbox.end)
             return
         before = self.framed_bytes
-        self._hand_over(inbox, end)
+        self._hand_over(inbox, inbox.end)
         self.pending_bytes += self.framed_bytes - before
         self.framed_bytes = before
 
     def give_up(self, direction: int) -> None:
         """Let go of a frame that is not whole: too much memory is held. Its rest is skipped as it comes."""
-        inbox = self.inboxes[direction]
+        inbox: Inbox = self.inboxes[direction]
         inbox.join()
-        _, pos, end = inbox.window
-        left = end - pos
+        left = inbox.end - inbox.pos
         if not left:
             return
         time, packet_ref = inbox.origin(inbox.offset)
-        size, searching = inbox.size, self._searches[direction]
+        size, searching = inbox.size, inbox.search is not None
         self.finding(
             "limit",
             f"A frame of {counted(size, 'byte')} was given up after {left}: too much memory was held"
@@ -201,160 +212,129 @@ class Framing(ConnectionReporter):
         inbox.give_up(0 if searching else max(0, size - left))
         inbox.settle()
 
-    def _cut_many(self) -> None:
-        """Cut and hand over all whole frames at hand: the common case, in which nothing is missing, quickly.
+    def _next_order(self, inbox: Inbox, final: cython.bint) -> cython.longlong:
+        """Order of the next event of a direction (a frame, bytes that are none, a gap), or NEVER."""
+        size: cython.longlong
+        while True:
+            if inbox.search is not None:
+                if self._unsearched(inbox, final):
+                    search: _Search = inbox.search
+                    return inbox.segment(max(search.looked, inbox.offset))[0]
+            elif inbox.pos < inbox.end:
+                size = inbox.size
+                if size == MORE:
+                    size = inbox.size = self.measure(inbox.direction, inbox.buf, inbox.pos, inbox.end)
+                if 0 < size <= inbox.end - inbox.pos:
+                    return inbox.order_at(inbox.pos + size - 1)
+                if size == INVALID:
+                    return inbox.order_at(inbox.pos)
+            if not inbox.pull():
+                gap = inbox.gap_ahead
+                return NEVER if gap is None else gap.order
 
-        Where bytes are no frame, nothing is done: the order of frames matters then, and `_cut_one_by_one` keeps it.
+    def _take(self, inbox: Inbox, final: cython.bint) -> cython.int:
+        """Deal with the event that `_next_order` announced."""
+        if inbox.search is None and inbox.pos < inbox.end:
+            if inbox.size == INVALID:  # with what was known when it was measured: perhaps more is by now
+                inbox.size = self.measure(inbox.direction, inbox.buf, inbox.pos, inbox.end)
+            if 0 < inbox.size <= inbox.end - inbox.pos:
+                self._hand_over(inbox, inbox.pos + inbox.size)
+                return 0
+        self._take_odd(inbox, final)
+        return 0
+
+    def _hand_over(self, inbox: Inbox, end: cython.Py_ssize_t) -> cython.int:
+        """Cut the frame of which the bytes up to an index are at hand."""
+        frame: Frame = inbox.cut(end)
+        self.frames += 1
+        self.framed_bytes += end - frame.start
+        if not frame.complete:
+            self.framed_bytes -= inbox.missing(frame.offset, frame.offset + end - frame.start)
+        self.on_frame(frame)
+        return 0
+
+    # --- what is odd ---
+
+    def _take_while_searching(self, first: int, second: int, final: bool) -> Inbox | None:
+        """The direction to go on with while the client's frames are looked for; None where more bytes must come first.
+
+        first, second: the orders of the next events of client and server, one of them at least not NEVER.
         """
         client, server = self.inboxes
-        requests = client.split(self.measure)
-        if requests is None:
-            return
-        answers = server.split(self.measure)
-        if answers and not requests:
-            requests = client.split(self.measure)  # what the server sent may say how the client's frames are measured
-        if answers is None or requests is None:
-            return
-        self.framed_bytes += client.taken(requests) + server.taken(answers)
-        frames = requests + answers
-        self.frames += len(frames)
-        frames.sort(key=_ORDER)  # two ascending runs: merged, not sorted
-        on_frame = self.on_frame
-        for frame in frames:
-            on_frame(frame)
-
-    def _cut_one_by_one(self, final: bool) -> None:
-        """One event at a time, whichever direction has the earlier one."""
-        while (direction := self._next_direction(final)) is not None:
-            self._take(direction, final)
-
-    def _next_direction(self, final: bool) -> int | None:
-        """The direction that has the earlier event; None where there is none, or more bytes must come first."""
-        client, server = self.inboxes
-        first, second = self._next_order(CLIENT, final), self._next_order(SERVER, final)
-        if first == _NEVER != second and client:
-            first = self._next_order(CLIENT, final)  # as in _cut_many
-        if first == second == _NEVER:
-            return None
-        if not self._searches[CLIENT]:
-            return CLIENT if first <= second else SERVER
         if self._waits_for_server(final):
             return None
         if client.have and second < client.segment(client.offset)[0]:
-            return SERVER  # it came before anything that the client's search may find
-        if first != _NEVER:
-            return CLIENT
+            return server  # it came before anything that the client's search may find
+        if first != NEVER:
+            return client
         if not final and server.queued < self.options.limits.held_bytes and client:
             return None  # what the server answered makes sense only once the client's frames are found again
-        return SERVER
+        return server
 
     def _waits_for_server(self, final: bool) -> bool:
         """Whether the server's first frame is at hand, and how long it is shows in what follows: it comes first."""
         client, server = self.inboxes
-        undetermined = not self.measurable and server.have > 0 and not self._searches[SERVER]
+        undetermined = not self.measurable and server.have > 0 and server.search is None
         return undetermined and not final and client.queued < self.options.limits.held_bytes
 
-    def _next_order(self, direction: int, final: bool) -> int:
-        """Order of the next event of a direction (a frame, bytes that are none, a gap), or _NEVER."""
-        inbox, search = self.inboxes[direction], self._searches[direction]
-        while True:
-            if search:
-                if self._unsearched(inbox, search, final):
-                    return inbox.segment(max(search.looked, inbox.offset))[0]
-            else:
-                buf, pos, end = inbox.window
-                if pos < end:
-                    size = inbox.size
-                    if size == MORE:
-                        size = self.measure(direction, buf, pos, end)
-                        inbox.measured(size)
-                    if 0 < size <= end - pos:
-                        return inbox.order_of(inbox.offset + size - 1)
-                    if size == INVALID:
-                        return inbox.order_of(inbox.offset)
-            if not inbox.pull():
-                gap = inbox.gap_ahead
-                return _NEVER if gap is None else gap.order
-
-    def _take(self, direction: int, final: bool) -> None:
-        """Deal with what _next_order announced."""
-        inbox, search = self.inboxes[direction], self._searches[direction]
-        if search:
-            if self._unsearched(inbox, search, final):
-                self._look(direction, search, final)
+    def _take_odd(self, inbox: Inbox, final: bool) -> None:
+        """Deal with an event that is not a frame at hand: bytes to be searched, bytes that are no frame, a gap."""
+        if inbox.search is not None:
+            if self._unsearched(inbox, final):
+                self._look(inbox, inbox.search, final)
                 return
-        elif inbox:
-            buf, pos, end = inbox.window
-            size = inbox.size
-            if pos < end and size == INVALID:
-                size = self.measure(direction, buf, pos, end)  # with what is known by now
-                inbox.measured(size)
-            if pos < end and 0 < size <= end - pos:
-                self._hand_over(inbox, pos + size)
-                return
-            if pos < end and size == INVALID:
-                self._reject(direction)
-                return
+        elif inbox.pos < inbox.end and inbox.size == INVALID:
+            self._reject(inbox)
+            return
         gap = inbox.gap_ahead
         if gap is None:
             return
-        if not search and 0 < gap.length <= inbox.size - inbox.have:
-            self._report_gap(direction, gap)
+        if inbox.search is None and 0 < gap.length <= inbox.size - inbox.have:
+            self._report_gap(inbox.direction, gap)
             inbox.cross()
             return
-        self.cut_rest(direction)
-        self._report_gap(direction, gap)
+        self.cut_rest(inbox.direction)
+        self._report_gap(inbox.direction, gap)
         inbox.jump()
-        self._begin_search(direction)
+        self._begin_search(inbox)
 
-    def _hand_over(self, inbox: Inbox, end: int) -> None:
-        """Cut the frame of which the bytes up to an index are at hand."""
-        start = inbox.offset
-        captured = end - inbox.window[1]
-        if not inbox.intact:
-            captured -= inbox.missing(start, start + captured)
-        frame = inbox.cut(end)
-        self.frames += 1
-        self.framed_bytes += captured
-        self.on_frame(frame)
-
-    def _skip(self, inbox: Inbox, direction: int, end: int) -> None:
+    def _skip(self, inbox: Inbox, end: int) -> None:
         """Move on to an index of the window: what lies before it is in no frame."""
-        _, pos, _ = inbox.window
-        if end > pos:
-            self.on_skipped(direction, inbox.offset, inbox.offset + end - pos)
+        if end > inbox.pos:
+            self.on_skipped(inbox.direction, inbox.offset, inbox.offset + end - inbox.pos)
         inbox.skip(end)
 
-    def _reject(self, direction: int) -> None:
+    def _reject(self, inbox: Inbox) -> None:
         """The bytes at the position are no frame: look for one from the next byte on."""
-        inbox = self.inboxes[direction]
         time, packet_ref = inbox.origin(inbox.offset)
         self.finding(
             "malformed_frame",
             "These bytes are no frame; looking for the next one",
-            direction=direction,
+            direction=inbox.direction,
             time=time,
             packet_ref=packet_ref,
             offset=inbox.offset,
         )
-        self._skip(inbox, direction, inbox.window[1] + 1)
-        self._begin_search(direction).skipped = 1
+        self._skip(inbox, inbox.pos + 1)
+        self._begin_search(inbox).skipped = 1
         self.skipped_bytes += 1
 
-    def _begin_search(self, direction: int) -> _Search:
-        search = self._searches[direction] = _Search()
-        self.inboxes[direction].gather(True)
+    @staticmethod
+    def _begin_search(inbox: Inbox) -> _Search:
+        """Look for the start of a frame from here on."""
+        search = inbox.search = _Search()
+        inbox.gather(True)
         return search
 
     @staticmethod
-    def _unsearched(inbox: Inbox, search: _Search, final: bool) -> bool:
+    def _unsearched(inbox: Inbox, final: bool) -> bool:
         """Whether a search has bytes to look at: new ones, or, once no more will come, the rest again."""
+        search: _Search = inbox.search
         return inbox.have > 0 and search.looked < inbox.offset + inbox.have + (final and inbox.drained)
 
-    def _look(self, direction: int, search: _Search, final: bool) -> None:
+    def _look(self, inbox: Inbox, search: _Search, final: bool) -> None:
         """Look for a frame in one more segment: what may start there depends on the frames before it."""
-        inbox = self.inboxes[direction]
-        start = inbox.offset
+        direction, start = inbox.direction, inbox.offset
         looked = max(search.looked, start)
         stop = inbox.segment(looked)[1]
         ended = final and inbox.drained and stop == start + inbox.have
@@ -362,22 +342,22 @@ class Framing(ConnectionReporter):
             search.looked = stop
             return
         inbox.join()
-        buf, pos, _ = inbox.window
+        pos = inbox.pos
         time, packet_ref = inbox.origin(looked)
         search.looked = stop + ended
-        at, found = self.resync(direction, buf, pos, pos + stop - start, ended)
+        at, found = self.resync(direction, inbox.buf, pos, pos + stop - start, ended)
         budget = None if self._budgets is None else self._budgets[direction]
         search.needs = 0 if found or budget is None else budget.needs
         offset = start + at - pos
         self.skipped_bytes += at - pos - inbox.missing(start, offset)
         search.skipped += at - pos
-        self._skip(inbox, direction, at)
+        self._skip(inbox, at)
         if budget is not None:
             self.report_passed_over(budget, direction, time, packet_ref)
         if not found:
             return
         inbox.gather(False)
-        self._searches[direction] = None
+        inbox.search = None
         if offset > 0 and (search.skipped or offset != search.skipped):
             time, packet_ref = inbox.origin(offset)
             self.finding(
@@ -414,3 +394,8 @@ class Framing(ConnectionReporter):
             reason=gap.reason,
         )
         self.on_gap(direction, gap)
+
+
+def _is_unmeasured(inbox: Inbox) -> cython.bint:
+    """Whether bytes are at hand, but not how long their frame is: what comes of the other direction may say it."""
+    return inbox.size == MORE and inbox.pos < inbox.end

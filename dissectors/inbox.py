@@ -3,31 +3,41 @@
     framed │ window: contiguous, holes filled with zeros │ parts │ queue: delivered, with gaps between
            └ position
 
-The window begins with the first byte that is in no frame. What was delivered waits in the queue until somebody looks at
-it, so that a whole block costs one step; while a frame of known size is not whole, what is pulled waits as parts and is
-joined to the window once. Positions in the window are indices of its buffer; the stream counts offsets.
+The window is a chunk as TCP delivered it, so that most frames are cut without a copy; only the bytes of a frame that
+lies in several chunks are joined, once the frame is whole. Until then what is pulled from the queue waits as parts. Of
+the first chunk in the queue some bytes may be `taken` already. Positions in the window are indices of its buffer; the
+stream counts offsets.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import cython
 
 from dissectors.frame import Frame
-from dissectors.rows.layout import ABSENT
 from dissectors.tcp.chunk import Chunk, Gap, Piece
+from dissectors.wire.arrays import Numbers
 
-MORE = 0  # size of a frame: the length is not there yet
-INVALID = -1  # size of a frame: this is no frame
-Measure = Callable[[int, bytes, int, int], int]
-"""(direction, buffer, position, end) -> size of the frame that begins there, MORE or INVALID."""
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
+    from dissectors.tcp.numbers import SEGMENT_FIELDS, SEGMENT_ORDER, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
 
-_NO_PIECES = array("q")  # of an empty window; never added to
-_OFFSET = attrgetter("offset")
-_new = tuple.__new__  # a NamedTuple without the detour over its keyword constructor
+    MORE = 0  # size of a frame: the length is not there yet
+    INVALID = -1  # size of a frame: this is no frame
+
+_HEAD = 512  # bytes that are joined to a frame whose size is not known, at most at a time
+_NO_SEGMENTS = array("q")  # of an empty window; never added to
+_ZEROS = bytes(1 << 16)  # of which the bytes of holes are made
+_offset = attrgetter("offset")
+_CARRIED = (
+    "search", "size", "pos", "buf", "_base", "_segments", "_parts", "_parts_size", "_gathers", "_queue",
+    "_queued", "_taken", "_holes", "_given_up",
+)  # fmt: skip
 
 
 class _Hole(NamedTuple):
@@ -39,45 +49,42 @@ class _Hole(NamedTuple):
 
 
 class Inbox:
-    """Bytes of one direction that are not framed yet."""
+    """Bytes of one direction that are not framed yet.
 
-    __slots__ = (
-        "_base",
-        "_buf",
-        "_direction",
-        "_gathers",
-        "_given_up",
-        "_gaps",
-        "_holes",
-        "_mark",
-        "_orders",
-        "_packet_refs",
-        "_parts",
-        "_parts_size",
-        "_pos",
-        "_queue",
-        "_queued",
-        "_size",
-        "_starts",
-        "_times",
-    )
+    direction: CLIENT or SERVER
+    size: of the frame at the position, INVALID where there is none, MORE where it is not measured
+    buf, pos, end: the window is buf[pos:end]
+    search: the search for the start of a frame that is under way; None where frames follow each other
+    """
 
     def __init__(self, direction: int) -> None:
-        self._direction = direction
-        self._gathers = False  # what is pulled waits as parts until `join`
-        self._buf = b""
+        self.direction = direction
+        self.search: Any = None
+        self.size = MORE
+        self.buf = b""
+        self.pos = 0
+        self.end = 0
         self._base = 0  # stream offset of buf[0]
-        self._pos = 0  # index of the first byte not framed
-        self._starts = self._orders = self._packet_refs = self._times = _NO_PIECES  # pieces in buf, as in Chunk
-        self._mark = 0  # index of the piece that holds pos
-        self._size = MORE  # of the frame at pos, once measured
-        self._parts: list[Chunk] | tuple[()] = ()
+        self._segments = _NO_SEGMENTS  # those in buf, as in Chunk; the first may begin before it
+        self._numbers: Numbers = _NO_SEGMENTS  # the same, to be read fast
+        self._count = 0  # segments
+        self._mark = 0  # of them: the one that holds pos
+        self._parts: list[Chunk | Gap] | None = None  # behind the window
         self._parts_size = 0
+        self._gathers = False  # what is pulled waits as parts until `join`
         self._queue: list[Chunk | Gap] = []
         self._queued = 0  # bytes in queue
-        self._gaps = 0  # in queue
+        self._taken = 0  # bytes of queue[0] that were pulled
         self._holes: tuple[_Hole, ...] = ()  # in buf and parts
         self._given_up = 0  # bytes of a frame that are dropped as they come
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Inbox, (self.direction,), {name: getattr(self, name) for name in _CARRIED}
+
+    def __setstate__(self, carried: dict[str, Any]) -> None:
+        for name, value in carried.items():
+            setattr(self, name, value)
+        self._show(self._base, self.buf, self._segments, self.pos)
 
     # --- what comes in ---
 
@@ -90,9 +97,7 @@ class Inbox:
                 return dropped
             event = rest
         self._queue.append(event)
-        if isinstance(event, Gap):
-            self._gaps += 1
-        else:
+        if not isinstance(event, Gap):
             self._queued += len(event.data)
         return dropped
 
@@ -105,18 +110,18 @@ class Inbox:
             return (left if left.length else None), 0
         gone = min(self._given_up, len(event.data))
         self._given_up -= gone
-        return (_behind(event, gone) if gone < len(event.data) else None), gone
+        return (event.part(event.offset + gone, event.end) if gone < len(event.data) else None), gone
 
     # --- what is at hand ---
 
     def __bool__(self) -> bool:
         """Whether anything waits: bytes, or news of a gap."""
-        return self._pos < len(self._buf) or bool(self._queue)
+        return self.pos < self.end or bool(self._queue)
 
     @property
     def held(self) -> int:
         """Bytes in memory."""
-        return len(self._buf) + self._parts_size + self._queued
+        return self.end + self._parts_size + self._queued
 
     @property
     def drained(self) -> bool:
@@ -129,24 +134,9 @@ class Inbox:
         return self._queued
 
     @property
-    def intact(self) -> bool:
-        """Whether no byte is missing in all that waits."""
-        return not (self._holes or self._gaps)
-
-    @property
-    def window(self) -> tuple[bytes, int, int]:
-        """(buffer, position, end)."""
-        return self._buf, self._pos, len(self._buf)
-
-    @property
     def have(self) -> int:
         """Bytes at hand of the frame at the position."""
-        return len(self._buf) - self._pos + self._parts_size
-
-    @property
-    def size(self) -> int:
-        """Size of the frame at the position, as `measured`; MORE where it is not known."""
-        return self._size
+        return self.end - self.pos + self._parts_size
 
     @property
     def base(self) -> int:
@@ -156,12 +146,12 @@ class Inbox:
     @property
     def offset(self) -> int:
         """Stream offset of the position."""
-        return self._base + self._pos
+        return self._base + self.pos
 
     @property
     def inside_frame(self) -> bool:
         """Whether a frame of known size is under way."""
-        return self._size > 0 and self._pos < len(self._buf)
+        return self.size > 0 and self.pos < self.end
 
     @property
     def gap_ahead(self) -> Gap | None:
@@ -169,28 +159,34 @@ class Inbox:
         event = self._queue[0] if self._queue else None
         return event if isinstance(event, Gap) else None
 
-    def order_of(self, offset: int) -> int:
-        """Order of the segment that delivered the byte of the window at a stream offset."""
-        return self._orders[self._piece(offset)]
+    def order_at(self, index: cython.Py_ssize_t) -> cython.longlong:
+        """Order of the segment that delivered the byte at an index of the window."""
+        order: cython.longlong = self._numbers[SEGMENT_FIELDS * self._segment(self._base + index) + SEGMENT_ORDER]
+        return order
 
     def origin(self, offset: int) -> tuple[int, int]:
         """(time in ns, packet) of the byte of the window at a stream offset."""
-        piece = self._piece(offset)
-        return self._times[piece], self._packet_refs[piece]
+        row = SEGMENT_FIELDS * self._segment(offset)
+        return self._segments[row + SEGMENT_TIME], self._segments[row + SEGMENT_PACKET]
 
     def segment(self, offset: int) -> tuple[int, int]:
         """(order, end as a stream offset) of the segment that delivered a byte of the window or of what was pulled."""
-        starts, orders, end = self._starts, self._orders, self._base + len(self._buf)
+        segments, end = self._segments, self._base + self.end
         if offset >= end and self._parts:
-            part = self._parts[bisect_right(self._parts, offset, key=_OFFSET) - 1]
-            starts, orders, end = part.starts, part.orders, part.offset + len(part.data)
+            part = self._parts[bisect_right(self._parts, offset, key=_offset) - 1]
+            if isinstance(part, Gap):
+                return part.order, part.offset + part.length
+            segments, end = part.segments, part.offset + len(part.data)
+        starts = segments[SEGMENT_START::SEGMENT_FIELDS]
         at = bisect_right(starts, offset) - 1
-        return orders[at], starts[at + 1] if at + 1 < len(starts) else end
+        return segments[SEGMENT_FIELDS * at + SEGMENT_ORDER], starts[at + 1] if at + 1 < len(starts) else end
 
     def delivered_after(self, order: int, end: int) -> int:
         """Index of the first byte of the window that was delivered after `order`, at most `end`."""
-        piece = bisect_right(self._orders, order)
-        return end if piece == len(self._orders) else min(end, self._starts[piece] - self._base)
+        segment = bisect_right(self._segments[SEGMENT_ORDER::SEGMENT_FIELDS], order)
+        if segment == self._count:
+            return end
+        return min(end, self._segments[SEGMENT_FIELDS * segment + SEGMENT_START] - self._base)
 
     def missing(self, start: int, end: int) -> int:
         """How many bytes of [start, end) of the stream were not captured."""
@@ -208,84 +204,106 @@ class Inbox:
         """Those of the bytes [start, end) of the window, as stream offsets, that were captured."""
         for hole_start, hole_end in [*self.holes(start, end), (end, end)]:
             if start < hole_start:
-                first, stop = self._piece(start), self._piece(hole_start - 1) + 1
-                yield Chunk(
-                    start,
-                    self._buf[start - self._base : hole_start - self._base],
-                    array("q", (start,)) + self._starts[first + 1 : stop],
-                    self._orders[first:stop],
-                    self._packet_refs[first:stop],
-                    self._times[first:stop],
-                )
+                data = self.buf[start - self._base : hole_start - self._base]
+                yield Chunk(start, data, self._rows(self._segment(start), self._segment(hole_start - 1) + 1, start))
             start = hole_end
 
     def pieces(self, start: int, end: int) -> list[Piece]:
         """Where the bytes [start, end) of the stream came from, as far as they are at hand."""
         found: list[Piece] = []
-        if self._buf:
-            own = Chunk(self._base, self._buf, self._starts, self._orders, self._packet_refs, self._times)
-            found += own.pieces(start, end)
+        if self.buf:
+            found += Chunk(self._base, self.buf, self._segments).pieces(start, end)
+            start = max(start, self._base + self.end)
         for event in self._queue:
-            if not isinstance(event, Gap):
-                found += event.pieces(start, end)
+            if not isinstance(event, Gap) and start < end:
+                found += [piece for piece in event.pieces(start, end) if not found or piece.start > found[-1].start]
         return found
 
     # --- frame by frame ---
 
-    def pull(self) -> bool:
-        """Bring the next delivered bytes into the window; False where there are none, or a gap comes first."""
-        event = self._queue[0] if self._queue else None
-        if event is None or isinstance(event, Gap):
-            return False
-        del self._queue[0]
-        self._queued -= len(event.data)
-        self._put(event)
-        return True
+    def pull(self) -> cython.bint:
+        """Bring the next delivered bytes into the window; False where there are none, or a gap comes first.
 
-    def measured(self, size: int) -> None:
-        """The frame at the position has this size; until it is whole, the window does not grow."""
-        self._size = size
+        Behind a frame that is not whole only those are pulled that it needs.
+        """
+        if not self._queue:
+            return False
+        event: Any = self._queue[0]
+        if isinstance(event, Gap):
+            return False
+        start: cython.longlong = event.offset + self._taken
+        if self.pos >= self.end and not self._parts:
+            self._next_event()
+            self._show(event.offset, event.data, event.segments, start - event.offset)
+            return True
+        stop: cython.longlong = event.end
+        if not self._gathers:
+            stop = min(stop, start + (_HEAD if self.size == MORE else self.size - self.have))
+        if stop == event.end:
+            self._next_event()
+        else:
+            self._taken += stop - start
+            self._queued -= stop - start
+        self._wait(event if stop - start == len(event.data) else event.part(start, stop), stop - start)
+        return True
 
     def gather(self, on: bool) -> None:
         """From now on, whether what is pulled waits until it is joined: a search looks at it seldom."""
         self._gathers = on
 
-    def cut(self, end: int) -> Frame:
+    def cut(self, end: cython.Py_ssize_t) -> Frame:
         """The frame at the position, of which the window has the bytes to index `end`. Move on."""
-        start, size, base = self._pos, self._size, self._base
-        offset = base + start
-        stop = offset + size
-        first, last = self._mark, self._piece(base + end - 1)
-        order = self._orders[last]
-        known, last_ns = end, ABSENT if end - start < size else self._times[last]
-        for hole in self._holes:
-            if hole.start < stop and hole.end > offset:
-                known = min(known, max(start, hole.start - base))
-                if hole.end >= stop and not hole.timed:
-                    last_ns = ABSENT
-        frame = Frame(self._direction, self._buf, start, end, size, known, offset, order, self._times[first], last_ns,
-                      self._packet_refs[first])  # fmt: skip
-        self._pos, self._size = end, MORE
-        following = last + 1 < len(self._starts) and self._starts[last + 1] <= base + end
-        self._mark = last + following
+        start: cython.Py_ssize_t = self.pos
+        first: cython.Py_ssize_t = SEGMENT_FIELDS * self._mark
+        at: cython.Py_ssize_t = self._segment(self._base + end - 1)
+        last: cython.Py_ssize_t = SEGMENT_FIELDS * at
+        frame: Frame = Frame.__new__(Frame)
+        frame.direction = self.direction
+        frame.data = self.buf
+        frame.start = start
+        frame.end = frame.known = end
+        frame.size = self.size
+        frame.offset = self._base + start
+        frame.order = self._numbers[last + SEGMENT_ORDER]
+        frame.first_ns = self._numbers[first + SEGMENT_TIME]
+        frame.packet_ref = self._numbers[first + SEGMENT_PACKET]
+        frame.complete = end - start == self.size
+        frame.last_ns = self._numbers[last + SEGMENT_TIME] if frame.complete else ABSENT
+        if self._holes:
+            self._mark_holes(frame)
+        self.pos, self.size = end, MORE
+        if at + 1 < self._count and self._numbers[last + SEGMENT_FIELDS + SEGMENT_START] <= self._base + end:
+            at += 1
+        self._mark = at
         return frame
+
+    def _mark_holes(self, frame: Frame) -> None:
+        """Say in a frame what of it was not captured."""
+        stop, shift = frame.offset + frame.size, frame.start - frame.offset
+        for hole in self._holes:
+            if hole.start < stop and hole.end > frame.offset:
+                frame.known = min(frame.known, max(frame.start, hole.start + shift))
+                frame.complete = False
+                if hole.end >= stop and not hole.timed:
+                    frame.last_ns = ABSENT
 
     def skip(self, end: int) -> None:
         """Move on to an index of the window: what lies before it is in no frame."""
-        self._pos, self._size = end, MORE
-        if end < len(self._buf):
-            self._mark = self._piece(self._base + end)
+        self.pos, self.size = end, MORE
+        if end < self.end:
+            self._mark = self._segment(self._base + end)
 
     def cross(self) -> None:
         """Step over the gap ahead, inside the frame at the position: zeros stand in for it."""
-        gap = self._next_gap()
-        self._put(Chunk.zeros(gap))
+        gap = self._next_event()
         self._holes += (_Hole(gap.offset, gap.offset + gap.length, gap.reason == "snaplen"),)
+        self._wait(gap, gap.length)
 
     def jump(self) -> None:
         """Go on behind the gap ahead. What is in the window must have been cut or skipped."""
-        gap = self._next_gap()
-        self._base, self._buf, self._pos, self._mark, self._size = gap.offset + gap.length, b"", 0, 0, MORE
+        gap = self._next_event()
+        self.size = MORE
+        self._show(gap.offset + gap.length, b"", _NO_SEGMENTS, 0)
 
     def give_up(self, rest: int) -> None:
         """So many bytes that are still to come are dropped."""
@@ -295,121 +313,76 @@ class Inbox:
         """Bring all that was pulled into the window."""
         if not self._parts:
             return
-        at = self._mark
-        self._buf = b"".join([self._buf[self._pos :], *(part.data for part in self._parts)])
-        self._base += self._pos
-        self._starts, self._orders = self._starts[at:], self._orders[at:]
-        self._packet_refs, self._times = self._packet_refs[at:], self._times[at:]
+        buffers, segments = [self.buf[self.pos :]], self._segments[SEGMENT_FIELDS * self._mark :]
         for part in self._parts:
-            self._starts += part.starts
-            self._orders += part.orders
-            self._packet_refs += part.packet_refs
-            self._times += part.times
-        self._pos = self._mark = 0
-        self._parts, self._parts_size = (), 0
-        self._forget()
+            if isinstance(part, Gap):
+                buffers += [_ZEROS] * (part.length // len(_ZEROS))
+                buffers.append(_ZEROS[: part.length % len(_ZEROS)])
+                segments += part.segment
+            else:
+                buffers.append(part.data)
+                is_known = part.segments[SEGMENT_START] < part.offset  # the first one: as the last of what is before
+                segments += part.segments[SEGMENT_FIELDS:] if is_known else part.segments
+        self._parts, self._parts_size = None, 0
+        self._show(self._base + self.pos, b"".join(buffers), segments, 0)
 
     def settle(self) -> None:
-        """Let go of bytes that were framed."""
-        self._trim()
-
-    # --- many frames at once: nothing may be missing ---
-
-    def split(self, measure: Measure) -> list[Frame] | None:
-        """The whole frames at hand, still to be `taken`; None where something is no frame."""
-        self._absorb()
-        frames: list[Frame] = []
-        direction, buf, pos, end, base = self._direction, self._buf, self._pos, len(self._buf), self._base
-        starts, orders, times, packet_refs = self._starts, self._orders, self._times, self._packet_refs
-        first, final = self._mark, len(starts) - 1
-        while pos < end:
-            size = measure(direction, buf, pos, end)
-            if size == INVALID:
-                return None
-            after = pos + size
-            if size == MORE or after > end:
-                break
-            stop = base + after
-            last = first
-            if last < final and starts[last + 1] < stop:
-                last = bisect_right(starts, stop - 1, last + 1) - 1
-            frame = Frame(direction, buf, pos, after, size, after, base + pos, orders[last], times[first], times[last],
-                          packet_refs[first])  # fmt: skip
-            frames.append(frame)
-            pos = after
-            first = last + 1 if last < final and starts[last + 1] == stop else last
-        return frames
-
-    def taken(self, frames: list[Frame]) -> int:
-        """Move on behind frames that `split` gave; how many bytes they are."""
-        if not frames:
-            return 0
-        end, size = frames[-1].end, frames[-1].end - self._pos
-        self._pos, self._size = end, MORE
-        self._mark = min(self._piece(self._base + end), len(self._starts) - 1)
-        return size
+        """Let go of bytes that were framed, where they are more than those that stay."""
+        left: cython.Py_ssize_t = self.end - self.pos
+        if self.pos > left:
+            segments = self._segments[SEGMENT_FIELDS * self._mark :] if left else _NO_SEGMENTS
+            self._show(self._base + self.pos, self.buf[self.pos :], segments, 0)
 
     # --- within ---
 
-    def _piece(self, offset: int) -> int:
-        """Index of the piece that holds a stream offset."""
-        return bisect_right(self._starts, offset, self._mark) - 1
+    def _segment(self, offset: cython.longlong) -> cython.Py_ssize_t:
+        """Which segment of the window, from that at the position on, holds a stream offset."""
+        low: cython.Py_ssize_t = self._mark
+        high: cython.Py_ssize_t = self._count - 1
+        middle: cython.Py_ssize_t
+        if low >= high or self._numbers[SEGMENT_FIELDS * (low + 1) + SEGMENT_START] > offset:
+            return low
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._numbers[SEGMENT_FIELDS * middle + SEGMENT_START] <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
-    def _next_gap(self) -> Gap:
-        gap = self._queue.pop(0)
-        assert isinstance(gap, Gap)
-        self._gaps -= 1
-        return gap
+    def _rows(self, first: int, last: int, start: int) -> array[int]:
+        """The segments [first, last) of the window, of bytes from a stream offset on."""
+        rows = self._segments[SEGMENT_FIELDS * first : SEGMENT_FIELDS * last]
+        rows[SEGMENT_START] = start
+        return rows
 
-    def _put(self, *chunks: Chunk) -> None:
-        """Append chunks to the window; while a frame of known size is under way, only once it is whole."""
-        for chunk in chunks:
-            if self._pos >= len(self._buf) and not self._parts:
-                self._base, self._buf = chunk.offset, chunk.data
-                self._starts, self._orders = chunk.starts, chunk.orders
-                self._packet_refs, self._times = chunk.packet_refs, chunk.times
-                self._pos = self._mark = 0
-                self._forget()
-                continue
-            if isinstance(self._parts, tuple):
-                self._parts = []
-            self._parts.append(chunk)
-            self._parts_size += len(chunk.data)
-        if self._parts and not self._gathers and self.have >= self._size:
+    def _next_event(self) -> Any:
+        """Take the first event from the queue."""
+        event: Any = self._queue.pop(0)
+        if not isinstance(event, Gap):
+            self._queued -= len(event.data) - self._taken
+        self._taken = 0
+        return event
+
+    def _wait(self, part: Chunk | Gap, size: int) -> None:
+        """Append to the frame at the position what follows; to the window only once it is whole."""
+        if self._parts is None:
+            self._parts = []
+        self._parts.append(part)
+        self._parts_size += size
+        if not self._gathers and self.have >= self.size:
             self.join()
 
-    def _absorb(self) -> None:
-        """Bring all that was delivered into the window; no gap is among it."""
-        if self._queue:
-            queue, self._queue, self._queued = self._queue, [], 0
-            self._put(*[event for event in queue if not isinstance(event, Gap)])
-
-    def _forget(self) -> None:
-        """Holes before the window concern nobody any more."""
+    def _show(self, base: cython.longlong, buf: bytes, segments: array[int], pos: cython.Py_ssize_t) -> cython.int:
+        """Make this the window, from an index of the buffer on."""
+        self._base, self.buf, self._segments, self.pos, self.end = base, buf, segments, pos, len(buf)
+        self._numbers, self._count, self._mark = segments, len(segments) // SEGMENT_FIELDS, 0
+        if pos:
+            self._mark = self._segment(base + pos)
         if self._holes:
-            self._holes = tuple(hole for hole in self._holes if hole.end > self._base)
+            self._forget_holes()
+        return 0
 
-    def _trim(self) -> None:
-        """Let go of framed bytes, where they are more than those that stay."""
-        left = len(self._buf) - self._pos
-        if self._pos > left:
-            at = self._mark if left else len(self._starts)
-            self._base += self._pos
-            self._buf = self._buf[self._pos :]
-            self._starts, self._orders = self._starts[at:], self._orders[at:]
-            self._packet_refs, self._times = self._packet_refs[at:], self._times[at:]
-            self._pos = self._mark = 0
-
-
-def _behind(chunk: Chunk, size: int) -> Chunk:
-    """What follows the first bytes of a chunk."""
-    offset = chunk.offset + size
-    first = bisect_right(chunk.starts, offset) - 1
-    return Chunk(
-        offset,
-        chunk.data[size:],
-        array("q", (offset,)) + chunk.starts[first + 1 :],
-        chunk.orders[first:],
-        chunk.packet_refs[first:],
-        chunk.times[first:],
-    )
+    def _forget_holes(self) -> None:
+        """Holes before the window concern nobody any more."""
+        self._holes = tuple([hole for hole in self._holes if hole.end > self._base])

@@ -11,7 +11,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
+
+from dissectors.tcp.numbers import SEGMENT_FIELDS, SEGMENT_ORDER, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
 
 CLIENT, SERVER = 0, 1  # who sent the bytes
 SIDES = ("client", "server")
@@ -26,14 +29,13 @@ class Piece(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Contiguous bytes of one direction, made of one or more pieces (segments). The columns are array("q")."""
+    """Contiguous bytes of one direction, made of one or more segments."""
 
     offset: int  # stream offset of data[0]
     data: bytes
-    starts: array[int]  # stream offset of each piece, ascending; the first may begin before `offset`
-    orders: array[int]  # delivery order of each piece, ascending
-    packet_refs: array[int]  # packet of each piece (records.PacketRef)
-    times: array[int]  # ns since the epoch: first arrival of each piece
+    segments: array[int]
+    """array("q"), SEGMENT_FIELDS numbers a segment: stream offset of its first byte, delivery order, packet
+    (records.PacketRef), first arrival in ns since the epoch. Ascending; the first may begin before `offset`."""
 
     @classmethod
     def of(
@@ -45,26 +47,60 @@ class Chunk(NamedTuple):
         packet_refs: Iterable[int],
         times: Iterable[int],
     ) -> Chunk:
-        """A chunk of columns that are any numbers."""
-        columns = (array("q", column) for column in (starts, orders, packet_refs, times))
-        return cls(offset, data, *columns)
+        """A chunk whose segments are told by column."""
+        return cls(offset, data, array("q", chain.from_iterable(zip(starts, orders, packet_refs, times, strict=True))))
 
     @classmethod
     def zeros(cls, gap: Gap) -> Chunk:
-        """What stands in for the bytes of a hole."""
-        return cls.of(gap.offset, bytes(gap.length), [gap.offset], [gap.order], [gap.packet_ref], [gap.time])
+        """The chunk of zeros that stands in for the bytes of a hole."""
+        return cls(gap.offset, bytes(gap.length), gap.segment)
+
+    @property
+    def starts(self) -> array[int]:
+        """Stream offset of each segment."""
+        return self.segments[SEGMENT_START::SEGMENT_FIELDS]
+
+    @property
+    def orders(self) -> array[int]:
+        """Delivery order of each segment."""
+        return self.segments[SEGMENT_ORDER::SEGMENT_FIELDS]
+
+    @property
+    def packet_refs(self) -> array[int]:
+        """Packet of each segment."""
+        return self.segments[SEGMENT_PACKET::SEGMENT_FIELDS]
+
+    @property
+    def times(self) -> array[int]:
+        """Time of each segment."""
+        return self.segments[SEGMENT_TIME::SEGMENT_FIELDS]
 
     @property
     def head(self) -> bytes:
-        """The bytes of the first piece."""
-        return self.data if len(self.starts) == 1 else self.data[: self.starts[1] - self.offset]
+        """The bytes of the first segment."""
+        if len(self.segments) == SEGMENT_FIELDS:
+            return self.data
+        return self.data[: self.segments[SEGMENT_FIELDS + SEGMENT_START] - self.offset]
+
+    @property
+    def end(self) -> int:
+        """Stream offset after the last byte."""
+        return self.offset + len(self.data)
 
     def pieces(self, start: int, end: int) -> list[Piece]:
-        """The pieces with bytes of [start, end)."""
-        if end <= self.offset or start >= self.offset + len(self.data):
+        """The segments with bytes of [start, end), which are stream offsets."""
+        if end <= self.offset or start >= self.end:
             return []
-        a, b = max(0, bisect_right(self.starts, start) - 1), bisect_left(self.starts, end)
-        return [Piece(*piece) for piece in zip(self.starts[a:b], self.packet_refs[a:b], self.times[a:b], strict=True)]
+        starts = self.starts
+        a, b = max(0, bisect_right(starts, start) - 1), bisect_left(starts, end)
+        return [Piece(*piece) for piece in zip(starts[a:b], self.packet_refs[a:b], self.times[a:b], strict=True)]
+
+    def part(self, start: int, end: int) -> Chunk:
+        """The bytes [start, end) of the chunk, at least one; they are stream offsets."""
+        starts = self.starts
+        first, last = bisect_right(starts, start) - 1, bisect_left(starts, end)
+        rows = self.segments[SEGMENT_FIELDS * first : SEGMENT_FIELDS * last]
+        return Chunk(start, self.data[start - self.offset : end - self.offset], rows)
 
 
 class Gap(NamedTuple):
@@ -76,6 +112,11 @@ class Gap(NamedTuple):
     order: int
     packet_ref: int  # the packet at which the hole was noticed
     time: int
+
+    @property
+    def segment(self) -> array[int]:
+        """What `Chunk.segments` is for the bytes that stand in for the hole."""
+        return array("q", (self.offset, self.order, self.packet_ref, self.time))
 
 
 class Resent(NamedTuple):
@@ -90,8 +131,7 @@ def joined(chunks: Sequence[Chunk]) -> Chunk:
     """Chunks that follow each other, as one."""
     if len(chunks) == 1:
         return chunks[0]
-    columns = array("q"), array("q"), array("q"), array("q")
+    segments = array("q")
     for chunk in chunks:
-        for column, values in zip(columns, chunk[2:], strict=True):
-            column.extend(values)
-    return Chunk(chunks[0].offset, b"".join([chunk.data for chunk in chunks]), *columns)
+        segments += chunk.segments
+    return Chunk(chunks[0].offset, b"".join([chunk.data for chunk in chunks]), segments)

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.tcp.numbers cimport COLUMNS
+from dissectors.tcp.numbers cimport SEGMENT_FIELDS, SEGMENT_ORDER, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
 
 @cython.final
 cdef class Delivered:
@@ -9,9 +9,11 @@ cdef class Delivered:
     cdef list _buffers
     cdef object _last
     cdef Py_ssize_t _room
-    cdef object _numbers
-    cdef long long[::1] _columns
+    cdef object _array
+    cdef long long[::1] _segments
+    cdef long long[::1] _which
+    cdef long long[::1] _at
+    cdef long long[::1] _sizes
 
     cdef int add(self, long long start, long long order, long long packet_ref, long long time, object buffer, long long at, long long size) except -1
-    @cython.locals(which="long long[::1]", at="long long[::1]", sizes="long long[::1]")
     cpdef object chunk(self)

@@ -1,4 +1,4 @@
-"""Segments of one direction on their way to a chunk: numbers by column, bytes still where they lie."""
+"""Segments of one direction on their way to a chunk: numbers in arrays, bytes still where they lie."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dissectors.wire.arrays import Bytes, Numbers
 if cython.compiled:
     from cython.cimports.dissectors.wire.memory import gather
 else:
-    from dissectors.tcp.numbers import COLUMNS
+    from dissectors.tcp.numbers import SEGMENT_FIELDS, SEGMENT_ORDER, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
     from dissectors.wire.memory import gather
 
 _ROOM = 64  # segments, at first
@@ -29,9 +29,13 @@ class Delivered:
         self._size = 0  # bytes
         self._buffers: list[Bytes] = []  # in which the bytes lie
         self._last: Any = None  # of them
-        self._room = _ROOM  # segments
-        self._numbers = array("q", bytes(8 * COLUMNS * _ROOM))  # [COLUMNS, room]
-        self._columns: Numbers = self._numbers
+        self._room = 0  # segments
+        self._array = array("q")  # as Chunk.segments
+        self._segments: Numbers = None  # the array, to be written to
+        self._which: Numbers = None  # of each segment: number of its buffer, index in it, bytes
+        self._at: Numbers = None
+        self._sizes: Numbers = None
+        self._make_room(_ROOM)
 
     def add(
         self,
@@ -45,47 +49,39 @@ class Delivered:
     ) -> cython.int:
         """The next segment: its bytes are buffer[at : at + size]."""
         if self.count == self._room:
-            self._grow()
+            self._make_room(2 * self._room)
         if not self.count:
             self._offset = start
         if buffer is not self._last:
             self._buffers.append(buffer)
             self._last = buffer
-        room: cython.Py_ssize_t = self._room
         i: cython.Py_ssize_t = self.count
-        self._columns[i] = start
-        self._columns[room + i] = order
-        self._columns[2 * room + i] = packet_ref
-        self._columns[3 * room + i] = time
-        self._columns[4 * room + i] = len(self._buffers) - 1
-        self._columns[5 * room + i] = at
-        self._columns[6 * room + i] = size
+        row: cython.Py_ssize_t = SEGMENT_FIELDS * i
+        self._segments[row + SEGMENT_START] = start
+        self._segments[row + SEGMENT_ORDER] = order
+        self._segments[row + SEGMENT_PACKET] = packet_ref
+        self._segments[row + SEGMENT_TIME] = time
+        self._which[i] = len(self._buffers) - 1
+        self._at[i] = at
+        self._sizes[i] = size
         self.count = i + 1
         self._size += size
         return 0
 
     def chunk(self) -> Chunk:
         """What was added since the last call; not to be called where nothing was."""
-        room: cython.Py_ssize_t = self._room
-        n: cython.Py_ssize_t = self.count
-        numbers = self._numbers
-        which, at, sizes = self._columns[4 * room :], self._columns[5 * room :], self._columns[6 * room :]
-        data = gather(self._buffers, which, at, sizes, n, self._size)
-        starts, orders = numbers[:n], numbers[room : room + n]
-        packet_refs, times = numbers[2 * room : 2 * room + n], numbers[3 * room : 3 * room + n]
-        made: Chunk = _new(Chunk, (self._offset, data, starts, orders, packet_refs, times))
+        data = gather(self._buffers, self._which, self._at, self._sizes, self.count, self._size)
+        made: Chunk = _new(Chunk, (self._offset, data, self._array[: SEGMENT_FIELDS * self.count]))
         self.count = self._size = 0
         self._buffers = []
         self._last = None
         return made
 
-    def _grow(self) -> None:
-        room = self._room
-        columns = [self._numbers[i * room : (i + 1) * room] for i in range(COLUMNS)]
-        more = array("q", bytes(8 * room))
-        self._numbers = array("q")
-        for column in columns:
-            self._numbers.extend(column)
-            self._numbers.extend(more)
-        self._columns = self._numbers
-        self._room = 2 * room
+    def _make_room(self, room: int) -> None:
+        """Room for so many segments."""
+        known, more = self._room, room - self._room
+        self._array = self._array + array("q", bytes(8 * SEGMENT_FIELDS * more))
+        which, at, sizes = [array("q", bytes(8 * room)) for _ in range(3)]
+        for i in range(known):
+            which[i], at[i], sizes[i] = self._which[i], self._at[i], self._sizes[i]
+        self._segments, self._which, self._at, self._sizes, self._room = self._array, which, at, sizes, room

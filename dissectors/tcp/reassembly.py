@@ -491,6 +491,5 @@ def _end_of(chunk: Chunk) -> Chunk:
     """The last pieces of a chunk, with RECENT_BYTES or somewhat more; a short one whole."""
     if len(chunk.data) <= 2 * RECENT_BYTES:
         return chunk
-    first = bisect_right(chunk.starts, chunk.offset + len(chunk.data) - RECENT_BYTES) - 1
-    offset, columns = chunk.starts[first], (column[first:] for column in chunk[2:])
-    return Chunk(offset, chunk.data[offset - chunk.offset :], *columns)
+    first = bisect_right(chunk.starts, chunk.end - RECENT_BYTES) - 1
+    return chunk.part(chunk.starts[first], chunk.end)

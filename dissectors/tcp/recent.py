@@ -20,6 +20,7 @@ import zstandard
 
 from dissectors.arrow import Ints
 from dissectors.tcp.chunk import Chunk
+from dissectors.tcp.numbers import SEGMENT_FIELDS, SEGMENT_PACKET, SEGMENT_START, SEGMENT_TIME
 
 RECENT_NS = 3_000_000_000  # how long they may be compared with: senders wait some hundred milliseconds, seconds at most
 _BUNDLE_BYTES = 32 * 1024  # before compression: what a look at one of its runs costs
@@ -41,7 +42,7 @@ _decompress = zstandard.ZstdDecompressor().decompress
 
 
 class Recent(NamedTuple):
-    """As Chunk, without orders."""
+    """Contiguous bytes of one direction and their segments, by column."""
 
     offset: int
     data: bytes
@@ -60,12 +61,13 @@ class Plain(NamedTuple):
     @classmethod
     def of(cls, runs: Sequence[Chunk]) -> Plain:
         """Runs with columns of their own."""
-        columns = array("q"), array("q"), array("q")
+        segments = array("q")
         for run in runs:
-            for column, values in zip(columns, (run.starts, run.packet_refs, run.times), strict=True):
-                column.extend(values)
-        bounds = _bounds([len(run.data) for run in runs], np.array([len(run.starts) for run in runs]))
-        return cls(bounds, np.array(columns, np.int64), b"".join([run.data for run in runs]))
+            segments += run.segments
+        rows = np.frombuffer(segments, np.int64).reshape(-1, SEGMENT_FIELDS)
+        columns = np.ascontiguousarray(rows[:, [SEGMENT_START, SEGMENT_PACKET, SEGMENT_TIME]].T)
+        lengths = np.array([len(run.segments) // SEGMENT_FIELDS for run in runs])
+        return cls(_bounds([len(run.data) for run in runs], lengths), columns, b"".join([run.data for run in runs]))
 
     def some(self, numbers: Sequence[int]) -> Plain:
         """Some of the runs."""
