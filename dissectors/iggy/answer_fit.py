@@ -8,12 +8,13 @@ from dissectors.frame import Frame
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.carried import Carried
 from dissectors.iggy.era import Era
-from dissectors.iggy.frames import PREFIX
 from dissectors.iggy.pending import ANY_LENGTH, DISCONNECTED, Answer, IggyRequest
-from dissectors.wire.reader import WireReader, reader
+from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
+    from dissectors.iggy.frames import PREFIX
     from dissectors.rows.layout import ABSENT
+    from dissectors.wire.reader import reader
 
 _POLLED = 16  # bytes at the start of polled messages: partition, current offset, count
 _REGISTER = 1  # operation of VSR

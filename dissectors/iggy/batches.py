@@ -48,7 +48,7 @@ from dissectors.iggy.field_types import MalformedBodyError, plain_headers, typed
 from dissectors.iggy.loss.length_repair import MENDABLE, mended, moved
 from dissectors.iggy.message import IggyUnit, MessageRun, Msg, Producer, VsrBatch
 from dissectors.iggy.verify import verify
-from dissectors.wire.reader import WireReader, reader
+from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
     from dissectors.iggy.field_types import need
@@ -68,6 +68,7 @@ if not cython.compiled:
         TIMESTAMP,
     )
     from dissectors.rows.layout import ABSENT
+    from dissectors.wire.reader import reader
 
     SEND_A, POLL_A, MESSAGE_B, FRAME = range(4)
     FRAME_HEADER, INDEX_ENTRY = 48, 16

@@ -17,16 +17,17 @@ from dissectors.iggy.loss import resync
 from dissectors.iggy.loss.places import Clues
 from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.vsr import Vsr
-from dissectors.inbox import MORE
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.resends import AT_END
 from dissectors.rows.sink import Sink
 from dissectors.search import Judgement, SearchBudget
-from dissectors.tcp.chunk import CLIENT, SERVER, Gap
+from dissectors.tcp.chunk import Gap
 
 if not cython.compiled:
-    from dissectors.iggy.frames import measure as measure_frame
+    from dissectors.iggy.frames import measure_legacy, measure_vsr
+    from dissectors.inbox import MORE
+    from dissectors.tcp.chunk import CLIENT, SERVER
 
 _LOOKED_AT = 64  # requests in flight
 LIKELY = 0.75  # confidence from which other connections may take over what is believed here
@@ -37,20 +38,8 @@ class IggyConversation(Conversation):
 
     CARRIED = (
         *Conversation.CARRIED,
-        *(
-            "era",
-            "exchanges",
-            "legacy",
-            "vsr",
-            "framing",
-            "most",
-            "_searched",
-            "client_end",
-            "server_end",
-            "_first",
-            "_latest",
-            "_reported",
-        ),
+        *("era", "exchanges", "legacy", "vsr", "framing", "is_vsr", "most", "_searched", "client_end", "server_end"),
+        *("_first", "_latest", "_reported"),
     )
     steady = True
 
@@ -61,6 +50,7 @@ class IggyConversation(Conversation):
         self.legacy = Legacy(self.exchanges)
         self.vsr = Vsr(self.exchanges)
         self.framing: str | None = None
+        self.is_vsr = False  # whether the framing is VSR
         self.most = options.limits.frame_bytes
         if not (self.era.has(LEGACY) and self.era.has(VSR)):
             self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
@@ -92,10 +82,10 @@ class IggyConversation(Conversation):
             if framing is None:
                 return MORE
             self._frame_as(framing)
-        size: cython.longlong = measure_frame(self.framing or LEGACY, direction, buf, pos, end, most)
-        if size == MORE and self.framing == VSR:
-            return self._cut_in_header(direction, buf, pos, end)
-        return size
+        if not self.is_vsr:
+            return measure_legacy(direction, buf, pos, end, most)
+        size: cython.longlong = measure_vsr(buf, pos, end, most)
+        return self._cut_in_header(direction, buf, pos, end) if size == MORE else size
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
         clues = Clues(
@@ -135,7 +125,7 @@ class IggyConversation(Conversation):
         else:
             lost -= self.server_end
             self.server_end = frame.offset + frame.size
-        if self.framing == VSR:
+        if self.is_vsr:
             self.vsr.on_frame(frame, lost)
         else:
             self.legacy.on_frame(frame, lost)
@@ -222,6 +212,7 @@ class IggyConversation(Conversation):
     def _frame_as(self, framing: str) -> None:
         if self.framing is None:
             self.framing = framing
+            self.is_vsr = framing == VSR
             self.era.frame_as(framing)
 
     def _after(self, order: int, end: int) -> int:

@@ -1,4 +1,5 @@
 cimport cython
+from dissectors.iggy.era cimport Era
 from dissectors.iggy.layouts cimport BodyLayout
 from dissectors.iggy.message cimport MessageRun
 from dissectors.iggy.walk cimport Fields
@@ -20,6 +21,6 @@ cdef class Body:
 
 cpdef bint metadata_fits(BodyLayout layout, Fields fields, Py_ssize_t start, Py_ssize_t after)
 cpdef long long announced(BodyLayout layout, Fields fields)
-cpdef Body body(str side, long long code, era, bytes buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t limit)
-cdef Body _tried(str side, found, era, bytes buf, Py_ssize_t pos, Py_ssize_t end)
+cpdef Body body(str side, long long code, Era era, bytes buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t limit)
+cdef Body _tried(str side, found, Era era, bytes buf, Py_ssize_t pos, Py_ssize_t end)
 cdef bint _is_nearer(Body one, Body other) except -1

@@ -1,12 +1,15 @@
 from dissectors.frame cimport Frame, FrameFacts
 from dissectors.iggy.answer_fit cimport AnswerFit, answer_code
 from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.era cimport Era
 from dissectors.iggy.decode cimport Body, body
 from dissectors.iggy.layouts cimport BodyLayout
 from dissectors.iggy.match cimport Pairing
 from dissectors.iggy.message cimport MessageRun
+from dissectors.iggy.names cimport IggyNames
 from dissectors.iggy.pending cimport Answer, BatchFacts, IggyRequest
 from dissectors.iggy.rows cimport IggyRows
+from dissectors.iggy.state cimport IggyState
 from dissectors.iggy.walk cimport PARTITION, Fields
 from dissectors.rows.exchange cimport elapsed, queued
 from dissectors.rows.fields cimport ABSENT
@@ -19,8 +22,8 @@ cdef enum:
 
 cdef class IggyExchanges(Carried):
     cdef public object conversation
-    cdef public object era
-    cdef public object state
+    cdef public Era era
+    cdef public IggyState state
     cdef public IggyRows rows
     cdef public object diagnostics
     cdef public object orphans

@@ -3,7 +3,11 @@ from dissectors.iggy.carried cimport Carried
 from dissectors.iggy.decode cimport Body
 from dissectors.iggy.exchanges cimport IggyExchanges
 from dissectors.iggy.pending cimport Answer
-from dissectors.wire.reader cimport WireReader
+from dissectors.iggy.frames cimport PREFIX
+from dissectors.wire.reader cimport WireReader, reader
+
+cdef enum:
+    CLIENT = 0
 
 cdef class Legacy(Carried):
     cdef public IggyExchanges _exchanges

@@ -9,11 +9,14 @@ from dissectors.iggy import layouts
 from dissectors.iggy.carried import Carried
 from dissectors.iggy.decode import Body
 from dissectors.iggy.exchanges import IggyExchanges
-from dissectors.iggy.frames import PREFIX
 from dissectors.iggy.match import HELD, UNSURE
 from dissectors.iggy.pending import Answer
-from dissectors.tcp.chunk import CLIENT
-from dissectors.wire.reader import WireReader, reader
+from dissectors.wire.reader import WireReader
+
+if not cython.compiled:
+    from dissectors.iggy.frames import PREFIX
+    from dissectors.tcp.chunk import CLIENT
+    from dissectors.wire.reader import reader
 
 
 class Legacy(Carried):

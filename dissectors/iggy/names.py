@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dissectors.iggy.carried import Carried
 from dissectors.records import Conn, endpoint
 from dissectors.rows.late_names import MARK, unresolved
 from dissectors.rows.sink import Sink
@@ -17,8 +18,10 @@ Identifier = int | str
 _KEPT = 4096  # names and topics remembered; reported again where more are met
 
 
-class IggyNames:
+class IggyNames(Carried):
     """Names of one server, as one connection learns and needs them."""
+
+    CARRIED = ("_root", "_sink", "_streams", "_reported", "_shown")
 
     def __init__(self, conn: Conn, sink: Sink) -> None:
         self._root = f"iggy/{endpoint(conn.server_ip, conn.server_port)}"

@@ -1,8 +1,10 @@
 from dissectors.frame cimport Frame, FrameFacts
 from dissectors.iggy.carried cimport Carried
 from dissectors.iggy.decode cimport Body
+from dissectors.iggy.era cimport Era
 from dissectors.iggy.message cimport MASK64, OFFSET, ORIGIN, TIMESTAMP, IggyUnit, MessageRun
 from dissectors.iggy.pending cimport BatchFacts, IggyRequest
+from dissectors.iggy.state cimport IggyState
 from dissectors.rows.exchange cimport PendingRequest, Report
 from dissectors.rows.fields cimport *
 from dissectors.rows.table cimport RowTable, int64
@@ -19,7 +21,7 @@ cdef enum:
 cdef class DialectRows(Carried):
     cdef public object conn
     cdef public object sink
-    cdef public object era
+    cdef public Era era
     cdef public list exchanges
     cdef public list batches
 
@@ -29,7 +31,7 @@ cdef class IggyRows(Carried):
     cdef public object conversation
     cdef public DialectRows dialects
     cdef public Report report
-    cdef public object state
+    cdef public IggyState state
     cdef public bint shows_bodies
 
     cpdef int report_request(self, str kind, IggyRequest request, until) except -1

@@ -1,9 +1,10 @@
 from dissectors.iggy.carried cimport Carried
 from dissectors.iggy.era cimport Era
+from dissectors.iggy.names cimport IggyNames
 from dissectors.iggy.pending cimport IggyRequest
 
 cdef class IggyState(Carried):
-    cdef public object names
+    cdef public IggyNames names
     cdef public str user
     cdef public str client_software
     cdef public str client_version

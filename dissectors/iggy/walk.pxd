@@ -1,7 +1,7 @@
 cimport cython
 from dissectors.iggy.field_types cimport need, text
 from dissectors.rows.fields cimport ABSENT
-from dissectors.wire.reader cimport WireReader
+from dissectors.wire.reader cimport WireReader, reader
 
 cdef extern from *:
     """

@@ -27,11 +27,12 @@ import cython
 from dissectors.iggy.field_types import CONSUMERS, STRATEGIES, MalformedBodyError
 from dissectors.redaction import REDACTED
 from dissectors.wire.arrays import Numbers, grid
-from dissectors.wire.reader import WireReader, reader
+from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
     from dissectors.iggy.field_types import need, text
     from dissectors.rows.layout import ABSENT
+    from dissectors.wire.reader import reader
 
     U8, U16, U32, U64, I32, BOOL, PACKED, OPAQUE, OPAQUE16, OPAQUE32 = range(10)
     STR8, STR32, SECRET8, SECRET, IDENTIFIER, CONSUMER, CONSUMER_ID, PARTITIONING, STRATEGY, FLAGGED32 = range(10, 20)
@@ -103,9 +104,8 @@ class Fields:
         self.reached = 0
         if plan.count > self.notes.shape[0]:
             self.notes = grid(plan.count, NOTES)
-            self.objects = [None] * plan.count
+        self.objects = [None] * plan.count
         for i in range(plan.count):
-            self.objects[i] = None
             if plan.rows[i, LEFT] and pos >= end:
                 self.notes[i, FORM_NOTE] = MISSING
                 self.reached = i + 1

@@ -39,3 +39,5 @@ cdef class WireReader:
     cpdef long long announced(self, int kind)
     cpdef long long length(self, int kind)
     cpdef int skip_tags(self) except -1
+
+cpdef WireReader reader()

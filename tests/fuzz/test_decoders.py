@@ -148,8 +148,8 @@ def _iggy_run(data: bytes) -> None:
 def _iggy_frames(data: bytes) -> None:
     for direction in (0, 1):
         iggy_frames.detect(direction, data, 0, len(data), LIMIT)
-        for framing in ("legacy", "vsr"):
-            iggy_frames.measure(framing, direction, data, 0, len(data), LIMIT)
+        iggy_frames.measure_legacy(direction, data, 0, len(data), LIMIT)
+        iggy_frames.measure_vsr(data, 0, len(data), LIMIT)
 
 
 def _envelope(data: bytes) -> None:
