@@ -20,11 +20,11 @@ STARTERS = {"spark": "fixture", "subprocess": "module", "multiprocessing": "modu
 SLOW = (
     *("checksum/test_locate.py", "fuzz/test_fuzz.py", "tls/test_sessions.py"),
     *(
-        "test_columns.py",
         "test_engine.py",
         "test_invariants.py",
         "test_memory.py",
         "test_resends.py",
+        "test_together.py",
         "test_workers.py",
     ),
     *(f"pipelines/test_{name}.py" for name in ("analyze", "hostile_names", "planted_secrets", "points", "report")),
