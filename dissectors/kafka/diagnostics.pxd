@@ -39,7 +39,7 @@ cdef class KafkaDiagnostics:
     cdef public long long single
     cdef public long long stored_bytes
     cdef public long long uncompressed_bytes
-    cdef public long long queued_ns
+    cdef public object queued_ns
     cdef public long long longest_ns
     cdef public dict queued_apis
     cdef public dict removed
