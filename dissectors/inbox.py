@@ -173,6 +173,22 @@ class Inbox:
         row = SEGMENT_FIELDS * self._segment(offset)
         return self._segments[row + SEGMENT_TIME], self._segments[row + SEGMENT_PACKET]
 
+    def located(self, offset: cython.longlong) -> tuple[int, int] | None:
+        """(time in ns, packet) of the byte of the window at a stream offset, framed or not; None where it has none."""
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t = self._count - 1
+        middle: cython.Py_ssize_t
+        if high < 0 or offset < self._numbers[SEGMENT_START] or offset >= self._base + self.end:
+            return None
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._numbers[SEGMENT_FIELDS * middle + SEGMENT_START] <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        low *= SEGMENT_FIELDS
+        return self._numbers[low + SEGMENT_TIME], self._numbers[low + SEGMENT_PACKET]
+
     def segment(self, offset: int) -> tuple[int, int]:
         """(order, end as a stream offset) of the segment that delivered a byte of the window or of what was pulled."""
         segments, end = self._segments, self._base + self.end

@@ -8,6 +8,8 @@ A test gets its marker here, by what it uses or where it lies, and nowhere else:
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,11 @@ STARTERS = {"spark": "fixture", "subprocess": "module", "multiprocessing": "modu
 SLOW = (
     *("checksum/test_locate.py", "fuzz/test_fuzz.py", "tls/test_sessions.py"),
     *(
-        "test_columns.py",
         "test_engine.py",
         "test_invariants.py",
         "test_memory.py",
         "test_resends.py",
+        "test_together.py",
         "test_workers.py",
     ),
     *(f"pipelines/test_{name}.py" for name in ("analyze", "hostile_names", "planted_secrets", "points", "report")),
@@ -38,6 +40,7 @@ settings.load_profile("noisy")
 def pytest_configure(config: pytest.Config) -> None:
     for marker in ("process: starts a JVM, a browser or a command", "slow: takes seconds"):
         config.addinivalue_line("markers", marker)
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="brokerscope-tests-")  # nothing is kept for the user
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

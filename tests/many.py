@@ -1,4 +1,4 @@
-"""Feed many conversations in turns, as the engine does: all at once through their protocol, or each by itself."""
+"""Feed many conversations in turns, as the engine does: all together now and then, or each after every piece."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dissectors.conversation import Conversation, Protocol
+from dissectors.conversation import Protocol
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES, TABLES, Conn
 from dissectors.rows.sink import Sink
@@ -33,8 +33,8 @@ def feed_many(
     often: float = 0.7,
     midstream: bool = False,
     bodies_of: Sequence[str] = (),
-) -> tuple[dict[str, list[str]], list[Conversation]]:
-    """Play a script through each of many conversations, some bytes at a time: (rows by table, the conversations).
+) -> dict[str, list[str]]:
+    """Play a script through each of many conversations, some bytes at a time: rows by table.
 
     Among the tables are what forensics learns: the batches with bad checksums, the checksums of compressed data.
     at_once: decode them together, now and then, from bytes that lie as in a block; else each after every piece.
@@ -103,7 +103,7 @@ def feed_many(
         "suspects": sorted(repr(suspect._replace(conn=suspect.conn.connection)) for suspect in sink.suspects),  # type: ignore[arg-type]
         "embedded": sorted(map(repr, embedded.items())) if "batches" in tables else [],
     }
-    return {**{table: sorted(rows.get(table, [])) for table in TABLES}, **learned}, conversations
+    return {**{table: sorted(rows.get(table, [])) for table in TABLES}, **learned}
 
 
 def assert_together_as_alone(
@@ -115,15 +115,14 @@ def assert_together_as_alone(
     often: float = 0.7,
     midstream: bool = False,
     bodies_of: Sequence[str] = (),
-) -> list[Conversation]:
-    """Conversations that are decoded together give the rows of each decoded alone; those that were together."""
-    got, together = feed_many(
+) -> None:
+    """Conversations that are decoded together give the rows of each decoded alone."""
+    got = feed_many(
         protocol, scripts, tables, seed, at_once=True, often=often, midstream=midstream, bodies_of=bodies_of
     )
-    want, _ = feed_many(protocol, scripts, tables, seed, at_once=False, midstream=midstream, bodies_of=bodies_of)
+    want = feed_many(protocol, scripts, tables, seed, at_once=False, midstream=midstream, bodies_of=bodies_of)
     for table, rows in want.items():
         assert got[table] == rows, table
-    return together
 
 
 class TogetherAsAlone:
@@ -133,9 +132,6 @@ class TogetherAsAlone:
 
     apis: ClassVar[Sequence[str]]
     """Some of which bodies may be asked for."""
-
-    columns: object | None = None
-    """The module that says from how many frames on it decodes by column."""
 
     differed: ClassVar[Sequence[tuple[int, int]]] = ()
     """Seeds and numbers of connections whose rows once differed."""
@@ -160,15 +156,13 @@ class TogetherAsAlone:
             self._check(tables, seed, many, often)
 
     def _check(self, tables: tuple[str, ...], seed: int, many: int, often: float) -> None:
-        worth = None if self.columns is None else (self.columns, 1 + seed % 6)
-        assert_together_as_alone(self.protocol, self._scripts(seed, many)[1], tables, seed, often=often, worth=worth)
+        assert_together_as_alone(self.protocol, self._scripts(seed, many)[1], tables, seed, often=often)
 
     @settings(max_examples=30, suppress_health_check=INHERITED)
     @given(seed=st.integers(0, 1 << 32), many=st.integers(1, 4))
     def test_bodies_of_some_apis_do_not_change_the_rows_of_others(self, seed: int, many: int) -> None:
         rng, scripts = self._scripts(seed, many)
-        some, worth = rng.sample(self.apis, 2), None if self.columns is None else (self.columns, 1)
-        assert_together_as_alone(self.protocol, scripts, DEFAULT_TABLES, seed, bodies_of=some, worth=worth)
+        assert_together_as_alone(self.protocol, scripts, DEFAULT_TABLES, seed, bodies_of=rng.sample(self.apis, 2))
 
     def _scripts(self, seed: int, many: int) -> tuple[random.Random, list[Script]]:
         rng = random.Random(seed)

@@ -6,7 +6,6 @@ import gc
 import json
 import pickle
 import struct
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import dissectors
 from dissectors.capture.reader import Reader
 from dissectors.conversation import Conversation
 from dissectors.engine import Engine
-from dissectors.frame_columns import Frames
 from dissectors.limits import KIB, Limits
 from dissectors.options import Options
 from dissectors.records import TABLES
@@ -45,31 +43,6 @@ def test_what_is_left_of_a_closed_connection_needs_no_garbage_collector(name: st
             engine.take()
         assert while_open
         assert _conversations() == 0
-    finally:
-        gc.enable()
-
-
-@pytest.mark.parametrize("name", ["kafka-transactions", "pulsar-subscriptions"])
-def test_the_frames_of_a_step_of_decoding_are_freed_with_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[weakref.ref[Frames[Any]]] = []
-    make = Frames.__init__
-
-    def noting(self: Frames[Any], *arguments: Any) -> None:
-        made.append(weakref.ref(self))
-        make(self, *arguments)
-
-    monkeypatch.setattr(Frames, "__init__", noting)
-    monkeypatch.setattr("dissectors.frame_columns.MANY", 1)
-    path = str(SAMPLES / f"{name}.pcap")
-    gc.collect()
-    gc.disable()
-    try:
-        engine = Engine(Options(), [path])
-        for block in Reader(path, 0, Limits()).blocks():
-            engine.feed("", block)
-        engine.decode()
-        assert made
-        assert [each() for each in made if each() is not None] == []
     finally:
         gc.enable()
 

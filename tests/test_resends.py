@@ -6,17 +6,14 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dissectors
-from dissectors import frame_columns
-from dissectors.frame import FrameFacts
 from dissectors.limits import Limits
-from dissectors.resends import STRETCHES, Resends, ResentStretches, among
-from dissectors.tcp.chunk import CLIENT, Resent
+from dissectors.resends import STRETCHES, ResentStretches
+from dissectors.tcp.chunk import CLIENT
 from tests.benchmarks.captures import FILE_HEADER, SEGMENT, Wire
 from tests.kafka.wire import batch, produce, record
 from tests.lossy import segments
@@ -25,12 +22,6 @@ from tests.pipelines import cutting
 SAMPLES = sorted((Path(__file__).parent.parent / "samples").glob("*.pcap"))
 OFFSETS = st.integers(0, 40)
 REPEATS = st.lists(st.tuples(OFFSETS, st.integers(1, 12), st.integers(0, 30)))
-
-
-@pytest.fixture(params=[1, 1 << 30], ids=["together", "one by one"])
-def _each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", request.param)
-    monkeypatch.setattr(frame_columns, "MUCH", request.param)
 
 
 @given(REPEATS, OFFSETS, st.integers(1, 12), st.integers(0, 30))
@@ -42,27 +33,6 @@ def test_a_byte_was_repeated_when_one_of_the_repetitions_by_then_covers_it(
         resent.add(at, at + length, when)
     want = any(at < start + size and at + length > start and when <= order for at, length, when in repeats)
     assert resent.within(start, start + size, order) == want
-    others = np.arange(-3, 4)
-    each = [resent.within(start + i, start + i + size, order) for i in others.tolist()]
-    assert resent.among(start + others, start + others + size, np.full(7, order)).tolist() == each
-
-
-@given(st.lists(st.tuples(REPEATS, REPEATS), min_size=1, max_size=4), st.data())
-def test_many_connections_are_asked_together_as_each_alone(
-    repeats: list[tuple[list[tuple[int, int, int]], ...]], data: st.DataObject
-) -> None:
-    connections = [Resends() for _ in repeats]
-    for resends, sides in zip(connections, repeats, strict=True):
-        for direction, side in enumerate(sides):
-            for at, length, when in side:
-                resends.add(direction, Resent(at, at + length, when))
-    rows = st.tuples(st.integers(0, len(repeats) - 1), st.integers(0, 1), OFFSETS, st.integers(1, 12), OFFSETS)
-    asked = data.draw(st.lists(rows, min_size=1, max_size=9))
-    which, direction, offset, size, order = np.array(asked).T
-    frames = FrameFacts(direction, offset, size, order, order, order, order, order >= 0)
-    each = [FrameFacts(d, o, s, 0, 0, 0, 0, True) for _, d, o, s, _ in asked]
-    alone = [connections[row[0]].within(frame, row[-1]) for row, frame in zip(asked, each, strict=True)]
-    assert among(connections, which, order, frames).tolist() == alone
 
 
 def test_of_very_many_stretches_the_last_of_the_stream_are_kept() -> None:
@@ -103,12 +73,10 @@ def send_again(path: Path, to: Path, requests: dict[int, int]) -> None:
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
-@pytest.mark.usefixtures("_each_way")
 @pytest.mark.parametrize("block_bytes", [700, 1 << 20])
 def test_a_request_sent_again_before_its_answer_marks_its_exchange_and_no_other(
-    path: Path, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, block_bytes: int, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("dissectors.kafka.exchange_columns._WORTH", 1)
     requests, responses = (calls_of_one_packet(path, side) for side in ("request", "response"))
     some = list(requests)[::3]
     assert some
@@ -136,7 +104,6 @@ def test_a_request_sent_again_before_its_answer_marks_its_exchange_and_no_other(
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
-@pytest.mark.usefixtures("_each_way")
 def test_however_many_requests_are_sent_again_while_nothing_is_decoded_each_marks_its_exchange(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +115,6 @@ def test_however_many_requests_are_sent_again_while_nothing_is_decoded_each_mark
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
-@pytest.mark.usefixtures("_each_way")
 def test_a_request_sent_again_and_never_answered_says_so(path: Path, tmp_path: Path) -> None:
     requests = calls_of_one_packet(path, "request")
     head, _ = cutting.read(path)
@@ -163,7 +129,6 @@ def test_a_request_sent_again_and_never_answered_says_so(path: Path, tmp_path: P
         ]
 
 
-@pytest.mark.usefixtures("_each_way")
 def test_a_request_without_an_answer_is_marked_where_it_was_sent_again_before_it_was_whole(tmp_path: Path) -> None:
     request = produce(1, {("t", 0): batch([record(0, b"k", bytes(2 * SEGMENT))])}, acks=0)
     path, again = tmp_path / "whole.pcap", tmp_path / "again.pcap"

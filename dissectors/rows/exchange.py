@@ -3,16 +3,23 @@
     FrameFacts       what a frame says of itself (dissectors.frame)
     PendingRequest   what is kept of a request until its answer comes
     ErrorCode        one error in an answer
-    Report           writes rows
+    Report           opens rows, sets what all protocols have, and finishes them
 
-To add a column to `exchanges`: name it in records.py, and write it in `Report.exchange`, or in `_write_frames` if it
-follows from times and sizes of frames.
+A protocol writes a row in three steps:
+
+    slot = report.open_exchange(CALL, request, response, None)     what the request and the two frames say
+    report.exchanges.put(slot, EXCHANGE_TOPICS, topics)            what the answer says: values with `put`,
+    report.exchanges.waiting[slot, EXCHANGE_RECORDS] = n           numbers at their place
+    report.finish_exchange(slot)
+
+Numbers that are not known are ABSENT. To add a column to `exchanges`: name it in records.py, and set it where a
+protocol sets its columns, or in `_write_frames` if it follows from times and sizes of frames.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import cython
 
@@ -20,7 +27,7 @@ from dissectors.frame import FrameFacts
 from dissectors.records import Conn
 from dissectors.resends import Resends
 from dissectors.rows.sink import Sink
-from dissectors.rows.table import RowTable
+from dissectors.rows.table import RowTable, int64
 from dissectors.tcp.chunk import CLIENT
 
 if not cython.compiled:
@@ -61,6 +68,7 @@ if not cython.compiled:
         EXCHANGE_KIND,
         EXCHANGE_PARTITIONS,
         EXCHANGE_PAYLOAD_BYTES,
+        EXCHANGE_QUEUED_NS,
         EXCHANGE_RECORDS,
         EXCHANGE_REQUEST,
         EXCHANGE_REQUEST_BYTES,
@@ -104,25 +112,16 @@ class ErrorCode(NamedTuple):
 
 
 class PendingRequest:
-    """What is kept of a request until its answer comes. None of its bytes are kept.
+    """What is kept of a request until its answer comes. None of its bytes are kept. Numbers are ABSENT if not known.
 
-    A protocol's own requests are a subclass with what that protocol needs besides.
+    A protocol's own requests are a subclass with what that protocol needs besides, whose names it adds to `fields`.
     """
 
-    __slots__ = (
-        "api",
-        "api_code",
-        "body",
-        "client_id",
-        "correlation_id",
-        "frame",
-        "group",
-        "partitions",
-        "payload_bytes",
-        "records",
-        "topics",
-        "version",
+    fields: ClassVar[tuple[str, ...]] = (
+        *("frame", "api", "api_code", "version", "correlation_id", "client_id", "group", "topics", "partitions"),
+        *("records", "payload_bytes", "queued_ns", "body"),
     )
+    """The attributes, as they are pickled."""
 
     def __init__(
         self,
@@ -134,96 +133,255 @@ class PendingRequest:
         correlation_id: int | None = None,
         client_id: str | None = None,
     ) -> None:
-        self.frame = frame  # None: the request was not captured
+        self.begin(frame, api, int64(api_code))
+        self.version = int64(version)
+        self.correlation_id = int64(correlation_id)
+        self.client_id = client_id
+
+    def begin(self, frame: FrameFacts | None, api: str | None, api_code: cython.longlong) -> None:
+        """Set every attribute of a new request. frame: None where the request was not captured."""
+        self.frame = frame
         self.api = api
         self.api_code = api_code
-        self.version = version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
+        self.version = ABSENT
+        self.correlation_id = ABSENT
+        self.client_id = None
         self.group: str | None = None
         self.topics: Sequence[str] | None = None
-        self.partitions: int | None = None
-        self.records: int | None = None
-        self.payload_bytes: int | None = None
-        self.body: str | None = None  # decoded, as JSON
+        self.partitions = ABSENT
+        self.records = ABSENT
+        self.payload_bytes = ABSENT
+        self.queued_ns = ABSENT
+        self.body: str | None = None  # decoded, as JSON; where it is wanted only
+
+    def __reduce__(self) -> Any:
+        return _revived, (type(self), [getattr(self, name) for name in self.fields])
 
 
-# --- formulas: of single values, or of columns -----------------------------------------------------------------------
+def _revived(kind: type[PendingRequest], values: Sequence[Any]) -> PendingRequest:
+    """The request that was pickled, compiled or not."""
+    request = kind.__new__(kind)
+    for name, value in zip(kind.fields, values, strict=True):
+        setattr(request, name, value)
+    return request
 
 
-def elapsed(start: int | None, end: int | None) -> int | None:
-    """From start to end, ns: null where either is not known, or where the clock of the capture ran backwards."""
-    ns = _elapsed(_number(start), _number(end))
-    return None if ns == ABSENT else ns
+# --- formulas; each time may be ABSENT, and so may the result ---------------------------------------------------------
 
 
-def _elapsed(start: cython.longlong, end: cython.longlong) -> cython.longlong:
+def elapsed(start: cython.longlong, end: cython.longlong) -> cython.longlong:
+    """From start to end, ns: ABSENT where either is not known, or where the clock of the capture ran backwards."""
     return ABSENT if start == ABSENT or end == ABSENT or end < start else end - start
 
 
-def _number(value: Any) -> cython.longlong:
-    return ABSENT if value is None else value
-
-
-def queued(request: FrameFacts, response: FrameFacts, before_ns: Any) -> Any:
+def queued(request: FrameFacts, response: FrameFacts, before_ns: cython.longlong) -> cython.longlong:
     """How long a whole request waited, ns, until the answer before it had been sent, at `before_ns`.
 
-    For servers that serve the requests of one connection one at a time. `before_ns` is None (in a column: 0) where no
-    answer came before.
+    For servers that serve the requests of one connection one at a time. `before_ns` is ABSENT where no answer came
+    before.
     """
-    if request.last_ns == ABSENT:
-        return None
-    if response.first_ns < request.last_ns:
-        return None
-    return 0 if before_ns is None else max(0, min(before_ns, response.first_ns) - request.last_ns)
+    if request.last_ns == ABSENT or response.first_ns < request.last_ns:
+        return ABSENT
+    waited: cython.longlong = (before_ns if before_ns < response.first_ns else response.first_ns) - request.last_ns
+    return 0 if before_ns == ABSENT or waited < 0 else waited
 
 
-HELD_NS = 4_000_000  # a request that need not wait is answered sooner …
-HELD_NS_PER_BYTE = 10  # … and an answer with data needs the time to read it: 100 MB/s
+if not cython.compiled:
+    HELD_NS = 4_000_000  # a request that need not wait is answered sooner …
+    HELD_NS_PER_BYTE = 10  # … and an answer with data needs the time to read it: 100 MB/s
 
 
-def held(wait_ns: Any, queued_ns: Any, payload_bytes: Any) -> Any:
-    """Whether a server held a request back, which allowed it to wait for data: by the time that its service took.
+def held(wait_ns: cython.longlong, queued_ns: cython.longlong, payload_bytes: cython.longlong) -> cython.longlong:
+    """Whether a server held a request back, which allowed it to wait for data: 1 or 0, by the time its service took.
 
     Against the logs of brokers: 99.9 % of 5,850 fetches that were held 5 ms and more, none of 1,557 that were ready.
     A slow disk looks the same.
     """
-    if wait_ns is None:
-        return None
-    return wait_ns - (queued_ns or 0) > HELD_NS + (payload_bytes or 0) * HELD_NS_PER_BYTE
+    if wait_ns == ABSENT:
+        return ABSENT
+    served: cython.longlong = wait_ns if queued_ns == ABSENT else wait_ns - queued_ns
+    needed: cython.longlong = 0 if payload_bytes == ABSENT else payload_bytes * HELD_NS_PER_BYTE
+    return served > HELD_NS + needed
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
 class Report:
-    """Writes the rows of one connection."""
+    """Writes the rows of one connection.
 
-    __slots__ = (
-        "conn",
-        "_resends",
-        "sink",
-        "wants_batches",
-        "wants_errors",
-        "wants_exchanges",
-        "wants_findings",
-        "wants_messages",
-    )
+    Callers ask `wants_exchanges` and so on first: opening a row of a table that nobody wants is an error of theirs.
+    """
 
-    def __init__(self, conn: Conn, sink: Sink, resends: Resends) -> None:
+    def __init__(
+        self, conn: Conn, sink: Sink, resends: Resends, hold: Callable[[RowTable, int], None] | None = None
+    ) -> None:
+        """hold: takes finished rows of `exchanges` and `batches` (table, slot) in the table's place."""
         self.conn = conn
         self.sink = sink
         self._resends = resends
+        self._hold = hold
+        self.exchanges: RowTable = sink.exchanges
+        self.batches: RowTable = sink.batches
+        self.errors: RowTable = sink.errors
+        self.messages: RowTable = sink.messages
         self.wants_exchanges = "exchanges" in sink.tables
         self.wants_errors = "errors" in sink.tables
         self.wants_batches = "batches" in sink.tables
         self.wants_messages = "messages" in sink.tables
         self.wants_findings = "findings" in sink.tables
 
+    def __reduce__(self) -> Any:
+        return Report, (self.conn, self.sink, self._resends, self._hold)
+
     @property
     def looks_into_batches(self) -> bool:
         """Whether any wanted table needs more of a batch than its size and count."""
         return self.wants_batches or self.wants_messages or self.wants_findings
+
+    # --- exchanges ---
+
+    def open_exchange(
+        self, kind: str, request: PendingRequest, response: FrameFacts | None, until: Any
+    ) -> cython.Py_ssize_t:
+        """Open a row for a request with its answer, or for one of the two; its slot. The status is "unknown".
+
+        request: what is known of the exchange, also where its frame was not captured. until: the delivery at which an
+        answer was waited for no longer; None where it came.
+        """
+        table: RowTable = self.exchanges
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, EXCHANGE_CONN, self.conn)
+        table.put(slot, EXCHANGE_KIND, kind)
+        table.put(slot, EXCHANGE_API, request.api)
+        table.put(slot, EXCHANGE_CLIENT_ID, request.client_id)
+        table.put(slot, EXCHANGE_GROUP, request.group)
+        table.put(slot, EXCHANGE_TOPICS, request.topics)
+        table.put(slot, EXCHANGE_STATUS, UNKNOWN)
+        if request.body is not None and self.sink.wants_body(request.api):
+            table.put(slot, EXCHANGE_REQUEST, request.body)
+        table.waiting[slot, EXCHANGE_API_CODE] = request.api_code
+        table.waiting[slot, EXCHANGE_VERSION] = request.version
+        table.waiting[slot, EXCHANGE_CORRELATION_ID] = request.correlation_id
+        table.waiting[slot, EXCHANGE_PARTITIONS] = request.partitions
+        table.waiting[slot, EXCHANGE_RECORDS] = request.records
+        table.waiting[slot, EXCHANGE_PAYLOAD_BYTES] = request.payload_bytes
+        table.waiting[slot, EXCHANGE_QUEUED_NS] = request.queued_ns
+        table.waiting[slot, EXCHANGE_ERROR_COUNT] = 0
+        again: cython.bint = bool(self._resends.by_direction)
+        table.waiting[slot, EXCHANGE_RETRANSMITTED] = again and self._retransmitted(request.frame, response, until)
+        self._write_frames(slot, request.frame, response)
+        return slot
+
+    def fail(self, slot: cython.Py_ssize_t, errors: Sequence[ErrorCode]) -> None:
+        """Say in an open row of `exchanges` that the answer holds errors, at least one."""
+        table: RowTable = self.exchanges
+        table.put(slot, EXCHANGE_STATUS, FAILED)
+        table.put(slot, EXCHANGE_ERROR_CODE, errors[0].code)
+        table.put(slot, EXCHANGE_ERROR_NAME, errors[0].name)
+        table.put(slot, EXCHANGE_ERROR_COUNT, len(errors))
+
+    def finish_exchange(self, slot: cython.Py_ssize_t) -> None:
+        """The row of `exchanges` at a slot is complete."""
+        self._finish(self.exchanges, slot)
+
+    def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, until: Any) -> bool:
+        frames = [frame for frame in (request, response) if frame is not None]
+        order = frames[-1].order if until is None else until
+        return any(self._resends.within(frame, order) for frame in frames)
+
+    def _write_frames(self, slot: cython.Py_ssize_t, request: FrameFacts | None, response: FrameFacts | None) -> None:
+        """Set what the frames of an exchange say of it: its times, sizes and places. One of them may be None."""
+        table: RowTable = self.exchanges
+        first_sent: cython.longlong = ABSENT
+        last_sent: cython.longlong = ABSENT
+        first_answered: cython.longlong = ABSENT
+        last_answered: cython.longlong = ABSENT
+        complete: cython.bint = True
+        _write_id(table, slot, EXCHANGE_EXCHANGE_ID, response if request is None else request)
+        if request is not None:
+            first_sent, last_sent = request.first_ns, request.last_ns
+            table.waiting[slot, EXCHANGE_REQUEST_BYTES] = request.size
+            table.waiting[slot, EXCHANGE_REQUEST_PACKET_REF] = request.packet_ref
+            complete = request.complete
+        if response is not None:
+            first_answered, last_answered = response.first_ns, response.last_ns
+            table.waiting[slot, EXCHANGE_RESPONSE_BYTES] = response.size
+            table.waiting[slot, EXCHANGE_RESPONSE_PACKET_REF] = response.packet_ref
+            complete = complete and response.complete
+        table.waiting[slot, EXCHANGE_TIME] = first_answered if first_sent == ABSENT else first_sent
+        table.waiting[slot, EXCHANGE_REQUEST_NS] = elapsed(first_sent, last_sent)
+        table.waiting[slot, EXCHANGE_WAIT_NS] = elapsed(last_sent, first_answered)
+        table.waiting[slot, EXCHANGE_RESPONSE_NS] = elapsed(first_answered, last_answered)
+        table.waiting[slot, EXCHANGE_TOTAL_NS] = elapsed(first_sent, last_answered)
+        table.waiting[slot, EXCHANGE_COMPLETE] = complete
+
+    # --- what exchanges carry ---
+
+    def open_batch(self, request: PendingRequest, frame: FrameFacts | None) -> cython.Py_ssize_t:
+        """Open a row for a checksummed unit of messages, which `frame` of an exchange carried; its slot.
+
+        frame: None where bytes carried it whose exchange is not known, and has no row.
+        """
+        table: RowTable = self.batches
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, BATCH_CONN, self.conn)
+        table.put(slot, BATCH_API, request.api)
+        table.put(slot, BATCH_CLIENT_ID, request.client_id)
+        table.put(slot, BATCH_GROUP, request.group)
+        table.waiting[slot, BATCH_CORRELATION_ID] = request.correlation_id
+        _write_id(table, slot, BATCH_EXCHANGE_ID, frame if request.frame is None else request.frame)
+        return slot
+
+    def finish_batch(self, slot: cython.Py_ssize_t) -> None:
+        """The row of `batches` at a slot is complete."""
+        self._finish(self.batches, slot)
+
+    def open_message(self, request: PendingRequest, frame: FrameFacts | None) -> cython.Py_ssize_t:
+        """Open a row for a message, which `frame` of an exchange carried, as for `open_batch`; its slot."""
+        table: RowTable = self.messages
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, MESSAGE_CONN, self.conn)
+        table.put(slot, MESSAGE_API, request.api)
+        table.put(slot, MESSAGE_GROUP, request.group)
+        table.waiting[slot, MESSAGE_CORRELATION_ID] = request.correlation_id
+        _write_id(table, slot, MESSAGE_EXCHANGE_ID, frame if request.frame is None else request.frame)
+        return slot
+
+    def finish_message(self, slot: cython.Py_ssize_t) -> None:
+        """The row of `messages` at a slot is complete."""
+        self.messages.finish(slot)
+
+    def error(self, error: ErrorCode, request: PendingRequest, response: FrameFacts) -> None:
+        """Write a row for an error in the answer to a request, if that table is wanted."""
+        if self.wants_errors:
+            table: RowTable = self.errors
+            slot: cython.Py_ssize_t = table.open()
+            table.put(slot, ERROR_CONN, self.conn)
+            table.put(slot, ERROR_API, request.api)
+            table.put(slot, ERROR_SCOPE, error.scope)
+            table.put(slot, ERROR_TOPIC, error.topic)
+            table.put(slot, ERROR_PARTITION, error.partition)
+            table.put(slot, ERROR_CODE, error.code)
+            table.put(slot, ERROR_NAME, error.name)
+            table.put(slot, ERROR_RETRIABLE, error.retriable)
+            table.put(slot, ERROR_MESSAGE, error.message)
+            table.put(slot, ERROR_CLIENT_ID, request.client_id)
+            table.put(slot, ERROR_EXPECTED, error.expected)
+            table.waiting[slot, ERROR_VERSION] = request.version
+            table.waiting[slot, ERROR_CORRELATION_ID] = request.correlation_id
+            table.waiting[slot, ERROR_TIME] = response.first_ns
+            table.waiting[slot, ERROR_PACKET_REF] = response.packet_ref
+            _write_id(table, slot, ERROR_EXCHANGE_ID, response if request.frame is None else request.frame)
+            table.finish(slot)
+
+    def _finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
+        if self._hold is None:
+            table.finish(slot)
+        else:
+            self._hold(table, slot)
+
+    # --- with columns by name ---
 
     def exchange(
         self,
@@ -233,156 +391,48 @@ class Report:
         *,
         status: str = UNKNOWN,
         errors: Sequence[ErrorCode] = (),
-        topics: Sequence[str] | None = None,
-        partitions: int | None = None,
-        records: int | None = None,
-        payload_bytes: int | None = None,
         body: str | None = None,
-        until: int | None = None,
+        until: Any = None,
         **columns: Any,
     ) -> None:
-        """Write a row for a request with its answer, or for one of the two; and one of `errors` for each error in it.
-
-        request: what is known of the exchange, also where its frame was not captured. topics, partitions, records,
-        payload_bytes: what the answer says; None where it says no more than the request. body: the decoded answer.
-        until: the delivery at which an answer was waited for no longer. columns: further ones of `exchanges`, or that
-        override what the frames say.
-        """
-        if errors and response is not None:
+        """Write a row of `exchanges`, and one of `errors` for each error. columns: that are None say nothing."""
+        if response is not None:
             for error in errors:
                 self.error(error, request, response)
-        if not self.wants_exchanges:
-            return
-        table: RowTable = self.sink.exchanges
-        slot: cython.Py_ssize_t = table.open()
-        table.put(slot, EXCHANGE_CONN, self.conn)
-        table.put(slot, EXCHANGE_KIND, kind)
-        table.put(slot, EXCHANGE_API, request.api)
-        table.put(slot, EXCHANGE_API_CODE, request.api_code)
-        table.put(slot, EXCHANGE_VERSION, request.version)
-        table.put(slot, EXCHANGE_CORRELATION_ID, request.correlation_id)
-        table.put(slot, EXCHANGE_CLIENT_ID, request.client_id)
-        table.put(slot, EXCHANGE_GROUP, request.group)
-        table.put(slot, EXCHANGE_STATUS, FAILED if errors else status)
-        if errors:
-            table.put(slot, EXCHANGE_ERROR_CODE, errors[0].code)
-            table.put(slot, EXCHANGE_ERROR_NAME, errors[0].name)
-        table.put(slot, EXCHANGE_ERROR_COUNT, len(errors))
-        table.put(slot, EXCHANGE_TOPICS, request.topics if topics is None else topics)
-        table.put(slot, EXCHANGE_PARTITIONS, request.partitions if partitions is None else partitions)
-        table.put(slot, EXCHANGE_RECORDS, request.records if records is None else records)
-        table.put(slot, EXCHANGE_PAYLOAD_BYTES, request.payload_bytes if payload_bytes is None else payload_bytes)
-        if self.sink.wants_body(request.api):
-            table.put(slot, EXCHANGE_REQUEST, request.body)
-            table.put(slot, EXCHANGE_RESPONSE, body)
-        again = bool(self._resends.by_direction)
-        table.put(slot, EXCHANGE_RETRANSMITTED, again and self._retransmitted(request.frame, response, until))
-        _write_frames(table, slot, request.frame, response)
-        _write(table, slot, columns)
-        self._finish(table, slot)
-
-    def _retransmitted(self, request: FrameFacts | None, response: FrameFacts | None, until: int | None) -> bool:
-        frames = [frame for frame in (request, response) if frame is not None]
-        order = frames[-1].order if until is None else until
-        return any(self._resends.within(frame, order) for frame in frames)
-
-    def error(self, error: ErrorCode, request: PendingRequest, response: FrameFacts) -> None:
-        """Write a row for an error in the answer to a request."""
-        if not self.wants_errors:
-            return
-        table: RowTable = self.sink.errors
-        slot: cython.Py_ssize_t = table.open()
-        table.put(slot, ERROR_CONN, self.conn)
-        table.put(slot, ERROR_API, request.api)
-        table.put(slot, ERROR_VERSION, request.version)
-        table.put(slot, ERROR_SCOPE, error.scope)
-        table.put(slot, ERROR_TOPIC, error.topic)
-        table.put(slot, ERROR_PARTITION, error.partition)
-        table.put(slot, ERROR_CODE, error.code)
-        table.put(slot, ERROR_NAME, error.name)
-        table.put(slot, ERROR_RETRIABLE, error.retriable)
-        table.put(slot, ERROR_MESSAGE, error.message)
-        table.put(slot, ERROR_CLIENT_ID, request.client_id)
-        table.put(slot, ERROR_CORRELATION_ID, request.correlation_id)
-        table.put(slot, ERROR_TIME, response.first_ns)
-        table.put(slot, ERROR_PACKET_REF, response.packet_ref)
-        table.put(slot, ERROR_EXPECTED, error.expected)
-        _write_id(table, slot, ERROR_EXCHANGE_ID, request.frame or response)
-        self._finish(table, slot)
+        if self.wants_exchanges:
+            slot = self.open_exchange(kind, request, response, until)
+            self.exchanges.put(slot, EXCHANGE_STATUS, status)
+            if errors:
+                self.fail(slot, errors)
+            if body is not None and self.sink.wants_body(request.api):
+                self.exchanges.put(slot, EXCHANGE_RESPONSE, body)
+            _write(self.exchanges, slot, columns)
+            self.finish_exchange(slot)
 
     def batch(self, request: PendingRequest, frame: FrameFacts | None, **columns: Any) -> None:
-        """Write a row for a checksummed unit of messages, which `frame` of an exchange carried.
-
-        frame: None where bytes carried it whose exchange is not known, and has no row. columns: of `batches`.
-        """
-        if not self.wants_batches:
-            return
-        table: RowTable = self.sink.batches
-        slot: cython.Py_ssize_t = table.open()
-        table.put(slot, BATCH_CONN, self.conn)
-        table.put(slot, BATCH_API, request.api)
-        table.put(slot, BATCH_CLIENT_ID, request.client_id)
-        table.put(slot, BATCH_CORRELATION_ID, request.correlation_id)
-        table.put(slot, BATCH_GROUP, request.group)
-        _write_id(table, slot, BATCH_EXCHANGE_ID, request.frame or frame)
-        _write(table, slot, columns)
-        self._finish(table, slot)
+        """Write a row of `batches`."""
+        if self.wants_batches:
+            slot = self.open_batch(request, frame)
+            _write(self.batches, slot, columns)
+            self.finish_batch(slot)
 
     def message(self, request: PendingRequest, frame: FrameFacts | None, **columns: Any) -> None:
-        """Write a row for a message, which `frame` of an exchange carried, as for `batch`. columns: of `messages`."""
-        if not self.wants_messages:
-            return
-        table: RowTable = self.sink.messages
-        slot: cython.Py_ssize_t = table.open()
-        table.put(slot, MESSAGE_CONN, self.conn)
-        table.put(slot, MESSAGE_API, request.api)
-        table.put(slot, MESSAGE_CORRELATION_ID, request.correlation_id)
-        table.put(slot, MESSAGE_GROUP, request.group)
-        _write_id(table, slot, MESSAGE_EXCHANGE_ID, request.frame or frame)
-        _write(table, slot, columns)
-        self._finish(table, slot)
-
-    def _finish(self, table: RowTable, slot: int) -> None:
-        """Hand a row to the sink, of which it is a slot of a table."""
-        table.finish(slot)
+        """Write a row of `messages`."""
+        if self.wants_messages:
+            slot = self.open_message(request, frame)
+            _write(self.messages, slot, columns)
+            self.finish_message(slot)
 
 
 def _write(table: RowTable, slot: cython.Py_ssize_t, columns: dict[str, Any]) -> None:
-    """Set fields by name. Raises KeyError for a name that the table does not have."""
-    places: dict[str, int] = table.layout.places
+    """Set fields by name, those that are not None. Raises KeyError for a name that the table does not have."""
     for name, value in columns.items():
-        table.put(slot, places[name], value)
+        place = table.layout.places[name]
+        if value is not None:
+            table.put(slot, place, value)
 
 
 def _write_id(table: RowTable, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, begins: FrameFacts | None) -> None:
     """Set the id of the exchange that a frame begins, as `records.LOOSE_KINDS` has it."""
     if begins is not None:
         table.waiting[slot, field] = begins.offset << 1 | (begins.direction != CLIENT)
-
-
-def _write_frames(
-    table: RowTable, slot: cython.Py_ssize_t, request: FrameFacts | None, response: FrameFacts | None
-) -> None:
-    """Set what the frames of an exchange say of it: its times, sizes and places. One of them may be None."""
-    first_sent: cython.longlong = ABSENT
-    last_sent: cython.longlong = ABSENT
-    first_answered: cython.longlong = ABSENT
-    last_answered: cython.longlong = ABSENT
-    complete: cython.bint = True
-    _write_id(table, slot, EXCHANGE_EXCHANGE_ID, request or response)
-    if request is not None:
-        first_sent, last_sent = request.first_ns, request.last_ns
-        table.waiting[slot, EXCHANGE_REQUEST_BYTES] = request.size
-        table.waiting[slot, EXCHANGE_REQUEST_PACKET_REF] = request.packet_ref
-        complete = request.complete
-    if response is not None:
-        first_answered, last_answered = response.first_ns, response.last_ns
-        table.waiting[slot, EXCHANGE_RESPONSE_BYTES] = response.size
-        table.waiting[slot, EXCHANGE_RESPONSE_PACKET_REF] = response.packet_ref
-        complete = complete and response.complete
-    table.waiting[slot, EXCHANGE_TIME] = first_answered if first_sent == ABSENT else first_sent
-    table.waiting[slot, EXCHANGE_REQUEST_NS] = _elapsed(first_sent, last_sent)
-    table.waiting[slot, EXCHANGE_WAIT_NS] = _elapsed(last_sent, first_answered)
-    table.waiting[slot, EXCHANGE_RESPONSE_NS] = _elapsed(first_answered, last_answered)
-    table.waiting[slot, EXCHANGE_TOTAL_NS] = _elapsed(first_sent, last_answered)
-    table.waiting[slot, EXCHANGE_COMPLETE] = complete

@@ -29,4 +29,4 @@ cdef class RowTable:
     @cython.locals(waiting="long long[:, ::1]")
     cdef int _grow(self) except -1
 
-cdef long long _within_64_bits(value)
+cpdef long long int64(value)

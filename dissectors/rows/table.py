@@ -88,7 +88,7 @@ class RowTable:
         elif kind == TEXT:
             number = self.texts.of(value)
         elif kind == NUMBER:
-            number = _within_64_bits(value)
+            number = int64(value)
         elif kind == LOOSE and isinstance(value, int) and 0 <= value < _TOO_LARGE:
             number = value
         elif kind == LOOSE:
@@ -222,8 +222,10 @@ class RowTable:
         self._free = numbers(2 * slots)  # none is free, or there would be no need to grow
 
 
-def _within_64_bits(value: Any) -> cython.longlong:
-    """A number; ABSENT where it does not fit."""
+def int64(value: Any) -> cython.longlong:
+    """A number as rows hold it: ABSENT for None, and where it does not fit."""
+    if value is None:
+        return ABSENT
     if not cython.compiled:
         return value if -(1 << 63) <= value < 1 << 63 else ABSENT
     try:

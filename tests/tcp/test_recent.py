@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
-from dissectors.packing import compress, decompress, pack, unpack
 from dissectors.tcp.chunk import Chunk
 from dissectors.tcp.recent import RECENT_NS, BundledRun, History, Runs
 
@@ -120,20 +117,3 @@ def test_a_bundle_goes_when_its_last_run_is_dropped() -> None:
     assert history._size == taken
     history.drop(runs.pop(0))
     assert history._size == 0
-
-
-@pytest.mark.parametrize("data", [b"", bytes(100_000), b"abc" * 40_000])
-def test_what_is_compressed_takes_no_more_room_than_it_needs(data: bytes) -> None:
-    tracemalloc.start()
-    compressed = compress(data)
-    room = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert room < 2_000
-    assert decompress(compressed) == data
-
-
-def test_values_that_are_packed_come_back() -> None:
-    values = [(n, "text", None, b"\0\1") for n in range(100)]
-    packed = pack(values)
-    assert isinstance(packed, bytes)
-    assert unpack(packed) == values

@@ -1,0 +1,86 @@
+"""Requests that wait, and the formulas of `exchanges`."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from dissectors.frame import FrameFacts
+from dissectors.iggy.pending import IggyRequest
+from dissectors.kafka.decode import api_version
+from dissectors.kafka.pending import KafkaRequest
+from dissectors.rows.exchange import PendingRequest, elapsed, held, queued
+from dissectors.rows.layout import ABSENT
+from dissectors.tcp.chunk import CLIENT, SERVER
+
+FACTS = FrameFacts(CLIENT, 700, 10, 3, 5_000, 6_000, 1, True)
+ANSWER = FrameFacts(SERVER, 90, 20, 4, 8_000, 9_000, 2, True)
+
+
+def requests() -> Sequence[PendingRequest]:
+    """One of each kind that is easily made."""
+    plain = PendingRequest(FACTS, "Produce", 0, version=9, client_id="me")
+    plain.topics, plain.records = ("orders",), 7
+    return plain, KafkaRequest(FACTS, api_version(0, 9), 12, "me"), IggyRequest(FACTS, "PING", 1)
+
+
+def state(request: PendingRequest) -> list[object]:
+    return [getattr(request, name) for name in request.fields]
+
+
+def in_another_process(program: str, data: bytes, *, compiled: bool) -> bytes:
+    environment = {name: value for name, value in os.environ.items() if name != "BROKERSCOPE_UNCOMPILED"}
+    if not compiled:
+        environment["BROKERSCOPE_UNCOMPILED"] = "1"
+    return subprocess.run(
+        [sys.executable, "-c", program], input=data, env=environment, capture_output=True, check=True
+    ).stdout
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_request_is_carried_along_with_all_that_is_known_of_it(number: int) -> None:
+    request = requests()[number]
+    copy = pickle.loads(pickle.dumps(request))
+    assert type(copy) is type(request)
+    assert state(copy) == state(request)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_requests_move_between_compiled_and_uncompiled_processes(compiled: bool) -> None:
+    back = "import pickle, sys; sys.stdout.buffer.write(pickle.dumps(pickle.load(sys.stdin.buffer)))"
+    copies = pickle.loads(in_another_process(back, pickle.dumps(requests()), compiled=compiled))
+    assert [state(copy) for copy in copies] == [state(request) for request in requests()]
+
+
+def test_a_number_that_a_row_cannot_hold_is_not_known() -> None:
+    request = PendingRequest(None, None, None, correlation_id=1 << 63)
+    assert (request.api_code, request.correlation_id) == (ABSENT, ABSENT)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "ns"), [(5, 9, 4), (5, 5, 0), (9, 5, ABSENT), (ABSENT, 5, ABSENT), (5, ABSENT, ABSENT)]
+)
+def test_no_time_passes_where_a_clock_ran_backwards_or_an_end_is_missing(start: int, end: int, ns: int) -> None:
+    assert elapsed(start, end) == ns
+
+
+@pytest.mark.parametrize(("before_ns", "ns"), [(ABSENT, 0), (1_000, 0), (6_500, 500), (9_999, 2_000)])
+def test_a_request_queues_until_the_answer_before_it_has_gone(before_ns: int, ns: int) -> None:
+    assert queued(FACTS, ANSWER, before_ns) == ns
+
+
+def test_a_request_whose_end_is_missing_did_not_queue_for_any_known_time() -> None:
+    cut = FrameFacts(CLIENT, 700, 10, 3, 5_000, ABSENT, 1, False)
+    assert queued(cut, ANSWER, 7_000) == ABSENT
+
+
+def test_a_server_held_a_request_that_took_longer_than_its_data_explains() -> None:
+    assert held(5_000_000, ABSENT, ABSENT) == 1
+    assert held(5_000_000, 2_000_000, 0) == 0
+    assert held(5_000_000, 0, 1_000_000) == 0
+    assert held(ABSENT, 0, 0) == ABSENT
