@@ -74,13 +74,13 @@ class Conversation(Framing):
                 self.cut_rest(direction)
 
     def finish(self) -> None:
-        """Behind `end`: report what is still open."""
+        """After `end`: report what is still open."""
         self.on_close()
         if self.proven:
             self.confirm()
 
     def close(self, last_ns: int | None = None) -> None:
-        """Both, once."""
+        """End the connection and report what is still open, unless that was done."""
         if not self.closed:
             self.end(last_ns)
             self.finish()
@@ -89,7 +89,10 @@ class Conversation(Framing):
         """Nothing more will come: report what is still open."""
 
     def release(self) -> None:
-        """Nobody asks it again. Its parts refer to it: without this, only the garbage collector would free them."""
+        """Let go of parts that refer back to the conversation; without this only the garbage collector frees them.
+
+        A compiled subclass sets its parts to None as well.
+        """
         getattr(self, "__dict__", {}).clear()
 
     def summary(self) -> ConversationSummary:
@@ -139,7 +142,7 @@ class Protocol:
         raise NotImplementedError
 
     def recogniser(self) -> Recogniser:
-        """The same for a connection that began before the capture: its bytes may begin inside a frame."""
+        """A recogniser for a connection that began before the capture: its bytes may begin inside a frame."""
         return NeverInMidstream()
 
     def conversation(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> Conversation:

@@ -81,7 +81,7 @@ def fewer_collections() -> Iterator[None]:
 
 
 def _make_old() -> None:
-    """What is young is not searched at the next occasion."""
+    """Move young objects to the oldest generation, which is searched seldom."""
     gc.freeze()
     gc.unfreeze()
 
@@ -152,7 +152,7 @@ class Engine:
             self.sink.findings.append(finding(None, "limit", message))
 
     def end(self) -> Iterator[None]:
-        """As end_site, for all sites."""
+        """Close what is open at all sites. Pauses now and then, for rows to be taken away."""
         for site in list(self._trackers):
             yield from self.end_site(site)
 

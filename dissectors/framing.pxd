@@ -17,7 +17,6 @@ cdef class Framing(ConnectionReporter):
     cdef public long long framed_bytes
     cdef public long long skipped_bytes
     cdef public long long pending_bytes
-    cdef public long long waited
 
     cpdef long long measure(self, int direction, bytes buf, Py_ssize_t pos, Py_ssize_t end)
     cpdef on_frame(self, Frame frame)

@@ -42,7 +42,7 @@ class Framing(ConnectionReporter):
 
     CARRIED = (
         *ConnectionReporter.CARRIED, "inboxes", "resends", "_budgets", "_gave_up", "frames", "framed_bytes",
-        "skipped_bytes", "pending_bytes", "waited",
+        "skipped_bytes", "pending_bytes",
     )  # fmt: skip
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool) -> None:
@@ -58,7 +58,6 @@ class Framing(ConnectionReporter):
         self.framed_bytes = 0
         self.skipped_bytes = 0
         self.pending_bytes = 0
-        self.waited = 0  # stream offset up to which the client's requests have waited for their answers
 
     # --- what a protocol supplies ---
 

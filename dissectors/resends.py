@@ -12,7 +12,7 @@ STRETCHES = 4096  # of a direction that are kept when it was decoded: those that
 
 
 class Resends:
-    """Of a connection."""
+    """The bytes of both directions of a connection that were sent more than once."""
 
     __slots__ = ("by_direction",)
 
@@ -21,11 +21,11 @@ class Resends:
         """Empty, as of most connections, where nothing was sent more than once."""
 
     def add(self, direction: int, resent: Resent) -> None:
-        """Bytes were sent again."""
+        """Note bytes of a direction that were sent again."""
         self.by_direction.setdefault(direction, ResentStretches()).add(*resent)
 
     def shorten(self) -> None:
-        """All that is at hand was decoded: of very many stretches, forget those that hardly anybody will ask for."""
+        """After all that is at hand was decoded: of very many stretches, forget those that hardly anybody will ask for."""
         for side in self.by_direction.values():
             side.shorten()
 

@@ -65,11 +65,11 @@ class SearchBudget:
         self._open += size
 
     def begin(self) -> None:
-        """A place is judged, perhaps again."""
+        """Begin to judge a place, perhaps again."""
         self._open = self.needs = 0
 
     def settle(self) -> None:
-        """It is decided."""
+        """Pay for the place at hand: it is decided."""
         self.left -= self._open + SEARCH_CANDIDATE_COST
         self.needs = 0
 
@@ -78,7 +78,7 @@ class SearchBudget:
         return self.left >= places * SEARCH_CANDIDATE_COST
 
     def reject(self, places: int) -> None:
-        """So many were."""
+        """Pay for so many places that were rejected."""
         self.left -= places * SEARCH_CANDIDATE_COST
 
     def wait_for(self, size: int) -> Judgement:

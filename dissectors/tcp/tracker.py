@@ -34,7 +34,7 @@ class Overflow(NamedTuple):
 
     @classmethod
     def total(cls, parts: Iterable[Overflow]) -> Overflow:
-        """That of several trackers."""
+        """The sums over several trackers."""
         return cls(*map(sum, zip(*parts, strict=True)))
 
 
@@ -122,7 +122,7 @@ class Tracker:
         self._pack(sorted(idle, key=_worth)[: excess + worth_while])
 
     def pack_all(self, busy: Container[Any]) -> None:
-        """As `pack`, however many there are and whether they are idle or not."""
+        """Keep all flows as bytes that can be; those whose session is busy stay."""
         self._forget()
         flows = (flow for flow in self._flows.values() if isinstance(flow, Flow) and flow.packable)
         self._pack([flow for flow in flows if flow.session is None or flow.session not in busy])
