@@ -73,10 +73,6 @@ class SearchBudget:
         self.left -= self._open + SEARCH_CANDIDATE_COST
         self.needs = 0
 
-    def allows_to_reject(self, places: int) -> bool:
-        """Whether so many places may be rejected at no further cost, wherever they are."""
-        return self.left >= places * SEARCH_CANDIDATE_COST
-
     def reject(self, places: int) -> None:
         """Pay for so many places that were rejected."""
         self.left -= places * SEARCH_CANDIDATE_COST

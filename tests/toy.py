@@ -67,7 +67,14 @@ class ToyConversation(Conversation):
         found = self.open.pop(id_, None)
         errors = [ErrorCode(code, ERRORS.get(code), "request")] if code else []
         known = found or PendingRequest(None, None, None, correlation_id=id_ - MAGIC_ID)
-        self.report.exchange(CALL if found else ORPHAN, known, frame.facts, status=OK, errors=errors)
+        for error in errors:
+            self.report.error(error, known, frame.facts)
+        if self.report.wants_exchanges:
+            slot = self.report.open_exchange(CALL if found else ORPHAN, known, frame.facts, None)
+            self.report.exchanges.put_named(slot, {"status": OK})
+            if errors:
+                self.report.fail(slot, errors)
+            self.report.finish_exchange(slot)
 
     def _batch(self, frame: Frame, request: PendingRequest, stored: int) -> None:
         covered = (frame.start + HEAD.size, frame.end)
@@ -79,16 +86,20 @@ class ToyConversation(Conversation):
                 frame, "toy", checksum.CRC32, stored, computed, unit=(frame.start, frame.end), covered=[covered],
                 checksum=(frame.start + 9, frame.start + 13), byteorder="big",
             )  # fmt: skip
-        self.report.batch(
-            request, frame.facts, role=PRODUCE, topic="things", records=1, stored_bytes=frame.size, format="toy",
-            checksum_kind=checksum.CRC32, checksum_stored=checksum.shown(checksum.CRC32, stored),
-            checksum_computed=checksum.shown(checksum.CRC32, computed), verdict="ok" if good else "bad",
-            outcome=OK, time=frame.first_ns, packet_ref=frame.packet_ref, stream_offset=frame.offset,
-        )  # fmt: skip
+        if self.report.wants_batches:
+            slot = self.report.open_batch(request, frame.facts)
+            self.report.batches.put_named(slot, {
+                "role": PRODUCE, "topic": "things", "records": 1, "stored_bytes": frame.size, "format": "toy",
+                "checksum_kind": checksum.CRC32, "checksum_stored": stored, "checksum_computed": computed,
+                "verdict": "ok" if good else "bad", "outcome": OK, "time": frame.first_ns,
+                "packet_ref": frame.packet_ref, "stream_offset": frame.offset,
+            })  # fmt: skip
+            self.report.finish_batch(slot)
 
     def on_close(self) -> None:
         for request in self.open.values():
-            self.report.exchange(UNANSWERED, request, until=AT_END)
+            if self.report.wants_exchanges:
+                self.report.finish_exchange(self.report.open_exchange(UNANSWERED, request, None, AT_END))
 
 
 class Toy(Protocol):

@@ -25,8 +25,6 @@ from dissectors.wire.memory import crc32c
 if not cython.compiled:
     from dissectors.pulsar.commands import SEND
     from dissectors.pulsar.fields import (
-        PUSH_ACK_SET,
-        PUSH_MESSAGE_ID,
         META_COMPACTED_BATCH_INDEXES,
         META_ENCRYPTION_KEYS,
         META_MARKER_TYPE,
@@ -37,6 +35,8 @@ if not cython.compiled:
         META_TXNID_LEAST_BITS,
         META_TXNID_MOST_BITS,
         META_UNCOMPRESSED_SIZE,
+        PUSH_ACK_SET,
+        PUSH_MESSAGE_ID,
     )
     from dissectors.rows.fields import (
         BATCH_BASE_SEQUENCE,
@@ -178,7 +178,9 @@ class Entries:
 
     def _write_messages(self, request: PulsarRequest, messages: list[Columns]) -> None:
         for message in messages:
-            self._report.message(request, request.frame, **message)
+            slot = self._report.open_message(request, request.frame)
+            self._report.messages.put_named(slot, message)
+            self._report.finish_message(slot)
 
     # --- the entry as a whole ---
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+
 import cython
 
 from dissectors.pulsar.api import shape

@@ -74,7 +74,6 @@ if not cython.compiled:
         EXCHANGE_REQUEST_BYTES,
         EXCHANGE_REQUEST_NS,
         EXCHANGE_REQUEST_PACKET_REF,
-        EXCHANGE_RESPONSE,
         EXCHANGE_RESPONSE_BYTES,
         EXCHANGE_RESPONSE_NS,
         EXCHANGE_RESPONSE_PACKET_REF,
@@ -380,56 +379,6 @@ class Report:
             table.finish(slot)
         else:
             self._hold(table, slot)
-
-    # --- with columns by name ---
-
-    def exchange(
-        self,
-        kind: str,
-        request: PendingRequest,
-        response: FrameFacts | None = None,
-        *,
-        status: str = UNKNOWN,
-        errors: Sequence[ErrorCode] = (),
-        body: str | None = None,
-        until: Any = None,
-        **columns: Any,
-    ) -> None:
-        """Write a row of `exchanges`, and one of `errors` for each error. columns: that are None say nothing."""
-        if response is not None:
-            for error in errors:
-                self.error(error, request, response)
-        if self.wants_exchanges:
-            slot = self.open_exchange(kind, request, response, until)
-            self.exchanges.put(slot, EXCHANGE_STATUS, status)
-            if errors:
-                self.fail(slot, errors)
-            if body is not None and self.sink.wants_body(request.api):
-                self.exchanges.put(slot, EXCHANGE_RESPONSE, body)
-            _write(self.exchanges, slot, columns)
-            self.finish_exchange(slot)
-
-    def batch(self, request: PendingRequest, frame: FrameFacts | None, **columns: Any) -> None:
-        """Write a row of `batches`."""
-        if self.wants_batches:
-            slot = self.open_batch(request, frame)
-            _write(self.batches, slot, columns)
-            self.finish_batch(slot)
-
-    def message(self, request: PendingRequest, frame: FrameFacts | None, **columns: Any) -> None:
-        """Write a row of `messages`."""
-        if self.wants_messages:
-            slot = self.open_message(request, frame)
-            _write(self.messages, slot, columns)
-            self.finish_message(slot)
-
-
-def _write(table: RowTable, slot: cython.Py_ssize_t, columns: dict[str, Any]) -> None:
-    """Set fields by name, those that are not None. Raises KeyError for a name that the table does not have."""
-    for name, value in columns.items():
-        place = table.layout.places[name]
-        if value is not None:
-            table.put(slot, place, value)
 
 
 def _write_id(table: RowTable, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, begins: FrameFacts | None) -> None:

@@ -102,11 +102,6 @@ class Sink:
 
     # --- which bodies are wanted ---
 
-    @property
-    def wants_all_bodies(self) -> bool:
-        """Whether every exchange is reported with its bodies."""
-        return self.full and not self.bodies_of
-
     def wants_body(self, api: str | None) -> bool:
         """Whether exchanges of an API are reported with their bodies."""
         return self.full and (not self.bodies_of or api in self.bodies_of)

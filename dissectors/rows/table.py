@@ -13,7 +13,7 @@ To look at, a table is the sequence of its finished rows, as NamedTuples of `rec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import cython
@@ -99,6 +99,11 @@ class RowTable:
         else:
             number = self.conns.of(value)
         self.waiting[slot, field] = number
+
+    def put_named(self, slot: int, columns: Mapping[str, Any]) -> None:
+        """Set fields by their names. Raises KeyError for a name that the table does not have."""
+        for name, value in columns.items():
+            self.put(slot, self.layout.places[name], value)
 
     def finish(self, slot: cython.Py_ssize_t) -> None:
         """The row at a slot is complete: it moves to the columns, and the slot is free."""

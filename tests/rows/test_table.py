@@ -176,7 +176,9 @@ def test_checksums_positions_and_ids_may_be_numbers() -> None:
     report = Report(CONN, rows, Resends())
     request = PendingRequest(FrameFacts(0, 700, 10, 0, 5_000, 6_000, 1, True), "Produce", 0)
     for position, stored in ((0, 0xE3069283), (1 << 70, 1), ("5:6", "0xffffffffffffffff"), (None, None)):
-        report.batch(request, None, position=position, checksum_stored=stored)
+        slot = report.open_batch(request, None)
+        report.batches.put_named(slot, {"position": position, "checksum_stored": stored})
+        report.finish_batch(slot)
     found = drained(rows, "batches")
     assert [row["position"] for row in found] == ["0", str(1 << 70), "5:6", None]
     shown = ["0xe3069283", "0x00000001", "0xffffffffffffffff", None]
@@ -235,9 +237,9 @@ def test_every_field_has_a_constant() -> None:
 
 
 def test_a_misspelt_column_is_an_error() -> None:
-    report = Report(CONN, sink("batches"), Resends())
+    held = table("batches")
     with pytest.raises(KeyError):
-        report.batch(PendingRequest(None, None, None), None, no_such_column=1)
+        held.put_named(held.open(), {"no_such_column": 1})
 
 
 def test_rows_without_a_connection_stand_beside_those_of_unknown_protocols() -> None:
