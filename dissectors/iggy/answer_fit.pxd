@@ -10,7 +10,5 @@ cdef class AnswerFit(Carried):
     cdef public Era era
 
     cpdef bint has_payload(self, IggyRequest request) except -1
-    cpdef bint fits(self, IggyRequest request, Answer answer) except -1
-    cpdef bint suits(self, IggyRequest request, Answer answer) except -1
 
 cpdef long long answer_code(IggyRequest request) except -2

@@ -422,6 +422,8 @@ class Pairing(Carried):
                 if i <= at:
                     del self.queue[i]
             return PAIRED, request, self._requests(older)
+        if at and not holes:  # nothing is missing: those before it are answered later
+            self._several_in_flight()
         if self.pipelined:
             del self.queue[at]
             return PAIRED, request, []

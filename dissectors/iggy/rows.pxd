@@ -25,8 +25,6 @@ cdef class DialectRows(Carried):
     cdef public list exchanges
     cdef public list batches
 
-    cpdef int finish(self, RowTable table, Py_ssize_t slot) except -1
-
 cdef class IggyRows(Carried):
     cdef public object conversation
     cdef public DialectRows dialects
