@@ -6,9 +6,9 @@ import cython
 
 from dissectors.frame import Frame
 from dissectors.iggy import layouts, tables
-from dissectors.iggy.carried import Carried
 from dissectors.iggy.era import Era
 from dissectors.iggy.pending import ANY_LENGTH, DISCONNECTED, Answer, IggyRequest
+from dissectors.iggy.plain_state import PlainState
 from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
@@ -20,7 +20,7 @@ _POLLED = 16  # bytes at the start of polled messages: partition, current offset
 _REGISTER = 1  # operation of VSR
 
 
-class AnswerFit(Carried):
+class AnswerFit(PlainState):
     """Judges answers by what is known of the connection's release."""
 
     CARRIED = ("era",)

@@ -88,12 +88,7 @@ class IggyConversation(Conversation):
         return self._cut_in_header(direction, buf, pos, end) if size == MORE else size
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        clues = Clues(
-            self.era.allowed,
-            self.most,
-            stranger=not self.frames,
-            alone=-self.inboxes[direction].base,
-        )
+        clues = Clues(self.era.allowed, self.most, stranger=not self.frames, alone=-self.inboxes[direction].base)
         budget = self.budget(direction)
         needs = resync.FAR  # index without which the answer that is expected next cannot be judged
         if direction == SERVER:

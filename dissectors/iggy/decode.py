@@ -216,7 +216,7 @@ def _tried(
         if one is chosen or one is failed:
             one = bodies[2]
         one.read(layout, buf, pos, end)
-        if one.exact:
+        if one.exact and not (layout.introduces and _is_of_another_version(layout, one)):
             readers |= layout.releases
             if chosen is None:
                 chosen = one
@@ -231,6 +231,12 @@ def _tried(
     if readers & allowed != allowed and not empty_answer:
         era.narrow(readers, f"{side} {chosen.name} read by {releases_text(readers)}")
     return chosen
+
+
+def _is_of_another_version(layout: BodyLayout, read: Body) -> bool:
+    """Whether a login gives a protocol version whose releases have another layout: it is read so by chance."""
+    version = read.values.get("protocol_version")
+    return version is not None and not layout.releases & (tables.of_protocol(version) or layout.releases)
 
 
 def _keep_certain(found: Sequence[BodyLayout], read: Body) -> None:

@@ -1,6 +1,6 @@
-from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.plain_state cimport PlainState
 
-cdef class Era(Carried):
+cdef class Era(PlainState):
     cdef public bint fixed
     cdef public long long allowed
     cdef public long long _possible

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from dissectors.iggy import tables
-from dissectors.iggy.carried import Carried
+from dissectors.iggy.plain_state import PlainState
 
 STRIKES = 3  # contradictions in a row that overturn what was believed
 FAVOUR = 4  # how much a piece of weak evidence multiplies a release's weight
@@ -19,7 +19,7 @@ _KEPT = 8  # pieces of evidence reported
 _REMEMBERED = 1024  # sets of releases
 
 
-class Era(Carried):
+class Era(PlainState):
     """The releases that a connection's bytes allow."""
 
     CARRIED = (

@@ -1,6 +1,6 @@
 from dissectors.frame cimport Frame, FrameFacts
 from dissectors.iggy.answer_fit cimport AnswerFit, answer_code
-from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.plain_state cimport PlainState
 from dissectors.iggy.era cimport Era
 from dissectors.iggy.decode cimport Body, body
 from dissectors.iggy.layouts cimport BodyLayout
@@ -20,7 +20,7 @@ cdef enum:
     CONSUMER_GROUP = 2
     EXTERNAL_GROUP = 3
 
-cdef class IggyExchanges(Carried):
+cdef class IggyExchanges(PlainState):
     cdef public object conversation
     cdef public Era era
     cdef public IggyState state

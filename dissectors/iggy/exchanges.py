@@ -18,7 +18,6 @@ from dissectors.conversation import Conversation
 from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import layouts, tables
 from dissectors.iggy.answer_fit import AnswerFit
-from dissectors.iggy.carried import Carried
 from dissectors.iggy.decode import Body, error_text
 from dissectors.iggy.diagnostics import IggyDiagnostics
 from dissectors.iggy.era import Era
@@ -29,6 +28,7 @@ from dissectors.iggy.match import PAIRED, Pairing
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.names import NAMING, IggyNames
 from dissectors.iggy.pending import Answer, BatchFacts, IggyRequest
+from dissectors.iggy.plain_state import PlainState
 from dissectors.iggy.rows import IggyRows
 from dissectors.iggy.state import LOGINS, IggyState
 from dissectors.iggy.walk import Fields
@@ -46,7 +46,7 @@ if not cython.compiled:
     SINGLE_CONSUMER, CONSUMER_GROUP, EXTERNAL_GROUP = 1, 2, 3
 
 
-class IggyExchanges(Carried):
+class IggyExchanges(PlainState):
     """The requests and answers of one connection."""
 
     CARRIED = (

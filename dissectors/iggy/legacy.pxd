@@ -1,5 +1,5 @@
 from dissectors.frame cimport Frame
-from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.plain_state cimport PlainState
 from dissectors.iggy.decode cimport Body
 from dissectors.iggy.exchanges cimport IggyExchanges
 from dissectors.iggy.pending cimport Answer
@@ -9,7 +9,7 @@ from dissectors.wire.reader cimport WireReader, reader
 cdef enum:
     CLIENT = 0
 
-cdef class Legacy(Carried):
+cdef class Legacy(PlainState):
     cdef public IggyExchanges _exchanges
     cdef public bint resolving
 

@@ -6,11 +6,11 @@ import cython
 
 from dissectors.frame import Frame
 from dissectors.iggy import layouts
-from dissectors.iggy.carried import Carried
 from dissectors.iggy.decode import Body
 from dissectors.iggy.exchanges import IggyExchanges
 from dissectors.iggy.match import HELD, UNSURE
 from dissectors.iggy.pending import Answer
+from dissectors.iggy.plain_state import PlainState
 from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
@@ -19,7 +19,7 @@ if not cython.compiled:
     from dissectors.wire.reader import reader
 
 
-class Legacy(Carried):
+class Legacy(PlainState):
     """Takes the frames of one connection."""
 
     CARRIED = ("_exchanges", "resolving")

@@ -1,10 +1,10 @@
 cimport cython
-from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.plain_state cimport PlainState
 from dissectors.iggy.pending cimport Answer, IggyRequest
 from dissectors.rows.fields cimport ABSENT
 
 @cython.final
-cdef class Pairing(Carried):
+cdef class Pairing(PlainState):
     cdef public object queue
     cdef public object fits
     cdef public object suits

@@ -26,11 +26,11 @@ from itertools import islice
 
 import cython
 
-from dissectors.iggy.carried import Carried
 from dissectors.iggy.frames import SEND_MESSAGES
 from dissectors.iggy.loss.align import Alignment
 from dissectors.iggy.pairing_states import Certainty, Order, Origin, PairingEvent, following
 from dissectors.iggy.pending import DISCONNECTED, INVALID_COMMAND, Answer, Entry, IggyRequest, RequestHole
+from dissectors.iggy.plain_state import PlainState
 from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
 
 if not cython.compiled:
@@ -56,7 +56,7 @@ _ALIGNING = (Certainty.ALIGNING, Certainty.SILENT)
 _DOUBTFUL = (Certainty.DOUBTFUL, Certainty.DOUBTFUL_BODY)
 
 
-class Pairing(Carried):
+class Pairing(PlainState):
     """Requests in flight on one connection.
 
     `fits(request, answer)`: whether the answer can be that request's; `suits` looks into it, too.
@@ -422,6 +422,8 @@ class Pairing(Carried):
                 if i <= at:
                     del self.queue[i]
             return PAIRED, request, self._requests(older)
+        if at and not holes:  # nothing is missing: those before it are answered later
+            self._several_in_flight()
         if self.pipelined:
             del self.queue[at]
             return PAIRED, request, []

@@ -1,6 +1,6 @@
-from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.plain_state cimport PlainState
 
-cdef class IggyNames(Carried):
+cdef class IggyNames(PlainState):
     cdef public str _root
     cdef public object _sink
     cdef public dict _streams

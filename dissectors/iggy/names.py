@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors.iggy.carried import Carried
+from dissectors.iggy.plain_state import PlainState
 from dissectors.records import Conn, endpoint
 from dissectors.rows.late_names import MARK, unresolved
 from dissectors.rows.sink import Sink
@@ -18,7 +18,7 @@ Identifier = int | str
 _KEPT = 4096  # names and topics remembered; reported again where more are met
 
 
-class IggyNames(Carried):
+class IggyNames(PlainState):
     """Names of one server, as one connection learns and needs them."""
 
     CARRIED = ("_root", "_sink", "_streams", "_reported", "_shown")

@@ -1,11 +1,11 @@
 cimport cython
 from dissectors.frame cimport Frame, FrameFacts
-from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.plain_state cimport PlainState
 from dissectors.rows.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT
 
 @cython.final
-cdef class BatchFacts(Carried):
+cdef class BatchFacts(PlainState):
     cdef public str role
     cdef public str topic
     cdef public long long partition
@@ -44,7 +44,7 @@ cdef class IggyRequest(PendingRequest):
     cdef public bint well_formed
 
 @cython.final
-cdef class Answer(Carried):
+cdef class Answer(PlainState):
     cdef public long long order
     cdef public long long first_ns
     cdef public long long status

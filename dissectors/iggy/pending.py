@@ -8,7 +8,7 @@ from typing import Any
 import cython
 
 from dissectors.frame import Frame, FrameFacts
-from dissectors.iggy.carried import Carried
+from dissectors.iggy.plain_state import PlainState
 from dissectors.rows.exchange import PendingRequest
 from dissectors.rows.table import int64
 
@@ -19,7 +19,7 @@ INVALID_COMMAND, DISCONNECTED = 3, 8
 ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload
 
 
-class BatchFacts(Carried):
+class BatchFacts(PlainState):
     """What a row of `batches` says of a unit of messages; one that was sent waits with its request.
 
     position: as text, where the first offset does not fit 63 bits
@@ -118,7 +118,7 @@ class RequestHole:
         return self.most
 
 
-class Answer(Carried):
+class Answer(PlainState):
     """An answer as pairing sees it.
 
     request_id: ABSENT in legacy framing

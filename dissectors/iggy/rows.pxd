@@ -1,5 +1,5 @@
 from dissectors.frame cimport Frame, FrameFacts
-from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.plain_state cimport PlainState
 from dissectors.iggy.decode cimport Body
 from dissectors.iggy.era cimport Era
 from dissectors.iggy.message cimport MASK64, OFFSET, ORIGIN, TIMESTAMP, IggyUnit, MessageRun
@@ -18,16 +18,14 @@ cdef extern from *:
 cdef enum:
     NS_PER_US = 1000
 
-cdef class DialectRows(Carried):
+cdef class DialectRows(PlainState):
     cdef public object conn
     cdef public object sink
     cdef public Era era
     cdef public list exchanges
     cdef public list batches
 
-    cpdef int finish(self, RowTable table, Py_ssize_t slot) except -1
-
-cdef class IggyRows(Carried):
+cdef class IggyRows(PlainState):
     cdef public object conversation
     cdef public DialectRows dialects
     cdef public Report report

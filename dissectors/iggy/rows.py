@@ -15,11 +15,11 @@ import cython
 from dissectors.conversation import Conversation
 from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import batches, tables
-from dissectors.iggy.carried import Carried
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
 from dissectors.iggy.message import IggyUnit, MessageRun, message_id
 from dissectors.iggy.pending import BatchFacts, IggyRequest
+from dissectors.iggy.plain_state import PlainState
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.iggy.verify import ChecksumVerdict, suspects, verify
@@ -97,7 +97,7 @@ if not cython.compiled:
 ROWS_HELD = 256
 
 
-class DialectRows(Carried):
+class DialectRows(PlainState):
     """The dialect of one connection, and its finished rows that show it: they wait until it is settled.
 
     exchanges, batches: slots of the rows that wait, oldest first
@@ -171,7 +171,7 @@ class DialectRows(Carried):
                 self.flush()
 
 
-class IggyRows(Carried):
+class IggyRows(PlainState):
     """Writes the rows of one connection."""
 
     CARRIED = ("conversation", "dialects", "report", "state", "shows_bodies")

@@ -1,9 +1,9 @@
-from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.plain_state cimport PlainState
 from dissectors.iggy.era cimport Era
 from dissectors.iggy.names cimport IggyNames
 from dissectors.iggy.pending cimport IggyRequest
 
-cdef class IggyState(Carried):
+cdef class IggyState(PlainState):
     cdef public IggyNames names
     cdef public str user
     cdef public str client_software

@@ -11,11 +11,11 @@ from typing import Any
 import cython
 
 from dissectors.iggy import layouts, tables
-from dissectors.iggy.carried import Carried
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import LEGACY
 from dissectors.iggy.names import NAMING, IggyNames
 from dissectors.iggy.pending import IggyRequest
+from dissectors.iggy.plain_state import PlainState
 
 _ROOT = "iggy"
 _ROOT_IDS = {0: ("0.6", ""), 1: ("", "0.5")}  # the root user's id -> the releases that give it
@@ -24,7 +24,7 @@ _ASKED_BY_NEW_CLIENTS = "GET_CLUSTER_METADATA"
 LOGINS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
 
 
-class IggyState(Carried):
+class IggyState(PlainState):
     """Small plain values; what they say of the release goes to `era`, names go to `names`."""
 
     CARRIED = ("names", "user", "client_software", "client_version", "server_version", "_era")

@@ -1,12 +1,12 @@
 from dissectors.frame cimport Frame
-from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.plain_state cimport PlainState
 from dissectors.iggy.decode cimport Body
 from dissectors.iggy.era cimport Era
 from dissectors.iggy.exchanges cimport IggyExchanges
 from dissectors.iggy.pending cimport Answer, IggyRequest
 from dissectors.rows.fields cimport ABSENT
 
-cdef class Vsr(Carried):
+cdef class Vsr(PlainState):
     cdef public IggyExchanges _exchanges
     cdef public Era _era
 

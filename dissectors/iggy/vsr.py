@@ -10,12 +10,12 @@ import cython
 
 from dissectors.frame import Frame
 from dissectors.iggy import frames, layouts, replica, tables
-from dissectors.iggy.carried import Carried
 from dissectors.iggy.decode import NO_BODY, NON_REPLICATED, Body, result_section, vsr_reply, vsr_request
 from dissectors.iggy.errors import error, eviction
 from dissectors.iggy.exchanges import IggyExchanges
 from dissectors.iggy.frames import EVICTION, REPLY, REQUEST
 from dissectors.iggy.pending import Answer
+from dissectors.iggy.plain_state import PlainState
 from dissectors.rows.exchange import ORPHAN, PUSH, UNKNOWN
 from dissectors.rows.table import int64
 from dissectors.tcp.chunk import CLIENT
@@ -29,7 +29,7 @@ _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
 _CLUSTER = 32  # bytes up to the cluster: zero between clients and servers
 
 
-class Vsr(Carried):
+class Vsr(PlainState):
     """Takes the frames of one connection."""
 
     CARRIED = ("_exchanges", "_era")

@@ -14,7 +14,7 @@ from dissectors.rows.late_names import Names, resolve
 from dissectors.rows.sink import Sink, to_batch
 from tests.feeding import CLIENT, feed, feed_every_way
 from tests.iggy import wire as w
-from tests.iggy.eras import ERAS, PAYLOADS, conversation, dialect
+from tests.iggy.eras import ERAS, PAYLOADS, RESULT, conversation, dialect
 
 
 def shown(sink: Sink) -> set[str]:
@@ -161,3 +161,13 @@ def test_whether_an_error_comes_with_a_text_shows_the_release() -> None:
         sink, _ = feed(PROTOCOL, [*login, *conversation(made, (refused, reply))])
         (finding,) = [f for f in sink.findings if str(f.kind).startswith("dialect")]
         assert json.loads(finding.evidence or "")["releases"] == releases
+
+
+def test_a_login_is_read_as_its_protocol_version_says_not_as_bytes_fit_by_chance() -> None:
+    """The first byte of the bind secret is the length of a token that would end where the password does."""
+    script = conversation(
+        (w.vsr_request(1, w.register(12, "p" * 29), id=0), w.vsr_reply(1, RESULT + w.registered(12), id=0))
+    )
+    sink = feed_every_way(PROTOCOL, script)
+    (row,) = sink.exchanges
+    assert (row.api, row.client_id, row.dialect) == ("LOGIN_USER", "iggy", "iggy-vsr-0.10")

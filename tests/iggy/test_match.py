@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import struct
 
+import pytest
+
 from dissectors.iggy import PROTOCOL
 from dissectors.rows.sink import Sink
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
@@ -167,6 +169,18 @@ def test_answers_out_of_order_are_matched_by_their_request_id() -> None:
     sink = feed_every_way(PROTOCOL, script)
     calls = [(e.api, e.correlation_id, e.kind) for e in sink.exchanges[1:]]
     assert calls == [("GET_ME", 9, "call"), ("PING", 7, "call"), ("GET_STREAMS", 8, "call")]
+
+
+@pytest.mark.parametrize("era", ["iggy-vsr-0.9", "iggy-vsr-0.10"])
+def test_an_answer_to_a_later_request_is_no_proof_that_earlier_ones_were_lost(era: str) -> None:
+    """Each request in a segment of its own, answered in another order; one is never answered."""
+    routed = int(era == "iggy-vsr-0.10")
+    ask = [w.vsr_request(2, b"", id=i, code=code, routed=routed) for i, code in ((7, 1), (8, 201), (9, 20), (10, 1))]
+    replies = [w.vsr_reply(2, b"", id=i) for i in (9, 7, 10)]
+    script = [*ERAS[era][:2], *((CLIENT, data) for data in ask), *((SERVER, data) for data in replies)]
+    sink = feed_every_way(PROTOCOL, script)
+    calls = [(e.correlation_id, e.kind) for e in sink.exchanges[1:]]
+    assert calls == [(9, "call"), (7, "call"), (10, "call"), (8, "unanswered")]
 
 
 def test_a_long_poll_is_marked() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 
-class Carried:
-    """An object that is pickled by the values of the attributes that its class names."""
+class PlainState:
+    """An object whose state is the values of the attributes that its class names: it is pickled by them."""
 
     CARRIED: ClassVar[tuple[str, ...]] = ()
 
