@@ -102,6 +102,13 @@ class Framing(ConnectionReporter):
 
     # --- what others may ask ---
 
+    def locate(self, frame: Frame, at: cython.Py_ssize_t) -> tuple[int, int]:
+        """Time and packet of the byte at index `at` of a frame: see ConnectionReporter."""
+        inbox: Inbox = self.inboxes[frame.direction]
+        if frame.data is inbox.buf:
+            return inbox.origin(frame.offset + at - frame.start)
+        return ConnectionReporter.locate(self, frame, at)
+
     @property
     def proven(self) -> bool:
         """Whether a frame has shown that this is the protocol."""

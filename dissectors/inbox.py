@@ -164,10 +164,10 @@ class Inbox:
         order: cython.longlong = self._numbers[SEGMENT_FIELDS * self._segment(self._base + index) + SEGMENT_ORDER]
         return order
 
-    def origin(self, offset: int) -> tuple[int, int]:
+    def origin(self, offset: cython.longlong) -> tuple[int, int]:
         """(time in ns, packet) of the byte of the window at a stream offset."""
-        row = SEGMENT_FIELDS * self._segment(offset)
-        return self._segments[row + SEGMENT_TIME], self._segments[row + SEGMENT_PACKET]
+        row: cython.Py_ssize_t = SEGMENT_FIELDS * self._segment(offset)
+        return self._numbers[row + SEGMENT_TIME], self._numbers[row + SEGMENT_PACKET]
 
     def segment(self, offset: int) -> tuple[int, int]:
         """(order, end as a stream offset) of the segment that delivered a byte of the window or of what was pulled."""
@@ -337,10 +337,12 @@ class Inbox:
     # --- within ---
 
     def _segment(self, offset: cython.longlong) -> cython.Py_ssize_t:
-        """Which segment of the window, from that at the position on, holds a stream offset."""
+        """Which segment of the window holds a stream offset."""
         low: cython.Py_ssize_t = self._mark
         high: cython.Py_ssize_t = self._count - 1
         middle: cython.Py_ssize_t
+        if low < self._count and self._numbers[SEGMENT_FIELDS * low + SEGMENT_START] > offset:
+            low, high = 0, low  # of a frame that was cut
         if low >= high or self._numbers[SEGMENT_FIELDS * (low + 1) + SEGMENT_START] > offset:
             return low
         while low < high:

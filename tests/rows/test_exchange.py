@@ -13,7 +13,7 @@ import pytest
 from dissectors.frame import FrameFacts
 from dissectors.iggy.pending import IggyRequest
 from dissectors.kafka.decode import api_version
-from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.pending import new_request
 from dissectors.rows.exchange import PendingRequest, elapsed, held, queued
 from dissectors.rows.layout import ABSENT
 from dissectors.tcp.chunk import CLIENT, SERVER
@@ -26,7 +26,7 @@ def requests() -> Sequence[PendingRequest]:
     """One of each kind that is easily made."""
     plain = PendingRequest(FACTS, "Produce", 0, version=9, client_id="me")
     plain.topics, plain.records = ("orders",), 7
-    return plain, KafkaRequest(FACTS, api_version(0, 9), 12, "me"), IggyRequest(FACTS, "PING", 1)
+    return plain, new_request(FACTS, api_version(0, 9), 12, "me"), IggyRequest(FACTS, "PING", 1)
 
 
 def state(request: PendingRequest) -> list[object]:
