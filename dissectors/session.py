@@ -16,6 +16,7 @@ from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow
+from dissectors.tcp.numbers import SEGMENT_ORDER
 from dissectors.tls import KeyLog, looks_like_tls
 from dissectors.wording import counted, were
 
@@ -436,7 +437,7 @@ def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Not
 
 
 def _first_order(event: Chunk | Gap) -> int:
-    return event.orders[0] if isinstance(event, Chunk) else event.order
+    return event.segments[SEGMENT_ORDER] if isinstance(event, Chunk) else event.order
 
 
 def _pieces(events: Events) -> Iterator[tuple[int, bytes | None]]:

@@ -9,7 +9,7 @@ cut into blocks.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
     data: bytes
     segments: array[int]
     """array("q"), SEGMENT_FIELDS numbers a segment: stream offset of its first byte, delivery order, packet
-    (records.PacketRef), first arrival in ns since the epoch. Ascending; the first may begin before `offset`."""
+    (records.PacketRef), first arrival in ns since the epoch. Ascending."""
 
     @classmethod
     def of(
@@ -91,16 +91,25 @@ class Chunk(NamedTuple):
         """The segments with bytes of [start, end), which are stream offsets."""
         if end <= self.offset or start >= self.end:
             return []
-        starts = self.starts
-        a, b = max(0, bisect_right(starts, start) - 1), bisect_left(starts, end)
-        return [Piece(*piece) for piece in zip(starts[a:b], self.packet_refs[a:b], self.times[a:b], strict=True)]
+        rows = self._rows(start, end)
+        columns = (rows[field::SEGMENT_FIELDS] for field in (SEGMENT_START, SEGMENT_PACKET, SEGMENT_TIME))
+        return [Piece(*piece) for piece in zip(*columns, strict=True)]
+
+    def behind(self, offset: int) -> Chunk:
+        """The chunk from a stream offset on, which must be inside."""
+        return self.part(offset, self.end)
 
     def part(self, start: int, end: int) -> Chunk:
         """The bytes [start, end) of the chunk, at least one; they are stream offsets."""
-        starts = self.starts
-        first, last = bisect_right(starts, start) - 1, bisect_left(starts, end)
-        rows = self.segments[SEGMENT_FIELDS * first : SEGMENT_FIELDS * last]
+        rows = self._rows(start, end)
+        rows[SEGMENT_START] = start
         return Chunk(start, self.data[start - self.offset : end - self.offset], rows)
+
+    def _rows(self, start: int, end: int) -> array[int]:
+        """The segments of the stream's bytes [start, end), some of which are in the chunk."""
+        first = max(0, segments_up_to(self.segments, SEGMENT_START, start) - 1)
+        last = segments_up_to(self.segments, SEGMENT_START, end - 1)
+        return self.segments[SEGMENT_FIELDS * first : SEGMENT_FIELDS * last]
 
 
 class Gap(NamedTuple):
@@ -125,6 +134,12 @@ class Resent(NamedTuple):
     start: int  # stream offsets
     end: int
     order: int
+
+
+def segments_up_to(segments: array[int], field: int, value: int) -> int:
+    """How many segments of a `Chunk.segments` have at most this value in a field that is ascending."""
+    count = len(segments) // SEGMENT_FIELDS
+    return bisect_right(range(count), value, key=lambda i: segments[SEGMENT_FIELDS * i + field])
 
 
 def joined(chunks: Sequence[Chunk]) -> Chunk:

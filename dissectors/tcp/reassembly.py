@@ -492,4 +492,4 @@ def _end_of(chunk: Chunk) -> Chunk:
     if len(chunk.data) <= 2 * RECENT_BYTES:
         return chunk
     first = bisect_right(chunk.starts, chunk.end - RECENT_BYTES) - 1
-    return chunk.part(chunk.starts[first], chunk.end)
+    return chunk.behind(chunk.starts[first])
