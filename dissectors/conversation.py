@@ -122,6 +122,14 @@ class Protocol:
         """The dialects that a user may ask for with `--dialect`; none where the wire says its version itself."""
         return ()
 
+    def older_names(self) -> Mapping[str, str]:
+        """Names of APIs and error codes in older documents and clients -> their names in records."""
+        return {}
+
+    def error_meaning(self, code: int) -> str | None:
+        """What an error code says, in one line, where the name alone does not tell."""
+        return None
+
     def recognise(self, client: bytes, server: bytes) -> float:
         """How sure it is that these are the first bytes of one of its connections (either may be empty).
 

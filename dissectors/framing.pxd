@@ -21,7 +21,6 @@ cdef class Framing(ConnectionReporter):
 
     cpdef long long measure(self, int direction, bytes buf, Py_ssize_t pos, Py_ssize_t end)
     cpdef on_frame(self, Frame frame)
-    cpdef tuple locate(self, Frame frame, Py_ssize_t at)
     cpdef cut_frames(self, bint final)
     cdef long long _next_order(self, Inbox inbox, bint final)
     cdef int _take(self, Inbox inbox, bint final) except -1

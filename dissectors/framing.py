@@ -102,13 +102,6 @@ class Framing(ConnectionReporter):
 
     # --- what others may ask ---
 
-    def locate(self, frame: Frame, at: cython.Py_ssize_t) -> tuple[int, int]:
-        """Time and packet of the byte at index `at` of a frame: see ConnectionReporter."""
-        inbox: Inbox = self.inboxes[frame.direction]
-        if frame.data is inbox.buf:
-            return inbox.origin(frame.offset + at - frame.start)
-        return ConnectionReporter.locate(self, frame, at)
-
     @property
     def proven(self) -> bool:
         """Whether a frame has shown that this is the protocol."""
@@ -137,6 +130,11 @@ class Framing(ConnectionReporter):
         end = frame.offset + frame.end - frame.start
         found = [(a + shift, b + shift) for a, b in self.inboxes[frame.direction].holes(frame.offset, end)]
         return [*found, (frame.end, stop)] if frame.end < stop else found
+
+    def locate(self, frame: Frame, at: int) -> tuple[int, int]:
+        """Time (ns) and packet of the byte at index `at` of a frame that is being handed over."""
+        found = self.inboxes[frame.direction].located(frame.offset + at - frame.start)
+        return found or (frame.first_ns, frame.packet_ref)  # it was handed over long ago
 
     def pieces(self, direction: int, start: int, end: int) -> list[Piece]:
         """Where the bytes [start, end) of a direction's stream came from, as far as they are at hand."""

@@ -30,7 +30,7 @@ cdef class Inbox:
     cdef public long long _given_up
 
     cdef long long order_at(self, Py_ssize_t index)
-    cpdef tuple origin(self, long long offset)
+    cpdef object located(self, long long offset)
     cpdef bint pull(self) except -1
     cpdef Frame cut(self, Py_ssize_t end)
     cpdef settle(self)

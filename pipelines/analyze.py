@@ -14,11 +14,11 @@ from dissectors.capture.source import file_size
 from dissectors.options import Options
 from dissectors.redaction import public_path
 from pipelines import report
-from pipelines.lake.code_version import product_version
 from pipelines.lake.freshness import Fingerprints
 from pipelines.report.records import verdicts
 from pipelines.spark import session
 from pipelines.storage import filesystem
+from pipelines.storage.code_version import product_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
 from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables import PRINTED, TABLES

@@ -8,6 +8,8 @@ A test gets its marker here, by what it uses or where it lies, and nowhere else:
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,7 @@ settings.load_profile("noisy")
 def pytest_configure(config: pytest.Config) -> None:
     for marker in ("process: starts a JVM, a browser or a command", "slow: takes seconds"):
         config.addinivalue_line("markers", marker)
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="brokerscope-tests-")  # nothing is kept for the user
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

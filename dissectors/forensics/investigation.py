@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dissectors.checksum import shown
+from dissectors.engine import Batches
 from dissectors.findings import SUSPICIOUS
 from dissectors.forensics.cases import Case, examine
 from dissectors.forensics.oddities import oddities
@@ -25,6 +26,7 @@ from dissectors.wire.codec_sums import counting
 
 SIGHTINGS = 2_000_000  # rows of `batches` remembered to find other sightings in
 TROUBLES = 1000  # findings remembered
+CONNECTION = ("site", "connection", "incarnation")
 
 
 class Investigation:
@@ -34,7 +36,15 @@ class Investigation:
     capture points once more.
     """
 
-    def __init__(self, paths: Sequence[str], options: Options, progress: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        options: Options,
+        progress: Callable[[int], None] | None = None,
+        *,
+        choose: Callable[[Batches], Batches] | None = None,
+    ) -> None:
+        """choose: of the rows that were decoded, those that count; findings then follow the connections of batches."""
         self.options = replace(options, tables=("batches", "errors", "findings"))
         self.reader = Run(paths, self.options, progress)
         self.reader.suspects = []
@@ -46,12 +56,17 @@ class Investigation:
         self._sightings: list[pa.RecordBatch] = []
         self._seen = 0
         self._reactions: list[dict[str, Any]] = []
+        self._choose = choose
 
     def run(self) -> None:
         """The first pass."""
         with counting() as self.inner:
-            for table, batch in self.reader.records():
+            rows = self.reader.records()
+            for table, batch in rows if self._choose is None else self._choose(rows):
                 {"batches": self._batches, "errors": self._errors, "findings": self._findings}[table](batch)
+        if self._choose is not None:
+            met = {key for batch in self._sightings for key in zip(*_connection(batch), strict=True)}
+            self.troubles = [row for row in self.troubles if tuple(row[name] for name in CONNECTION) in met]
         self.inner.update(self.reader.sums)
 
     def _batches(self, batch: pa.RecordBatch) -> None:
@@ -112,6 +127,10 @@ class Investigation:
                 yield Case(row)
             else:
                 yield examine(row, suspect, next(carriers), near.rows, names)
+
+
+def _connection(batch: pa.RecordBatch) -> list[list[Any]]:
+    return [batch.column(name).to_pylist() for name in CONNECTION]
 
 
 def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

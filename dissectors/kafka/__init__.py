@@ -31,6 +31,16 @@ class Kafka(Protocol):
 
         return carriers()
 
+    def older_names(self) -> Mapping[str, str]:
+        from dissectors.kafka import errors, schema
+
+        return {older: api.name for api in schema.apis().values() for older in api.older_names} | errors.older_names()
+
+    def error_meaning(self, code: int) -> str | None:
+        from dissectors.kafka.errors import meaning
+
+        return meaning(code)
+
     def recognise(self, client: bytes, server: bytes) -> float:
         from dissectors.kafka.recognise import recognise
 

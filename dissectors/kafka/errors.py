@@ -17,10 +17,25 @@ class ErrorMeaning(NamedTuple):
 
 
 @cache
-def _table() -> dict[int, ErrorMeaning]:
+def _lines() -> dict[int, list[str]]:
     lines = proto("kafka", "errors.tsv").read_text().splitlines()[1:]
-    rows = [line.split("\t") for line in lines]
-    return {int(code): ErrorMeaning(name, retriable == "true") for code, name, retriable in rows}
+    return {int(code): rest for code, *rest in (line.split("\t") for line in lines)}
+
+
+@cache
+def _table() -> dict[int, ErrorMeaning]:
+    return {code: ErrorMeaning(name, retriable == "true") for code, (name, retriable, _, _) in _lines().items()}
+
+
+def meaning(code: int) -> str | None:
+    """What a code says, in one line; None for one that is not in the tables."""
+    line = _lines().get(code)
+    return None if line is None else line[3]
+
+
+def older_names() -> dict[str, str]:
+    """Names that error codes had in older documents -> their names of today."""
+    return {older: name for name, _, olders, _ in _lines().values() for older in olders.split(",") if older}
 
 
 def is_known(code: int) -> bool:

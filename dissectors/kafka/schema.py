@@ -136,14 +136,18 @@ class Api(NamedTuple):
     name: str
     versions: Versions
     removed: Versions  # refused since Kafka 4.0
+    older_names: tuple[str, ...]  # what it was called before
 
 
 @cache
 def apis() -> dict[int, Api]:
     """Every API key that ever existed."""
     lines = proto("kafka", "apis.tsv").read_text().splitlines()[1:]
-    rows = [line.split("\t") for line in lines]
-    return {int(key): Api(int(key), name, versions(known), versions(removed)) for key, name, known, removed in rows}
+    found = {}
+    for key, name, known, removed, older in (line.split("\t") for line in lines):
+        names = () if older == "-" else tuple(older.split(","))
+        found[int(key)] = Api(int(key), name, versions(known), versions(removed), names)
+    return found
 
 
 @cache

@@ -1,4 +1,5 @@
-"""The messages of proto/pulsar/PulsarApi.proto, as classes: `api.MessageMetadata`, `api.BaseCommand` …
+"""The messages of proto/pulsar/PulsarApi.proto: as shapes for the reader of rows, `shape("MessageMetadata")`, and as
+classes of the protobuf library for bodies, `api.MessageMetadata`, `api.BaseCommand` …
 
 What protoc generates for Python is tied to two major versions of the protobuf runtime and registers its messages for
 the whole process, where an application's own Pulsar client would clash with it. This needs neither: the classes come
@@ -11,13 +12,14 @@ from typing import Any
 
 from google.protobuf import descriptor_pool, message_factory
 
+from dissectors.wire import protobuf
 from dissectors.wire.proto import proto
-from dissectors.wire.protobuf import fields
+from dissectors.wire.protobuf import FLAG, INT32, INT64, INTEGERS, MESSAGE, OCTETS, OTHER, UINT32, MessageShape
 
 
 def _file_descriptor(compiled: bytes) -> bytes:
     """The one FileDescriptorProto in a FileDescriptorSet."""
-    file = next(fields(compiled, 0, len(compiled)))
+    file = next(protobuf.fields(compiled, 0, len(compiled)))
     return compiled[file.start : file.end]
 
 
@@ -42,6 +44,30 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"the schema has no message {name}")
     made = globals()[name] = message_factory.GetMessageClass(message)
     return made
+
+
+_SHAPES: dict[str, MessageShape] = {}
+
+
+def shape(name: str) -> MessageShape:
+    """What the reader of rows needs to know of a message, made when it is first asked for."""
+    made = _SHAPES.get(name)
+    if made is None:
+        message = DESCRIPTOR.message_types_by_name[name]
+        made = _SHAPES[name] = MessageShape({field.number: _kind(field) for field in message.fields})
+        for field in message.fields:
+            if field.message_type is not None:
+                made.inner[field.number] = shape(field.message_type.name)
+    return made
+
+
+def _kind(field: Any) -> int:
+    if field.type in (field.TYPE_MESSAGE, field.TYPE_STRING, field.TYPE_BYTES):
+        return int(MESSAGE if field.type == field.TYPE_MESSAGE else OCTETS)
+    if field.is_repeated:
+        return int(INTEGERS)
+    kinds = {field.TYPE_INT32: INT32, field.TYPE_ENUM: INT32, field.TYPE_UINT32: UINT32, field.TYPE_BOOL: FLAG}
+    return int(OTHER if field.type == field.TYPE_DOUBLE else kinds.get(field.type, INT64))
 
 
 def text(value: str | bytes) -> str:

@@ -18,181 +18,263 @@ Source: Pulsar binary protocol specification, "Message commands" and "Batch mess
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from google.protobuf.message import DecodeError
+import cython
 
 from dissectors.frame import Frame
 from dissectors.pulsar import api
-from dissectors.pulsar.errors import unknown_number
 from dissectors.wire.codecs import CodecError, decompress
+from dissectors.wire.protobuf import MessageFields
+from dissectors.wire.reader import WireReader
 
-BROKER_ENTRY_MAGIC = b"\x0e\x02"
-CHECKSUM_MAGIC = b"\x0e\x01"
+if not cython.compiled:
+    from dissectors.pulsar.fields import (
+        KEY_KEY,
+        META_CHUNK_ID,
+        META_COMPACTED_BATCH_INDEXES,
+        META_COMPRESSION,
+        META_MARKER_TYPE,
+        META_NUM_CHUNKS_FROM_MSG,
+        META_NUM_MESSAGES_IN_BATCH,
+        META_UNCOMPRESSED_SIZE,
+        SINGLE_PAYLOAD_SIZE,
+    )
+    from dissectors.rows.layout import ABSENT
+
+    BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC = 0x0E02, 0x0E01
 
 CODECS = {1: "lz4-block", 2: "zlib", 3: "zstd", 4: "snappy"}
 CODEC_NAMES = {0: "none", 1: "lz4", 2: "zlib", 3: "zstd", 4: "snappy"}
-MS = 1_000_000  # ns, of the times in metadata
-
-_Metadata = api.MessageMetadata
-_BrokerEntry = api.BrokerEntryMetadata
-_Single = api.SingleMessageMetadata
+METADATA, SINGLE = api.shape("MessageMetadata"), api.shape("SingleMessageMetadata")
+BROKER, KEYS = api.shape("BrokerEntryMetadata"), api.shape("EncryptionKeys")
 
 
 class MalformedEntryError(ValueError):
     """The bytes are not what their sizes say."""
 
 
-class PulsarEntry(NamedTuple):
-    """Where the parts of an entry are in frame.data, and its metadata as far as it is there."""
+class PulsarEntry:
+    """Where the parts of an entry are in frame.data, and its metadata as far as it is there; until the next is read.
 
-    at: int  # the first byte that the broker stores: checksum magic, or metadata size
-    covered: int  # the first byte that the checksum covers
-    stored: int | None  # the checksum
-    marked: bool  # whether the bytes are there that say if there is a checksum
-    meta: Any  # None where its bytes are missing or malformed
-    payload: int
-    broker: Any  # BrokerEntryMetadata, where present
-    defect: str | None
+    at: the first byte that the broker stores: checksum magic, or metadata size
+    covered: the first byte that the checksum covers
+    stored: the checksum; ABSENT where there is none
+    marked: whether the bytes are there that say if there is a checksum
+    payload: the first byte of the payload; stop: the index after it
+    has_meta, has_broker: whether `meta` and `broker` hold MessageMetadata and BrokerEntryMetadata
+    defect: what is wrong with it, if anything is
+
+    What `entries` finds of it besides:
+
+    request: the command that carries it; role: of its row
+    time (ns), packet_ref: of the byte at `at`
+    ledger, entry: its position, ABSENT where it is not known
+    to_deliver: the words of a MESSAGE that say which of its batch are still to be delivered; SEND has none
+    computed: the checksum over the bytes captured, ABSENT where some are missing; verdict: of `batches`
+    plain: the payload, decompressed, as it is where it is a chunk; None where it cannot be read
+    """
+
+    def __init__(self) -> None:
+        self.reader = WireReader()
+        self.meta = MessageFields(self.reader)
+        self.broker = MessageFields(self.reader)
+        self.frame: Any = None
+        self.at = self.covered = self.payload = self.stop = 0
+        self.stored = 0
+        self.marked = self.has_meta = self.has_broker = False
+        self.defect: str | None = None
+        self.request: Any = None
+        self.role = ""
+        self.time = self.packet_ref = 0
+        self.ledger = self.entry = 0
+        self.to_deliver: Sequence[int] = ()
+        self.computed = 0
+        self.verdict = ""
+        self.plain: bytes | memoryview | None = None
+
+    def read(self, frame: Frame, after: cython.Py_ssize_t, limit: cython.longlong) -> None:
+        """Read the entry that follows a command which ends at index `after`; its metadata of at most `limit` bytes."""
+        self.frame = frame
+        self.at = self.covered = self.payload = after
+        self.stop = frame.start + frame.size
+        self.stored = ABSENT
+        self.marked = self.has_meta = self.has_broker = False
+        self.defect = None
+        if self._read_broker(frame) and self._read_checksum(frame):
+            self._read_meta(frame, limit)
+
+    def _read_broker(self, frame: Frame) -> cython.bint:
+        """Read what the broker put in front, if it did; whether the rest can be read."""
+        after: cython.Py_ssize_t = self.at
+        begin: cython.Py_ssize_t = after + 6
+        if self._magic(frame, after) != BROKER_ENTRY_MAGIC:
+            return True
+        if begin > frame.known:
+            return self._ends_early(frame)
+        self.reader.open(frame.data, after + 2, begin)
+        size: cython.longlong = self.reader.u32()
+        if size > self.stop - begin:
+            self.payload = self.stop
+            self.defect = "Broker entry metadata goes beyond the frame"
+            return False
+        self.at = self.covered = self.payload = begin + size
+        if self.at > frame.known:
+            return False
+        self.has_broker = self.broker.read(BROKER, frame.data, begin, self.at)
+        if not self.has_broker:
+            self.payload = self.stop
+            self.defect = "Broker entry metadata is no protobuf message"
+        return self.has_broker
+
+    def _read_checksum(self, frame: Frame) -> cython.bint:
+        """Read the checksum, if there is one; whether the rest can be read."""
+        if self._magic(frame, self.at) == CHECKSUM_MAGIC:
+            if self.at + 6 > frame.known:
+                return self._ends_early(frame)
+            self.reader.open(frame.data, self.at + 2, self.at + 6)
+            self.stored = self.reader.u32()
+            self.covered = self.at + 6
+        return self.covered + 4 <= frame.known or self._ends_early(frame)
+
+    def _read_meta(self, frame: Frame, limit: cython.longlong) -> None:
+        begin: cython.Py_ssize_t = self.covered + 4
+        self.reader.open(frame.data, self.covered, begin)
+        size: cython.longlong = self.reader.u32()
+        self.marked = True
+        if size > self.stop - begin:
+            self.payload = self.stop
+            self.defect = "Message metadata goes beyond the frame"
+        else:
+            self.payload = begin + size
+            if self.payload > frame.known:
+                self.has_meta = False
+            elif size > limit:
+                self.defect = f"Message metadata of {size} bytes is not decoded"
+            else:
+                self.has_meta = self.meta.read(METADATA, frame.data, begin, self.payload)
+                if not self.has_meta:
+                    self.defect = "Message metadata is no protobuf message"
+
+    def _magic(self, frame: Frame, at: cython.Py_ssize_t) -> cython.longlong:
+        """The two bytes at an index, zeros where they are missing; -1 where the bytes at hand end before."""
+        if at + 2 > frame.end:
+            return -1
+        self.reader.open(frame.data, at, at + 2)
+        return self.reader.u16()
+
+    def _ends_early(self, frame: Frame) -> cython.bint:
+        """Not even the size of the metadata is there, though the frame may be whole. False."""
+        if frame.complete:
+            self.defect = "The frame ends before the message metadata"
+        return False
+
+    @property
+    def offset(self) -> int:
+        """Stream offset of the entry's first byte."""
+        return int(self.frame.offset + self.at - self.frame.start)
+
+    # --- what the metadata say ---
+
+    def codec(self) -> cython.longlong:
+        """Number of the codec; it may be none of CODECS."""
+        return self.meta.number(META_COMPRESSION, 0)
 
 
-def read(frame: Frame, after: int, limit: int) -> PulsarEntry:
-    """The entry that follows a command which ends at index `after`; its metadata of at most `limit` bytes."""
-    data, known, stop = frame.data, frame.known, frame.start + frame.size
-    at, broker, stored = after, None, None
-    if data[at : at + 2] == BROKER_ENTRY_MAGIC:
-        begin = at + 6
-        if begin > known:
-            return _ends_early(at, known == stop, None)
-        at = begin + int.from_bytes(data[at + 2 : begin], "big")
-        if at > stop:
-            return PulsarEntry(
-                after, after, None, False, None, stop, None, "Broker entry metadata goes beyond the frame"
-            )
-        if at > known:
-            return _ends_early(at, False, None)
-        try:
-            broker = _BrokerEntry.FromString(data[begin:at])
-        except DecodeError:
-            return PulsarEntry(at, at, None, False, None, stop, None, "Broker entry metadata is no protobuf message")
-    covered = at
-    if data[at : at + 2] == CHECKSUM_MAGIC:
-        covered = at + 6
-        if covered > known:
-            return _ends_early(at, known == stop, broker)
-        stored = int.from_bytes(data[at + 2 : covered], "big")
-    begin = covered + 4
-    if begin > known:
-        return _ends_early(at, known == stop, broker)._replace(covered=covered, stored=stored)
-    payload = begin + int.from_bytes(data[covered:begin], "big")
-    if payload > stop:
-        return PulsarEntry(at, covered, stored, True, None, stop, broker, "Message metadata goes beyond the frame")
-    if payload > known:
-        return PulsarEntry(at, covered, stored, True, None, payload, broker, None)
-    if payload - begin > limit:
-        defect = f"Message metadata of {payload - begin} bytes is not decoded"
-        return PulsarEntry(at, covered, stored, True, None, payload, broker, defect)
-    try:
-        meta = _Metadata.FromString(data[begin:payload])
-    except DecodeError:
-        return PulsarEntry(at, covered, stored, True, None, payload, broker, "Message metadata is no protobuf message")
-    return PulsarEntry(at, covered, stored, True, meta, payload, broker, None)
-
-
-def _ends_early(at: int, whole: bool, broker: Any) -> PulsarEntry:
-    """An entry of which not even the metadata's size is there, though the frame may be whole."""
-    return PulsarEntry(
-        at, at, None, False, None, at, broker, "The frame ends before the message metadata" if whole else None
-    )
-
-
-def records(meta: Any) -> int:
+def records(meta: MessageFields) -> cython.longlong:
     """Messages in an entry, as the application counts them: a chunk counts where it completes its message."""
-    if meta.HasField("num_messages_in_batch"):
-        survivors = len(meta.compacted_batch_indexes)
-        return survivors or max(0, meta.num_messages_in_batch)
-    if meta.HasField("marker_type"):
+    count: cython.longlong
+    if meta.has(META_NUM_MESSAGES_IN_BATCH):
+        if meta.has(META_COMPACTED_BATCH_INDEXES):
+            return len(meta.integers(META_COMPACTED_BATCH_INDEXES))
+        count = meta.number(META_NUM_MESSAGES_IN_BATCH, 0)
+        return count if count > 0 else 0
+    if meta.has(META_MARKER_TYPE):
         return 0
-    if meta.HasField("num_chunks_from_msg"):
-        return int(meta.chunk_id + 1 == meta.num_chunks_from_msg)
+    if meta.has(META_NUM_CHUNKS_FROM_MSG):
+        return meta.number(META_CHUNK_ID, 0) + 1 == meta.number(META_NUM_CHUNKS_FROM_MSG, 0)
     return 1
 
 
-def is_chunk(meta: Any) -> bool:
-    return bool(meta.HasField("num_chunks_from_msg"))
+def is_chunk(meta: MessageFields) -> cython.bint:
+    """Whether an entry is a piece of a message."""
+    return meta.has(META_NUM_CHUNKS_FROM_MSG)
 
 
-def codec(meta: Any, size: int) -> int:
-    """Number of the codec. `size`: bytes of the payload."""
-    number = int(meta.compression)
-    if not number and meta.uncompressed_size not in (0, size) and not meta.HasField("compression"):
-        return unknown_number(meta, 8) or 0  # one that is newer than the schema
-    return number
+def key_name(data: bytes, start: int, end: int) -> str:
+    """The name of the public key in EncryptionKeys that lie in data[start:end]."""
+    key = MessageFields(WireReader())
+    key.read(KEYS, data, start, end)
+    return key.text(KEY_KEY) or ""
 
 
-def unpacked(meta: Any, number: int, payload: bytes | memoryview, limit: int) -> bytes | memoryview:
+def unpacked(meta: MessageFields, payload: bytes | memoryview, limit: int) -> bytes | memoryview:
     """The payload, decompressed. Raises CodecError."""
+    number = meta.number(META_COMPRESSION, 0)
     if not number:
         return payload
     if number not in CODECS:
         raise CodecError(f"unknown codec {number}")
-    return decompress(CODECS[number], payload, limit=limit, size=meta.uncompressed_size)
+    return decompress(CODECS[number], payload, limit=limit, size=meta.number(META_UNCOMPRESSED_SIZE, 0))
+
+
+def position(ledger: cython.longlong, entry: cython.longlong) -> str | None:
+    """`ledger:entry`; None where the broker gave none: ABSENT, or -1 for a duplicate that it dropped."""
+    if ledger == ABSENT or (ledger == -1 and entry == -1):
+        return None
+    return f"{ledger}:{entry}"
 
 
 class Single(NamedTuple):
     """One message of an entry. `start` and `end` are indices in the decompressed payload."""
 
     number: int | None  # in its batch; None where the entry is no batch
-    meta: Any  # SingleMessageMetadata in a batch, else MessageMetadata
+    meta: MessageFields  # SingleMessageMetadata in a batch, valid until the next; else MessageMetadata
     start: int
     end: int
 
 
-def singles(meta: Any, payload: bytes | memoryview) -> Iterator[Single]:
+def singles(meta: MessageFields, payload: bytes | memoryview) -> Iterator[Single]:
     """The messages of a decompressed payload. Raises MalformedEntryError.
 
     Of a batch that was compacted the metadata may list the places of the survivors. It then holds these alone, or all
     its messages, with empty ones in the other places.
     """
-    if not meta.HasField("num_messages_in_batch"):
+    if not meta.has(META_NUM_MESSAGES_IN_BATCH):
         yield Single(None, meta, 0, len(payload))
         return
-    count, survivors = meta.num_messages_in_batch, meta.compacted_batch_indexes
-    if not survivors:
-        for i, (single, start, end) in enumerate(_walk(payload, count, 0)):
-            yield Single(i, single, start, end)
-        return
-    found = list(_walk(payload, count, len(survivors)))
-    numbers = survivors if len(found) < count else range(count)
-    for number, (single, start, end) in zip(numbers, found, strict=True):
+    count, data = meta.number(META_NUM_MESSAGES_IN_BATCH, 0), bytes(payload)
+    survivors = meta.integers(META_COMPACTED_BATCH_INDEXES)
+    numbers: Sequence[int] = range(count)
+    if survivors and sum(1 for _ in _walk(data, count, len(survivors))) < count:
+        numbers = survivors
+    for number, (single, start, end) in zip(numbers, _walk(data, count, len(survivors)), strict=False):
         yield Single(number, single, start, end)
 
 
-def _walk(payload: bytes | memoryview, count: int, enough: int) -> Iterator[tuple[Any, int, int]]:
+def _walk(data: bytes, count: int, enough: int) -> Iterator[tuple[MessageFields, int, int]]:
     """(SingleMessageMetadata, start, end) of each message of a batch. It may end after `enough` of them, if not 0."""
-    at, end = 0, len(payload)
+    at, end = 0, len(data)
+    single = MessageFields(WireReader())
     for i in range(count):
         if i and i == enough and at == end:
             return
         begin = at + 4
-        after = begin + int.from_bytes(payload[at:begin], "big")
+        after = begin + int.from_bytes(data[at:begin], "big")
         if after > end:
             raise MalformedEntryError(f"Message {i} of {count} in a batch goes beyond it")
-        try:
-            single = _Single.FromString(bytes(payload[begin:after]))
-        except DecodeError:
-            raise MalformedEntryError(
-                f"The metadata of message {i} of {count} in a batch is no protobuf message"
-            ) from None
-        size = single.payload_size
-        if size < 0 or after + size > end or not single.HasField("payload_size"):
+        if not single.read(SINGLE, data, begin, after):
+            raise MalformedEntryError(f"The metadata of message {i} of {count} in a batch is no protobuf message")
+        size = single.number(SINGLE_PAYLOAD_SIZE, -1)
+        if size < 0 or after + size > end:
             raise MalformedEntryError(f"Message {i} of {count} in a batch goes beyond it")
         at = after + size
         yield single, after, at
 
 
-def delivered(words: Any, number: int | None) -> bool:
+def delivered(words: Sequence[int], number: int | None) -> bool:
     """Whether an ack set (words of 64 bits, a set bit is a message still to be delivered) lets a message through."""
     if not words or number is None:
         return True
@@ -200,8 +282,23 @@ def delivered(words: Any, number: int | None) -> bool:
     return word < len(words) and bool(words[word] >> (number & 63) & 1)
 
 
-def still_to_deliver(words: Any, count: int) -> int:
+def still_to_deliver(words: Sequence[int], count: int) -> int:
     """How many of a batch's first `count` messages an ack set lets through."""
     return sum(
         (words[i] & (1 << min(64, count - 64 * i)) - 1).bit_count() for i in range(min(len(words), -(-count // 64)))
     )
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.entry = PulsarEntry()
+
+
+_here = _Here()
+
+
+def entry_of(frame: Frame, after: cython.Py_ssize_t, limit: cython.longlong) -> PulsarEntry:
+    """The entry behind a command that ends at index `after`, read by this thread's reader: valid until the next."""
+    entry: PulsarEntry = _here.entry
+    entry.read(frame, after, limit)
+    return entry

@@ -6,10 +6,10 @@ its own number and how many there are. What is incomplete is kept under a ceilin
 
 from __future__ import annotations
 
-from dissectors.pulsar.entry_view import EntryView
+from dissectors.pulsar.batches import PulsarEntry
+from dissectors.pulsar.fields import META_CHUNK_ID, META_NUM_CHUNKS_FROM_MSG, META_PRODUCER_NAME, META_UUID
 
-Key = tuple[str, int | None, str | bytes, str | bytes]  # role, producer or consumer id, producer name, uuid
-
+Key = tuple[str, int, bytes, bytes]  # role, producer or consumer id, producer name, uuid
 
 _OVERHEAD = 200  # bytes that an empty chunk takes in memory
 
@@ -25,21 +25,23 @@ class Chunks:
     def __len__(self) -> int:
         return len(self._parts)
 
-    def add(self, view: EntryView) -> bytes | None:
+    def add(self, entry: PulsarEntry) -> bytes | None:
         """Take a chunk. The whole message where this completes it; None where it does not, or where one is missing."""
-        meta = view.meta
-        key = (view.role, view.request.endpoint_id, meta.producer_name, meta.uuid)
+        meta = entry.meta
+        number = meta.number(META_CHUNK_ID, 0)
+        name, uuid = meta.octets(META_PRODUCER_NAME) or b"", meta.octets(META_UUID) or b""
+        key = (entry.role, entry.request.endpoint_id, name, uuid)
         parts = self._parts.get(key, [])
-        if meta.chunk_id == 0:
+        if number == 0:
             self._drop(key)
             parts = []
-        elif meta.chunk_id < len(parts):
+        elif number < len(parts):
             return None  # sent again
-        if view.plain is None or meta.chunk_id != len(parts):
+        if entry.plain is None or number != len(parts):
             self._drop(key)
             return None
-        part = bytes(view.plain)
-        if meta.chunk_id + 1 == meta.num_chunks_from_msg:
+        part = bytes(entry.plain)
+        if number + 1 == meta.number(META_NUM_CHUNKS_FROM_MSG, 0):
             self._drop(key)
             return b"".join([*parts, part])
         parts.append(part)

@@ -16,7 +16,7 @@ Source: Pulsar binary protocol specification, "Interactions"; PulsarApi.proto fo
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 CLIENT, SERVER, EITHER = 1, 2, 3  # who may send it: bit 0 for the client, bit 1 for the server
 
@@ -169,8 +169,22 @@ PAYLOAD = frozenset((6, 9))  # SEND and MESSAGE: message metadata and payload fo
     SEND_ERROR,
     MESSAGE,
     ACK,
-) = range(2, 11)
-SUCCESS, ERROR, CLOSE_PRODUCER, CLOSE_CONSUMER, PRODUCER_SUCCESS = range(13, 18)
+    FLOW,
+    UNSUBSCRIBE,
+    SUCCESS,
+    ERROR,
+    CLOSE_PRODUCER,
+    CLOSE_CONSUMER,
+    PRODUCER_SUCCESS,
+    PING,
+    PONG,
+    REDELIVER_UNACKNOWLEDGED_MESSAGES,
+    PARTITIONED_METADATA,
+    PARTITIONED_METADATA_RESPONSE,
+    LOOKUP,
+    LOOKUP_RESPONSE,
+) = range(2, 25)
+WATCH_TOPIC_LIST, WATCH_TOPIC_LIST_CLOSE, SCALABLE_TOPIC_SUBSCRIBE = 64, 67, 73
 
 FAILING: tuple[str, ...] = tuple(
     sorted(
@@ -196,11 +210,13 @@ CLOSED_BY_BROKERS = frozenset((CLOSE_PRODUCER, CLOSE_CONSUMER))
 """Requests of clients that brokers send too, without expecting an answer."""
 
 
-def part_of(command: CommandType, direction: int, body: Any) -> CommandRole:
-    """The part that a command takes, sent in a direction (0 by the client, 1 by the server) with these fields."""
+def part_of(command: CommandType, direction: int, has_id: bool) -> CommandRole:
+    """The part that a command takes, sent in a direction (0 by the client, 1 by the server), with a request id or not.
+
+    It matters for ACK only whether it has a request id.
+    """
     if command.part is REQUEST and (
-        (command.code in CLOSED_BY_BROKERS and direction == 1)
-        or (command.code == ACK and not (body is not None and body.HasField("request_id")))
+        (command.code in CLOSED_BY_BROKERS and direction == 1) or (command.code == ACK and not has_id)
     ):
         return ONE_WAY
     return command.part

@@ -1,91 +1,180 @@
-"""Frame -> command, and command -> dict for `--full`, without its secrets.
+"""Frame -> command: the fields by number that rows, pairing and diagnostics need.
 
-A command is decoded by the protobuf library. Read from the bytes here is what the library does not give: the type of a
-command newer than the schema, and as much of a command as lies before a hole.
+All commands are read here, by the shapes that the schema gives (api.shape). The protobuf library makes bodies only
+(bodies.py): it is asked where a row shows them.
 """
 
 from __future__ import annotations
 
-import base64
-from typing import Any, NamedTuple
+import threading
 
-from google.protobuf.message import DecodeError
+import cython
 
 from dissectors.frame import Frame
-from dissectors.pulsar import api, secrets
-from dissectors.pulsar.api import MESSAGES
-from dissectors.pulsar.commands import COMMANDS, CommandType
-from dissectors.redaction import PAYLOAD, REDACTED, without_tokens
+from dissectors.pulsar import api
+from dissectors.pulsar.commands import COMMANDS, SPACES, CommandType
 from dissectors.wire import varint
-from dissectors.wire.protobuf import BYTES, VARINT, fields
+from dissectors.wire.protobuf import INT32, OCTETS, MessageFields, MessageShape, fields
+from dissectors.wire.reader import ReadError, WireReader
 
-_BASE = api.BaseCommand
-_FIELDS = {field.number: field.name for field in api.DESCRIPTOR.message_types_by_name["BaseCommand"].fields}
+if not cython.compiled:
+    from dissectors.pulsar.fields import ID_ENTRY_ID, ID_LEDGER_ID
+    from dissectors.rows.layout import ABSENT
+    from dissectors.wire.protobuf import BYTES, VARINT
 
+    TYPE_FIELD = 1
 
-class DecodedCommand(NamedTuple):
-    """A frame's command. `body` is None where it cannot be read; `defect` says why."""
-
-    code: int
-    command: CommandType | None  # None for a type that is newer than the table
-    body: Any
-    after: int  # index in frame.data after the command
-    defect: str | None = None
-    cut: bool = False  # bytes of the command are missing: `body` holds the fields before the hole
+_SUBJECTS = {"topic": "topic", "producer": "producer_id", "consumer": "consumer_id"}
+"""`CommandType.about` -> the field that says about which one."""
 
 
-def decode(frame: Frame, limit: int) -> DecodedCommand:
-    """The command of a frame; of at most `limit` bytes."""
-    data, start = frame.data, frame.start
-    begin = start + 8
-    after = begin + int.from_bytes(data[start + 4 : begin], "big")
-    code = data[start + 9]
-    if code & 0x80:
-        code, _ = varint.within(data, start + 9, min(after, frame.known, frame.end)) or (code, 0)
-    command = COMMANDS.get(code)
-    if after > frame.known:
-        return DecodedCommand(code, command, _prefix(data, begin, frame.known, code), after, None, True)
-    if after - begin > limit:
-        return DecodedCommand(code, command, None, after, f"A command of {after - begin} bytes is not decoded")
-    try:
-        base = _BASE.FromString(data[begin:after])
-    except DecodeError:
-        return DecodedCommand(code, command, None, after, "The command is no protobuf message")
-    if command is None:
-        return DecodedCommand(code, None, None, after)
-    name = _FIELDS[code]
-    if not base.HasField(name):
-        return DecodedCommand(code, command, None, after, f"{command.name} without its field {name}")
-    return DecodedCommand(code, command, getattr(base, name), after)
+class CommandLayout:
+    """How one type of command is read.
+
+    type: its row of the table
+    outer: shape of the BaseCommand, in which it is one field; shape: of that field
+    space, first, second: what a key begins with, and the numbers of the ids that follow; 0 for none
+    subject: the number of the field with the topic, producer id or consumer id that it is about; else 0
+    """
+
+    def __init__(self, command: CommandType) -> None:
+        own = api.DESCRIPTOR.message_types_by_name["BaseCommand"].fields_by_number[command.code]
+        message = own.message_type
+        numbers = {field.name: field.number for field in message.fields}
+        space, ids = SPACES[command.code]
+        self.type = command
+        self.name = command.name
+        self.field = own.name  # in BaseCommand
+        self.code = command.code
+        self.outer = MessageShape({TYPE_FIELD: INT32, command.code: OCTETS})
+        self.shape = api.shape(message.name)
+        self.space = space
+        self.first, self.second = ([numbers[name] for name in ids] + [0, 0])[:2]
+        self.subject = numbers[_SUBJECTS[command.about]] if command.about in _SUBJECTS else 0
 
 
-def first_number(frame: Frame, after: int) -> int | None:
-    """Field 1 of a command that is not in the schema, if it is a number: where most commands carry their request id."""
-    data, end = frame.data, min(after, frame.known)
-    own = _second_field(data, frame.start + 8, end)
-    first = None if own is None else next(fields(data, own[1], end), None)
-    return first.value if first is not None and (first.number, first.kind) == (1, VARINT) else None
+_LAYOUTS: list[CommandLayout | None] = [None] * (max(COMMANDS) + 1)
+_NO_FIELDS = MessageShape({})
 
 
-# --- commands that are not all there ---------------------------------------------------------------------------------
-
-
-def _prefix(data: bytes, begin: int, known: int, code: int) -> Any:
-    """The command's field, from its bytes before `known`; None if not even one of its fields is whole."""
-    own = _second_field(data, begin, known)
-    if own is None or own[0] != code or code not in MESSAGES:
+def layout_of(code: cython.longlong) -> CommandLayout | None:
+    """How commands of a type are read, made when the first one is met; None for a type that is newer than the table."""
+    if code >= len(_LAYOUTS):
         return None
-    at = own[1]
-    whole = max((field.end for field in fields(data, at, known)), default=at)
-    if whole == at:
-        return None
-    try:
-        return getattr(api, MESSAGES[code]).FromString(data[at:whole])
-    except DecodeError:
-        return None
+    if _LAYOUTS[code] is None and code in COMMANDS:
+        _LAYOUTS[code] = CommandLayout(COMMANDS[code])
+    return _LAYOUTS[code]
 
 
-def _second_field(data: bytes, begin: int, end: int) -> tuple[int, int] | None:
+class Command:
+    """The command of a frame, valid until the next one is read.
+
+    layout: None for a type that is newer than the table
+    after: index in `data` after the command
+    readable: whether `fields` holds what the command says; if not, `defect` says why, or bytes are missing
+    cut: bytes of the command are missing; `fields` has those before the hole
+    """
+
+    def __init__(self) -> None:
+        self.reader = WireReader()
+        self.outer = MessageFields(self.reader)
+        self.fields = MessageFields(self.reader)
+        self.id = MessageFields(self.reader)  # the MessageIdData that was read last
+        self.data = b""
+        self.code = 0
+        self.layout: CommandLayout | None = None
+        self.after = 0
+        self.readable = False
+        self.cut = False
+        self.defect: str | None = None
+
+    def read(self, frame: Frame, limit: cython.longlong) -> None:
+        """Read the command of a frame; of at most `limit` bytes."""
+        data: bytes = frame.data
+        begin: cython.Py_ssize_t = frame.start + 8
+        self.data = data
+        self.defect = None
+        self.readable = self.cut = False
+        self.reader.open(data, frame.start + 4, frame.end)
+        self.after = begin + self.reader.u32()
+        self.code = data[begin + 1]
+        if self.code & 0x80:
+            self.code = _long_code(frame, self.after)
+        self.layout = layout_of(self.code)
+        if self.after > frame.known:
+            self.cut = True
+            if self.layout is not None:
+                self._read_prefix(self.layout, begin, frame.known)
+        elif self.after - begin > limit:
+            self.defect = f"A command of {self.after - begin} bytes is not decoded"
+        elif self.layout is None:
+            if not self.outer.read(_NO_FIELDS, data, begin, self.after):
+                self.defect = "The command is no protobuf message"
+        else:
+            self._read_whole(self.layout, begin)
+
+    def _read_whole(self, layout: CommandLayout, begin: cython.Py_ssize_t) -> None:
+        if not self.outer.read(layout.outer, self.data, begin, self.after):
+            self.defect = "The command is no protobuf message"
+        elif not self.outer.has(layout.code):
+            self.defect = f"{layout.name} without its field {layout.field}"
+        else:
+            start: cython.Py_ssize_t = self.outer.start(layout.code)
+            self.readable = self.fields.read(layout.shape, self.data, start, self.outer.stop(layout.code))
+            if not self.readable:
+                self.defect = "The command is no protobuf message"
+
+    def _read_prefix(self, layout: CommandLayout, begin: cython.Py_ssize_t, known: cython.Py_ssize_t) -> None:
+        """Read the fields that are whole before `known`; there may be none."""
+        own = _own_field(self.data, begin, known)
+        if own is not None and own[0] == layout.code:
+            self.fields.read(layout.shape, self.data, own[1], known)
+            self.readable = self.fields.end > own[1]
+
+    def read_id(self, field: cython.Py_ssize_t) -> cython.bint:
+        """Read the MessageIdData in a field to `id`, if there is one and it is whole."""
+        return (
+            self.readable
+            and self.fields.has(field)
+            and self.id.read(ID_SHAPE, self.data, self.fields.start(field), self.fields.stop(field))
+        )
+
+    def ledger(self) -> cython.longlong:
+        """Of the message id that was read: the ledger."""
+        return self.id.number(ID_LEDGER_ID, 0)
+
+    def entry(self) -> cython.longlong:
+        """Of the message id that was read: the entry."""
+        return self.id.number(ID_ENTRY_ID, 0)
+
+    def number(self, field: cython.Py_ssize_t) -> cython.longlong:
+        """A number; ABSENT where there is no such field, or where it was not captured."""
+        return self.fields.number(field, ABSENT) if self.readable else ABSENT
+
+    def positions(self, field: cython.longlong) -> list[tuple[int, int]]:
+        """The message ids of a field that may come several times: ledger and entry."""
+        found = []
+        start: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        for start, stop in self.fields.each(field):
+            self.id.read(ID_SHAPE, self.data, start, stop)
+            found.append((self.ledger(), self.entry()))
+        return found
+
+    def first_number(self, frame: Frame) -> int | None:
+        """Field 1 of a command of a new type, if it is a number: where most commands carry their request id."""
+        end = min(self.after, frame.known)
+        own = _own_field(self.data, frame.start + 8, end)
+        first = None if own is None else next(fields(self.data, own[1], end), None)
+        if first is None or (first.number, first.kind) != (1, VARINT):
+            return None
+        return first.value - (1 << 64) if first.value >> 63 else first.value
+
+
+ID_SHAPE = api.shape("MessageIdData")
+
+
+def _own_field(data: bytes, begin: int, end: int) -> tuple[int, int] | None:
     """Number and begin of what stands behind the type of a command: its own field, which may not be whole."""
     type_ = next(fields(data, begin, end), None)
     tag = None if type_ is None else varint.within(data, type_.end, end)
@@ -93,36 +182,22 @@ def _second_field(data: bytes, begin: int, end: int) -> tuple[int, int] | None:
     return None if tag is None or size is None else (tag[0] >> 3, size[1])
 
 
-# --- bodies ----------------------------------------------------------------------------------------------------------
+def _long_code(frame: Frame, after: int) -> int:
+    """The type of a command that takes more than one byte; its first byte where it does not end."""
+    found = varint.within(frame.data, frame.start + 9, min(after, frame.known, frame.end))
+    return found[0] if found is not None and found[0] < 1 << 31 else frame.data[frame.start + 9]
 
 
-def to_dict(message: Any, *, payloads: bool) -> dict[str, Any]:
-    """The fields that are set, by the schema's names: enums by name, bytes as base64, secrets redacted.
-
-    payloads: with the data of applications.
-    """
-    out: dict[str, Any] = {}
-    name = message.DESCRIPTOR.name
-    for field, value in message.ListFields():
-        if secrets.is_secret(name, field.name):
-            out[field.name] = REDACTED
-        elif not payloads and secrets.is_payload(name, field.name):
-            out[field.name] = PAYLOAD
-        elif field.is_repeated:
-            out[field.name] = [_value(field, item, payloads) for item in value]
-        else:
-            out[field.name] = _value(field, value, payloads)
-    if name == "KeyValue" and "value" in out:
-        out["value"] = secrets.property_value(api.text(message.key), api.text(message.value))
-    return out
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.command = Command()
 
 
-def _value(field: Any, value: Any, payloads: bool) -> Any:
-    if field.message_type is not None:
-        return to_dict(value, payloads=payloads)
-    if field.enum_type is not None:
-        named = field.enum_type.values_by_number.get(value)
-        return value if named is None else named.name
-    if field.type == field.TYPE_STRING:
-        return without_tokens(api.text(value))
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+_here = _Here()
+
+
+def command_of(frame: Frame, limit: cython.longlong) -> Command:
+    """The command of a frame, of at most `limit` bytes, read by this thread's reader: valid until the next."""
+    command: Command = _here.command
+    command.read(frame, limit)
+    return command

@@ -7,80 +7,117 @@ delivered and never acknowledged will be delivered again, to this consumer or an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
+
+import cython
 
 from dissectors.conversation import Conversation
-from dissectors.frame import Frame
-from dissectors.pulsar.api import text
-from dissectors.pulsar.commands import CommandType
+from dissectors.frame import Frame, FrameFacts
+from dissectors.pulsar.commands import (
+    ACK,
+    CLOSE_CONSUMER,
+    CLOSE_PRODUCER,
+    CONNECT,
+    FLOW,
+    LOOKUP_RESPONSE,
+    MESSAGE,
+    REDELIVER_UNACKNOWLEDGED_MESSAGES,
+    SEND_RECEIPT,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+)
+from dissectors.pulsar.decode import ID_SHAPE, Command
 from dissectors.pulsar.emit import PulsarEmitter
-from dissectors.pulsar.errors import REDIRECT, VALIDATION, error_code, unknown_number
+from dissectors.pulsar.errors import REDIRECT, VALIDATION, error_code
 from dissectors.pulsar.names import Endpoint
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.redaction import without_tokens
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wording import counted
 
+if not cython.compiled:
+    from dissectors.pulsar.fields import (
+        ACK_ACK_TYPE,
+        ACK_MESSAGE_ID,
+        ACK_VALIDATION_ERROR,
+        CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL,
+        CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS,
+        CONNECT_ORIGINAL_PRINCIPAL,
+        CONNECT_PROXY_TO_BROKER_URL,
+        CONNECT_PROXY_VERSION,
+        FLOW_MESSAGE_PERMITS,
+        ID_ACK_SET,
+        LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL,
+        LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS,
+        LOOKUP_TOPIC_RESPONSE_RESPONSE,
+        PUSH_MESSAGE_ID,
+        PUSH_REDELIVERY_COUNT,
+        REDELIVER_UNACKNOWLEDGED_MESSAGES_MESSAGE_IDS,
+    )
+    from dissectors.rows.layout import ABSENT
+
+    CUMULATIVE = 1  # ACK.ack_type: all up to this message
+
 SLOW_NS = 1_000_000_000
 """A consumer that left the broker without permits for so long in all is worth a warning."""
 
-CUMULATIVE = 1
-"""ACK.ack_type: all up to this message."""
-
 _SAMPLES = 1000  # processing times kept for each consumer
 _CONSUMERS = 10_000  # of one connection
+_ALL_ONES = (1 << 64) - 1  # ids are shown without a sign
 
 Position = tuple[int, int]  # ledger, entry
 
 
-class At(NamedTuple):
-    """When a frame came, and where it is."""
-
-    first_ns: int
-    last_ns: int
-    packet_ref: int
-    offset: int
-
-
 class Consumption:
-    """What one consumer was delivered."""
+    """What one consumer was delivered.
 
-    __slots__ = (
-        "acknowledged",
-        "at",
-        "consumer",
-        "delivered",
-        "dry_ns",
-        "dry_since",
-        "permits",
-        "redelivered",
-        "times",
-        "unacknowledged",
+    begins: its first frame
+    delivered, redelivered, acknowledged: messages
+    unacknowledged: entries that were delivered: when (ns), and how many messages
+    times: ns from MESSAGE to ACK, of the first ones
+    permits: ABSENT before the first FLOW
+    dry_since: since when it has none (ns), ABSENT while it has some; dry_ns: for how long it had none before
+    """
+
+    FIELDS = (
+        *("begins", "consumer", "delivered", "redelivered", "acknowledged", "unacknowledged", "times", "permits"),
+        *("dry_since", "dry_ns"),
     )
+    """The attributes, as they are pickled."""
 
-    def __init__(self, consumer: Endpoint | None, at: At) -> None:
+    def __init__(self, consumer: Endpoint | None, begins: FrameFacts) -> None:
+        self.begins = begins
         self.consumer = consumer
-        self.at = at  # its first frame
-        self.delivered = 0  # messages
-        self.redelivered = 0
-        self.acknowledged = 0
-        self.unacknowledged: dict[Position, tuple[int, int]] = {}  # entries: time, messages
-        self.times: list[int] = []  # ns from MESSAGE to ACK
-        self.permits: int | None = None  # None before the first FLOW
-        self.dry_since: int | None = None
+        self.delivered = self.redelivered = self.acknowledged = 0
+        self.unacknowledged: dict[Position, tuple[int, int]] = {}
+        self.times: list[int] = []
+        self.permits = self.dry_since = ABSENT
         self.dry_ns = 0
 
-    def end_dry(self, ns: int | None) -> None:
-        """The time without permits ends, if there is one."""
-        if self.dry_since is not None and ns is not None:
-            self.dry_ns += max(0, ns - self.dry_since)
-        self.dry_since = None
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.FIELDS}
+
+    def __setstate__(self, carried: dict[str, Any]) -> None:
+        for name, value in carried.items():
+            setattr(self, name, value)
+
+    def __reduce__(self) -> Any:
+        return Consumption, (self.consumer, self.begins), self.__getstate__()
+
+    def end_dry(self, ns: cython.longlong) -> None:
+        """The time without permits ends, if there is one. ns: ABSENT where it is not known when."""
+        if self.dry_since != ABSENT and ns > self.dry_since:
+            self.dry_ns += ns - self.dry_since
+        self.dry_since = ABSENT
 
 
 class PulsarDiagnostics:
     """Gathers over one connection; reports at its end, and at once what cannot wait."""
+
+    CARRIED = ("_conversation", "_emit", "_limit", "_consumers", "_unacknowledged", "_samples", "_duplicates")
+    """The attributes, as they are pickled."""
 
     def __init__(self, conversation: Conversation, emit: PulsarEmitter) -> None:
         self._conversation = conversation
@@ -91,16 +128,23 @@ class PulsarDiagnostics:
         self._samples = 0
         self._duplicates = 0
 
-    def inspect(self, frame: Frame, command: CommandType, body: Any, request: PulsarRequest) -> None:
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.CARRIED}
+
+    def __setstate__(self, carried: dict[str, Any]) -> None:
+        for name, value in carried.items():
+            setattr(self, name, value)
+
+    def inspect(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
         """Take a command of either side."""
-        inspect = INSPECTIONS.get(command.name)
+        inspect = INSPECTIONS.get(command.code)
         if inspect is not None:
-            inspect(self, frame, body, request)
+            inspect(self, frame, command, request)
 
     def close(self, last_ns: int | None) -> None:
         """Report what the connection amounted to. last_ns: until when it is known."""
         for consumer_id, consumption in self._consumers.items():
-            consumption.end_dry(last_ns)
+            consumption.end_dry(ABSENT if last_ns is None else last_ns)
             if consumption.delivered:
                 self._report_consumption(consumer_id, consumption)
         conversation = self._conversation
@@ -124,14 +168,14 @@ class PulsarDiagnostics:
             "slow_consumer" if slow else "consumption",
             ", ".join(remarks),
             direction=CLIENT,
-            time=consumption.at.first_ns,
-            packet_ref=consumption.at.packet_ref,
-            offset=consumption.at.offset,
+            time=consumption.begins.first_ns,
+            packet_ref=consumption.begins.packet_ref,
+            offset=consumption.begins.offset,
             topic=None if consumer is None else consumer.topic.name,
             partition=None if consumer is None else consumer.topic.partition,
             subscription=None if consumer is None else consumer.subscription,
             consumer=None if consumer is None else consumer.name,
-            consumer_id=consumer_id,
+            consumer_id=consumer_id & _ALL_ONES,
             delivered=consumption.delivered,
             redelivered=consumption.redelivered,
             acknowledged=consumption.acknowledged,
@@ -145,205 +189,180 @@ class PulsarDiagnostics:
             },
         )
 
-    # --- consumers, in plain values: frames come one by one or by column ---
+    # --- consumers ---
 
-    def consumption(self, consumer_id: int | None, consumer: Endpoint | None, at: At) -> Consumption | None:
-        """What is kept of a consumer, of which a frame comes; None where it has no id, or where consumers are many."""
-        if consumer_id is None:
-            return None
-        consumption = self._consumers.get(consumer_id)
-        if consumption is None and len(self._consumers) < _CONSUMERS:
-            consumption = self._consumers[consumer_id] = Consumption(consumer, at)
+    def _of(self, frame: Frame, request: PulsarRequest) -> Consumption | None:
+        """What is kept of the consumer that a command is about; None without its id, or where consumers are many."""
+        consumption: Consumption | None = self._consumers.get(request.endpoint_id)
+        if consumption is None and request.endpoint_id != ABSENT and len(self._consumers) < _CONSUMERS:
+            consumption = self._consumers[request.endpoint_id] = Consumption(request.endpoint, frame.facts)
         return consumption
 
-    def subscribe(self, consumer_id: int | None, consumer: Endpoint | None, at: At) -> None:
-        """A consumer begins."""
-        consumption = self.consumption(consumer_id, consumer, at)
+    def _subscribe(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+        consumption = self._of(frame, request)
         if consumption is not None:
-            consumption.consumer = consumer
+            consumption.consumer = request.endpoint
             self._forget(consumption, list(consumption.unacknowledged))  # of an earlier life of this id
-            consumption.end_dry(at.last_ns)
+            consumption.end_dry(frame.arrived_ns)
             consumption.permits = 0
 
-    def grant(self, consumption: Consumption, ns: int, permits: int) -> None:
-        """A consumer lets the broker send so many messages more."""
-        if consumption.permits is None:
-            return  # how many it had before the capture began is not known
-        consumption.permits += permits
-        if consumption.permits > 0:
-            consumption.end_dry(ns)
+    def _flow(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+        """A consumer lets the broker send so many messages more. What it had before the capture began is not known."""
+        consumption: Consumption | None = self._of(frame, request)
+        if consumption is not None and consumption.permits != ABSENT:
+            consumption.permits += command.fields.number(FLOW_MESSAGE_PERMITS, 0)
+            if consumption.permits > 0:
+                consumption.end_dry(frame.arrived_ns)
 
-    def leave(self, consumption: Consumption, ns: int) -> None:
+    def _leave(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
         """A consumer ends: nobody waits for its permits any more."""
-        consumption.end_dry(ns)
-        consumption.permits = None
+        consumption = self._of(frame, request)
+        if consumption is not None:
+            consumption.end_dry(frame.first_ns)
+            consumption.permits = ABSENT
 
-    def deliver(self, consumption: Consumption, ns: int, position: Position, messages: int, again: bool) -> None:
-        """The broker sends an entry of so many messages."""
-        consumption.delivered += messages
-        if again:
-            consumption.redelivered += messages
-        if position not in consumption.unacknowledged and self._unacknowledged < self._limit:
-            self._unacknowledged += 1
-            consumption.unacknowledged[position] = (ns, messages)
-        if consumption.permits is not None:
-            consumption.permits -= max(1, messages)
-            if consumption.permits <= 0 and consumption.dry_since is None:
-                consumption.dry_since = ns
+    def _message(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+        """The broker sends an entry."""
+        consumption: Consumption | None = self._of(frame, request)
+        if consumption is not None:
+            messages: cython.longlong = request.records if request.records > 0 else 0
+            there: cython.bint = command.read_id(PUSH_MESSAGE_ID)
+            ledger: cython.longlong = command.ledger() if there else 0
+            entry: cython.longlong = command.entry() if there else 0
+            position = (ledger, entry)
+            now: cython.longlong = frame.arrived_ns
+            consumption.delivered += messages
+            if command.fields.number(PUSH_REDELIVERY_COUNT, 0):
+                consumption.redelivered += messages
+            if self._unacknowledged < self._limit and position not in consumption.unacknowledged:
+                self._unacknowledged += 1
+                consumption.unacknowledged[position] = (now, messages)
+            if consumption.permits != ABSENT:
+                consumption.permits -= messages if messages > 1 else 1
+                if consumption.permits <= 0 and consumption.dry_since == ABSENT:
+                    consumption.dry_since = now
 
-    def acknowledge(self, consumption: Consumption, ns: int, positions: Sequence[Position], cumulative: bool) -> None:
-        """A consumer acknowledges entries; with `cumulative`, all up to each of them."""
-        if not cumulative:
-            self._acknowledge(consumption, positions, ns)
-            return
-        for position in positions:
-            before = list(takewhile(position.__ge__, consumption.unacknowledged))
-            self._acknowledge(consumption, before, ns)
+    def _ack(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+        if command.fields.has(ACK_VALIDATION_ERROR):
+            self._report_discarded(frame, command, request)
+        consumption: Consumption | None = self._of(frame, request)
+        if consumption is not None:
+            cumulative: cython.bint = command.fields.number(ACK_ACK_TYPE, 0) == CUMULATIVE
+            start: cython.Py_ssize_t
+            stop: cython.Py_ssize_t
+            for start, stop in command.fields.each(ACK_MESSAGE_ID):
+                command.id.read(ID_SHAPE, command.data, start, stop)
+                partly: cython.bint = command.id.has(ID_ACK_SET)  # of its batch, messages are left
+                position = (command.ledger(), command.entry() - partly)
+                if cumulative:
+                    for before in list(takewhile(position.__ge__, consumption.unacknowledged)):
+                        self._acknowledge(consumption, before, frame.first_ns)
+                elif not partly:
+                    self._acknowledge(consumption, position, frame.first_ns)
 
-    def _acknowledge(self, consumption: Consumption, positions: Sequence[Position], time: int) -> None:
-        for position in positions:
-            entry = consumption.unacknowledged.pop(position, None)
-            if entry is None:
-                continue
+    def _acknowledge(self, consumption: Consumption, position: Position, time: cython.longlong) -> None:
+        delivered = consumption.unacknowledged.pop(position, None)
+        if delivered is not None:
+            since: cython.longlong = delivered[0]
+            messages: cython.longlong = delivered[1]
             self._unacknowledged -= 1
-            consumption.acknowledged += entry[1]
-            if time >= entry[0] and len(consumption.times) < _SAMPLES and self._samples < self._limit:
+            consumption.acknowledged += messages
+            if time >= since and len(consumption.times) < _SAMPLES and self._samples < self._limit:
                 self._samples += 1
-                consumption.times.append(time - entry[0])
+                consumption.times.append(time - since)
 
-    def _forget(self, consumption: Consumption, positions: Sequence[Position]) -> None:
+    def _redeliver(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+        consumption = self._of(frame, request)
+        if consumption is not None:
+            positions = command.positions(REDELIVER_UNACKNOWLEDGED_MESSAGES_MESSAGE_IDS)
+            self._forget(consumption, positions or list(consumption.unacknowledged))
+
+    def _forget(self, consumption: Consumption, positions: list[Position]) -> None:
         """Entries will be delivered again."""
         for position in positions:
             if consumption.unacknowledged.pop(position, None) is not None:
                 self._unacknowledged -= 1
 
-    # --- commands, one by one ---
-
-    def _of(self, frame: Frame, request: PulsarRequest) -> Consumption | None:
-        return self.consumption(request.endpoint_id, request.endpoint, _at(frame))
-
-    def _subscribe(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        self.subscribe(request.endpoint_id, request.endpoint, _at(frame))
-
-    def _flow(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        consumption = self._of(frame, request)
-        if consumption is not None:
-            self.grant(consumption, _at(frame).last_ns, body.messagePermits)
-
-    def _leave(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        consumption = self._of(frame, request)
-        if consumption is not None:
-            self.leave(consumption, frame.first_ns)
-
-    def _message(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        consumption = self._of(frame, request)
-        if consumption is not None:
-            position = (body.message_id.ledgerId, body.message_id.entryId)
-            again = bool(body.redelivery_count)
-            self.deliver(consumption, _at(frame).last_ns, position, max(request.records, 0), again)
-
-    def _ack(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        number = body.validation_error if body.HasField("validation_error") else unknown_number(body, 4)
-        if number is not None:
-            self._report_discarded(frame, body, request, number)
-        consumption = self._of(frame, request)
-        if consumption is None:
-            return
-        cumulative = body.ack_type == CUMULATIVE
-        positions = []
-        for id_ in body.message_id:
-            if not id_.ack_set:
-                positions.append((id_.ledgerId, id_.entryId))
-            elif cumulative:
-                positions.append((id_.ledgerId, id_.entryId - 1))  # of its batch, messages are left
-        self.acknowledge(consumption, frame.first_ns, positions, cumulative)
-
-    def _redeliver(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        consumption = self._of(frame, request)
-        if consumption is not None:
-            positions = [(id_.ledgerId, id_.entryId) for id_ in body.message_ids]
-            self._forget(consumption, positions or list(consumption.unacknowledged))
-
-    def _report_discarded(self, frame: Frame, body: Any, request: PulsarRequest, number: int) -> None:
+    def _report_discarded(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
         """A client found a message damaged and threw it away: its own verdict."""
+        number = command.fields.number(ACK_VALIDATION_ERROR, 0)
         name = VALIDATION.get(number)
         topic = request.topic
+        positions = command.positions(ACK_MESSAGE_ID)[:100]
         self._conversation.finding_at(
             frame,
             "discarded",
             f"The consumer threw a message away: {name or number}",
             topic=None if topic is None else topic.name,
             partition=None if topic is None else topic.partition,
-            positions=[f"{id_.ledgerId}:{id_.entryId}" for id_ in body.message_id[:100]],
+            positions=[f"{ledger & _ALL_ONES}:{entry & _ALL_ONES}" for ledger, entry in positions],
             error=name or number,
         )
         self._emit.error(error_code(number, name, topic, scope="message"), request)
 
     # --- connections ---
 
-    def _connect(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        if body.proxy_to_broker_url:
-            broker = without_tokens(text(body.proxy_to_broker_url))
-            self._conversation.finding_at(frame, "proxy", "A client speaks to a broker through a proxy", broker=broker)
-        elif body.HasField("proxy_version") or body.HasField("original_principal"):
+    def _connect(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+        fields = command.fields
+        broker = fields.text(CONNECT_PROXY_TO_BROKER_URL)
+        if broker:
+            shown = without_tokens(broker)
+            self._conversation.finding_at(frame, "proxy", "A client speaks to a broker through a proxy", broker=shown)
+        elif fields.has(CONNECT_PROXY_VERSION) or fields.has(CONNECT_ORIGINAL_PRINCIPAL):
+            version = fields.text(CONNECT_PROXY_VERSION) or None
+            self._conversation.finding_at(frame, "proxy", "A proxy speaks for a client", proxy_version=version)
+
+    def _lookup(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+        fields = command.fields
+        if fields.number(LOOKUP_TOPIC_RESPONSE_RESPONSE, ABSENT) == REDIRECT:
+            topic = request.topic
+            url = fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL)
+            to = without_tokens(url or fields.text(LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS) or "") or None
             self._conversation.finding_at(
-                frame, "proxy", "A proxy speaks for a client", proxy_version=text(body.proxy_version) or None
+                frame,
+                "lookup_redirect",
+                f"A lookup was sent on to {to or 'another broker'}",
+                topic=None if topic is None else topic.name,
+                partition=None if topic is None else topic.partition,
+                to=to,
             )
 
-    def _lookup(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        if not body.HasField("response") or body.response != REDIRECT:
-            return
-        topic = request.topic
-        to = without_tokens(text(body.brokerServiceUrl or body.brokerServiceUrlTls)) or None
-        self._conversation.finding_at(
-            frame,
-            "lookup_redirect",
-            f"A lookup was sent on to {to or 'another broker'}",
-            topic=None if topic is None else topic.name,
-            partition=None if topic is None else topic.partition,
-            to=to,
-        )
-
-    def _receipt(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        if body.HasField("message_id") and request.position is None:
+    def _receipt(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+        if request.ledger == -1 and request.entry == -1:
             self._duplicates += 1
 
-    def _close(self, frame: Frame, body: Any, request: PulsarRequest) -> None:
-        if request.api == "CLOSE_CONSUMER":
-            self._leave(frame, body, request)
-        if frame.direction != SERVER:
-            return
-        topic = request.topic
-        moved_to = text(body.assignedBrokerServiceUrl or body.assignedBrokerServiceUrlTls)
-        self._conversation.finding_at(
-            frame,
-            "closed_by_broker",
-            f"The broker closed a {'producer' if request.api == 'CLOSE_PRODUCER' else 'consumer'}",
-            topic=None if topic is None else topic.name,
-            partition=None if topic is None else topic.partition,
-            moved_to=without_tokens(moved_to) or None,
-        )
-
-
-def _at(frame: Frame) -> At:
-    return At(frame.first_ns, frame.arrived_ns, frame.packet_ref, frame.offset)
+    def _close(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+        if command.code == CLOSE_CONSUMER:
+            self._leave(frame, command, request)
+        if frame.direction == SERVER:
+            topic = request.topic
+            url = command.fields.text(CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL)
+            moved_to = url or command.fields.text(CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS) or ""
+            self._conversation.finding_at(
+                frame,
+                "closed_by_broker",
+                f"The broker closed a {'producer' if command.code == CLOSE_PRODUCER else 'consumer'}",
+                topic=None if topic is None else topic.name,
+                partition=None if topic is None else topic.partition,
+                moved_to=without_tokens(moved_to) or None,
+            )
 
 
 def _quantile(ordered: list[int], share: float) -> int | None:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
 
 
-INSPECTIONS: dict[str, Callable[[PulsarDiagnostics, Frame, Any, PulsarRequest], None]] = {
-    "CONNECT": PulsarDiagnostics._connect,
-    "SUBSCRIBE": PulsarDiagnostics._subscribe,
-    "FLOW": PulsarDiagnostics._flow,
-    "MESSAGE": PulsarDiagnostics._message,
-    "ACK": PulsarDiagnostics._ack,
-    "UNSUBSCRIBE": PulsarDiagnostics._leave,
-    "REDELIVER_UNACKNOWLEDGED_MESSAGES": PulsarDiagnostics._redeliver,
-    "LOOKUP_RESPONSE": PulsarDiagnostics._lookup,
-    "SEND_RECEIPT": PulsarDiagnostics._receipt,
-    "CLOSE_PRODUCER": PulsarDiagnostics._close,
-    "CLOSE_CONSUMER": PulsarDiagnostics._close,
+INSPECTIONS: dict[int, Callable[[PulsarDiagnostics, Frame, Command, PulsarRequest], None]] = {
+    CONNECT: PulsarDiagnostics._connect,
+    SUBSCRIBE: PulsarDiagnostics._subscribe,
+    FLOW: PulsarDiagnostics._flow,
+    MESSAGE: PulsarDiagnostics._message,
+    ACK: PulsarDiagnostics._ack,
+    UNSUBSCRIBE: PulsarDiagnostics._leave,
+    REDELIVER_UNACKNOWLEDGED_MESSAGES: PulsarDiagnostics._redeliver,
+    LOOKUP_RESPONSE: PulsarDiagnostics._lookup,
+    SEND_RECEIPT: PulsarDiagnostics._receipt,
+    CLOSE_PRODUCER: PulsarDiagnostics._close,
+    CLOSE_CONSUMER: PulsarDiagnostics._close,
 }
-"""Commands that are looked at."""
+"""Types of commands that are looked at."""

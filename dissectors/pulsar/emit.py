@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
-from dissectors.frame import Frame
+import cython
+
+from dissectors.frame import Frame, FrameFacts
 from dissectors.pulsar.commands import REQUEST, request_of
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.pulsar.state import PulsarState
-from dissectors.rows.exchange import CALL, ONE_WAY, ORPHAN, PUSH, UNANSWERED, UNKNOWN, ErrorCode, Report, queued
-from dissectors.rows.layout import ABSENT
+from dissectors.rows.exchange import (
+    CALL,
+    ONE_WAY,
+    ORPHAN,
+    PUSH,
+    UNANSWERED,
+    UNKNOWN,
+    ErrorCode,
+    Report,
+    queued,
+)
 from dissectors.tcp.chunk import CLIENT
 
-
-def signed(value: int) -> int:
-    """A 64-bit number as the columns hold it: 2^64-1 is -1."""
-    return value if value < 1 << 63 else value - (1 << 64)
+if not cython.compiled:
+    from dissectors.rows.fields import (
+        EXCHANGE_DIALECT,
+        EXCHANGE_LONG_POLL,
+        EXCHANGE_RESPONSE,
+        EXCHANGE_STATUS,
+    )
+    from dissectors.rows.layout import ABSENT
 
 
 class PulsarEmitter:
@@ -29,69 +44,73 @@ class PulsarEmitter:
         self.report = report
         self.state = state
 
+    def __reduce__(self) -> tuple[type[PulsarEmitter], tuple[Report, PulsarState]]:
+        return PulsarEmitter, (self.report, self.state)
+
     def call(self, request: PulsarRequest, frame: Frame, answer: PulsarRequest, error: ErrorCode | None) -> None:
         """A request and its answer, which came in `frame`."""
-        assert request.frame is not None
-        response = frame.facts
+        response: FrameFacts = answer.frame
         request.queued_ns = queued(request.frame, response, ABSENT)
-        self.report.exchange(
-            CALL,
-            request,
-            response,
-            status=answer.status,
-            errors=_errors(error),
-            body=answer.body,
-            long_poll=request.answer_announced,
-            dialect=self.state.dialect,
-        )
+        self._write(CALL, request, response, answer.status, error, answer.body, None)
 
-    def unanswered(self, request: PulsarRequest, *, until: int | None) -> None:
-        """A request that has no answer; for a command that no table knows, none is to be expected."""
-        self._request(ONE_WAY if request.command is None else UNANSWERED, request, until=until)
+    def unanswered(self, request: PulsarRequest, until: Any) -> None:
+        """A request that has no answer; for a command that no table knows, none is to be expected.
+
+        until: the delivery at which an answer was waited for no longer; None where it was the request's own.
+        """
+        kind = ONE_WAY if request.type is None else UNANSWERED
+        self._write(kind, request, None, UNKNOWN, None, None, until)
 
     def orphan(self, answer: PulsarRequest, error: ErrorCode | None) -> None:
         """An answer whose request was not captured: half of that request's exchange, where it says which."""
-        if answer.command is not None:
-            request = answer.command if answer.command.part is REQUEST else request_of(answer.command)
+        if answer.type is not None:
+            request = answer.type if answer.type.part is REQUEST else request_of(answer.type)
             if request is not None:
                 answer.api, answer.api_code = request.name, request.code
         self._response(ORPHAN, answer, error)
 
-    def one_way(self, direction: int, command: PulsarRequest, error: ErrorCode | None = None) -> None:
+    def one_way(self, direction: cython.int, command: PulsarRequest, error: ErrorCode | None) -> None:
         """A command that is not answered by protocol."""
         if direction == CLIENT:
-            self._request(ONE_WAY, command)
+            self._write(ONE_WAY, command, None, UNKNOWN, None, None, None)
         else:
             self._response(PUSH, command, error)
 
     def error(self, error: ErrorCode, request: PulsarRequest) -> None:
         """A row of `errors` for an error that this very command reports."""
-        assert request.frame is not None
         self.report.error(error, request, request.frame)
 
-    def _request(self, kind: str, request: PulsarRequest, *, until: int | None = None) -> None:
-        self.report.exchange(
-            kind,
-            request,
-            status=UNKNOWN,
-            until=until,
-            long_poll=request.answer_announced,
-            dialect=self.state.dialect,
-        )
-
     def _response(self, kind: str, answer: PulsarRequest, error: ErrorCode | None) -> None:
-        frame, answer.frame = answer.frame, None
-        body, answer.body = answer.body, None
-        self.report.exchange(
-            kind,
-            answer,
-            frame,
-            status=answer.status,
-            errors=_errors(error),
-            body=body,
-            dialect=self.state.dialect,
-        )
+        """A row for what the other side sent without a request that was captured."""
+        frame: FrameFacts = answer.frame
+        body = answer.body
+        answer.frame = answer.body = None
+        self._write(kind, answer, frame, answer.status, error, body, None)
 
-
-def _errors(error: ErrorCode | None) -> Sequence[ErrorCode]:
-    return () if error is None else (error,)
+    def _write(
+        self,
+        kind: str,
+        request: PulsarRequest,
+        response: FrameFacts | None,
+        status: str,
+        error: ErrorCode | None,
+        body: str | None,
+        until: Any,
+    ) -> None:
+        report: Report = self.report
+        slot: cython.Py_ssize_t
+        if error is not None and response is not None:
+            report.error(error, request, response)
+        if report.wants_exchanges:
+            slot = report.open_exchange(kind, request, response, until)
+            if error is not None:
+                report.fail(slot, (error,))
+            else:
+                report.exchanges.put(slot, EXCHANGE_STATUS, status)
+            report.exchanges.put(slot, EXCHANGE_DIALECT, self.state.dialect)
+            report.exchanges.waiting[slot, EXCHANGE_LONG_POLL] = (
+                request.answer_announced if request.frame is not None else ABSENT
+            )
+            if body is not None and report.sink.wants_body(request.api):
+                report.exchanges.put(slot, EXCHANGE_RESPONSE, body)
+            report.finish_exchange(slot)

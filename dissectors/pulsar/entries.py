@@ -8,254 +8,345 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors import checksum
+import cython
+
 from dissectors.conversation import Conversation
 from dissectors.frame import Frame
 from dissectors.pulsar import batches
-from dissectors.pulsar.api import text
-from dissectors.pulsar.batches import MS, PulsarEntry
-from dissectors.pulsar.commands import SEND
-from dissectors.pulsar.decode import DecodedCommand
-from dissectors.pulsar.emit import signed
-from dissectors.pulsar.entry_view import EntryView
+from dissectors.pulsar.batches import PulsarEntry, entry_of, is_chunk, position, records
+from dissectors.pulsar.decode import Command
 from dissectors.pulsar.messages import MessageRows, within
-from dissectors.pulsar.pending import Columns, PulsarRequest
+from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
 from dissectors.pulsar.state import PulsarState
-from dissectors.rows.exchange import FAILED, OK, REPLICATE, UNKNOWN, ErrorCode, Report
+from dissectors.rows.exchange import CONSUME, FAILED, OK, PRODUCE, REPLICATE, UNKNOWN, ErrorCode, Report
 from dissectors.wire.codecs import CodecError
+from dissectors.wire.memory import crc32c
+
+if not cython.compiled:
+    from dissectors.pulsar.commands import SEND
+    from dissectors.pulsar.fields import (
+        PUSH_ACK_SET,
+        PUSH_MESSAGE_ID,
+        META_COMPACTED_BATCH_INDEXES,
+        META_ENCRYPTION_KEYS,
+        META_MARKER_TYPE,
+        META_PRODUCER_NAME,
+        META_PUBLISH_TIME,
+        META_REPLICATED_FROM,
+        META_SEQUENCE_ID,
+        META_TXNID_LEAST_BITS,
+        META_TXNID_MOST_BITS,
+        META_UNCOMPRESSED_SIZE,
+    )
+    from dissectors.rows.fields import (
+        BATCH_BASE_SEQUENCE,
+        BATCH_CHECKSUM_COMPUTED,
+        BATCH_CHECKSUM_KIND,
+        BATCH_CHECKSUM_STORED,
+        BATCH_CODEC,
+        BATCH_CONTROL,
+        BATCH_DIALECT,
+        BATCH_FIRST_TIMESTAMP,
+        BATCH_FORMAT,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_OUTCOME,
+        BATCH_PACKET_REF,
+        BATCH_PARTITION,
+        BATCH_POSITION,
+        BATCH_PRODUCER,
+        BATCH_RECORDS,
+        BATCH_ROLE,
+        BATCH_STORED_BYTES,
+        BATCH_STREAM_OFFSET,
+        BATCH_TIME,
+        BATCH_TOPIC,
+        BATCH_TRANSACTIONAL,
+        BATCH_UNCOMPRESSED_BYTES,
+        BATCH_VERDICT,
+    )
+    from dissectors.rows.layout import ABSENT
+
+    MS = 1_000_000
+    LATEST_MS = ((1 << 63) - 1) // MS
 
 FORMAT = "entry"
-NO_ID = (1 << 64) - 1  # ledger and entry of a position that the broker does not give
+_CRC32C, _NO_CHECKSUM = "crc32c", "none"
 _ENCRYPTED = 1000  # producers and consumers of which a finding says that they encrypt
 
 
 class Entries:
     """Reads the entries of one connection."""
 
+    CARRIED = ("_conversation", "_state", "_report", "messages", "encrypted", "_held", "_overflowed")
+    """The attributes, as they are pickled."""
+
     def __init__(self, conversation: Conversation, state: PulsarState, report: Report) -> None:
         self._conversation = conversation
         self._state = state
         self._report = report
-        self._limits = conversation.options.limits
         self.messages = MessageRows(conversation, self.unpack, self.finding)
-        self.encrypted: set[tuple[int | None, int | None]] = set()  # producers and consumers that are known to encrypt
+        self.encrypted: set[tuple[int, int]] = set()  # producers and consumers that are known to encrypt
         self._held = 0  # bytes of values that wait for receipts
         self._overflowed = False
 
-    def read(self, frame: Frame, decoded: DecodedCommand, request: PulsarRequest) -> PulsarEntry | None:
-        """Read the entry of a SEND or MESSAGE: note in `request` what its row needs, write or prepare the others."""
-        if decoded.after > frame.known:
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.CARRIED}
+
+    def __setstate__(self, carried: dict[str, Any]) -> None:
+        for name, value in carried.items():
+            setattr(self, name, value)
+
+    def read(self, frame: Frame, command: Command, request: PulsarRequest) -> PulsarEntry | None:
+        """Read the entry of a SEND or MESSAGE: note in `request` what its row needs, write or prepare the others.
+
+        None where the frame is not known up to the entry.
+        """
+        if command.after > frame.known:
             return None
-        entry = batches.read(frame, decoded.after, self._limits.command_bytes)
+        entry: PulsarEntry = entry_of(frame, command.after, self._conversation.options.limits.command_bytes)
         if entry.defect is not None:
             self._conversation.finding_at(frame, "malformed_frame", entry.defect, api=request.api)
         elif entry.marked:
-            request.payload_bytes = frame.start + frame.size - entry.payload
-        if entry.meta is not None:
-            request.records = _count(entry.meta, getattr(decoded.body, "ack_set", ()))
-        compacted = request.endpoint is not None and request.endpoint.compacted
-        if decoded.body is None or not (self._report.looks_into_batches or compacted):
-            return entry
-        view = self._view(frame, entry, decoded, request)
-        if compacted and view.plain is not None:
-            request.records = self.messages.count(view)
-        batch = self._batch(view)
-        messages = list(self.messages.rows(view, batch)) if self._report.wants_messages else []
-        if request.api_code == SEND:
-            request.batch, request.messages = batch, self._hold(request, view, messages)
-        else:
-            self._write(request, batch, messages)
+            request.payload_bytes = entry.stop - entry.payload
+        entry.to_deliver = ()
+        if request.api_code != SEND and command.readable and command.fields.has(PUSH_ACK_SET):
+            entry.to_deliver = command.fields.integers(PUSH_ACK_SET)
+        if entry.has_meta:
+            request.records = _count(entry) if entry.to_deliver else records(entry.meta)
+        compacted: cython.bint = request.endpoint is not None and request.endpoint.compacted
+        if command.readable and (self._report.looks_into_batches or compacted):
+            self._look_into(frame, command, request, entry, compacted)
         return entry
 
-    def _hold(self, request: PulsarRequest, view: EntryView, messages: list[Columns]) -> list[Columns]:
+    def _look_into(
+        self, frame: Frame, command: Command, request: PulsarRequest, entry: PulsarEntry, compacted: cython.bint
+    ) -> None:
+        produced: cython.bint = request.api_code == SEND
+        entry.request = request
+        entry.role = PRODUCE if produced else CONSUME
+        entry.time, entry.packet_ref = self._conversation.locate(frame, entry.at)
+        entry.ledger = entry.entry = ABSENT
+        if not produced and command.read_id(PUSH_MESSAGE_ID):
+            entry.ledger, entry.entry = command.ledger(), command.entry()
+        self._verify(frame, entry)
+        self._unfold(frame, entry)
+        if compacted and entry.plain is not None:
+            request.records = self.messages.count(entry)
+        batch: PendingBatch = self._batch(entry)
+        messages = list(self.messages.rows(entry, batch)) if self._report.wants_messages else []
+        if produced:
+            request.batch = batch
+            request.messages = self._hold(request, entry, messages) if messages else messages
+        else:
+            self._write(request, batch, OK)
+            self._write_messages(request, messages)
+        entry.request = entry.plain = None
+
+    def _hold(self, request: PulsarRequest, entry: PulsarEntry, messages: list[Columns]) -> list[Columns]:
         """Those that may wait for their receipt. Beyond a limit of values, rows are written without a position."""
         size = _value_bytes(messages)
-        if self._held + size <= self._limits.held_bytes:
+        if self._held + size <= self._conversation.options.limits.held_bytes:
             request.kept = self._conversation.sink.keep(size, len(messages))
-            if request.kept or not messages:
+            if request.kept:
                 self._held += size
                 return messages
         if not self._overflowed:
             self._overflowed = True
-            self.finding(view, "limit", "Too many values wait for receipts: their messages have no position")
-        self._write(view.request, None, [message | {"position": None} for message in messages])
+            self.finding(entry, "limit", "Too many values wait for receipts: their messages have no position")
+        self._write_messages(request, [message | {"position": None} for message in messages])
         return []
 
     def settle(self, request: PulsarRequest, answer: PulsarRequest | None, error: ErrorCode | None) -> None:
         """Write the rows that waited for an answer, which is None where there is none."""
-        batch = request.batch
-        if batch is None:
-            return
-        position = None if answer is None else answer.position
+        batch: PendingBatch = request.batch
+        if batch is not None:
+            fenced: cython.bint = answer is None and request.endpoint is not None and request.endpoint.fenced
+            if answer is not None:
+                batch.ledger, batch.entry = answer.ledger, answer.entry
+            self._write(request, batch, FAILED if error is not None or fenced else UNKNOWN if answer is None else OK)
+            request.batch = None
+            if request.messages:
+                self._settle_messages(request, position(batch.ledger, batch.entry))
+
+    def _settle_messages(self, request: PulsarRequest, place: str | None) -> None:
         self._held -= _value_bytes(request.messages)
         self._conversation.sink.let_go(request.kept)
         request.kept = 0
-        messages = [message | {"position": within(position, message["position"])} for message in request.messages]
-        outcome = OK
-        if error is not None or (answer is None and request.endpoint is not None and request.endpoint.fenced):
-            outcome = FAILED
-        elif answer is None:
-            outcome = UNKNOWN
-        self._write(request, batch | {"position": position, "outcome": outcome}, messages)
-        request.batch, request.messages = None, ()
+        rows = [message | {"position": within(place, message["position"])} for message in request.messages]
+        self._write_messages(request, rows)
+        request.messages = ()
 
-    def _write(self, request: PulsarRequest, batch: Columns | None, messages: list[Columns]) -> None:
-        assert request.frame is not None
-        if batch is not None:
-            self._report.batch(request, request.frame, **batch)
+    def _write_messages(self, request: PulsarRequest, messages: list[Columns]) -> None:
         for message in messages:
             self._report.message(request, request.frame, **message)
 
     # --- the entry as a whole ---
 
-    def _view(self, frame: Frame, entry: PulsarEntry, decoded: DecodedCommand, request: PulsarRequest) -> EntryView:
-        time, packet_ref = self._conversation.locate(frame, entry.at)
-        produced = request.api_code == SEND
-        view = EntryView(frame, entry, decoded.body, request, time, packet_ref)
-        if not produced and decoded.body.HasField("message_id"):
-            view.position = position_of(decoded.body.message_id)
-        self._verify(view)
-        meta = view.meta
-        if meta is None:
-            return view
-        if produced and meta.replicated_from:  # old clients set it to nothing
-            view.role = REPLICATE
-        stop = frame.start + frame.size
-        view.codec = batches.codec(meta, stop - entry.payload)
-        if meta.encryption_keys:
-            self._report_encryption(view)
-        elif frame.complete and view.verdict in ("ok", "absent"):
-            payload = memoryview(frame.data)[entry.payload : stop]
-            if not view.codec or batches.is_chunk(meta):
-                view.plain = payload
-            else:
-                view.plain = self.unpack(view, payload)
-        return view
-
-    def _verify(self, view: EntryView) -> None:
+    def _verify(self, frame: Frame, entry: PulsarEntry) -> None:
         """Compare the checksum, if every byte is there."""
-        frame, entry = view.frame, view.entry
-        if entry.stored is None:
-            view.verdict = "absent" if entry.marked else "unverifiable"
-            return
-        view.kind = checksum.CRC32C
-        view.stored = checksum.shown(view.kind, entry.stored)
-        if not frame.complete:
-            view.verdict = "unverifiable"
-            return
-        stop = frame.start + frame.size
-        computed = checksum.compute(view.kind, memoryview(frame.data)[entry.covered : stop])
-        view.computed = checksum.shown(view.kind, computed)
-        view.verdict = "ok" if computed == entry.stored else "bad"
-        if view.verdict == "bad":
-            self.finding(
-                view,
-                "bad_checksum",
-                f"The {view.kind} of an entry does not match its bytes",
-                checksum=view.kind,
-                stored=view.stored,
-                computed=view.computed,
-            )
-            self._conversation.suspect(
-                frame,
-                FORMAT,
-                view.kind,
-                entry.stored,
-                computed,
-                unit=(entry.at, stop),
-                covered=[(entry.covered, stop)],
-                checksum=(entry.covered - 4, entry.covered),
-                byteorder="big",
-            )
+        entry.computed = ABSENT
+        if entry.stored == ABSENT:
+            entry.verdict = "absent" if entry.marked else "unverifiable"
+        elif not frame.complete:
+            entry.verdict = "unverifiable"
+        else:
+            entry.computed = crc32c(frame.data, entry.covered, entry.stop)
+            entry.verdict = "ok"
+            if entry.computed != entry.stored:
+                entry.verdict = "bad"
+                self._report_bad(frame, entry)
 
-    def unpack(self, view: EntryView, payload: memoryview) -> bytes | memoryview | None:
+    def _report_bad(self, frame: Frame, entry: PulsarEntry) -> None:
+        self.finding(
+            entry,
+            "bad_checksum",
+            "The crc32c of an entry does not match its bytes",
+            checksum=_CRC32C,
+            stored=f"0x{entry.stored:08x}",
+            computed=f"0x{entry.computed:08x}",
+        )
+        self._conversation.suspect(
+            frame,
+            FORMAT,
+            _CRC32C,
+            entry.stored,
+            entry.computed,
+            unit=(entry.at, entry.stop),
+            covered=[(entry.covered, entry.stop)],
+            checksum=(entry.covered - 4, entry.covered),
+            byteorder="big",
+        )
+
+    def _unfold(self, frame: Frame, entry: PulsarEntry) -> None:
+        """Decompress the payload, where it is whole and not encrypted."""
+        entry.plain = None
+        if entry.has_meta:
+            if (
+                entry.role == PRODUCE
+                and entry.meta.has(META_REPLICATED_FROM)
+                and entry.meta.octets(META_REPLICATED_FROM)
+            ):
+                entry.role = REPLICATE  # old clients set it to nothing
+            if entry.meta.has(META_ENCRYPTION_KEYS):
+                self._report_encryption(entry)
+            elif frame.complete and (entry.verdict == "ok" or entry.verdict == "absent"):
+                entry.plain = memoryview(frame.data)[entry.payload : entry.stop]
+                if entry.codec() and not is_chunk(entry.meta):
+                    entry.plain = self.unpack(entry, entry.plain)
+
+    def unpack(self, entry: PulsarEntry, payload: memoryview) -> bytes | memoryview | None:
         """A payload, decompressed; None, and a finding, where that cannot be done."""
-        sink, limit = self._conversation.sink, self._limits.decompressed_bytes
+        sink, limit = self._conversation.sink, self._conversation.options.limits.decompressed_bytes
         room = sink.room if "messages" in sink.tables else limit
         try:
-            return batches.unpacked(view.meta, view.codec, payload, min(limit, room))
+            return batches.unpacked(entry.meta, payload, min(limit, room))
         except CodecError as trouble:
-            name = batches.CODEC_NAMES.get(view.codec)
-            if room < view.meta.uncompressed_size <= limit:
+            name = batches.CODEC_NAMES.get(entry.codec())
+            if room < entry.meta.number(META_UNCOMPRESSED_SIZE, 0) <= limit:
                 message = f"An entry is not unfolded: no room is left in the limit `message_bytes` ({trouble})"
-                self.finding(view, "limit", message, codec=name)
+                self.finding(entry, "limit", message, codec=name)
             else:
-                self.finding(view, "decompress_failed", f"An entry does not decompress: {trouble}", codec=name)
+                self.finding(entry, "decompress_failed", f"An entry does not decompress: {trouble}", codec=name)
             return None
 
-    def _report_encryption(self, view: EntryView) -> None:
+    def _report_encryption(self, entry: PulsarEntry) -> None:
         """Once for each producer and consumer."""
-        who = (view.request.api_code, view.request.endpoint_id)
-        if who in self.encrypted or len(self.encrypted) >= _ENCRYPTED:
-            return
-        self.encrypted.add(who)
-        names = [text(key.key) for key in view.meta.encryption_keys]
-        self.finding(view, "encrypted", "Payloads are encrypted: sizes and checksums only", keys=names)
+        who = (entry.request.api_code, entry.request.endpoint_id)
+        if who not in self.encrypted and len(self.encrypted) < _ENCRYPTED:
+            self.encrypted.add(who)
+            names = [
+                batches.key_name(entry.meta.data, start, end) for start, end in entry.meta.each(META_ENCRYPTION_KEYS)
+            ]
+            self.finding(entry, "encrypted", "Payloads are encrypted: sizes and checksums only", keys=names)
 
-    def _batch(self, view: EntryView) -> Columns:
-        frame, entry, meta, topic = view.frame, view.entry, view.meta, view.request.topic
-        columns: Columns = {
-            "role": view.role,
-            "topic": None if topic is None else topic.name,
-            "partition": None if topic is None else topic.partition,
-            "position": view.position,
-            "records": view.request.records,
-            "stored_bytes": frame.start + frame.size - entry.at,
-            "format": FORMAT,
-            "checksum_kind": view.kind,
-            "checksum_stored": view.stored,
-            "checksum_computed": view.computed,
-            "verdict": view.verdict,
-            "outcome": OK,
-            "dialect": self._state.dialect,
-            "time": view.time,
-            "packet_ref": view.packet_ref,
-            "stream_offset": view.offset,
-        }
-        if meta is None:
-            return columns
-        unpacked = view.plain is not None and not (view.codec and batches.is_chunk(meta))
-        return columns | {
-            "codec": batches.CODEC_NAMES.get(view.codec, str(view.codec)),
-            "uncompressed_bytes": len(view.plain) if unpacked and view.plain is not None else None,
-            "producer": text(meta.producer_name),
-            "base_sequence": signed(meta.sequence_id),
-            "transactional": meta.HasField("txnid_most_bits") or meta.HasField("txnid_least_bits"),
-            "control": meta.HasField("marker_type"),
-            "first_timestamp": meta.publish_time * MS,
-            "max_timestamp": meta.publish_time * MS,
-        }
+    def _batch(self, entry: PulsarEntry) -> PendingBatch:
+        """What the row of an entry says before its outcome is known."""
+        batch: PendingBatch = PendingBatch.__new__(PendingBatch)
+        request: PulsarRequest = entry.request
+        topic = request.topic
+        published_ms: cython.longlong
+        batch.role = entry.role
+        batch.topic = None if topic is None else topic.name
+        batch.partition = ABSENT if topic is None or topic.partition is None else topic.partition
+        batch.ledger, batch.entry = entry.ledger, entry.entry
+        batch.stored_bytes = entry.stop - entry.at
+        batch.kind = _NO_CHECKSUM if entry.stored == ABSENT else _CRC32C
+        batch.stored, batch.computed, batch.verdict = entry.stored, entry.computed, entry.verdict
+        batch.time, batch.packet_ref = entry.time, entry.packet_ref
+        batch.offset = entry.frame.offset + entry.at - entry.frame.start
+        batch.uncompressed_bytes = batch.sequence = batch.published_ns = ABSENT
+        batch.codec = batch.producer = None
+        batch.transactional = batch.control = False
+        if entry.has_meta:
+            codec = entry.codec()
+            batch.codec = batches.CODEC_NAMES.get(codec) or str(codec)
+            if entry.plain is not None and not (codec and is_chunk(entry.meta)):
+                batch.uncompressed_bytes = len(entry.plain)
+            batch.producer = entry.meta.text(META_PRODUCER_NAME) or ""
+            batch.sequence = entry.meta.number(META_SEQUENCE_ID, 0)
+            batch.transactional = entry.meta.has(META_TXNID_MOST_BITS) or entry.meta.has(META_TXNID_LEAST_BITS)
+            batch.control = entry.meta.has(META_MARKER_TYPE)
+            published_ms = entry.meta.number(META_PUBLISH_TIME, 0)
+            batch.published_ns = published_ms * MS if 0 <= published_ms <= LATEST_MS else ABSENT
+        return batch
 
-    def finding(self, view: EntryView, kind: str, message: str, **evidence: Any) -> None:
+    def _write(self, request: PulsarRequest, batch: PendingBatch, outcome: str) -> None:
+        report: Report = self._report
+        slot: cython.Py_ssize_t
+        if report.wants_batches:
+            slot = report.open_batch(request, request.frame)
+            report.batches.put(slot, BATCH_ROLE, batch.role)
+            report.batches.put(slot, BATCH_TOPIC, batch.topic)
+            report.batches.put(slot, BATCH_POSITION, position(batch.ledger, batch.entry))
+            report.batches.put(slot, BATCH_FORMAT, FORMAT)
+            report.batches.put(slot, BATCH_CHECKSUM_KIND, batch.kind)
+            report.batches.put(slot, BATCH_VERDICT, batch.verdict)
+            report.batches.put(slot, BATCH_OUTCOME, outcome)
+            report.batches.put(slot, BATCH_DIALECT, self._state.dialect)
+            report.batches.waiting[slot, BATCH_PARTITION] = batch.partition
+            report.batches.waiting[slot, BATCH_RECORDS] = request.records
+            report.batches.waiting[slot, BATCH_STORED_BYTES] = batch.stored_bytes
+            report.batches.waiting[slot, BATCH_CHECKSUM_STORED] = batch.stored
+            report.batches.waiting[slot, BATCH_CHECKSUM_COMPUTED] = batch.computed
+            report.batches.waiting[slot, BATCH_TIME] = batch.time
+            report.batches.waiting[slot, BATCH_PACKET_REF] = batch.packet_ref
+            report.batches.waiting[slot, BATCH_STREAM_OFFSET] = batch.offset
+            if batch.codec is not None:
+                report.batches.put(slot, BATCH_CODEC, batch.codec)
+                report.batches.put(slot, BATCH_PRODUCER, batch.producer)
+                report.batches.waiting[slot, BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed_bytes
+                report.batches.waiting[slot, BATCH_BASE_SEQUENCE] = batch.sequence
+                report.batches.waiting[slot, BATCH_TRANSACTIONAL] = batch.transactional
+                report.batches.waiting[slot, BATCH_CONTROL] = batch.control
+                report.batches.waiting[slot, BATCH_FIRST_TIMESTAMP] = batch.published_ns
+                report.batches.waiting[slot, BATCH_MAX_TIMESTAMP] = batch.published_ns
+            report.finish_batch(slot)
+
+    def finding(self, entry: PulsarEntry, kind: str, message: str, **evidence: Any) -> None:
         """A finding about an entry."""
-        topic = view.request.topic
+        topic = entry.request.topic
         self._conversation.finding(
             kind,
             message,
-            direction=view.frame.direction,
-            time=view.time,
-            packet_ref=view.packet_ref,
-            offset=view.offset,
-            length=view.frame.start + view.frame.size - view.entry.at,
+            direction=entry.frame.direction,
+            time=entry.time,
+            packet_ref=entry.packet_ref,
+            offset=entry.offset,
+            length=entry.stop - entry.at,
             topic=None if topic is None else topic.name,
             partition=None if topic is None else topic.partition,
-            position=view.position,
+            position=position(entry.ledger, entry.entry),
             format=FORMAT,
             **evidence,
         )
 
 
-def position_of(message_id: Any) -> str | None:
-    """`ledger:entry`; None where the broker gave none (a duplicate that it dropped)."""
-    ledger, entry = message_id.ledgerId, message_id.entryId
-    return None if ledger == NO_ID and entry == NO_ID else f"{signed(ledger)}:{signed(entry)}"
-
-
-def _count(meta: Any, words: Any) -> int:
-    if words and meta.compacted_batch_indexes:
-        return sum(batches.delivered(words, index) for index in meta.compacted_batch_indexes)
-    count = batches.records(meta)
-    return batches.still_to_deliver(words, count) if words else count
+def _count(entry: PulsarEntry) -> int:
+    """Messages of an entry that are still to be delivered."""
+    words, meta = entry.to_deliver, entry.meta
+    if meta.has(META_COMPACTED_BATCH_INDEXES):
+        return sum(batches.delivered(words, index) for index in meta.integers(META_COMPACTED_BATCH_INDEXES))
+    return batches.still_to_deliver(words, records(meta))
 
 
 def _value_bytes(messages: Any) -> int:

@@ -1,14 +1,12 @@
 """Errors that brokers answer with, and those that clients report of messages they threw away.
 
-In Pulsar 0 is an error (UnknownError): success is an answer without the field. The schema's enums are closed, so a
-number that is newer than this table is found among a message's unknown fields.
+In Pulsar 0 is an error (UnknownError): success is an answer without the field. A number that is newer than this table
+has no name.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from google.protobuf.unknown_fields import UnknownFieldSet
+from typing import NamedTuple
 
 from dissectors.pulsar import api
 from dissectors.pulsar.api import MESSAGES
@@ -16,6 +14,8 @@ from dissectors.pulsar.commands import ERROR, SEND_ERROR
 from dissectors.pulsar.names import Topic
 from dissectors.redaction import without_tokens
 from dissectors.rows.exchange import ErrorCode
+from dissectors.rows.layout import ABSENT
+from dissectors.wire.protobuf import MessageFields
 
 NAMES = api.enum("ServerError")
 VALIDATION = api.enum("CommandAck.ValidationError")
@@ -51,48 +51,52 @@ RETRIABLE: dict[str, bool] = {
 REDIRECT = 0
 """LOOKUP_RESPONSE.response: ask another broker."""
 
-FAILED_RESPONSES = {"CommandLookupTopicResponse": 2, "CommandPartitionedTopicMetadataResponse": 1}
+_FAILED_RESPONSES = {"CommandLookupTopicResponse": 2, "CommandPartitionedTopicMetadataResponse": 1}
 """Message -> the value of its field `response` that says it failed."""
 
 ALWAYS_ERRORS = frozenset((ERROR, SEND_ERROR))
 """Commands that are errors, whatever is known of their fields."""
 
 
-def _fields() -> dict[str, tuple[Any, Any]]:
+class Failure(NamedTuple):
+    """Where an answer says that it failed: numbers of fields, 0 for none."""
+
+    error: int  # a ServerError
+    text: int
+    always: bool  # whether it is an error, also without the field
+    response: int
+    failed: int  # the value of `response` that says so
+
+
+def _failures() -> dict[int, Failure]:
     found = {}
-    for message in api.DESCRIPTOR.message_types_by_name.values():
-        for field in message.fields:
+    for code, name in MESSAGES.items():
+        fields = api.DESCRIPTOR.message_types_by_name[name].fields_by_name
+        for field in fields.values():
             if field.enum_type is not None and field.enum_type.name == "ServerError":
-                words = message.fields_by_name.get("error_message") or message.fields_by_name.get("message")
-                found[message.name] = (field, words)
+                words = fields.get("error_message") or fields.get("message")
+                text = 0 if words is None else words.number
+                failed = _FAILED_RESPONSES.get(name)
+                response = 0 if failed is None else fields["response"].number
+                found[code] = Failure(field.number, text, field.is_required, response, failed or 0)
     return found
 
 
-ERROR_FIELDS = _fields()
-"""Message -> its error field and the field of the text that comes with it."""
-
-_MAY_FAIL = frozenset(code for code, message in MESSAGES.items() if message in ERROR_FIELDS)
+FAILURES = _failures()
+"""Type of each command that can carry an error -> where it does."""
 
 
-def may_fail(code: int) -> bool:
-    """Whether a command of this type can carry an error."""
-    return code in _MAY_FAIL
-
-
-def error_in(body: Any, topic: Topic | None) -> ErrorCode | None:
-    """The error that an answer about a topic carries, or None."""
-    name = body.DESCRIPTOR.name
-    if name not in ERROR_FIELDS:
+def error_in(code: int, fields: MessageFields, topic: Topic | None) -> ErrorCode | None:
+    """The error that a command of a type carries, as the answer about a topic; None where it carries none."""
+    failure = FAILURES.get(code)
+    if failure is None:
         return None
-    error, words = ERROR_FIELDS[name]
-    message = api.text(getattr(body, words.name)) if words is not None and body.HasField(words.name) else None
-    code = getattr(body, error.name) if body.HasField(error.name) else unknown_number(body, error.number)
-    if code is not None:
-        return error_code(code, NAMES.get(code), topic, message=message)
-    failed = FAILED_RESPONSES.get(name)
-    if error.is_required or (failed is not None and body.HasField("response") and body.response == failed):
-        return error_code(None, None, topic, message=message)
-    return None
+    number = fields.number(failure.error, ABSENT)
+    failed = failure.response and fields.number(failure.response, ABSENT) == failure.failed
+    if number == ABSENT and not failure.always and not failed:
+        return None
+    known = None if number == ABSENT else number
+    return error_code(known, NAMES.get(number), topic, message=fields.text(failure.text))
 
 
 def error_code(
@@ -108,13 +112,3 @@ def error_code(
         None if topic is None else topic.partition,
         None if message is None else without_tokens(message),
     )
-
-
-def unknown_number(body: Any, number: int) -> int | None:
-    """The last varint with this field number that the schema could not place."""
-    found = None
-    fields: Any = UnknownFieldSet(body)
-    for field in fields:
-        if field.field_number == number and isinstance(field.data, int):
-            found = field.data
-    return found

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-from google.protobuf.message import DecodeError
-
 from dissectors.checksum.unit_format import LATEST_MS, LIMIT, RECORDS, FieldSpan, UnitFormat
-from dissectors.pulsar import api, batches
+from dissectors.pulsar import batches
+from dissectors.pulsar.fields import (
+    META_COMPACTED_BATCH_INDEXES,
+    META_COMPRESSION,
+    META_ENCRYPTION_KEYS,
+    META_NUM_MESSAGES_IN_BATCH,
+    META_PRODUCER_NAME,
+    META_PUBLISH_TIME,
+    META_SEQUENCE_ID,
+    META_UNCOMPRESSED_SIZE,
+)
 from dissectors.rows.sink import Suspect
+from dissectors.wire.protobuf import MessageFields
+from dissectors.wire.reader import WireReader
+
+_REQUIRED = (META_PRODUCER_NAME, META_SEQUENCE_ID, META_PUBLISH_TIME)
 
 
 class EntryUnit(UnitFormat):
@@ -23,15 +33,14 @@ class EntryUnit(UnitFormat):
         yield FieldSpan(covered + 4, min(payload, len(unit)), "message metadata")
         if payload >= len(unit):
             return
-        try:
-            meta = api.MessageMetadata.FromString(unit[covered + 4 : payload])
-        except DecodeError:
+        meta = _metadata(unit, covered + 4, payload)
+        if meta is None:
             yield FieldSpan(payload, len(unit), "payload")
             return
-        states = (("compressed", meta.compression), ("encrypted", meta.encryption_keys))
+        states = (("compressed", meta.number(META_COMPRESSION, 0)), ("encrypted", meta.has(META_ENCRYPTION_KEYS)))
         sealed = [label for label, is_so in states if is_so]
         yield FieldSpan(payload, len(unit), ", ".join(["payload", *sealed]))
-        if sealed or not meta.HasField("num_messages_in_batch"):
+        if sealed or not meta.has(META_NUM_MESSAGES_IN_BATCH):
             return
         last = payload
         for single in batches.singles(meta, memoryview(unit)[payload:]):
@@ -48,31 +57,35 @@ class EntryUnit(UnitFormat):
         begin = 4 + int.from_bytes(data[:4], "big")
         if begin > len(data):
             return False
-        try:
-            meta: Any = api.MessageMetadata.FromString(data[4:begin])
-        except DecodeError:
+        meta = _metadata(data, 4, begin)
+        if meta is None or not all(meta.has(field) for field in _REQUIRED):
             return False
-        if not meta.IsInitialized() or meta.publish_time > LATEST_MS or meta.compression not in (0, *batches.CODECS):
+        codec, published = meta.number(META_COMPRESSION, 0), meta.number(META_PUBLISH_TIME, 0)
+        if not 0 <= published <= LATEST_MS or codec not in (0, *batches.CODECS):
             return False
-        if meta.encryption_keys or batches.is_chunk(meta) or meta.uncompressed_size > LIMIT:
+        if meta.has(META_ENCRYPTION_KEYS) or batches.is_chunk(meta) or meta.number(META_UNCOMPRESSED_SIZE, 0) > LIMIT:
             return True
-        payload = memoryview(data)[begin:]
-        plain = batches.unpacked(meta, batches.codec(meta, len(payload)), payload, LIMIT)
+        plain = batches.unpacked(meta, memoryview(data)[begin:], LIMIT)
         last = 0
         for number, single in enumerate(batches.singles(meta, plain)):
             last = single.end
             if number > RECORDS:
                 return True
-        return last == len(plain) or bool(meta.compacted_batch_indexes)
+        return last == len(plain) or meta.has(META_COMPACTED_BATCH_INDEXES)
 
     def compressed(self, suspect: Suspect, unit: bytes) -> tuple[str, int]:
         start = suspect.covered[0][0]
         payload = start + 4 + int.from_bytes(unit[start : start + 4], "big")
-        try:
-            meta = api.MessageMetadata.FromString(unit[start + 4 : payload])
-        except DecodeError:
+        meta = _metadata(unit, start + 4, payload)
+        if meta is None:
             return "none", len(unit)
-        return batches.CODECS.get(meta.compression, "none"), payload
+        return batches.CODECS.get(meta.number(META_COMPRESSION, 0), "none"), payload
+
+
+def _metadata(data: bytes, start: int, end: int) -> MessageFields | None:
+    """The MessageMetadata in data[start:end], cut off where the data end; None where there is none."""
+    meta = MessageFields(WireReader())
+    return meta if meta.read(batches.METADATA, data, start, min(end, len(data))) else None
 
 
 UNITS = {"entry": EntryUnit()}

@@ -15,7 +15,7 @@ Source: Pulsar binary protocol specification, "Framing".
 
 from __future__ import annotations
 
-import struct
+import cython
 
 from dissectors.inbox import INVALID, MORE
 from dissectors.pulsar.commands import COMMANDS, PAYLOAD
@@ -24,20 +24,27 @@ from dissectors.wire import varint
 PADDING = 10 * 1024
 """A frame may be this much larger than max_message_size (Commands.MESSAGE_SIZE_FRAME_PADDING)."""
 
-_SIZES = struct.Struct(">II").unpack_from
-LEAST = 10  # two sizes, the type's tag and one byte of the type
-_SIZE_BYTES = 5  # of the varint that says the size of a command's own field, at most
-TYPE_TAG = 0x08  # tag of BaseCommand.type
+if not cython.compiled:
+    LEAST = 10  # two sizes, the type's tag and one byte of the type
+    SIZE_BYTES = 5  # of the varint that says the size of a command's own field, at most
+    TYPE_TAG = 0x08  # tag of BaseCommand.type
 
 
-def measure(buf: bytes, pos: int, end: int, limit: int) -> int:
+def measure(buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.longlong) -> cython.longlong:
     """Size of the frame at `pos`, MORE or INVALID. Types that are not known are frames like any other."""
+    total: cython.longlong
+    command: cython.longlong
     if end - pos < LEAST:
         return MORE
-    total, command = _SIZES(buf, pos)
+    total, command = _u32(buf, pos), _u32(buf, pos + 4)
     if command + 4 <= total <= limit and command >= 2 and buf[pos + 8] == TYPE_TAG:
-        return int(total) + 4
+        return total + 4
     return INVALID
+
+
+def _u32(buf: bytes, at: cython.Py_ssize_t) -> cython.longlong:
+    high: cython.longlong = buf[at]
+    return (high << 24) | (buf[at + 1] << 16) | (buf[at + 2] << 8) | buf[at + 3]
 
 
 def sender_bit(direction: int) -> int:
@@ -49,7 +56,7 @@ def judge(buf: bytes, pos: int, end: int, limit: int, direction: int) -> int:
     have = end - pos
     if have < LEAST:
         return MORE
-    total, command = _SIZES(buf, pos)
+    total, command = _u32(buf, pos), _u32(buf, pos + 4)
     known = COMMANDS.get(buf[pos + 9])
     if known is None or not known.sender & sender_bit(direction) or buf[pos + 8] != TYPE_TAG or total > limit:
         return INVALID
@@ -62,9 +69,9 @@ def judge(buf: bytes, pos: int, end: int, limit: int, direction: int) -> int:
         return INVALID
     at += len(own)
     size = varint.within(buf, at, end)
-    if size is None or size[1] - at > _SIZE_BYTES:
-        return MORE if end - at < _SIZE_BYTES else INVALID
-    return int(total) + 4 if size[1] - pos - 8 + size[0] == command else INVALID
+    if size is None or size[1] - at > SIZE_BYTES:
+        return MORE if end - at < SIZE_BYTES else INVALID
+    return total + 4 if size[1] - pos - 8 + size[0] == command else INVALID
 
 
 def tag(code: int) -> bytes:

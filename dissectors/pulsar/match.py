@@ -10,56 +10,64 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from dissectors.pulsar.commands import SPACES, CommandType
+import cython
+
+from dissectors.pulsar.decode import Command, CommandLayout
 from dissectors.pulsar.pending import PulsarRequest
 
-Key = tuple[Any, ...]
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
+
+
 _HOLES = 64  # of a direction, the latest
 
 
-def key_of(command: CommandType, body: Any) -> Key | None:
+def key_of(command: Command, layout: CommandLayout) -> tuple[Any, ...] | None:
     """What ties this command to its request or answers; None where an id is missing, or where there is no such tie."""
-    space, ids = SPACES[command.code]
-    if not ids:
-        return (space,) if space else None
-    if body is None or not body.HasField(ids[-1]):
+    if not layout.first:
+        return (layout.space,) if layout.space else None
+    first: cython.longlong = command.number(layout.first)
+    if first == ABSENT:
         return None
-    if len(ids) == 1:
-        return space, getattr(body, ids[0])
-    return (space, getattr(body, ids[0]), getattr(body, ids[1])) if body.HasField(ids[0]) else None
+    if not layout.second:
+        return layout.space, first
+    second: cython.longlong = command.number(layout.second)
+    return None if second == ABSENT else (layout.space, first, second)
 
 
 class PulsarPendingRequests:
     """The requests of both directions that wait for their answers."""
 
+    CARRIED = ("_limit", "_open", "_spaces", "_count", "_holes")
+    """The attributes, as they are pickled."""
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._open: tuple[
-            dict[Key, PulsarRequest | deque[PulsarRequest]], dict[Key, PulsarRequest | deque[PulsarRequest]]
-        ] = ({}, {})
+        self._open: tuple[dict[tuple[Any, ...], Any], dict[tuple[Any, ...], Any]] = (
+            {},
+            {},
+        )  # a request, or a deque of several
         self._spaces: tuple[dict[str, int], dict[str, int]] = ({}, {})  # how many are open, by the key's first part
         self._count = 0
         self._holes: tuple[deque[int], deque[int]] = (deque(maxlen=_HOLES), deque(maxlen=_HOLES))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.CARRIED}
+
+    def __setstate__(self, carried: dict[str, Any]) -> None:
+        for name, value in carried.items():
+            setattr(self, name, value)
+
     def __len__(self) -> int:
         return self._count
-
-    def open_keys(self) -> Iterator[tuple[int, Key]]:
-        """The direction and the key of everything that is open."""
-        if self._count:
-            yield from ((direction, key) for direction, table in enumerate(self._open) for key in table)
-
-    def pairs_by_key(self, more: int) -> bool:
-        """Whether requests and answers are tied by nothing but their keys, also with so many requests more."""
-        return self._count + more <= self._limit and all(key[1:] != (None,) for _, key in self.open_keys())
 
     def gap(self, direction: int, order: int) -> None:
         """Answers from this direction may have been lost."""
         self._holes[direction].append(order)
 
-    def add(self, direction: int, key: Key, request: PulsarRequest) -> PulsarRequest | None:
+    def add(self, direction: cython.int, key: tuple[Any, ...], request: PulsarRequest) -> PulsarRequest | None:
         """Wait for an answer. Where too many wait, the oldest comes back: it waits no longer."""
-        table = self._open[direction]
+        table: dict[tuple[Any, ...], Any] = self._open[direction]
         there = table.get(key)
         if there is None:
             table[key] = request
@@ -70,32 +78,32 @@ class PulsarPendingRequests:
         self._count_open(direction, key, 1)
         if self._count <= self._limit:
             return None
-        fullest = max((0, 1), key=lambda d: len(self._open[d]))
+        fullest = 0 if len(self._open[0]) >= len(self._open[1]) else 1
         return self._pop(fullest, next(iter(self._open[fullest])))
 
-    def find(self, direction: int, key: Key) -> PulsarRequest | None:
+    def find(self, direction: cython.int, key: tuple[Any, ...]) -> PulsarRequest | None:
         """The request that an answer from `direction` would answer."""
-        there = self._open[1 - direction].get(key)
+        table: dict[tuple[Any, ...], Any] = self._open[1 - direction]
+        there = table.get(key)
         return there[0] if isinstance(there, deque) else there
 
-    def only(self, direction: int, space: str) -> Key | None:
+    def only(self, direction: int, space: str) -> tuple[Any, ...] | None:
         """The key of the one request that is open in a space for an answer from `direction`; None if there are more."""
         if self._spaces[1 - direction].get(space) != 1:
             return None
         return next(key for key in self._open[1 - direction] if key[0] == space)
 
-    def without_id(self, direction: int, space: str) -> Key | None:
-        """The same, if it is a request whose id was not captured."""
+    def without_id(self, direction: int, space: str) -> tuple[Any, ...] | None:
+        """The key of the one request that is open in a space, if that request's id was not captured."""
         key = (space, None)
         return key if self._spaces[1 - direction].get(space) == 1 and key in self._open[1 - direction] else None
 
-    def take(self, direction: int, key: Key) -> PulsarRequest | None:
+    def take(self, direction: cython.int, key: tuple[Any, ...]) -> PulsarRequest | None:
         """Remove the request that an answer from `direction` answers."""
-        if key not in self._open[1 - direction]:
-            return None
-        return self._pop(1 - direction, key)
+        table: dict[tuple[Any, ...], Any] = self._open[1 - direction]
+        return self._pop(1 - direction, key) if key in table else None
 
-    def take_outlived(self, direction: int, key: Key, order: int) -> list[PulsarRequest]:
+    def take_outlived(self, direction: cython.int, key: tuple[Any, ...], order: int) -> list[PulsarRequest]:
         """Remove those under a key whose answers must have been lost: older than a hole, and sent again since."""
         there = self._open[1 - direction].get(key)
         out = []
@@ -118,8 +126,8 @@ class PulsarPendingRequests:
         left.sort(key=lambda request: request.order)
         yield from left
 
-    def _pop(self, requester: int, key: Key) -> PulsarRequest:
-        table = self._open[requester]
+    def _pop(self, requester: cython.int, key: tuple[Any, ...]) -> PulsarRequest:
+        table: dict[tuple[Any, ...], Any] = self._open[requester]
         there = table[key]
         self._count_open(requester, key, -1)
         if isinstance(there, deque):
@@ -130,7 +138,7 @@ class PulsarPendingRequests:
         del table[key]
         return there
 
-    def _count_open(self, requester: int, key: Key, change: int) -> None:
+    def _count_open(self, requester: cython.int, key: tuple[Any, ...], change: cython.int) -> None:
         self._count += change
-        spaces = self._spaces[requester]
+        spaces: dict[str, int] = self._spaces[requester]
         spaces[key[0]] = spaces.get(key[0], 0) + change

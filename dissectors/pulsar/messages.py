@@ -7,20 +7,56 @@ import binascii
 import json
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import NamedTuple
 
 from dissectors.conversation import Conversation
-from dissectors.pulsar import batches
-from dissectors.pulsar.api import text
-from dissectors.pulsar.batches import MS, MalformedEntryError, Single
+from dissectors.pulsar import api, batches
+from dissectors.pulsar.batches import MalformedEntryError, PulsarEntry, Single, is_chunk, position
 from dissectors.pulsar.chunks import Chunks
-from dissectors.pulsar.emit import signed
-from dissectors.pulsar.entry_view import EntryView
-from dissectors.pulsar.pending import Columns
+from dissectors.pulsar.fields import (
+    META_CHUNK_ID,
+    META_ENCRYPTION_KEYS,
+    META_NUM_CHUNKS_FROM_MSG,
+    META_NUM_MESSAGES_IN_BATCH,
+    META_SEQUENCE_ID,
+    META_TOTAL_CHUNK_MSG_SIZE,
+    META_UNCOMPRESSED_SIZE,
+    PAIR_KEY,
+    PAIR_VALUE,
+    SINGLE_COMPACTED_OUT,
+    SINGLE_SEQUENCE_ID,
+)
+from dissectors.pulsar.pending import Columns, PendingBatch
 from dissectors.pulsar.secrets import property_value
+from dissectors.rows.layout import ABSENT
+from dissectors.wire.protobuf import MessageFields
+from dissectors.wire.reader import WireReader
 
-Unpack = Callable[[EntryView, memoryview], "bytes | memoryview | None"]
-ReportFinding = Callable[[EntryView, str, str], None]
+Unpack = Callable[[PulsarEntry, memoryview], "bytes | memoryview | None"]
+ReportFinding = Callable[[PulsarEntry, str, str], None]
+
+MS = 1_000_000  # ns, of the times in metadata
+_PAIR = api.shape("KeyValue")
+
+
+class OwnFields(NamedTuple):
+    """The numbers of the fields that a message has of its own: in its metadata, or in its place in a batch."""
+
+    properties: int
+    partition_key: int
+    event_time: int
+    partition_key_b64_encoded: int
+    ordering_key: int
+    null_value: int
+    null_partition_key: int
+
+
+def _own_fields(message: str) -> OwnFields:
+    fields = api.DESCRIPTOR.message_types_by_name[message].fields_by_name
+    return OwnFields(*(fields[name].number for name in OwnFields._fields))
+
+
+_ALONE, _IN_BATCH = _own_fields("MessageMetadata"), _own_fields("SingleMessageMetadata")
 
 
 class MessageRows:
@@ -35,79 +71,86 @@ class MessageRows:
         self._unpack = unpack
         self._finding = finding
 
-    def count(self, view: EntryView) -> int:
+    def count(self, entry: PulsarEntry) -> int:
         """Messages that a compacted entry still holds, and that are still to be delivered."""
-        words = view.still_to_deliver
-        here = (single for single in self._singles(view) if not _compacted_out(single))
-        return sum(batches.delivered(words, single.number) for single in here)
+        here = (single for single in self._singles(entry) if not _compacted_out(single))
+        return sum(batches.delivered(entry.to_deliver, single.number) for single in here)
 
-    def rows(self, view: EntryView, batch: Columns) -> Iterator[Columns]:
+    def rows(self, entry: PulsarEntry, batch: PendingBatch) -> Iterator[Columns]:
         """One row a message. Before a receipt, `position` is what will follow ledger and entry."""
-        meta = view.meta
-        if meta is None or batch["control"]:
+        meta = entry.meta
+        if not entry.has_meta or batch.control:
             return
-        if batches.is_chunk(meta):
-            whole: bytes | memoryview | None = self.chunks.add(view)
-            if meta.chunk_id + 1 != meta.num_chunks_from_msg:
+        if is_chunk(meta):
+            whole: bytes | memoryview | None = self.chunks.add(entry)
+            if meta.number(META_CHUNK_ID, 0) + 1 != meta.number(META_NUM_CHUNKS_FROM_MSG, 0):
                 return
-            if whole is not None and view.codec:
-                whole = self._unpack(view, memoryview(whole))
-            size = len(whole) if whole is not None else meta.uncompressed_size or max(0, meta.total_chunk_msg_size)
-            yield self._row(view, batch, Single(None, meta, 0, size), whole)
-        elif view.plain is None:
-            if not meta.HasField("num_messages_in_batch"):
-                packed = view.codec or meta.encryption_keys
-                size = meta.uncompressed_size if packed else max(view.request.payload_bytes, 0)
-                yield self._row(view, batch, Single(None, meta, 0, size), None)
+            if whole is not None and entry.codec():
+                whole = self._unpack(entry, memoryview(whole))
+            announced = meta.number(META_UNCOMPRESSED_SIZE, 0) or max(0, meta.number(META_TOTAL_CHUNK_MSG_SIZE, 0))
+            size = announced if whole is None else len(whole)
+            yield self._row(entry, batch, Single(None, meta, 0, size), whole)
+        elif entry.plain is None:
+            if not meta.has(META_NUM_MESSAGES_IN_BATCH):
+                packed = entry.codec() or meta.has(META_ENCRYPTION_KEYS)
+                size = meta.number(META_UNCOMPRESSED_SIZE, 0) if packed else max(entry.request.payload_bytes, 0)
+                yield self._row(entry, batch, Single(None, meta, 0, size), None)
         else:
-            words = view.still_to_deliver
-            for single in self._singles(view):
-                if not _compacted_out(single) and batches.delivered(words, single.number):
-                    yield self._row(view, batch, single, view.plain)
+            for single in self._singles(entry):
+                if not _compacted_out(single) and batches.delivered(entry.to_deliver, single.number):
+                    yield self._row(entry, batch, single, entry.plain)
 
-    def _singles(self, view: EntryView) -> list[Single]:
-        """The messages of an entry; as many as can be read of one that is malformed."""
-        out: list[Single] = []
+    def _singles(self, entry: PulsarEntry) -> Iterator[Single]:
+        """The messages of an entry, each valid until the next; as many as can be read of one that is malformed."""
+        plain = entry.plain or b""
+        places = max(1, entry.meta.number(META_NUM_MESSAGES_IN_BATCH, 1))
+        most = self._sink.unfold(len(plain), min(self._most, places))
+        count = 0
         try:
-            plain = view.plain or b""
-            places = max(1, view.meta.num_messages_in_batch)
-            most = self._sink.unfold(len(plain), min(self._most, places))
-            out.extend(islice(batches.singles(view.meta, plain), most))
-            if len(out) == most < places:
-                self._finding(view, "limit", f"Of {places} messages of a batch only {most} are read")
+            for single in islice(batches.singles(entry.meta, plain), most):
+                count += 1
+                yield single
         except MalformedEntryError as trouble:
-            self._finding(view, "malformed_frame", str(trouble))
-        return out
+            self._finding(entry, "malformed_frame", str(trouble))
+        else:
+            if count == most < places:
+                self._finding(entry, "limit", f"Of {places} messages of a batch only {most} are read")
 
-    def _row(self, view: EntryView, batch: Columns, single: Single, data: bytes | memoryview | None) -> Columns:
-        meta, own, index = view.meta, single.meta, single.number
-        sequence = meta.sequence_id
+    def _row(self, entry: PulsarEntry, batch: PendingBatch, single: Single, data: bytes | memoryview | None) -> Columns:
+        own, index = single.meta, single.number
+        field = _ALONE if index is None else _IN_BATCH
+        sequence = entry.meta.number(META_SEQUENCE_ID, 0)
+        suffix = ""
         if index is not None:
-            sequence = own.sequence_id if own.HasField("sequence_id") else sequence + index
-        suffix = "" if index is None else f":{index}"
-        key = _key(own)
+            sequence = own.number(SINGLE_SEQUENCE_ID, sequence + index)
+            suffix = f":{index}"
+        key = _key(own, field)
         shown = self._payloads
-        value = bytes(data[single.start : single.end]) if shown and data is not None and not own.null_value else None
+        is_null = bool(own.number(field.null_value, 0))
+        value = bytes(data[single.start : single.end]) if shown and data is not None and not is_null else None
+        place = position(entry.ledger, entry.entry)
+        event_ms = own.number(field.event_time, 0)
+        properties = own.each(field.properties)
         return {
-            "role": view.role,
-            "topic": batch["topic"],
-            "partition": batch["partition"],
-            "position": suffix if view.position is None else view.position + suffix,
-            "timestamp": batch["first_timestamp"],
-            "event_time": own.event_time * MS if own.event_time else None,
-            "sequence": signed(sequence),
-            "producer": batch["producer"],
+            "role": entry.role,
+            "topic": batch.topic,
+            "partition": None if batch.partition == ABSENT else batch.partition,
+            "position": suffix if place is None else place + suffix,
+            "timestamp": None if batch.published_ns == ABSENT else batch.published_ns,
+            "event_time": event_ms * MS if event_ms > 0 else None,
+            "sequence": sequence,
+            "producer": batch.producer,
             "key_bytes": None if key is None else len(key),
-            "value_bytes": None if own.null_value else single.end - single.start,
-            "header_count": len(own.properties),
-            "header_bytes": sum(len(pair.SerializePartialToString()) for pair in own.properties),
+            "value_bytes": None if is_null else single.end - single.start,
+            "header_count": len(properties),
+            "header_bytes": sum(end - start for start, end in properties),
             "key": key if shown else None,
             "value": value,
-            "headers": _headers(own) if shown else None,
-            "time": view.time,
-            "packet_ref": view.packet_ref,
-            "stream_offset": view.offset,
-            "ordering_key": bytes(own.ordering_key) if shown and own.HasField("ordering_key") else None,
+            "headers": _headers(own, properties) if shown else None,
+            "time": entry.time,
+            "packet_ref": entry.packet_ref,
+            "stream_offset": entry.offset,
+            "ordering_key": own.octets(field.ordering_key) if shown else None,
         }
 
 
@@ -118,15 +161,14 @@ def within(position: str | None, suffix: str | None) -> str | None:
 
 def _compacted_out(single: Single) -> bool:
     """Whether compaction took the message away and left its empty place in the batch."""
-    return single.number is not None and bool(single.meta.compacted_out)
+    return single.number is not None and bool(single.meta.number(SINGLE_COMPACTED_OUT, 0))
 
 
-def _key(own: Any) -> bytes | None:
-    if own.null_partition_key or not own.HasField("partition_key"):
+def _key(own: MessageFields, field: OwnFields) -> bytes | None:
+    key = own.octets(field.partition_key)
+    if key is None or own.number(field.null_partition_key, 0):
         return None
-    value = own.partition_key
-    key = value if isinstance(value, bytes) else value.encode()
-    if own.partition_key_b64_encoded:
+    if own.number(field.partition_key_b64_encoded, 0):
         try:
             return base64.b64decode(key, validate=True)
         except binascii.Error:
@@ -134,10 +176,12 @@ def _key(own: Any) -> bytes | None:
     return key
 
 
-def _headers(own: Any) -> str:
+def _headers(own: MessageFields, properties: list[tuple[int, int]]) -> str:
     """Properties as JSON."""
     shown = {}
-    for pair in own.properties:
-        key = text(pair.key)
-        shown[key] = property_value(key, text(pair.value))
+    pair = MessageFields(WireReader())
+    for start, end in properties:
+        pair.read(_PAIR, own.data, start, end)
+        key = pair.text(PAIR_KEY) or ""
+        shown[key] = property_value(key, pair.text(PAIR_VALUE) or "")
     return json.dumps(shown, separators=(",", ":"), ensure_ascii=False)

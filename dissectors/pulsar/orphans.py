@@ -13,26 +13,44 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dissectors.pulsar.commands import COMMANDS, CommandType
+from dissectors.pulsar.commands import (
+    CLOSE_CONSUMER,
+    CLOSE_PRODUCER,
+    COMMANDS,
+    PRODUCER,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    WATCH_TOPIC_LIST,
+    WATCH_TOPIC_LIST_CLOSE,
+    CommandType,
+)
+from dissectors.pulsar.fields import (
+    CLOSE_CONSUMER_CONSUMER_ID,
+    CLOSE_PRODUCER_PRODUCER_ID,
+    PRODUCER_PRODUCER_ID,
+    SUBSCRIBE_CONSUMER_ID,
+    WATCH_TOPIC_LIST_CLOSE_WATCHER_ID,
+    WATCH_TOPIC_LIST_WATCHER_ID,
+)
 from dissectors.wire import varint
+from dissectors.wire.protobuf import MessageFields
 
 _FRESH = 32  # frames of both directions within which a lost request has its answer
 _IDS = 1000  # producers, consumers and watchers each
 ID_FIELDS = {
-    "PRODUCER": "producer_id",
-    "SUBSCRIBE": "consumer_id",
-    "WATCH_TOPIC_LIST": "watcher_id",
-    "CLOSE_PRODUCER": "producer_id",
-    "CLOSE_CONSUMER": "consumer_id",
-    "WATCH_TOPIC_LIST_CLOSE": "watcher_id",
+    PRODUCER: ("producers", PRODUCER_PRODUCER_ID),
+    SUBSCRIBE: ("consumers", SUBSCRIBE_CONSUMER_ID),
+    WATCH_TOPIC_LIST: ("watchers", WATCH_TOPIC_LIST_WATCHER_ID),
+    CLOSE_PRODUCER: ("producers", CLOSE_PRODUCER_PRODUCER_ID),
+    CLOSE_CONSUMER: ("consumers", CLOSE_CONSUMER_CONSUMER_ID),
+    WATCH_TOPIC_LIST_CLOSE: ("watchers", WATCH_TOPIC_LIST_CLOSE_WATCHER_ID),
 }
-"""Commands that open or close something, and the field with its id."""
+"""Commands that open or close something: what, and the field with its id."""
 
-_OPENING = frozenset(("PRODUCER", "SUBSCRIBE", "WATCH_TOPIC_LIST"))
-_IDS_OF = {"producer_id": "producers", "consumer_id": "consumers", "watcher_id": "watchers"}
-_BY_NAME = {command.name: command for command in COMMANDS.values()}
+_OPENING = frozenset((PRODUCER, SUBSCRIBE, WATCH_TOPIC_LIST))
+_ALL_ONES = (1 << 64) - 1  # an id is written without a sign
 
 
 class LostBytes(NamedTuple):
@@ -56,44 +74,41 @@ class LostRequests:
         """A whole frame of the client may have been in a hole; `frames` came before."""
         self._holes.append(LostBytes(order, frames, length))
 
-    def update(self, name: str, body: Any) -> None:
+    def update(self, code: int, fields: MessageFields) -> None:
         """Take a command that may open or close a producer, consumer or watcher."""
-        field = ID_FIELDS.get(name)
-        if field is not None:
-            self.update_id(name, getattr(body, field))
-
-    def update_id(self, name: str, id_: int) -> None:
-        """The same, by the id of which the command speaks."""
-        ids: set[int] = getattr(self, _IDS_OF[ID_FIELDS[name]])
-        if name not in _OPENING:
-            ids.discard(id_)
-        elif len(ids) < _IDS:
-            ids.add(id_)
+        found = ID_FIELDS.get(code)
+        if found is not None:
+            ids: set[int] = getattr(self, found[0])
+            id_ = fields.number(found[1], 0)
+            if code not in _OPENING:
+                ids.discard(id_)
+            elif len(ids) < _IDS:
+                ids.add(id_)
 
     def explain(self, order: int, frames: int, request_id: int) -> CommandType | None:
         """What a SUCCESS that was delivered at `order` answers, if there is one reading."""
         fresh = [hole for hole in self._holes if hole.order < order and hole.frames + _FRESH >= frames]
         if len(fresh) != 1:
             return None
-        names = set(self._fitting(fresh[0].length, request_id))
-        if len(names) != 1:
+        codes = set(self._fitting(fresh[0].length, request_id))
+        if len(codes) != 1:
             return None
         self._holes.remove(fresh[0])
-        return _BY_NAME[names.pop()]
+        return COMMANDS[codes.pop()]
 
-    def _fitting(self, length: int, request_id: int) -> Iterable[str]:
-        for name, ids in (
-            ("CLOSE_PRODUCER", self.producers),
-            ("CLOSE_CONSUMER", self.consumers),
-            ("UNSUBSCRIBE", self.consumers),
-            ("WATCH_TOPIC_LIST_CLOSE", self.watchers),
+    def _fitting(self, length: int, request_id: int) -> Iterable[int]:
+        for code, ids in (
+            (CLOSE_PRODUCER, self.producers),
+            (CLOSE_CONSUMER, self.consumers),
+            (UNSUBSCRIBE, self.consumers),
+            (WATCH_TOPIC_LIST_CLOSE, self.watchers),
         ):
-            sizes = {_size(name, id_, request_id) for id_ in ids}
-            if length in sizes or (name == "UNSUBSCRIBE" and length - 2 in sizes):
-                yield name
+            sizes = {_size(code, id_, request_id) for id_ in ids}
+            if length in sizes or (code == UNSUBSCRIBE and length - 2 in sizes):
+                yield code
 
 
-def _size(name: str, id_: int, request_id: int) -> int:
+def _size(code: int, id_: int, request_id: int) -> int:
     """Bytes of a frame that holds no more than these two ids."""
-    tag = 1 if _BY_NAME[name].code < 16 else 2
-    return 8 + 2 + tag + 1 + (1 + varint.size(id_)) + (1 + varint.size(request_id))
+    tag = 1 if code < 16 else 2
+    return 8 + 2 + tag + 1 + (1 + varint.size(id_ & _ALL_ONES)) + (1 + varint.size(request_id & _ALL_ONES))

@@ -5,39 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import cython
+
 from dissectors.frame import Frame
 from dissectors.pulsar.commands import CommandType
 from dissectors.pulsar.names import Endpoint, Topic
 from dissectors.rows.exchange import OK, PendingRequest
-from dissectors.rows.layout import ABSENT
+
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
 
 Columns = dict[str, Any]  # of a row that waits for the answer
 
 
 class PulsarRequest(PendingRequest):
-    """A command of one connection, and what is known of it. `frame` is None where only the answer was captured."""
+    """A command of one connection, and what is known of it. `frame` is None where only the answer was captured.
 
-    endpoint_id: int | None = None  # producer or consumer id
-    endpoint: Endpoint | None = None
-    topic: Topic | None = None  # where it is about one
-    position: str | None = None  # ledger:entry, in a receipt
-    status: str = OK  # of an answer without an error
-    batch: Columns | None = None  # the row of `batches`, which waits for the receipt
-    messages: Sequence[Columns] = ()  # the rows of `messages`
-    kept: int = 0  # what they are for `Sink.let_go`
-    answer_announced: bool = False  # the broker has said that the answer will come later
+    type: its row of the table of commands; None for one that is newer than the table
+    order: of its frame
+    endpoint_id: of the producer or consumer that it is about; endpoint: what is known of it
+    topic: where it is about one
+    ledger, entry: the position that a receipt gives
+    status: of an answer without an error
+    batch: the row of `batches`, which waits for the receipt; messages: those of `messages`
+    kept: what the messages are for `Sink.let_go`
+    answer_announced: the broker has said that the answer will come later
+    """
 
     fields = (
-        *(*PendingRequest.fields, "command", "order", "endpoint_id", "endpoint", "topic", "position", "status"),
+        *(*PendingRequest.fields, "type", "order", "endpoint_id", "endpoint", "topic", "ledger", "entry", "status"),
         *("batch", "messages", "kept", "answer_announced"),
     )
 
-    def __init__(self, frame: Frame, command: CommandType | None, code: int, correlation_id: int | None) -> None:
-        """command: None for one that is newer than the table."""
-        name = str(code) if command is None else command.name
-        super().__init__(frame.facts, name, code, correlation_id=correlation_id)
-        self.command = command
+    def __init__(
+        self, frame: Frame, name: str, code: cython.longlong, type: CommandType | None, correlation_id: cython.longlong
+    ) -> None:
+        """correlation_id: ABSENT where it has none."""
+        self.begin(frame.facts, name, code)
+        self.correlation_id = correlation_id
+        self.type = type
         self.order = frame.order
+        self.endpoint_id = ABSENT
+        self.endpoint: Endpoint | None = None
+        self.topic: Topic | None = None
+        self.ledger = self.entry = ABSENT
+        self.status = OK
+        self.batch: PendingBatch | None = None
+        self.messages: Sequence[Columns] = ()
+        self.kept = 0
+        self.answer_announced = False
 
     def attach(self, endpoint: Endpoint) -> None:
         """It is about this producer or consumer."""
@@ -49,3 +65,28 @@ class PulsarRequest(PendingRequest):
         self.topic = topic
         self.topics = (topic.name,)
         self.partitions = ABSENT if topic.partition is None else 1
+
+
+class PendingBatch:
+    """A row of `batches`, until its position and its outcome are known. Times are ns; numbers may be ABSENT.
+
+    codec, producer: None where the metadata cannot be read
+    """
+
+    FIELDS = (
+        *("role", "ledger", "entry", "codec", "stored_bytes", "uncompressed_bytes", "producer", "sequence"),
+        *("transactional", "control", "published_ns", "kind", "stored", "computed", "verdict", "time", "packet_ref"),
+        *("offset", "topic", "partition"),
+    )
+    """The attributes, as they are pickled."""
+
+    def __reduce__(self) -> Any:
+        return _revived_batch, ([getattr(self, name) for name in self.FIELDS],)
+
+
+def _revived_batch(values: Sequence[Any]) -> PendingBatch:
+    """The batch that was pickled, compiled or not."""
+    batch = PendingBatch()
+    for name, value in zip(PendingBatch.FIELDS, values, strict=True):
+        setattr(batch, name, value)
+    return batch

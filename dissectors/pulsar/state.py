@@ -9,13 +9,51 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+import cython
 
-from dissectors.pulsar.api import text
-from dissectors.pulsar.commands import CommandType
+from dissectors.pulsar.api import shape
+from dissectors.pulsar.commands import (
+    CONNECT,
+    CONNECTED,
+    PARTITIONED_METADATA_RESPONSE,
+    PRODUCER,
+    PRODUCER_SUCCESS,
+    SCALABLE_TOPIC_SUBSCRIBE,
+    SUBSCRIBE,
+)
+from dissectors.pulsar.decode import CommandLayout
 from dissectors.pulsar.names import Endpoint, PulsarNames, Topic, short, topic
 from dissectors.pulsar.pending import PulsarRequest
-from dissectors.rows.layout import ABSENT
+from dissectors.wire.protobuf import MessageFields
+
+if not cython.compiled:
+    from dissectors.pulsar.fields import (
+        ADD_PARTITION_TO_TXN_PARTITIONS,
+        ADD_SUBSCRIPTION_TO_TXN_SUBSCRIPTION,
+        CONNECT_CLIENT_VERSION,
+        CONNECTED_MAX_MESSAGE_SIZE,
+        CONNECTED_PROTOCOL_VERSION,
+        CONNECTED_SERVER_VERSION,
+        END_TXN_ON_SUBSCRIPTION_SUBSCRIPTION,
+        PARTITIONED_TOPIC_METADATA_RESPONSE_PARTITIONS,
+        PRODUCER_PRODUCER_ID,
+        PRODUCER_PRODUCER_NAME,
+        PRODUCER_SUCCESS_PRODUCER_NAME,
+        PRODUCER_SUCCESS_PRODUCER_READY,
+        PRODUCER_SUCCESS_TOPIC_EPOCH,
+        SCALABLE_TOPIC_ASSIGNMENT_UPDATE_CONSUMER_ID,
+        SCALABLE_TOPIC_SUBSCRIBE_CONSUMER_ID,
+        SCALABLE_TOPIC_SUBSCRIBE_CONSUMER_NAME,
+        SCALABLE_TOPIC_SUBSCRIBE_SUBSCRIPTION,
+        SUBSCRIBE_CONSUMER_ID,
+        SUBSCRIBE_CONSUMER_NAME,
+        SUBSCRIBE_READ_COMPACTED,
+        SUBSCRIBE_SUBSCRIPTION,
+        SUBSCRIPTION_TOPIC,
+        TOPIC_MIGRATED_RESOURCE_ID,
+        TOPIC_MIGRATED_RESOURCE_TYPE,
+    )
+    from dissectors.rows.layout import ABSENT
 
 _TOPICS = 1000  # listed of one command
 _SOFTWARE = re.compile(r"^(.*?)[-_ ]*v?(\d+\.\d[\w.+-]*)$")
@@ -40,108 +78,113 @@ class PulsarState:
         self.max_message_size: int | None = None
         self.connected = False  # the login was accepted
 
-    def update(self, command: str, body: Any, request: PulsarRequest) -> None:
-        """Take what a command says. `request`: the request that it is, or answers."""
-        update = UPDATES.get(command)
+    def update(self, code: int, fields: MessageFields, request: PulsarRequest) -> None:
+        """Take what a command of a type says. `request`: the request that it is, or answers."""
+        update = UPDATES.get(code)
         if update is not None:
-            update(self, body, request)
+            update(self, fields, request)
 
-    def set_subject(self, request: PulsarRequest, command: CommandType, body: Any) -> None:
+    def set_subject(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
         """Note in `request` which topics, producer or consumer a command is about."""
-        find = _SUBJECTS.get(command.about)
-        if find is not None and body is not None:
-            find(self, request, body)
-
-    def client_is(self, software: str) -> None:
-        """A client says what it is: `Pulsar-Java-v3.0.0`."""
-        self.client_software, self.client_version = _software(short(software))
-
-    def accept_login(self, software: str | None, protocol_version: int | None, max_message_size: int) -> None:
-        """The broker lets a client in. max_message_size: bytes; 0 where it does not say."""
-        self.connected = True
-        if software is not None:
-            name, version = _software(short(software))
-            self.server_version = version or name
-        if protocol_version is not None:
-            self.dialect = f"pulsar-v{protocol_version}"
-        if max_message_size > 0:
-            self.max_message_size = max_message_size
+        find = SUBJECTS.get(layout.type.about)
+        if find is not None:
+            find(self, request, layout, fields)
 
     # --- updates ---
 
-    def _connect(self, body: Any, request: PulsarRequest) -> None:
-        if body.HasField("client_version"):
-            self.client_is(text(body.client_version))
+    def _connect(self, fields: MessageFields, request: PulsarRequest) -> None:
+        software = fields.text(CONNECT_CLIENT_VERSION)
+        if software is not None:
+            self.client_software, self.client_version = _software(short(software))
 
-    def _connected(self, body: Any, request: PulsarRequest) -> None:
-        self.accept_login(
-            text(body.server_version) if body.HasField("server_version") else None,
-            body.protocol_version if body.HasField("protocol_version") else None,
-            body.max_message_size,
-        )
+    def _connected(self, fields: MessageFields, request: PulsarRequest) -> None:
+        self.connected = True
+        software = fields.text(CONNECTED_SERVER_VERSION)
+        if software is not None:
+            name, version = _software(short(software))
+            self.server_version = version or name
+        if fields.has(CONNECTED_PROTOCOL_VERSION):
+            self.dialect = f"pulsar-v{fields.number(CONNECTED_PROTOCOL_VERSION, 0)}"
+        if fields.number(CONNECTED_MAX_MESSAGE_SIZE, 0) > 0:
+            self.max_message_size = fields.number(CONNECTED_MAX_MESSAGE_SIZE, 0)
 
-    def _producer(self, body: Any, request: PulsarRequest) -> None:
-        if request.topic is not None and body.HasField("producer_id"):
-            name = short(text(body.producer_name)) if body.HasField("producer_name") else None
-            producer = Endpoint(request.topic, name)
+    def _producer(self, fields: MessageFields, request: PulsarRequest) -> None:
+        if request.topic is not None and fields.has(PRODUCER_PRODUCER_ID):
+            producer = Endpoint(request.topic, _name(fields, PRODUCER_PRODUCER_NAME))
             request.attach(producer)
-            request.endpoint_id = body.producer_id
-            self.names.add_producer(body.producer_id, producer)
+            request.endpoint_id = fields.number(PRODUCER_PRODUCER_ID, 0)
+            self.names.add_producer(request.endpoint_id, producer)
 
-    def _producer_success(self, body: Any, request: PulsarRequest) -> None:
-        if request.endpoint_id is not None and body.HasField("producer_name"):
-            epoch = body.topic_epoch if body.HasField("topic_epoch") and body.producer_ready else None
-            self.names.accept(request.endpoint_id, short(text(body.producer_name)), epoch)
+    def _producer_success(self, fields: MessageFields, request: PulsarRequest) -> None:
+        name = _name(fields, PRODUCER_SUCCESS_PRODUCER_NAME)
+        if request.endpoint_id != ABSENT and name is not None:
+            ready = fields.has(PRODUCER_SUCCESS_TOPIC_EPOCH) and fields.number(PRODUCER_SUCCESS_PRODUCER_READY, 1)
+            epoch = fields.number(PRODUCER_SUCCESS_TOPIC_EPOCH, 0) if ready else None
+            self.names.accept(request.endpoint_id, name, epoch)
 
-    def _partitions(self, body: Any, request: PulsarRequest) -> None:
-        if body.HasField("partitions"):
-            request.partitions = body.partitions
+    def _partitions(self, fields: MessageFields, request: PulsarRequest) -> None:
+        if fields.has(PARTITIONED_TOPIC_METADATA_RESPONSE_PARTITIONS):
+            request.partitions = fields.number(PARTITIONED_TOPIC_METADATA_RESPONSE_PARTITIONS, 0)
 
-    def _subscribe(self, body: Any, request: PulsarRequest) -> None:
-        if request.topic is not None and body.HasField("consumer_id"):
-            name = short(text(body.consumer_name)) if body.HasField("consumer_name") else None
-            subscription = short(text(body.subscription)) if body.HasField("subscription") else None
-            consumer = Endpoint(request.topic, name, subscription, body.read_compacted)
+    def _subscribe(self, fields: MessageFields, request: PulsarRequest) -> None:
+        if request.topic is not None and fields.has(SUBSCRIBE_CONSUMER_ID):
+            name, subscription = _name(fields, SUBSCRIBE_CONSUMER_NAME), _name(fields, SUBSCRIBE_SUBSCRIPTION)
+            compacted = bool(fields.number(SUBSCRIBE_READ_COMPACTED, 0))
+            consumer = Endpoint(request.topic, name, subscription, compacted)
             request.attach(consumer)
-            request.endpoint_id = body.consumer_id
-            self.names.add_consumer(body.consumer_id, consumer)
+            request.endpoint_id = fields.number(SUBSCRIBE_CONSUMER_ID, 0)
+            self.names.add_consumer(request.endpoint_id, consumer)
 
-    def _subscribe_scalable(self, body: Any, request: PulsarRequest) -> None:
-        if request.topic is not None and body.HasField("consumer_id"):
-            consumer = Endpoint(request.topic, short(text(body.consumer_name)), short(text(body.subscription)))
+    def _subscribe_scalable(self, fields: MessageFields, request: PulsarRequest) -> None:
+        if request.topic is not None and fields.has(SCALABLE_TOPIC_SUBSCRIBE_CONSUMER_ID):
+            name = _name(fields, SCALABLE_TOPIC_SUBSCRIBE_CONSUMER_NAME) or ""
+            subscription = _name(fields, SCALABLE_TOPIC_SUBSCRIBE_SUBSCRIPTION) or ""
+            consumer = Endpoint(request.topic, name, subscription)
             request.attach(consumer)
-            self.names.add_scalable_consumer(body.consumer_id, consumer)
+            self.names.add_scalable_consumer(fields.number(SCALABLE_TOPIC_SUBSCRIBE_CONSUMER_ID, 0), consumer)
 
     # --- subjects ---
 
-    def _about_topic(self, request: PulsarRequest, body: Any) -> None:
-        if body.HasField("topic"):
-            request.is_about(topic(text(body.topic)))
+    def _about_topic(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
+        name = fields.text(layout.subject)
+        if name is not None:
+            request.is_about(topic(name))
 
-    def _about_producer(self, request: PulsarRequest, body: Any) -> None:
-        request.endpoint_id = body.producer_id
-        self._about_endpoint(request, self.names.producers.get(body.producer_id))
+    def _about_producer(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
+        request.endpoint_id = fields.number(layout.subject, 0)
+        self._about_endpoint(request, self.names.producers.get(request.endpoint_id))
 
-    def _about_consumer(self, request: PulsarRequest, body: Any) -> None:
-        request.endpoint_id = body.consumer_id
-        self._about_endpoint(request, self.names.consumers.get(body.consumer_id))
+    def _about_consumer(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
+        request.endpoint_id = fields.number(layout.subject, 0)
+        self._about_endpoint(request, self.names.consumers.get(request.endpoint_id))
 
-    def _about_scalable(self, request: PulsarRequest, body: Any) -> None:
-        self._about_endpoint(request, self.names.scalable.get(body.consumer_id))
+    def _about_scalable(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
+        consumer_id = fields.number(SCALABLE_TOPIC_ASSIGNMENT_UPDATE_CONSUMER_ID, 0)
+        self._about_endpoint(request, self.names.scalable.get(consumer_id))
 
-    def _about_resource(self, request: PulsarRequest, body: Any) -> None:
-        endpoints = self.names.consumers if body.resource_type else self.names.producers
-        self._about_endpoint(request, endpoints.get(body.resource_id))
+    def _about_resource(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
+        is_consumer = fields.number(TOPIC_MIGRATED_RESOURCE_TYPE, 0) == 1
+        endpoints = self.names.consumers if is_consumer else self.names.producers
+        self._about_endpoint(request, endpoints.get(fields.number(TOPIC_MIGRATED_RESOURCE_ID, 0)))
 
-    def _about_partitions(self, request: PulsarRequest, body: Any) -> None:
-        self._about_several(request, [topic(text(name)) for name in body.partitions[:_TOPICS]])
+    def _about_partitions(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
+        places = fields.each(ADD_PARTITION_TO_TXN_PARTITIONS)[:_TOPICS]
+        names = [fields.data[start:end].decode("utf-8", "backslashreplace") for start, end in places]
+        self._about_several(request, [topic(name) for name in names])
 
-    def _about_subscription(self, request: PulsarRequest, body: Any) -> None:
-        if body.subscription.topic:
-            request.is_about(topic(text(body.subscription.topic)))
+    def _about_subscription(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
+        self._about_subscriptions_in(request, fields, END_TXN_ON_SUBSCRIPTION_SUBSCRIPTION)
 
-    def _about_subscriptions(self, request: PulsarRequest, body: Any) -> None:
-        self._about_several(request, [topic(text(one.topic)) for one in body.subscription[:_TOPICS] if one.topic])
+    def _about_subscriptions(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
+        self._about_subscriptions_in(request, fields, ADD_SUBSCRIPTION_TO_TXN_SUBSCRIPTION)
+
+    def _about_subscriptions_in(self, request: PulsarRequest, fields: MessageFields, field: int) -> None:
+        one = MessageFields(fields.reader)
+        names = []
+        for start, end in fields.each(field)[:_TOPICS]:
+            one.read(_SUBSCRIPTION, fields.data, start, end)
+            names.append(one.text(SUBSCRIPTION_TOPIC))
+        self._about_several(request, [topic(name) for name in names if name])
 
     def _about_endpoint(self, request: PulsarRequest, endpoint: Endpoint | None) -> None:
         if endpoint is not None:
@@ -156,18 +199,27 @@ class PulsarState:
             request.partitions = len({one for one in topics if one.partition is not None}) or ABSENT
 
 
-UPDATES: dict[str, Callable[[PulsarState, Any, PulsarRequest], None]] = {
-    "CONNECT": PulsarState._connect,
-    "CONNECTED": PulsarState._connected,
-    "PRODUCER": PulsarState._producer,
-    "PRODUCER_SUCCESS": PulsarState._producer_success,
-    "PARTITIONED_METADATA_RESPONSE": PulsarState._partitions,
-    "SUBSCRIBE": PulsarState._subscribe,
-    "SCALABLE_TOPIC_SUBSCRIBE": PulsarState._subscribe_scalable,
-}
-"""Commands that change what is known."""
+_SUBSCRIPTION = shape("Subscription")
 
-_SUBJECTS: dict[str, Callable[[PulsarState, PulsarRequest, Any], None]] = {
+
+def _name(fields: MessageFields, field: cython.Py_ssize_t) -> str | None:
+    """A name as it is kept; None where there is none."""
+    found = fields.text(field)
+    return None if found is None else short(found)
+
+
+UPDATES: dict[int, Callable[[PulsarState, MessageFields, PulsarRequest], None]] = {
+    CONNECT: PulsarState._connect,
+    CONNECTED: PulsarState._connected,
+    PRODUCER: PulsarState._producer,
+    PRODUCER_SUCCESS: PulsarState._producer_success,
+    PARTITIONED_METADATA_RESPONSE: PulsarState._partitions,
+    SUBSCRIBE: PulsarState._subscribe,
+    SCALABLE_TOPIC_SUBSCRIBE: PulsarState._subscribe_scalable,
+}
+"""Types of commands that change what is known."""
+
+SUBJECTS: dict[str, Callable[[PulsarState, PulsarRequest, CommandLayout, MessageFields], None]] = {
     "topic": PulsarState._about_topic,
     "producer": PulsarState._about_producer,
     "consumer": PulsarState._about_consumer,

@@ -161,8 +161,8 @@ def _some_of(values: Sequence[str | None], index: Ints) -> pa.Array:
     raw = [b"" if value is None else value.encode("utf-8", "backslashreplace") for value in values]
     starts = array("q", [0, *accumulate(map(len, raw))])
     if None in values:
-        missing = np.array([value is None for value in values])
-        index = np.where((index == ABSENT) | missing[index], ABSENT, index)
+        of_value = np.array([ABSENT if value is None else i for i, value in enumerate(values)])
+        index = np.where(index == ABSENT, ABSENT, of_value[np.maximum(index, 0)])
     return texts(b"".join(raw), starts, index)
 
 

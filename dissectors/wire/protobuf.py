@@ -1,24 +1,253 @@
-"""Protobuf messages without a schema, one by one: the fields that lie in some bytes.
+"""Protobuf messages: the fields of one type by their numbers, or any fields one by one.
 
 A field is a tag (field number << 3 | wire type) and what the wire type says:
 
     0  a varint
     1  eight bytes
     2  a length, as a varint, and so many bytes
+    3  fields up to the tag of wire type 4 with the same number (a group)
     5  four bytes
+
+A field that is not in the schema, or has another wire type than there, is passed over. Of a field that comes again the
+last one holds. What the protobuf library refuses is refused here too.
 
 Source: Protocol Buffers, "Encoding", "Message Structure".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+import cython
+
+from dissectors.wire.arrays import Numbers, grid, numbers
+from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
 from dissectors.wire.varint import within
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
-_FIXED = {FIXED64: 8, FIXED32: 4}
+if not cython.compiled:
+    VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = 0, 1, 2, 3, 4, 5
+    OTHER, INT64, INT32, UINT32, FLAG, INTEGERS, OCTETS, MESSAGE = 0, 1, 2, 3, 4, 5, 6, 7
+    MOST_FIELDS, DEEPEST, LARGEST_TAG = 96, 100, 0xFFFFFFFF
+    LOW32, SIGN32 = 0xFFFFFFFF, 1 << 31
+
+
+class MessageShape:
+    """What a message type's fields hold.
+
+    kinds: int64[n], by field number: INT64 (of either sign), INT32 (enums too), UINT32, FLAG, INTEGERS (a list of any
+        of these), OCTETS (text or bytes), MESSAGE; OTHER for what is no field, or one that is only passed over
+    inner: by field number, the shape of the messages in a field
+    """
+
+    def __init__(self, kinds: Mapping[int, int]) -> None:
+        self.size = max(kinds, default=0) + 1
+        if self.size > MOST_FIELDS:
+            raise ValueError(f"a field number above {MOST_FIELDS - 1}")
+        self.kinds: Numbers = numbers(self.size)
+        for number, kind in kinds.items():
+            self.kinds[number] = kind
+        self.inner: list[MessageShape | None] = [None] * self.size
+
+
+class MessageFields:
+    """The fields of one message, by number. Valid until the next one is read."""
+
+    def __init__(self, reader: WireReader) -> None:
+        """reader: may be shared with others; no two may read at the same time."""
+        self.reader = reader
+        self.data = b""  # what it was read from
+        self.shape = MessageShape({})
+        self.begin = 0  # index of the first field
+        self.end = 0  # index after the last field that is whole
+        self._cells: Numbers = grid(MOST_FIELDS, 2)  # the number, or where bytes begin; where it ends, 0 for no field
+
+    # --- reading ---
+
+    def read(self, shape: MessageShape, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+        """Read data[start:end]; False where it is no such message: then `end` is behind its last whole field."""
+        r: WireReader = self.reader
+        n: cython.Py_ssize_t
+        self.shape, self.data = shape, data
+        for n in range(shape.size):
+            self._cells[n, 1] = 0
+        self.begin = self.end = start
+        r.open(data, start, end)
+        if r.end < end:
+            return False
+        try:
+            while r.pos < r.end:
+                self._field(shape, True, 0)
+                self.end = r.pos
+        except ReadError:
+            return False
+        return True
+
+    def _field(self, shape: MessageShape, keep: cython.bint, depth: cython.int) -> None:
+        """Read one field; the messages in it must be well formed. keep: note what it holds."""
+        r: WireReader = self.reader
+        tag: cython.longlong = r.varint()
+        number: cython.longlong = tag >> 3
+        wire: cython.int = tag & 7
+        kind: cython.longlong = OTHER
+        value: cython.longlong
+        if tag < 8 or tag > LARGEST_TAG:
+            raise ReadError("a field without a number")
+        if number < shape.size:
+            kind = shape.kinds[number]
+        if wire == VARINT:
+            value = r.varint()
+            keep = keep and OTHER < kind < OCTETS
+            if kind == INT32:
+                value = ((value & LOW32) ^ SIGN32) - SIGN32
+            elif kind == UINT32:
+                value &= LOW32
+            elif kind == FLAG:
+                value = value != 0
+        elif wire == BYTES:
+            value = self._bytes(r.varint())
+            keep = keep and kind >= INTEGERS
+            if kind == MESSAGE:
+                self._message(shape.inner[number], value, r.pos, depth + 1)
+            elif kind == INTEGERS:
+                self._message(None, value, r.pos, depth + 1)
+        elif wire == FIXED64 or wire == FIXED32:
+            value = self._bytes(8 if wire == FIXED64 else 4)
+            keep = False
+        elif wire == GROUP:
+            value = self._group(number, depth + 1)
+            keep = False
+        else:
+            raise ReadError("an unknown wire type")
+        if keep:
+            self._cells[number, 0] = value
+            self._cells[number, 1] = r.pos
+
+    def _bytes(self, size: cython.longlong) -> cython.Py_ssize_t:
+        """Move over `size` bytes: the index of the first."""
+        r: WireReader = self.reader
+        if size < 0 or size > r.end - r.pos:
+            raise EndsEarlyError("it ends early")
+        return r.take(size)
+
+    def _message(
+        self, shape: MessageShape | None, start: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int
+    ) -> None:
+        """Check that [start, end) is a message of this shape, or integers one after the other where there is none."""
+        r: WireReader = self.reader
+        outer: cython.Py_ssize_t = r.end
+        if depth > DEEPEST:
+            raise ReadError("messages within messages without end")
+        r.pos, r.end = start, end
+        while r.pos < end:
+            if shape is None:
+                r.varint()
+            else:
+                self._field(shape, False, depth)
+        r.end = outer
+
+    def _group(self, number: cython.longlong, depth: cython.int) -> cython.Py_ssize_t:
+        """Move over the fields of a group, and over the tag that ends it: the index of that tag."""
+        r: WireReader = self.reader
+        at: cython.Py_ssize_t = r.pos
+        tag: cython.longlong = r.varint()
+        if depth > DEEPEST:
+            raise ReadError("groups within groups without end")
+        while tag & 7 != GROUP_END:
+            r.pos = at
+            self._field(NO_FIELDS, False, depth)
+            at = r.pos
+            tag = r.varint()
+        if tag >> 3 != number:
+            raise ReadError("another group ends")
+        return at
+
+    # --- what was read ---
+
+    def has(self, number: cython.Py_ssize_t) -> cython.bint:
+        """Whether there is such a field."""
+        return number < self.shape.size and self._cells[number, 1] != 0
+
+    def number(self, number: cython.Py_ssize_t, default: cython.longlong) -> cython.longlong:
+        """A number; uint64 from 2^63 on is negative. `default`: where there is no such field."""
+        return self._cells[number, 0] if self.has(number) else default
+
+    def start(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Index in `data` of the bytes of a field that is there."""
+        return self._cells[number, 0]
+
+    def stop(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Index after the bytes of a field that is there."""
+        return self._cells[number, 1]
+
+    def octets(self, number: cython.Py_ssize_t) -> bytes | None:
+        """The bytes of a field; None where there is none."""
+        if not self.has(number):
+            return None
+        start: cython.Py_ssize_t = self._cells[number, 0]
+        stop: cython.Py_ssize_t = self._cells[number, 1]
+        return self.data[start:stop]
+
+    def text(self, number: cython.Py_ssize_t) -> str | None:
+        """The text of a field, escaped where it is no UTF-8; None where there is none."""
+        raw = self.octets(number)
+        return None if raw is None else raw.decode("utf-8", "backslashreplace")
+
+    def each(self, number: cython.longlong) -> list[tuple[int, int]]:
+        """Where the bytes of a field lie in `data`, which may come several times."""
+        r: WireReader = self.reader
+        start: cython.Py_ssize_t
+        wire: cython.longlong
+        found = []
+        r.open(self.data, self.begin, self.end if self.has(number) else self.begin)
+        while (wire := self._next(number)) >= 0:
+            if wire == VARINT:
+                r.varint()
+            else:
+                start = self._bytes(r.varint())
+                found.append((start, r.pos))
+        return found
+
+    def integers(self, number: cython.longlong) -> list[int]:
+        """The numbers of a field which may come several times, one by one or packed; signed, of 64 bits."""
+        r: WireReader = self.reader
+        wire: cython.longlong
+        after: cython.Py_ssize_t
+        found = []
+        r.open(self.data, self.begin, self.end if self.has(number) else self.begin)
+        while (wire := self._next(number)) >= 0:
+            if wire == VARINT:
+                found.append(r.varint())
+                continue
+            after = self._bytes(r.varint())
+            r.pos, after = after, r.pos
+            while r.pos < after:
+                found.append(r.varint())
+        return found
+
+    def _next(self, number: cython.longlong) -> cython.longlong:
+        """Move behind the next tag of a field that is a varint or has bytes; its wire type, -1 at the end."""
+        r: WireReader = self.reader
+        at: cython.Py_ssize_t
+        tag: cython.longlong
+        while r.pos < r.end:
+            at = r.pos
+            tag = r.varint()
+            if tag >> 3 == number and (tag & 7 == BYTES or tag & 7 == VARINT):
+                return tag & 7
+            r.pos = at
+            self._field(NO_FIELDS, False, 0)
+        return -1
+
+    def __reduce__(self) -> tuple[type[MessageFields], tuple[WireReader]]:
+        """What was read is not carried on."""
+        return MessageFields, (self.reader,)
+
+
+NO_FIELDS = MessageShape({})
+
+
+# --- any message -----------------------------------------------------------------------------------------------------
 
 
 class WireField(NamedTuple):
@@ -32,11 +261,11 @@ class WireField(NamedTuple):
 
 
 def fields(data: bytes, at: int, end: int) -> Iterator[WireField]:
-    """The fields in data[at:end], as far as they are whole and of a wire type that is known."""
+    """The fields in data[at:end], as far as they are whole and not of a group."""
     while tag := within(data, at, end):
         kind, value, start = tag[0] & 7, 0, tag[1]
-        if kind in _FIXED:
-            after = start + _FIXED[kind]
+        if kind in (FIXED32, FIXED64):
+            after = start + (4 if kind == FIXED32 else 8)
         elif (number := within(data, start, end)) is None:
             return
         elif kind == VARINT:

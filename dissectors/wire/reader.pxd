@@ -12,6 +12,7 @@ cdef enum:
     WIDE = 1
     COMPACT = 2
     LENGTH_BYTES = 5
+    VARINT_BYTES = 10
 
 @cython.final
 cdef class WireReader:
@@ -32,7 +33,13 @@ cdef class WireReader:
     cpdef long long i32(self)
     cpdef long long i64(self)
     cpdef long long integer(self, int size)
+    cpdef long long u16le(self)
+    cpdef long long u32le(self)
+    cpdef long long i64le(self)
     cpdef long long uvarint(self)
+    cpdef long long varint(self)
     cpdef long long announced(self, int kind)
     cpdef long long length(self, int kind)
     cpdef int skip_tags(self) except -1
+
+cpdef WireReader reader()

@@ -1,4 +1,6 @@
-"""The checked reader: numbers, varints and lengths in a piece of a buffer, from left to right, big-endian.
+"""The checked reader: numbers, varints and lengths in a piece of a buffer, from left to right.
+
+Numbers have their highest byte first, but those of the methods whose names end in `le`.
 
 Every method reads at `pos` and moves on. One that would read beyond `end` raises EndsEarlyError, and `pos` is then
 where the value would have ended. A length or a count from the wire is compared with what is left before it is used;
@@ -24,7 +26,7 @@ from dissectors.wire.arrays import Bytes
 if not cython.compiled:
     PLAIN, WIDE, COMPACT = 0, 1, 2
     SIGN32, TWO32 = 1 << 31, 1 << 32
-    LENGTH_BYTES = 5
+    LENGTH_BYTES, VARINT_BYTES = 5, 10
 
 
 class ReadError(ValueError):
@@ -128,6 +130,26 @@ class WireReader:
             return self.i16()
         return self.i64() if size == 8 else self.i8()
 
+    def u16le(self) -> cython.longlong:
+        """Two bytes, unsigned, the lowest first."""
+        p: cython.Py_ssize_t = self.take(2)
+        return self.data[p] | (self.data[p + 1] << 8)
+
+    def u32le(self) -> cython.longlong:
+        """Four bytes, unsigned, the lowest first."""
+        p: cython.Py_ssize_t = self.take(4)
+        high: cython.longlong = self.data[p + 3]
+        return (high << 24) | (self.data[p + 2] << 16) | (self.data[p + 1] << 8) | self.data[p]
+
+    def i64le(self) -> cython.longlong:
+        """Eight bytes, signed, the lowest first."""
+        p: cython.Py_ssize_t = self.take(8)
+        low: cython.longlong = self.data[p + 3]
+        high: cython.longlong = self.data[p + 7]
+        low = (low << 24) | (self.data[p + 2] << 16) | (self.data[p + 1] << 8) | self.data[p]
+        high = (high << 24) | (self.data[p + 6] << 16) | (self.data[p + 5] << 8) | self.data[p + 4]
+        return ((high ^ SIGN32) - SIGN32) * TWO32 + low
+
     def uvarint(self) -> cython.longlong:
         """An unsigned varint of at most LENGTH_BYTES bytes. Raises VarintError where it is longer."""
         value: cython.longlong = self.data[self.take(1)]
@@ -142,6 +164,21 @@ class WireReader:
             if byte < 128:
                 return value
         raise VarintError(f"a varint of more than {LENGTH_BYTES} bytes")
+
+    def varint(self) -> cython.longlong:
+        """A varint of 64 bits, as the signed number with these bits. Raises VarintError where it is longer."""
+        value: cython.ulonglong = self.data[self.take(1)]
+        byte: cython.ulonglong
+        i: cython.int
+        if value < 128:
+            return value
+        value &= 127
+        for i in range(1, VARINT_BYTES):
+            byte = self.data[self.take(1)]
+            value |= (byte & 127) << (7 * i)
+            if byte < 128:
+                return value if cython.compiled else _signed(value)
+        raise VarintError(f"a varint of more than {VARINT_BYTES} bytes")
 
     def announced(self, kind: cython.int) -> cython.longlong:
         """The length of what follows, negative for null. It may be more than is left."""
@@ -163,6 +200,12 @@ class WireReader:
             self.uvarint()
             self.skip(self.uvarint())
             left -= 1
+
+
+def _signed(value: int) -> int:
+    """The signed number with the low 64 bits of a number."""
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
 
 
 class _Here(threading.local):

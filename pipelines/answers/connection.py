@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,22 +135,36 @@ def _secret_side(rows: Sequence[Row], side: str, file: str) -> float:
     return min((packet for packet, where, _ in begun if where == file and packet > last), default=math.inf)
 
 
-def bodies(paths: Sequence[str], options: Options, exchange: Mapping[str, Any]) -> tuple[Any, Any]:
-    """(request, response) of an exchange as decoded objects, None for a body that is not there.
+class DecodedExchange(NamedTuple):
+    """What the frames of an exchange hold."""
+
+    request: Any  # the decoded body; None where there is none, or it was not decoded
+    response: Any
+    messages: Sequence[Row]  # rows of `messages`, where they were asked for
+
+
+def decoded(
+    paths: Sequence[str],
+    options: Options,
+    exchange: Mapping[str, Any],
+    *,
+    messages: bool = False,
+    payloads: bool = False,
+) -> DecodedExchange:
+    """The bodies of an exchange, and its messages if wanted; payloads: with their keys, values and headers.
 
     Only the packets of its connection are decoded.
     """
-    run = OneConnection(paths, replace(options, tables=("exchanges",), full=True), exchange)
-    made = gathered(run.records(), ("exchanges",), full=True)["exchanges"]
-    rows = query(
-        {"exchanges": made},
-        "SELECT request, response FROM exchanges WHERE exchange_id = ? AND site = ?",
-        (exchange["exchange_id"], exchange["site"]),
+    tables = ("exchanges", "messages") if messages else ("exchanges",)
+    run = OneConnection(paths, replace(options, tables=tables, full=True, payloads=payloads), exchange)
+    made = gathered(run.records(), tables, full=True, payloads=payloads)
+    keys = (exchange["exchange_id"], exchange["site"])
+    bodies = query(made, "SELECT request, response FROM exchanges WHERE exchange_id = ? AND site = ?", keys)
+    request, response = (
+        (None if body is None else json.loads(body) for body in bodies[0].values()) if bodies else (None, None)
     )
-    if not rows:
-        return None, None
-    request, response = (None if body is None else json.loads(body) for body in rows[0].values())
-    return request, response
+    of_exchange = "FROM messages WHERE exchange_id = ? AND site = ? ORDER BY stream_offset, position"
+    return DecodedExchange(request, response, query(made, f"SELECT * {of_exchange}", keys) if messages else ())
 
 
 class OneConnection(Run):

@@ -14,12 +14,16 @@ from dissectors.errors import InputError
 from pipelines.formats.parquet import ParquetWriter
 from pipelines.sql import database
 from pipelines.storage import filesystem, scratch
-from pipelines.storage.layout import ABOUT, LAKE_FOLDER, RECORD_FOLDER, TABLE_FOLDER
+from pipelines.storage.layout import RECORD_FOLDER, TABLE_FOLDER
 from pipelines.storage.stored_records import StoredRecords
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyarrow.dataset import Dataset
+
+    from dissectors.options import Options
+    from pipelines.sql.selection import Selection
+    from pipelines.storage.record_cache import CachedRows
 
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
@@ -29,20 +33,22 @@ IN_MEMORY = 64 << 20
 SPILLING = "512MB"  # that counting once takes, beyond which temporary files
 
 
-def is_analysis(path: str) -> bool:
-    """Whether a path is a folder that `analyze` wrote, perhaps only its records."""
-    folder = Path(path)
-    return (folder / RECORD_FOLDER).is_dir() and ((folder / ABOUT).is_file() or (folder / LAKE_FOLDER).is_dir())
-
-
-def gathered(batches: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str], *, full: bool = False) -> Tables:
-    """Record batches as whole tables."""
+def gathered(
+    batches: Iterable[tuple[str, pa.RecordBatch]],
+    tables: Sequence[str],
+    *,
+    full: bool = False,
+    payloads: bool = False,
+) -> Tables:
+    """Record batches as whole tables. full, payloads: whether the columns are there that these options add."""
     kept: dict[str, list[pa.RecordBatch]] = {table: [] for table in tables}
     for table, batch in batches:
         if table in kept:
             kept[table].append(batch)
     return {
-        table: pa.Table.from_batches(made, records.schema(table, full=full and table == "exchanges"))
+        table: pa.Table.from_batches(
+            made, records.schema(table, full=full and table == "exchanges", payloads=payloads and table == "messages")
+        )
         for table, made in kept.items()
     }
 
@@ -77,6 +83,37 @@ def queryable(
             yield {name: pa.Table.from_batches(some, schemas[name]) for name, some in kept.items()}
 
 
+def selected(tables: Relations, part: Selection) -> Relations:
+    """The rows that belong to a selection, of tables whose rows meet what a row alone tells."""
+    if not part.names:
+        return tables
+    wanted = part.relations({name: name for name in tables})
+    with database_of(tables) as connection:
+        return {name: connection.sql(f"SELECT * FROM {rows}").to_arrow_table() for name, rows in wanted.items()}
+
+
+@contextmanager
+def part_of(
+    rows: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str], part: Selection
+) -> Iterator[Iterable[tuple[str, pa.RecordBatch]]]:
+    """Of record batches with the names of their tables, those of some tables with the rows of a selection."""
+    if not part:
+        yield rows
+        return
+    needed = part.tables(tables)
+    with queryable(part.of(rows), needed) as every:
+        chosen = selected(every, part)
+        yield ((name, batch) for name, batch in batches(chosen) if name in tables)
+
+
+def captures_of(out: str) -> tuple[list[str], list[str]]:
+    """The captures that the records of an analysis name: those that are there, and those that are gone."""
+    tables = read_analysis(out, ("connections", "findings"))
+    named = " UNION ".join(f"SELECT file FROM {name} WHERE file IS NOT NULL" for name in tables)
+    files = sorted(row["file"] for row in query(tables, named))
+    return [file for file in files if Path(file).exists()], [file for file in files if not Path(file).exists()]
+
+
 class _File:
     """Records that are written to a temporary file, to be queried there."""
 
@@ -108,6 +145,46 @@ def read_analysis(out: str, tables: Sequence[str]) -> Relations:
         table: _dataset(some, records.schema(table)) if some else records.schema(table).empty_table()
         for table, some in files.items()
     }
+
+
+def count(table: pa.Table | Dataset) -> int:
+    """Rows of a table that queries read."""
+    return int(table.num_rows if isinstance(table, pa.Table) else table.count_rows())
+
+
+class StoredRows:
+    """Records that were decoded before, as a run gives those of captures.
+
+    files: what they were read from; problems: kind of finding and message of captures that could not be read whole;
+    cut: packets that a snap length had cut short.
+    """
+
+    def __init__(
+        self, files: Sequence[str], tables: Relations, problems: Sequence[tuple[str, str]] = (), cut: int = 0
+    ) -> None:
+        self.files = files
+        self.tables = tables
+        self.problems = problems
+        self.cut = cut
+
+    @classmethod
+    def of_analysis(cls, out: str, tables: Sequence[str]) -> StoredRows:
+        """Those in a folder that `analyze` wrote."""
+        return cls((out,), read_analysis(out, tables))
+
+    @classmethod
+    def of_cache(cls, files: Sequence[str], kept: CachedRows, options: Options) -> StoredRows:
+        """Those that an earlier command kept."""
+        tables = {
+            table: _dataset([file], records.schema(table, full=options.full and table == "exchanges",
+                                                   payloads=options.payloads and table == "messages"))
+            for table, file in kept.files.items()
+        }  # fmt: skip
+        return cls(files, tables, kept.problems, kept.cut)
+
+    def records(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """All rows, each batch with the name of its table."""
+        return batches(self.tables)
 
 
 def read_aggregates(out: str) -> Relations:
@@ -187,7 +264,7 @@ def read(tables: Relations, table: str, columns: Sequence[str]) -> Iterator[pa.R
 def batches(tables: Relations) -> Iterator[tuple[str, pa.RecordBatch]]:
     """All rows of record tables, each batch with the name of its table."""
     for name in tables:
-        for batch in read(tables, name, records.schema(name).names):
+        for batch in read(tables, name, tables[name].schema.names):
             yield name, batch
 
 

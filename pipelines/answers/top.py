@@ -1,34 +1,52 @@
-"""What costs most: exchanges by topic, client, server, api, group or connection."""
+"""What costs most: exchanges by topic, partition, client, server, api, group or connection, also along time."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from pipelines.answers.records import Relations, Row, query
 from pipelines.sql.words import CLIENT, EXCUSED, HELD, SERVER
 
 TABLES = ("exchanges", "errors", "batches", "connections")
 
-# --by -> (key of an exchange, key of a batch)
+
+class Key(NamedTuple):
+    """What the rows stand for, in SQL."""
+
+    of_exchange: str
+    of_batch: str
+    exchanges: str = "exchanges"  # where `of_exchange` is read
+    stored: bool = False  # an exchange may have several keys: bytes are those of its batches, not of its frames
+
+
+PARTITION = "topic || '[' || \"partition\" || ']'"
+_WITH_PARTITIONS = f"""(
+    SELECT e.*, b.named_partition FROM exchanges e
+    JOIN (SELECT DISTINCT site, exchange_id, {PARTITION} AS named_partition FROM batches) b USING (site, exchange_id)
+)"""
 KEYS = {
-    "topic": ("unnest(topics)", "topic"),
-    "client": (CLIENT, CLIENT),
-    "server": (SERVER, SERVER),
-    "api": ("api", "api"),
-    "group": ('"group"', '"group"'),
-    "connection": ("connection", "connection"),
+    "topic": Key("unnest(topics)", "topic", stored=True),
+    "partition": Key("named_partition", PARTITION, _WITH_PARTITIONS, stored=True),
+    "client": Key(CLIENT, CLIENT),
+    "server": Key(SERVER, SERVER),
+    "api": Key("api", "api"),
+    "group": Key('"group"', '"group"'),
+    "connection": Key("connection", "connection"),
 }
-# --sort -> column, largest first
+"""--by -> key"""
 SORTS = {"p99": "p99_ns", "time": "time_ns", "bytes": "bytes", "errors": "errors", "count": "count"}
+"""--sort -> column, largest first"""
 
 _QUERY = f"""
 WITH excused AS ({EXCUSED}), keyed AS (
-    SELECT {{exchange_key}} AS key, e.*, e.status = 'error' AND x.exchange_id IS NULL AS failed,
+    SELECT {{exchange_key}} AS key, {{bucket}} AS bucket, e.*, e.status = 'error' AND x.exchange_id IS NULL AS failed,
            {HELD} OR total_ns IS NULL AS untimed
-    FROM exchanges e LEFT JOIN excused x USING (exchange_id, site)
+    FROM {{exchanges}} e LEFT JOIN excused x USING (exchange_id, site)
 ), carried AS (
-    SELECT protocol, {{batch_key}} AS key, sum(records) AS messages, sum(stored_bytes) AS stored
+    SELECT protocol, {{batch_key}} AS key, {{bucket}} AS bucket, sum(records) AS messages, sum(stored_bytes) AS stored
     FROM batches GROUP BY ALL
 )
-SELECT k.protocol, k.key, count(*) AS count, count(*) FILTER (failed) AS errors,
+SELECT {{time}} k.protocol, k.key, count(*) AS count, count(*) FILTER (failed) AS errors,
        count(*) FILTER (kind = 'unanswered') AS unanswered,
        quantile_disc(total_ns, 0.5) FILTER (NOT untimed) AS p50_ns,
        quantile_disc(total_ns, 0.99) FILTER (NOT untimed) AS p99_ns,
@@ -36,26 +54,32 @@ SELECT k.protocol, k.key, count(*) AS count, count(*) FILTER (failed) AS errors,
        sum(total_ns::HUGEINT) FILTER (NOT untimed)::BIGINT AS time_ns,
        {{bytes}} AS bytes,
        any_value(c.messages)::BIGINT AS messages
-FROM keyed k LEFT JOIN carried c ON k.key = c.key AND k.protocol = c.protocol
+FROM keyed k
+LEFT JOIN carried c ON k.key = c.key AND k.protocol = c.protocol AND k.bucket IS NOT DISTINCT FROM c.bucket
 WHERE k.key IS NOT NULL AND k.key <> ''
-GROUP BY k.protocol, k.key
-ORDER BY {{order}} DESC NULLS LAST, count DESC, k.key
+GROUP BY k.bucket, k.protocol, k.key
+ORDER BY k.bucket, {{order}} DESC NULLS LAST, count DESC, k.key
 """
 _WIRE = "sum(coalesce(request_bytes, 0)::HUGEINT + coalesce(response_bytes, 0))::BIGINT"
-_STORED = "any_value(c.stored)::BIGINT"  # an exchange may name several topics
+_STORED = "any_value(c.stored)::BIGINT"
 
 
-def top(tables: Relations, by: str, sort: str) -> list[Row]:
-    """One row a key, the largest first.
+def top(tables: Relations, by: str, sort: str, every_us: int | None = None) -> list[Row]:
+    """One row a key, the largest first; with every_us, of each span of so many microseconds, in order of time.
 
     Columns: protocol, key, count, errors (expected ones left out), unanswered, p50_ns, p99_ns, max_ns and time_ns of
-    the total time (long polls left out), bytes (on the wire; by topic: of message data), messages.
+    the total time (long polls left out), bytes (on the wire; by topic and partition: of message data), messages; with
+    every_us, time first: the beginning of the span.
     """
-    exchange_key, batch_key = KEYS[by]
+    key = KEYS[by]
+    bucket = "NULL" if every_us is None else f"time_bucket(to_microseconds({every_us}), time)"
     text = _QUERY.format(
-        exchange_key=exchange_key,
-        batch_key=batch_key,
-        bytes=_STORED if by == "topic" else _WIRE,
+        exchange_key=key.of_exchange,
+        batch_key=key.of_batch,
+        exchanges=key.exchanges,
+        bucket=bucket,
+        time="" if every_us is None else "k.bucket AS time,",
+        bytes=_STORED if key.stored else _WIRE,
         order=SORTS[sort],
     )
     return query(tables, text)

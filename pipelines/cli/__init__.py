@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -21,6 +23,7 @@ COMMANDS = {
     "show": "One exchange with both bodies.",
     "follow": "One connection as a conversation.",
     "groups": "Consumer groups and their rebalances.",
+    "transactions": "Each transaction and how it ended.",
     "diff": "Before and after.",
     "sql": "Any question, in SQL.",
     "forensics": "Every checksum; who broke a bad one.",
@@ -54,12 +57,23 @@ class _Commands(Mapping[str, Any]):
         return len(COMMANDS)
 
 
+def _names_capture(text: str) -> bool:
+    """Whether a first argument is a capture rather than a command."""
+    return text == "-" or "://" in text or bool(re.search(r"[/.*?\[]", text)) or Path(text).exists()
+
+
 class _Group(exits.CommandGroup):
     """All commands."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.commands = _Commands()  # type: ignore[assignment]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named; of captures alone, `summary`."""
+        if args and args[0] not in COMMANDS and _names_capture(args[0]):
+            args = ["summary", *args]
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Their names."""

@@ -15,7 +15,7 @@ from dissectors.records import TABLES
 from pipelines.cli import exits
 from pipelines.cli.output import RowFormat, output
 from pipelines.cli.pandas_guard import without_pandas
-from pipelines.cli.reading import Captures, Reading, Since, Until, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.formats import BINARY_FORMATS, named, writing
 from pipelines.storage import outputs
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dissectors.options import Options
+    from pipelines.sql.occurring import NamesSeen
     from pipelines.sql.where import Filter
 
 
@@ -45,6 +46,7 @@ _FILES = frozenset(f"{table}.{suffix}" for table in TABLES for suffix in _SUFFIX
 def dissect(
     captures: Captures,
     reading: Reading,
+    part: AskedPart,
     table: Annotated[
         list[RecordTable] | None,
         typer.Option(
@@ -54,16 +56,6 @@ def dissect(
     format: RowFormat = None,
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Only rows for which this SQL condition holds.")
-    ] = None,
-    since: Since = None,
-    until: Until = None,
-    topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME,…", help="Of these topics; * and ? stand for any text.")
-    ] = None,
-    client: Annotated[str | None, typer.Option("--client", metavar="ID|IP|IP:PORT", help="Of this client.")] = None,
-    api: Annotated[str | None, typer.Option("--api", metavar="NAME,…", help="Of these APIs: Produce, SEND.")] = None,
-    group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME,…", help="Of these consumer groups or subscriptions.")
     ] = None,
     errors: Annotated[
         bool, typer.Option("--errors", help="Only what failed, in exchanges also what normal work expects to fail.")
@@ -107,15 +99,15 @@ def dissect(
     for option, given, adds_to in (("--full", full, "exchanges"), ("--payloads", payloads, "messages")):
         if given and adds_to not in tables:
             raise typer.BadParameter(f"adds to {adds_to}, not to {' and '.join(tables)}", param_hint=option)
+    from pipelines.cli.watched_run import WatchedRun
     from pipelines.sql import conditions
+    from pipelines.sql.occurring import NamesSeen
 
+    names_seen = NamesSeen(part.selection)
     wanted = {}
     for name in tables:
         try:
-            condition = conditions.condition(
-                name, where=where, since=since, until=until, topic=topic, client=client, api=api, group=group,
-                errors=errors, slower_than=slower_than,
-            )  # fmt: skip
+            condition = conditions.condition(name, where=where, errors=errors, slower_than=slower_than, **vars(part))
         except conditions.MeaninglessError as error:
             raise typer.BadParameter(str(error), param_hint=error.option) from None
         try:
@@ -128,15 +120,17 @@ def dissect(
                 raise typer.BadParameter("is for one table", param_hint=option)
         if out is None or out == "-":
             raise typer.BadParameter("more than one table goes into a folder: name it with -o", param_hint="--table")
-        _write_each(captures, reading, reading.options(tables, full=full, payloads=payloads), wanted, format, Path(out))
+        options = reading.options(tables, full=full, payloads=payloads)
+        _write_each(captures, reading, options, wanted, format, Path(out), names_seen)
+        _say_missing(names_seen, reading)
         return
     (one, rows), *_ = wanted.items()
     with_notes = format == "text" and not reading.quiet
     options = reading.options(
         (one, "connections") if with_notes and one != "connections" else (one,), full=full, payloads=payloads
     )
-    names = _columns(columns, rows.schema)
-    order = _order(sort, rows.schema)
+    names = _columns(columns, rows.schema, one)
+    order = _order(sort, rows.schema, one)
     from pipelines.tables.blind_spots import Seen
 
     seen, written = Seen(), 0
@@ -146,26 +140,31 @@ def dissect(
             if with_notes and name == "connections":
                 seen.add(name, batch)
             if name == one:
+                names_seen.add(batch)
                 yield rows.of(batch)
 
+    if full or payloads:
+        captures = reading.captures(captures)
     with (
-        reading.run(captures, options) as run,
+        reading.source(captures, options) as run,
         output(out, reading.inputs(run.files), binary=format in BINARY_FORMATS) as stream,
     ):
         batches = chosen(run.records())
         with writing(format, one, pa_schema(rows.schema, names), stream) as writer:
             for batch in first(batches if order is None else sorted_by(batches, order, head), head):
-                if stream.isatty():
+                if stream.isatty() and isinstance(run, WatchedRun):
                     run.bar.end()
                 writer.write(batch.select(names))
                 written += batch.num_rows
                 stream.flush()  # who reads along sees the rows now
         if with_notes and head is None:
-            reading.say_blind_spots(seen, run)
+            reading.say_blind_spots(seen, run.cut)
         elif one == "exchanges" and not written and rows.keep is None and head is None and not reading.quiet:
             exits.say("brokerscope: no rows: `brokerscope info` says what these captures hold")
-        if rows.keep is not None and not written and head != 0 and not reading.quiet:
-            exits.say(f"brokerscope: no row of {one} meets these conditions")
+        said = head is None and _say_missing(names_seen, reading)
+        if rows.keep is not None and not written and head != 0 and not said and not reading.quiet:
+            span = names_seen.span()
+            exits.say(f"brokerscope: no row of {one} meets these conditions{f'; {span}' if span else ''}")
 
 
 @dataclass(frozen=True)
@@ -198,11 +197,17 @@ def _wanted(table: str, condition: str | None, *, full: bool, payloads: bool) ->
 
 
 def _write_each(
-    captures: list[str], reading: Reading, options: Options, wanted: dict[str, _Wanted], format: str, folder: Path
+    captures: list[str],
+    reading: Reading,
+    options: Options,
+    wanted: dict[str, _Wanted],
+    format: str,
+    folder: Path,
+    names_seen: NamesSeen,
 ) -> None:
     """Each table as a file of the folder, named by it; the files appear when all are whole."""
     with (
-        reading.run(captures, options) as run,
+        reading.source(captures, options) as run,
         outputs.files(folder, ours=_FILES.__contains__, inputs=reading.inputs(run.files)) as whole,
         ExitStack() as stack,
     ):
@@ -211,7 +216,16 @@ def _write_each(
             stream = stack.enter_context((whole / f"{table}.{_SUFFIXES[format]}").open("wb"))
             writers[table] = stack.enter_context(writing(format, table, rows.schema, stream))
         for table, batch in run.records():
+            names_seen.add(batch)
             writers[table].write(wanted[table].of(batch))
+
+
+def _say_missing(names_seen: NamesSeen, reading: Reading) -> bool:
+    """Say which names that were asked for do not occur; whether any was said."""
+    sentences = [] if reading.quiet else list(names_seen.missing())
+    for sentence in sentences:
+        exits.say(f"brokerscope: {sentence}")
+    return bool(sentences)
 
 
 def pa_schema(schema: pa.Schema, names: list[str]) -> pa.Schema:
@@ -262,9 +276,10 @@ def sorted_by(batches: Iterator[pa.RecordBatch], order: tuple[str, str], head: i
         yield from settle().to_batches(max_chunksize=10_000)
 
 
-def _columns(text: str | None, schema: pa.Schema) -> list[str]:
-    """The wanted columns, all by default."""
-    names = list(schema.names) if text is None else [n.strip() for n in text.split(",") if n.strip()]
+def _columns(text: str | None, schema: pa.Schema, table: str) -> list[str]:
+    """The wanted columns, all by default; a heading of the text output stands for its column."""
+    asked = list(schema.names) if text is None else [n.strip() for n in text.split(",") if n.strip()]
+    names = [_column(name, schema, table) for name in asked]
     unknown = [name for name in names if name not in schema.names]
     if unknown or not names:
         raise typer.BadParameter(
@@ -273,11 +288,20 @@ def _columns(text: str | None, schema: pa.Schema) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _order(text: str | None, schema: pa.Schema) -> tuple[str, str] | None:
-    """`-total_ns` -> ("total_ns", "descending")."""
+def _column(name: str, schema: pa.Schema, table: str) -> str:
+    """The column of this name, or with this heading; the name where there is none."""
+    if name in schema.names:
+        return name
+    from pipelines.formats.text import column_of  # knows the headings, and loads much
+
+    return column_of(table, name) or name
+
+
+def _order(text: str | None, schema: pa.Schema, table: str) -> tuple[str, str] | None:
+    """`-total_ns` or `-total` -> ("total_ns", "descending")."""
     if text is None:
         return None
-    column = text.removeprefix("-").removeprefix("+")
+    column = _column(text.removeprefix("-").removeprefix("+"), schema, table)
     if column not in schema.names:
         raise typer.BadParameter(f"no column {column}; there are {', '.join(schema.names)}", param_hint="--sort")
     return column, "descending" if text.startswith("-") else "ascending"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import typer
 
 from dissectors.errors import InputError
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Reading, exists, reads_captures
+from pipelines.cli.reading import AskedPart, Reading, exists, reads_captures
 
 LISTED = 20  # connections that are named where a text fits several
 FIELDS = (
@@ -25,35 +25,52 @@ FIELDS = (
     PrintedField("packet", "code"),
 )
 
+CONNECTIONS = (
+    PrintedField("start_time", "date", head="", once=True),
+    PrintedField("start_time", "clock", head="time"),
+    PrintedField("connection"),
+    PrintedField("protocol", once=True),
+    PrintedField("frames", "count"),
+    PrintedField("duration_ns", "ns"),
+    PrintedField("client_software", head="client", need=2),
+    PrintedField("closed", need=1),
+)
+
 
 @reads_captures
 def follow(
     arguments: Annotated[
         list[str],
-        typer.Argument(metavar="CONNECTION CAPTURE…", help="A connection, or a part of its name; and where it is."),
+        typer.Argument(metavar="[CONNECTION] CAPTURE…", help="A connection, or a part of its name; and where it is."),
     ],
     reading: Reading,
+    part: AskedPart,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",
 ) -> None:
     """One connection in time order: requests, responses and pushes, gaps and what else was found.
 
-    CONNECTION is `client ip:port>server ip:port`, or a part of it that no other connection has.
+    CONNECTION is `client ip:port>server ip:port`, or a part of it that no other connection has. Without it, the only
+    connection is followed, or all are listed.
 
     \b
     Examples:
       brokerscope follow '10.0.0.2:43210>10.0.0.1:9092' capture.pcap
       brokerscope follow capture.pcap :43210
+      brokerscope follow capture.pcap --topic orders
     """
     from pipelines.answers import connection
     from pipelines.answers import follow as answers
 
     wanted, captures = _split(arguments)
-    with reading.records(captures, answers.TABLES) as tables:
+    with reading.records(captures, answers.TABLES, part=part.selection) as tables:
         found = connection.named(tables, wanted)
         if not found:
-            raise InputError(f"no connection {wanted} in these captures")
+            raise InputError(f"no connection {wanted} in these captures".replace("  ", " "))
+        if not wanted and len({row["connection"] for row in found}) > 1:
+            _list(found, format)
+            return
         if len({row["connection"] for row in found}) > 1:
             names = list(dict.fromkeys(row["connection"] for row in found))
             more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
@@ -74,9 +91,20 @@ def _split(arguments: Sequence[str]) -> tuple[str, list[str]]:
     names = [text for text in arguments if not (exists(text) or "://" in text or re.search(r"[*?/]", text))]
     if len(names) > 1:  # a missing file among them: connections hold a `>` or digits
         names = [text for text in names if re.search(r">|:\d+$|^\d+$", text)] or names
-    if not names or len(arguments) < 2:
+    if not names:
+        return "", list(arguments)
+    if len(arguments) < 2:
         raise typer.BadParameter("name a connection and the captures that hold it", param_hint="CONNECTION")
     return names[0], [text for text in arguments if text != names[0]]
+
+
+def _list(connections: Sequence[Mapping[str, Any]], format: str) -> None:
+    """Print the connections, one of which may be followed then."""
+    if format == "json":
+        printing.show_json(connections)
+        return
+    rows = [{**row, "closed": row["closed"] or "open"} for row in connections]
+    printing.show_rows(rows, CONNECTIONS)
 
 
 def _again(incarnation: int) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pipelines.cli import exits, progress
-from pipelines.cli.reading import Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.storage import outputs
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ CELLS_A_BYTE, BESIDE_BYTES = 5, 22  # of the bytes around what broke
 def forensics(
     captures: Captures,
     reading: Reading,
+    part: AskedPart,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",
@@ -52,13 +53,15 @@ def forensics(
       brokerscope forensics captures/ --extract evidence/
       brokerscope forensics capture.pcap -f json | jq .diagnosis.pattern
     """
-    options = reading.options()
+    options, selection = reading.options(), part.selection
     if extract is not None:
         outputs.refuse_no_name(extract)
     from dissectors.forensics import Investigation, report
 
     bar = progress.Bar(quiet=reading.quiet)
-    investigation = Investigation(captures, options, bar.update)
+    investigation = Investigation(
+        reading.captures(captures), options, bar.update, choose=selection.of if selection else None
+    )
     reading.refuse_records(investigation.reader.files)
     bar.total = investigation.reader.files
     with bar:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 
 GROUPS = (
     PrintedField("protocol", once=True, need=5),
@@ -40,9 +41,7 @@ EVENTS = (
 def groups(
     captures: Captures,
     reading: Reading,
-    group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME,…", help="Only these groups; * and ? stand for any text.")
-    ] = None,
+    part: AskedPart,
     head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Events.")] = 200,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
@@ -63,9 +62,10 @@ def groups(
     from pipelines.answers.records import queryable
     from pipelines.sql.conditions import is_named
 
+    group, selection = part.group, replace(part, group=None).selection  # bodies, not rows, say which group is meant
     options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
-    with reading.run(captures, options) as run:
-        wanted = answers.only_groups(run.records())
+    with reading.run(reading.captures(captures), options) as run:
+        wanted = answers.only_groups(selection.of(run.records()))
         with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
             found = answers.groups(tables)
         named = [one for one in found if group is None or is_named(one.name, group)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,13 +13,16 @@ import typer
 
 from dissectors.redaction import public_path
 from pipelines.cli.pandas_guard import without_pandas
-from pipelines.cli.reading import Captures, Reading, reads_captures
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dissectors.capture.reader import Reader
     from dissectors.run import Run
 
 
+TABLES = ("connections", "findings")
 TCP = ("retransmissions", "duplicates", "out_of_order", "gaps", "gap_bytes", "zero_windows")
 """Columns of `connections` that are summed up."""
 
@@ -27,6 +31,7 @@ TCP = ("retransmissions", "duplicates", "out_of_order", "gaps", "gap_bytes", "ze
 def info(
     captures: Captures,
     reading: Reading,
+    part: AskedPart,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",
@@ -38,10 +43,13 @@ def info(
       brokerscope info capture.pcap
       brokerscope info captures/ -f json
     """
+    from pipelines.answers.records import part_of
+
     without_pandas()
-    options = reading.options(("connections", "findings"))
-    with reading.run(captures, options) as run:
-        summary = gather(run)
+    selection = part.selection
+    options = reading.options(selection.tables(TABLES))
+    with reading.run(reading.captures(captures), options) as run, part_of(run.records(), TABLES, selection) as rows:
+        summary = gather(run, rows)
         if format == "json":
             print(json.dumps(summary, ensure_ascii=True))
         else:
@@ -49,8 +57,11 @@ def info(
                 print(line)
 
 
-def gather(run: Run) -> dict[str, Any]:
-    """Everything that `info` shows, as plain values: times ISO 8601, spans in ns, sizes in bytes."""
+def gather(run: Run, rows: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, Any]:
+    """Everything that `info` shows, as plain values: times ISO 8601, spans in ns, sizes in bytes.
+
+    rows: the connections and findings of the run that count.
+    """
     from pipelines.tables.blind_spots import Seen
 
     protocols: dict[str, collections.Counter[str]] = {}
@@ -59,7 +70,7 @@ def gather(run: Run) -> dict[str, Any]:
     tcp: collections.Counter[str] = collections.Counter(dict.fromkeys(TCP, 0))
     round_trips: list[int] = []
     seen = Seen()
-    for table, batch in run.records():
+    for table, batch in rows:
         seen.add(table, batch)
         if table == "findings":
             findings.update(f"{severity} {kind}" for severity, kind in _columns(batch, "severity", "kind"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dissectors
+from dissectors.capture import expand
+from dissectors.capture.source import STDIN
 from dissectors.compiling import loading
 from dissectors.errors import InputError
 from dissectors.findings import UNREADABLE
@@ -20,17 +22,21 @@ from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
 from pipelines.cli import exits
 from pipelines.cli.pandas_guard import without_pandas
+from pipelines.cli.progress import total_size
+from pipelines.cli.stopping import PipeEnd, ends_pipe
 from pipelines.spark import options as spark_options
+from pipelines.storage.layout import is_analysis, single_analysis
 
 if TYPE_CHECKING:
-    from dissectors.run import Run
-    from pipelines.answers.records import Relations
+    from pipelines.answers.records import Relations, StoredRows
     from pipelines.cli.watched_run import WatchedRun
+    from pipelines.sql.occurring import NamesSeen
     from pipelines.sql.selection import Selection
+    from pipelines.storage.record_cache import RecordCache
     from pipelines.tables.blind_spots import Seen
 
+CACHED_BYTES = 1 << 20  # of captures, from which their rows are kept for the next command
 LARGE_BYTES = 100 << 20  # of captures, from which it matters to a user whether the code is compiled
-READ_RECORDS = "summary, top, diff, follow, sql and report"  # what `analyze` wrote
 
 Captures = Annotated[
     list[str],
@@ -49,6 +55,33 @@ Since = Annotated[
 Until = Annotated[
     str | None, typer.Option("--until", metavar="TIME", help="Before this time; 23:50 to 00:10 is over midnight.")
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedPart:
+    """The options that ask for a part of what captures hold, as given on the command line."""
+
+    since: Since = None
+    until: Until = None
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", metavar="NAME,…", help="Of these protocols: kafka, pulsar, iggy.")
+    ] = None
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME,…", help="Of these topics; * and ? stand for any text.")
+    ] = None
+    client: Annotated[str | None, typer.Option("--client", metavar="ID|IP|IP:PORT,…", help="Of these clients.")] = None
+    server: Annotated[str | None, typer.Option("--server", metavar="IP|PORT|IP:PORT,…", help="Of these brokers.")] = (
+        None
+    )
+    api: Annotated[str | None, typer.Option("--api", metavar="NAME,…", help="Of these APIs: Produce, SEND.")] = None
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NAME,…", help="Of these consumer groups or subscriptions.")
+    ] = None
+
+    @property
+    def selection(self) -> Selection:
+        """What they ask for. Raises typer.BadParameter where one means nothing."""
+        return selected(**vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +124,9 @@ class Reading:
             help="Decode with so many processes; by default one for each core. Small captures take one.",
         ),
     ] = None  # fmt: skip
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Decode anew, and keep nothing for the next command.")
+    ] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")] = False
 
     def options(
@@ -121,7 +157,10 @@ class Reading:
 
     @contextmanager
     def run(self, captures: Sequence[str], options: Options) -> Iterator[WatchedRun]:
-        """A run over the captures, with a progress bar on a terminal. What could not be read is reported at the end."""
+        """A run over the captures, with a progress bar on a terminal. What could not be read is reported at the end.
+
+        Ctrl-C ends a pipe that is read, so what was seen before is answered; the exit code then is INTERRUPTED.
+        """
         import pyarrow as pa
 
         from pipelines.cli.progress import Bar
@@ -133,31 +172,86 @@ class Reading:
         self.refuse_records(running.files)
         self.say_if_slow(running.files)
         bar.total = running.files
-        with bar:
+        with bar, ends_pipe() if STDIN in captures else nullcontext(PipeEnd()) as end:
             yield running
         self.say_problems(running.problems)
+        if end.by_user:
+            raise typer.Exit(exits.INTERRUPTED)
+
+    @contextmanager
+    def source(self, captures: Sequence[str], options: Options) -> Iterator[WatchedRun | StoredRows]:
+        """Where rows come from: a run over captures, or the records in one folder that `analyze` wrote."""
+        if single_analysis(captures):
+            from pipelines.answers import records
+
+            yield records.StoredRows.of_analysis(captures[0], options.tables)
+            return
+        cache = self._cache(captures, options)
+        if cache is None:
+            with self.run(captures, options) as run:
+                yield run
+        elif (kept := cache.find(options.tables)) is not None:
+            from pipelines.answers import records
+
+            yield records.StoredRows.of_cache(expand(captures), kept, options)
+            self.say_problems(kept.problems)
+        else:
+            with cache.keeping() as keeper, self.run(captures, options) as run:
+                run.keeper = keeper
+                yield run
+
+    def _cache(self, captures: Sequence[str], options: Options) -> RecordCache | None:
+        """What earlier commands may have kept of these captures; None where nothing is kept of such."""
+        if self.no_cache or STDIN in captures or (total_size(expand(captures)) or 0) < CACHED_BYTES:
+            return None
+        from pipelines.storage.record_cache import RecordCache
+
+        return RecordCache.of(expand(captures), options)
 
     @contextmanager
     def records(
         self, captures: Sequence[str], tables: tuple[str, ...], *, full: bool = False, part: Selection | None = None
     ) -> Iterator[Relations]:
-        """The record tables of captures, or of one folder that `analyze` wrote; or the selected rows."""
+        """The record tables of captures, or of one folder that `analyze` wrote; or the selected rows.
+
+        full: with decoded bodies, of captures only.
+        """
         from pipelines.answers import records
+        from pipelines.sql.occurring import NamesSeen
 
         without_pandas()
-        if len(captures) == 1 and records.is_analysis(captures[0]):
-            every = records.read_analysis(captures[0], tables)
-            if not part:
-                yield every
+        needed = part.tables(tables) if part else tables
+        with self.source(captures, self.options(needed, full=full)) as source:
+            if not part and isinstance(source, records.StoredRows):
+                yield source.tables
                 return
-            with records.queryable(part.of(records.batches(every)), tables) as found:
-                yield found
-            return
-        with (
-            self.run(captures, self.options(tables, full=full)) as run,
-            records.queryable(part.of(run.records()) if part else run.records(), tables, full=full) as found,
-        ):
-            yield found
+            if not part:
+                with records.queryable(source.records(), needed, full=full) as found:
+                    yield found
+                return
+            seen = NamesSeen(part)
+            with records.queryable(part.of(seen.of(source.records())), needed, full=full) as found:
+                chosen = records.selected(found, part)
+                self.say_missing(seen, chosen)
+                yield chosen
+
+    def captures(self, named: Sequence[str]) -> list[str]:
+        """The captures; of a folder that `analyze` wrote those that its records name, as far as they are still there.
+
+        Raises InputError where none of them is.
+        """
+        if not single_analysis(named):
+            return list(named)
+        from pipelines.answers import records
+
+        there, gone = records.captures_of(named[0])
+        if gone:
+            some = f"{', '.join(gone[:3])}{f' and {len(gone) - 3} more' if len(gone) > 3 else ''}"
+            if not there:
+                raise InputError(f"{named[0]}: this needs its captures, which are not there any more: {some}")
+            if not self.quiet:
+                exits.say(f"brokerscope: not there any more, so left out: {some}")
+        return there
 
     @contextmanager
     def counted_once(self, tables: Relations) -> Iterator[Relations]:
@@ -173,17 +267,11 @@ class Reading:
     def refuse_records(self, files: Sequence[str]) -> None:
         """Raise InputError where a folder without captures is one that `analyze` wrote."""
         for path in files:
-            if not Path(path).is_dir():
-                continue
-            from pipelines.answers import records  # loads much that captures do not need
-
-            if records.is_analysis(path):
-                raise InputError(f"{path}: records, not captures: only {READ_RECORDS} take them, one folder alone")
+            if is_analysis(path):
+                raise InputError(f"{path}: records, not captures: name such a folder alone, where a command takes it")
 
     def say_if_slow(self, files: Sequence[str]) -> None:
         """Before large captures are read: say that the code is not compiled, and what to do."""
-        from pipelines.cli.progress import total_size
-
         if dissectors.STATE.is_compiled or loading.is_forced() or self.quiet:
             return
         if (total_size(files) or 0) >= LARGE_BYTES:
@@ -192,10 +280,22 @@ class Reading:
                 "compiler is installed, another pip install compiles it (in a checkout: make compile)"
             )
 
-    def say_blind_spots(self, seen: Seen, run: Run) -> None:
-        """Say what the captures cannot show, to stderr, a line each."""
-        for spot in seen.spots(sum(reader.census.cut for reader in run.readers)):
+    def say_blind_spots(self, seen: Seen, cut: int) -> None:
+        """Say what the captures cannot show, to stderr, a line each. cut: packets that a snap length had cut short."""
+        for spot in seen.spots(cut):
             exits.say(f"brokerscope: {spot}")
+
+    def say_missing(self, seen: NamesSeen, found: Relations) -> None:
+        """Say which names that were asked for do not occur, or that the time asked for is another."""
+        from pipelines.answers import records
+
+        if self.quiet:
+            return
+        sentences = list(seen.missing())
+        if not sentences and (span := seen.span()) and not any(map(records.count, found.values())):
+            sentences = [f"nothing then; {span}"]
+        for sentence in sentences:
+            exits.say(f"brokerscope: {sentence}")
 
     def say_problems(self, problems: Sequence[tuple[str, str]]) -> None:
         """Say which inputs were not read whole. One that could not be read at all: exit code 3.
@@ -210,15 +310,17 @@ class Reading:
 
 
 def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of Reading; it gets them as its parameter `reading`."""
-    common = inspect.signature(Reading, eval_str=True).parameters
+    """Give a command the options of Reading and, where it has a parameter `part`, those of AskedPart."""
     own = inspect.signature(command, eval_str=True)
-    parameters = [p for p in own.parameters.values() if p.name != "reading"]
-    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in common.values()]
+    shared = {name: kind for name, kind in (("part", AskedPart), ("reading", Reading)) if name in own.parameters}
+    options = {name: inspect.signature(kind, eval_str=True).parameters for name, kind in shared.items()}
+    parameters = [p for p in own.parameters.values() if p.name not in shared]
+    every = [p for found in options.values() for p in found.values()]
+    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in every]
 
     def run(**given: Any) -> None:
-        reading = Reading(**{name: given.pop(name) for name in common})
-        command(reading=reading, **given)
+        made = {name: kind(**{option: given.pop(option) for option in options[name]}) for name, kind in shared.items()}
+        command(**made, **given)
 
     run.__signature__ = own.replace(parameters=[*parameters, *keywords])  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in (*parameters, *keywords)}
@@ -234,13 +336,19 @@ def saw_the_same(sites: Sequence[str], count: int) -> str:
     )
 
 
-def selected(since: str | None, until: str | None, site: str | None = None, topic: str | None = None) -> Selection:
-    """What --since, --until, --site and --topic ask for. Raises typer.BadParameter where one means nothing."""
+def selected(
+    since: str | None = None,
+    until: str | None = None,
+    site: str | None = None,
+    topic: str | None = None,
+    **more: str | None,
+) -> Selection:
+    """What options ask for, by the names of Selection. Raises typer.BadParameter where one means nothing."""
     from pipelines.sql.conditions import MeaninglessError
     from pipelines.sql.selection import Selection
 
     try:
-        return Selection(since, until, site, topic)
+        return Selection(since, until, site, topic, **more)
     except MeaninglessError as error:
         raise typer.BadParameter(str(error), param_hint=error.option) from None
 

@@ -19,11 +19,12 @@ from pipelines.formats.grid import terminal_width
 from pipelines.formats.outline import outline
 
 if TYPE_CHECKING:
-    from pipelines.answers.connection import ConnectionPacket
+    from pipelines.answers.connection import ConnectionPacket, DecodedExchange
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<packet>[0-9]{1,12})", re.S)
 MOST = 5  # exchanges of one packet that are shown whole
 HEX_BYTES = 512  # of a packet
+MOST_MESSAGES = 100  # of an exchange that are shown
 
 
 @reads_captures
@@ -38,6 +39,10 @@ def show(
             "--bytes", help="The payload in hex, where a known frame was not decoded and no credentials lie in it."
         ),
     ] = False,
+    messages: Annotated[
+        bool, typer.Option("--messages", help="Each message of its batches: position, time, sizes.")
+    ] = False,
+    payloads: Annotated[bool, typer.Option("--payloads", help="Each message with its key, value and headers.")] = False,
 ) -> None:
     """One exchange: both bodies, times, verdicts, errors, and the way to it in Wireshark.
 
@@ -48,6 +53,7 @@ def show(
     Examples:
       brokerscope show capture.pcap:17
       brokerscope show capture.pcap:17 --bytes
+      brokerscope show capture.pcap:17 --messages
       brokerscope show 7b3a887c557f5841-c53 captures/
     """
     from dissectors.capture import expand
@@ -64,6 +70,7 @@ def show(
         raise typer.BadParameter("the capture is read twice: name a file", param_hint="FILE:PACKET")
     if not files:
         raise typer.BadParameter(f"name the capture that holds {ids[0]}", param_hint="CAPTURE")
+    files = files if places else reading.captures(files)
     reading.refuse_records(expand(files))
     if places and Path(files[0]).is_dir():
         raise InputError(f"{files[0]}: a folder: name the file in it that holds the packet")
@@ -92,9 +99,9 @@ def show(
                 raise InputError(f"no exchange {ids[0]} in these captures")
         whole = True
         for exchange in exchanges[:MOST]:
-            request, response = connection.bodies(files, options, exchange)
-            _show(exchange, connection.related(tables, exchange), request, response)
-            whole = whole and _is_decoded(exchange, request, response)
+            decoded = connection.decoded(files, options, exchange, messages=messages or payloads, payloads=payloads)
+            _show(exchange, connection.related(tables, exchange), decoded, payloads=payloads)
+            whole = whole and _is_decoded(exchange, decoded)
         if bytes_ and found is not None and not whole:
             _hex(found, connection.secret_until(tables, found))
         if len(exchanges) > MOST:
@@ -105,7 +112,15 @@ def _is_capture(text: str) -> bool:
     return exists(text) or "://" in text or bool(re.search(r"[*?\[/]", text))
 
 
-def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], request: Any, response: Any) -> None:
+def _meaning(protocol: str, code: int | None) -> str | None:
+    """What an error code of a protocol says, in one line, where that is known."""
+    from dissectors import protocols
+
+    known = protocols.named(protocol)
+    return None if known is None or code is None else known.error_meaning(code)
+
+
+def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], decoded: DecodedExchange, *, payloads: bool) -> None:
     version = "" if exchange["version"] is None else f" v{exchange['version']}"
     status = statuses.status(exchange)
     kind = "" if exchange["kind"] == "call" else f", {exchange['kind']}"
@@ -119,26 +134,23 @@ def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], request: Any,
         ("topics", ", ".join(exchange["topics"] or [])),
         ("request", _frame(exchange, "request")),
         ("response", _frame(exchange, "response")),
-        ("id", f"{exchange['exchange_id']} (correlation id {exchange['correlation_id']})"),
+        ("id", _ids(exchange)),
     )
     for name, value in facts:
         if value:
             printing.show_text(value, indent=2, lead=f"{name:<12}")
     for batch in related["batches"]:
-        position = f" {batch['position']}" if batch["position"] else ""
-        partition = "" if batch["partition"] is None else f"[{batch['partition']}]"
-        text = (
-            f"{batch['topic']}{partition}{position}: {batch['checksum_kind']} {batch['verdict']}, "
-            f"{units.counted(batch['records'] or 0, 'record')}, {units.size(batch['stored_bytes'])}"
-        )
-        printing.show_text(text, indent=2, lead=f"{'batch':<12}")
+        _show_batch(batch)
     for error in related["errors"]:
         where = f" {error['topic']}" if error["topic"] else ""
         message = f": {error['message']}" if error["message"] else ""
+        meaning = _meaning(exchange["protocol"], error["code"])
         printing.show_text(f"{error['name'] or error['code']} ({error['scope']}{where}){message}", 2, f"{'error':<12}")
+        if meaning:
+            printing.show_text(meaning, indent=14)
     for finding in related["findings"]:
         printing.show_text(f"{finding['kind']}: {finding['message']}", 2, f"{'finding':<12}")
-    for name, body in (("request", request), ("response", response)):
+    for name, body in (("request", decoded.request), ("response", decoded.response)):
         size = exchange[f"{name}_bytes"]
         if body is not None:
             print(f"\n{name}")
@@ -146,16 +158,78 @@ def _show(exchange: Mapping[str, Any], related: Mapping[str, Any], request: Any,
                 print(line)
         elif size:
             print(f"\n{name}: {units.size(size)}, not decoded")
+    if decoded.messages:
+        print(f"\n{units.counted(len(decoded.messages), 'message')}")
+        for each in decoded.messages[:MOST_MESSAGES]:
+            _show_message(each, payloads=payloads)
+        if len(decoded.messages) > MOST_MESSAGES:
+            print(f"  … and {len(decoded.messages) - MOST_MESSAGES} more: `dissect -t messages` has them all")
     packets = [exchange[f"{side}_packet"] for side in ("request", "response")]
     file = exchange["request_file"] or exchange["response_file"]
     _wireshark(file, [n for n in dict.fromkeys(packets) if n is not None], exchange["connection"])
 
 
-def _is_decoded(exchange: Mapping[str, Any], request: Any, response: Any) -> bool:
-    """Whether the body of every frame is there."""
-    return not any(
-        body is None and exchange[f"{side}_bytes"] for side, body in (("request", request), ("response", response))
+def _show_batch(batch: Mapping[str, Any]) -> None:
+    """Where a batch lies, what it holds, and its checksum as stored."""
+    position = f" {batch['position']}" if batch["position"] else ""
+    partition = "" if batch["partition"] is None else f"[{batch['partition']}]"
+    text = (
+        f"{batch['topic']}{partition}{position}: {batch['checksum_kind']} {batch['verdict']}, "
+        f"{units.counted(batch['records'] or 0, 'record')}, {units.size(batch['stored_bytes'])}"
     )
+    printing.show_text(text, indent=2, lead=f"{'batch':<12}")
+    unpacked = "" if batch["uncompressed_bytes"] is None else f", {units.size(batch['uncompressed_bytes'])} unpacked"
+    stored = f"checksum stored {batch['checksum_stored']}"
+    if batch["checksum_computed"] not in (None, batch["checksum_stored"]):
+        stored += f", computed {batch['checksum_computed']}"
+    facts = (
+        batch["format"],
+        f"codec {batch['codec']}{unpacked}" if batch["codec"] else None,
+        stored if batch["checksum_stored"] else None,
+        f"begins in packet {batch['packet']} at byte {batch['stream_offset']} of the stream",
+    )
+    printing.show_text("; ".join(filter(None, facts)), indent=14)
+
+
+def _show_message(message: Mapping[str, Any], *, payloads: bool) -> None:
+    """A message in one line, and with `payloads` its key, headers and value."""
+    partition = "" if message["partition"] is None else f"[{message['partition']}]"
+    time = f"{message['timestamp']:%Y-%m-%d %H:%M:%S.%f} UTC" if message["timestamp"] else None
+    sizes = (("key", message["key_bytes"]), ("value", message["value_bytes"]))
+    facts = (
+        time,
+        *(f"{name} {'null' if size is None else units.size(size)}" for name, size in sizes),
+        units.counted(message["header_count"], "header") if message["header_count"] else None,
+    )
+    text = f"{message['topic'] or '?'}{partition} {message['position'] or ''}".rstrip()
+    printing.show_text(f"{text}: {', '.join(filter(None, facts))}", indent=2)
+    for name in ("key", "headers", "value") if payloads else ():
+        value = message[name]
+        if value is not None and value != "[]":
+            printing.show_text(_payload(value), indent=6, lead=f"{name:<9}")
+
+
+def _payload(value: bytes | str) -> str:
+    """A key or value as text, or in hex where it is none; of a long one the first bytes."""
+    if isinstance(value, str):
+        return value
+    some, more = value[:HEX_BYTES], len(value) - HEX_BYTES
+    try:
+        text = some.decode()
+    except UnicodeDecodeError:
+        text = some.hex(" ")
+    return f"{text} … and {units.counted(more, 'byte')} more" if more > 0 else text
+
+
+def _is_decoded(exchange: Mapping[str, Any], decoded: DecodedExchange) -> bool:
+    """Whether the body of every frame is there."""
+    sides = ("request", decoded.request), ("response", decoded.response)
+    return not any(body is None and exchange[f"{side}_bytes"] for side, body in sides)
+
+
+def _ids(exchange: Mapping[str, Any]) -> str:
+    number = exchange["correlation_id"]
+    return f"{exchange['exchange_id']}" + ("" if number is None else f" (correlation id {number})")
 
 
 def _durations(exchange: Mapping[str, Any]) -> str:

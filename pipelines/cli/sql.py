@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from pipelines.answers.records import Relations
 
-PROMPT = "sql> "
 QUERIES = ("SELECT", "MULTI", "EXPLAIN", "CALL", "PRAGMA")  # DuckDB's kinds of statements; MULTI is a PIVOT
 
 
@@ -33,39 +31,57 @@ def sql(
     out: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Exchanges with their bodies: request.acks, response.topics[0].name …")
+    ] = False,
+    attach: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attach", metavar="NAME=FILE", help="A file of your own as a table: csv, tsv, json lines or parquet."
+        ),
+    ] = None,
 ) -> None:
     """Ask the records in SQL (DuckDB). Without a query: a prompt.
 
     The tables are exchanges, batches, errors, connections, findings and messages; of a folder that `analyze` wrote also
-    its tables, as t_latency and so on. A query reads nothing else: no file, no network, no extension. Of captures only
-    those tables are decoded that it names.
+    its tables, as t_latency and so on. A query reads nothing else but what --attach names: no file, no network, no
+    extension. Of captures only those tables are decoded that it names.
 
     \b
     Examples:
       brokerscope sql capture.pcap "select api, count(*) from exchanges group by 1"
       brokerscope sql out "select * from t_latency order by total_p99_ns desc limit 5"
+      brokerscope sql capture.pcap --full "select request.acks, count(*) from exchanges group by 1"
+      brokerscope sql capture.pcap --attach log=broker.csv "select * from exchanges join log using (correlation_id)"
       brokerscope sql capture.pcap
     """
     from dissectors.capture.source import STDIN
     from dissectors.records import TABLES
     from pipelines.answers import records
     from pipelines.cli import printing
-    from pipelines.storage.layout import refuse_read_back
+    from pipelines.cli.sql_prompt import queries
+    from pipelines.sql import attached
+    from pipelines.storage.layout import refuse_read_back, single_analysis
 
     captures, query = _split(arguments)
     if query is None and STDIN in captures:
         raise typer.BadParameter("the capture comes from there, so queries cannot: name one", param_hint="QUERY")
-    analysed = len(captures) == 1 and records.is_analysis(captures[0])
+    if full:
+        captures = reading.captures(captures)
+    own = {name: attached.read(path) for name, path in _named_files(attach)}
+    analysed = single_analysis(captures)
     wanted = tuple(TABLES)
     if analysed and out is not None:
         refuse_read_back(out, captures[0])
     if query is not None and not analysed:
-        _check(query)
+        _check(query, own, full=full)
         wanted = _named(query) or wanted
-    with reading.records(captures, wanted) as tables:
+    with reading.records(captures, wanted, full=full) as tables:
         aggregates = records.read_aggregates(captures[0]) if analysed else {}
-        connection = _connection({**tables, **{f"t_{name}": table for name, table in aggregates.items()}})
-        for text in _prompted() if query is None else [query]:
+        every = {**tables, **{f"t_{name}": table for name, table in aggregates.items()}, **own}
+        connection = _connection(every, full=full)
+        columns = {name: table.schema.names for name, table in every.items()}
+        for text in queries(columns) if query is None else [query]:
             try:
                 _answer(connection, text, format or named(out), out, reading.inputs(captures))
             except ValueError as error:
@@ -74,17 +90,33 @@ def sql(
                 printing.show_text(str(error), indent=2)
 
 
-def _connection(tables: Relations) -> duckdb.DuckDBPyConnection:
-    """A database that holds nothing but these tables."""
+def _named_files(pairs: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+    """`log=broker.csv` -> ("log", "broker.csv"). Raises typer.BadParameter for anything else."""
+    from dissectors.records import TABLES
+
+    for pair in pairs or ():
+        name, _, path = pair.partition("=")
+        if not name.isidentifier() or not path or name in TABLES:
+            raise typer.BadParameter(f"{pair!r} is not NAME=FILE with a name of its own", param_hint="--attach")
+        yield name, path
+
+
+def _connection(tables: Relations, *, full: bool) -> duckdb.DuckDBPyConnection:
+    """A database that holds nothing but these tables; with `full`, bodies are JSON."""
     from pipelines.sql import database
 
     connection = database.connect()
     for name, table in tables.items():
-        connection.register(name, table)
+        if full and name == "exchanges":
+            connection.register("exchanges_as_text", table)
+            bodies = ", ".join(f"{side}::JSON AS {side}" for side in ("request", "response"))
+            connection.execute(f"CREATE VIEW exchanges AS SELECT * REPLACE ({bodies}) FROM exchanges_as_text")
+        else:
+            connection.register(name, table)
     return connection
 
 
-def _check(query: str) -> None:
+def _check(query: str, own: Relations, *, full: bool) -> None:
     """Raise typer.BadParameter for a query that means nothing: before captures are read, which may take long."""
     import duckdb
 
@@ -92,7 +124,8 @@ def _check(query: str) -> None:
     from pipelines.sql import database
 
     try:
-        _run(_connection({name: schema(name).empty_table() for name in TABLES}), query)
+        empty = {name: schema(name, full=full and name == "exchanges").empty_table() for name in TABLES}
+        _run(_connection({**empty, **own}, full=full), query)
     except duckdb.Error as error:
         raise typer.BadParameter(database.sentence(error), param_hint="QUERY") from None
     except ValueError as error:
@@ -118,23 +151,6 @@ def _split(arguments: list[str]) -> tuple[list[str], str | None]:
         if last.isidentifier():
             raise typer.BadParameter(f"{last!r} is no file, and a query has several words", param_hint="QUERY")
     return arguments, None
-
-
-def _prompted() -> Iterator[str]:
-    """Queries as they are typed, or come from a pipe."""
-    if sys.stdin.isatty():
-        import readline  # noqa: F401 - line editing for input()
-
-        print("Tables: exchanges, batches, errors, connections, findings, messages. End with Ctrl-D.")
-    while True:
-        try:
-            text = input(PROMPT if sys.stdin.isatty() else "")
-        except EOFError:
-            return
-        if text.strip() in ("exit", "quit", "\\q", ".quit", ".exit"):
-            return
-        if text.strip():
-            yield text
 
 
 def _run(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:

@@ -11,7 +11,7 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Captures, Reading, Since, Until, reads_captures, selected
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
 from pipelines.formats import statuses, units, verdict_words
 from pipelines.tables.verdicts.kinds import NOTE
 
@@ -45,8 +45,7 @@ ERRORS = (
 def summary(
     captures: Captures,
     reading: Reading,
-    since: Since = None,
-    until: Until = None,
+    part: AskedPart,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",
@@ -68,15 +67,15 @@ def summary(
     """
     from pipelines.answers import summary as answers
 
-    part = selected(since, until)
-    with reading.records(captures, answers.TABLES, part=part) as every, reading.counted_once(every) as tables:
+    selection = part.selection
+    with reading.records(captures, answers.TABLES, part=selection) as every, reading.counted_once(every) as tables:
         made = answers.summary(tables)
         if format == "json":
             printing.show_json([asdict(made)])
         else:
-            if part:
-                printing.show_text(f"Only {part}: what happened then, and the connections that were open.")
-            show(made, None if all else VERDICTS, "then" if part else "in these captures")
+            if selection:
+                printing.show_text(f"Only {selection}: what happened then, and the connections that were open.")
+            show(made, None if all else VERDICTS, "then" if selection else "in these captures")
 
 
 def show(made: Summary, limit: int | None, where: str = "in these captures") -> None:

@@ -8,9 +8,10 @@ import typer
 
 from pipelines.cli import printing
 from pipelines.cli.printing import PrintedField
-from pipelines.cli.reading import Captures, Reading, Since, Until, reads_captures, selected
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+from pipelines.formats import units
 
-By = Literal["topic", "client", "server", "api", "group", "connection"]
+By = Literal["topic", "partition", "client", "server", "api", "group", "connection"]
 Sort = Literal["p99", "time", "bytes", "errors", "count"]
 FIELDS = (
     PrintedField("protocol", once=True, need=4),
@@ -26,21 +27,25 @@ FIELDS = (
     PrintedField("messages", "count", need=6),
 )
 
+WHEN = (PrintedField("time", "date", head="", once=True), PrintedField("time", "clock"))
+
 
 @reads_captures
 def top(
     captures: Captures,
     reading: Reading,
-    since: Since = None,
-    until: Until = None,
+    part: AskedPart,
     by: Annotated[By, typer.Option("--by", help="What the rows stand for.")] = "api",
     sort: Annotated[Sort, typer.Option("--sort", help="What is largest first.")] = "time",
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="10s", help="Along time: the rows of each span so long.")
+    ] = None,
     head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Rows.")] = 20,
     format: Annotated[
         Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
     ] = "text",
 ) -> None:
-    """What costs most: by topic, client, server, api, group or connection.
+    """What costs most: by topic, partition, client, server, api, group or connection; along time with --every.
 
     Times leave out long polls, in which the broker waits because it was asked to. CAPTURE may be a folder that
     `analyze` wrote.
@@ -50,17 +55,29 @@ def top(
       brokerscope top capture.pcap
       brokerscope top capture.pcap --by topic --sort bytes
       brokerscope top out --by server --sort p99
+      brokerscope top capture.pcap --by server --every 10s
     """
     from pipelines.answers import top as answers
 
+    span = None if every is None else _span(every)
+
     with (
-        reading.records(captures, answers.TABLES, part=selected(since, until)) as every,
-        reading.counted_once(every) as tables,
+        reading.records(captures, answers.TABLES, part=part.selection) as found,
+        reading.counted_once(found) as tables,
     ):
-        rows = answers.top(tables, by, sort)
+        rows = answers.top(tables, by, sort, span)
         if format == "json":
             printing.show_json(rows[:head])
             return
-        printing.show_rows(rows[:head], [f._replace(head=by) if f.name == "key" else f for f in FIELDS])
+        fields = [f._replace(head=by) if f.name == "key" else f for f in FIELDS]
+        printing.show_rows(rows[:head], fields if span is None else [*WHEN, *fields])
         if len(rows) > head and not reading.quiet:
             printing.show_text(f"{head} of {len(rows):,} rows: --head shows more")
+
+
+def _span(text: str) -> int:
+    """Microseconds. Raises typer.BadParameter for what is no time of a microsecond at least."""
+    ns = units.nanoseconds(text)
+    if ns is None or ns < 1000:
+        raise typer.BadParameter(f"{text!r} is no time like 500ms, 10s, 1min", param_hint="--every")
+    return ns // 1000

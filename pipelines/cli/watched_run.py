@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dissectors.engine import Batches
 from dissectors.options import Options
 from dissectors.run import Run
 from pipelines.cli.progress import Bar
+
+if TYPE_CHECKING:
+    from pipelines.storage.record_cache import RowKeeper
 
 
 class WatchedRun(Run):
@@ -16,8 +20,17 @@ class WatchedRun(Run):
     def __init__(self, captures: Sequence[str], options: Options, bar: Bar) -> None:
         super().__init__(captures, options, bar.update)
         self.bar = bar
+        self.keeper: RowKeeper | None = None  # keeps the rows for the next command
+
+    @property
+    def cut(self) -> int:
+        """Packets that the captures' snap length had cut short."""
+        return sum(reader.census.cut for reader in self.readers)
 
     def records(self) -> Batches:
         """As Run.records."""
-        yield from super().records()
+        rows = super().records()
+        yield from rows if self.keeper is None else self.keeper.of(rows)
+        if self.keeper is not None:
+            self.keeper.finish(self.problems, self.cut)
         self.bar.end()

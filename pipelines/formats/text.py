@@ -209,6 +209,13 @@ COLUMNS: dict[str, tuple[Shown, ...]] = {
         *_packet(),
     ),
 }  # fmt: skip
+
+
+def column_of(table: str, heading: str) -> str | None:
+    """The record column that a heading of the text output shows first; None where there is no such heading."""
+    return next((shown.columns[0] for shown in COLUMNS[table] if shown.column.head == heading), None)
+
+
 ASKED_FOR = (
     "request",
     "response",

@@ -4,5 +4,4 @@ update.py        decodes what is new, and commits records as of one run over eve
 new_files.py     what is new in a capture store: which files, from which packet on
 arrivals.py      watches a store for captures that are complete
 freshness.py     whether tables and page are still those of the records
-code_version.py  which code wrote a state, as other code may not go on with it
 """

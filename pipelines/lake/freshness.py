@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import report
-from pipelines.lake.code_version import code_version
 from pipelines.storage import filesystem, lake_files
+from pipelines.storage.code_version import code_version
 from pipelines.storage.layout import ABOUT, CASES_FILE, TABLE_FOLDER
 from pipelines.tables import TABLES, Ask
 from pipelines.tables.dialect import DuckDB

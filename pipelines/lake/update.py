@@ -35,7 +35,6 @@ from dissectors.errors import BrokerscopeError, UsageError
 from dissectors.findings import UNREADABLE
 from dissectors.options import ALL_CORES, Options
 from dissectors.redaction import public_path
-from pipelines.lake.code_version import code_version
 from pipelines.lake.new_files import Given, choose, places_anew
 from pipelines.spark import names
 from pipelines.spark.blocks import Arrival, FileReport, Row, Sharing, checked
@@ -54,6 +53,7 @@ from pipelines.spark.decode import (
 from pipelines.spark.job import SparkRecords, check_workers, decoded, read_keylog, share_out
 from pipelines.spark.tasks import collect, each, in_groups, spread
 from pipelines.storage import filesystem, lake_files
+from pipelines.storage.code_version import code_version
 from pipelines.storage.lake_files import Commit, Manifest
 from pipelines.storage.layout import LAKE_FOLDER, RECORD_FOLDER
 from pipelines.storage.record_files import Written, may_hold, share, write_empty

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from dissectors import records
 from pipelines.formats import units
 from pipelines.sql.database import literal
+from pipelines.sql.older_names import todays_name, with_todays_names
 
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 _MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?)(Z|[+-]\d{2}:?\d{2})?")
@@ -42,8 +43,10 @@ def condition(
     since: str | None = None,
     until: str | None = None,
     site: str | None = None,
+    protocol: str | None = None,
     topic: str | None = None,
     client: str | None = None,
+    server: str | None = None,
     api: str | None = None,
     group: str | None = None,
     errors: bool = False,
@@ -57,13 +60,15 @@ def condition(
     have = [column.name for column in records.columns(table)]
     clock = clock or ("start_time" if table == "connections" else "time")
     span = "duration_ns" if table == "connections" else "total_ns"
-    parts = [f"({where})"] if where is not None else []
+    parts = [f"({with_todays_names(where)})"] if where is not None else []
     parts += _during(clock, since, until)
     options: tuple[tuple[str, str | None, Sequence[str], Callable[[str, Sequence[str]], str]], ...] = (
         ("--site", site, ("site",), _any_of),
+        ("--protocol", protocol, ("protocol",), _any_of),
         ("--topic", topic, ("topics", "topic"), _any_of),
         ("--client", client, ("client_id", "client_ip", "connection"), _client),
-        ("--api", api, ("api",), _any_of),
+        ("--server", server, ("server_ip", "server_port"), _server),
+        ("--api", api, ("api",), lambda names, columns: _any_of(names, columns, todays_name)),
         ("--group", group, ("group",), _any_of),
         ("--slower-than", slower_than, (span,), lambda v, c: f"{c[0]} > {_duration('--slower-than', v)}"),
     )
@@ -132,12 +137,12 @@ def _duration(option: str, text: str) -> int:
     return ns
 
 
-def _any_of(text: str, columns: Sequence[str]) -> str:
-    """One of several names, apart by commas; * and ? stand for any text."""
+def _any_of(text: str, columns: Sequence[str], called: Callable[[str], str] = str) -> str:
+    """One of several names, apart by commas; * and ? stand for any text. called: name -> the name that rows have."""
     column = f'"{columns[0]}"'
     lists = columns[0] == "topics"
     tests = []
-    for name in filter(None, map(str.strip, text.split(","))):
+    for name in map(called, filter(None, map(str.strip, text.split(",")))):
         if lists:
             tests.append(f"len(list_filter({column}, lambda x: {_like('x', name)})) > 0")
         else:
@@ -156,9 +161,25 @@ def _like(value: str, name: str) -> str:
     return f"lower({value}) = {literal(name.lower())}"
 
 
+def _server(text: str, columns: Sequence[str]) -> str:
+    """A server's address, its port, or address and port; of several, apart by commas, any."""
+    tests = []
+    for name in filter(None, map(str.strip, text.split(","))):
+        ip, colon, port = name.rpartition(":")
+        if not colon and name.isdecimal():
+            tests.append(f"server_port = {int(name)}")
+        elif colon and port.isdecimal() and not (":" in ip and "[" not in ip):
+            tests.append(f"({_like('server_ip', ip.strip('[]'))} AND server_port = {int(port)})")
+        else:
+            tests.append(_like("server_ip", name.strip("[]")))
+    return f"({' OR '.join(tests) or 'false'})"
+
+
 def _client(text: str, columns: Sequence[str]) -> str:
-    """A client's id, its address, or address and port."""
-    tests = [_like(column, text) for column in columns if column != "connection"]
-    if "connection" in columns:
-        tests.append(f"starts_with(connection, {literal(text + '>')})")
-    return f"({' OR '.join(tests)})"
+    """A client's id, its address, or address and port; of several, apart by commas, any."""
+    tests = []
+    for name in filter(None, map(str.strip, text.split(","))):
+        tests += [_like(column, name) for column in columns if column != "connection"]
+        if "connection" in columns:
+            tests.append(f"starts_with(connection, {literal(name + '>')})")
+    return f"({' OR '.join(tests) or 'false'})"

@@ -1,8 +1,9 @@
-"""A part of what OUT holds: of some time, of some capture points, of some topics.
+"""A part of what captures or OUT hold: of some time, of some clients, servers, topics, APIs or groups.
 
 Requests, batches, errors and findings belong to the time in which they happened; a connection belongs to every time in
-which it was open. A topic selects the requests, batches and errors that name it, the connections of these, and the
-findings about these connections.
+which it was open. A protocol, a server or a capture point selects rows of every table. A topic, client, API or group
+selects the requests, batches, errors and messages that name it, the connections of these, and the findings about these
+connections.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dissectors import records
 from pipelines.sql.conditions import condition, open_during
-from pipelines.storage.record_files import UNDATED, date_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _CONNECTION = ("site", "connection", "incarnation")
-_NAMING = ("exchanges", "batches", "errors")  # tables that name topics
+_NAMING = ("exchanges", "batches", "errors")  # tables whose rows name topics, clients, APIs and groups
+_FOLLOWING = ("connections", "findings")  # tables whose rows belong to the connections of these
+_NEEDED = {"topic": ("topics", "topic"), "client": ("client_id",), "api": ("api",), "group": ("group",)}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -31,31 +34,67 @@ class Selection:
     until: str | None = None
     site: str | None = None
     topic: str | None = None
+    protocol: str | None = None
+    client: str | None = None
+    server: str | None = None
+    api: str | None = None
+    group: str | None = None
 
     def __post_init__(self) -> None:
-        for table in (*_NAMING, "connections", "findings"):
+        for table in (*_NAMING, *_FOLLOWING):
             self.condition(table)
 
     def __bool__(self) -> bool:
-        return any((self.since, self.until, self.site, self.topic))
+        return any(vars(self).values())
 
     def __str__(self) -> str:
-        parts = (("since", self.since), ("until", self.until), ("at", self.site), ("topic", self.topic))
-        return ", ".join(f"{word} {value}" for word, value in parts if value is not None)
+        words = (
+            ("since", self.since), ("until", self.until), ("at", self.site), ("topic", self.topic),
+            ("protocol", self.protocol), ("client", self.client), ("server", self.server), ("API", self.api),
+            ("group", self.group),
+        )  # fmt: skip
+        return ", ".join(f"{word} {value}" for word, value in words if value is not None)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The options that only some tables' rows name, with what was asked for."""
+        return {name: value for name in _NEEDED if (value := getattr(self, name)) is not None}
+
+    def tables(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """The record tables that must be read where some are wanted: those that tell which rows a name selects, too."""
+        if any(table in _FOLLOWING for table in wanted) and self.names:
+            return tuple(dict.fromkeys([*wanted, *_NAMING]))
+        if any(self._follows_exchanges(table) for table in wanted):
+            return tuple(dict.fromkeys([*wanted, "exchanges"]))
+        return tuple(wanted)
+
+    def _follows_exchanges(self, table: str) -> bool:
+        """Whether rows of a table belong to the selection where their exchange does: they do not say the name."""
+        return table not in _FOLLOWING and any(not _says(table, name) for name in self.names)
 
     def relations(self, known: dict[str, str]) -> dict[str, str]:
         """Relations, by the names of record tables, with only the rows that are selected."""
         out = {name: f"(select * from {rows} where {self.condition(name) or 'true'})" for name, rows in known.items()}
-        if self.topic is not None:
+        for name in out:
+            if self._follows_exchanges(name) and "exchanges" in out:
+                same = "n.site = r.site and n.exchange_id = r.exchange_id"
+                out[name] = (
+                    f"(select * from {out[name]} r where exists (select 1 from {out['exchanges']} n where {same}))"
+                )
+        if self.names:
             columns = ", ".join(_CONNECTION)
-            naming = " union all ".join(f"select {columns} from {out[name]}" for name in _NAMING)
-            for name in ("connections", "findings"):
-                same = " and ".join(f"r.{column} = n.{column}" for column in _CONNECTION)
-                out[name] = f"(select * from {out[name]} r where exists (select 1 from ({naming}) n where {same}))"
+            naming = " union all ".join(f"select {columns} from {out[name]}" for name in _NAMING if name in out)
+            for name in _FOLLOWING:
+                if name in out and naming:
+                    same = " and ".join(f"r.{column} = n.{column}" for column in _CONNECTION)
+                    out[name] = f"(select * from {out[name]} r where exists (select 1 from ({naming}) n where {same}))"
         return out
 
     def of(self, batches: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Of record batches and the names of their tables, the selected rows. A topic selects no connections here."""
+        """Of record batches and the names of their tables, the rows that a row alone tells to be selected.
+
+        Which connections and findings a topic, client, API or group selects, `relations` tells.
+        """
         from pipelines.sql.where import Filter
 
         filters: dict[str, Filter | None] = {}
@@ -68,6 +107,8 @@ class Selection:
 
     def files(self, table: str, files: Sequence[str]) -> Sequence[str]:
         """Of the files of a record table, those that may hold selected rows, as far as their names tell."""
+        from pipelines.storage.record_files import UNDATED, date_of  # loads what a selection of captures does not need
+
         # a time with an offset may be a day off in UTC: such rows are told by their times alone
         if any(time and re.search(r"[+-]\d{2}:?\d{2}$", time[10:]) for time in (self.since, self.until)):
             return files
@@ -77,8 +118,26 @@ class Selection:
 
     def condition(self, table: str) -> str | None:
         """SQL that the selected rows of a record table meet, None for all rows."""
-        if table == "connections":
-            parts = [condition(table, site=self.site), open_during(self.since, self.until)]
-            return " and ".join(filter(None, parts)) or None
-        topic = self.topic if table in _NAMING else None
-        return condition(table, since=self.since, until=self.until, site=self.site, topic=topic)
+        timed = table != "connections"
+        named = {name: value for name, value in self.names.items() if _says(table, name)}
+        found = condition(
+            table,
+            since=self.since if timed else None,
+            until=self.until if timed else None,
+            site=self.site,
+            protocol=self.protocol,
+            server=self.server,
+            topic=named.get("topic"),
+            client=named.get("client"),
+            api=named.get("api"),
+            group=named.get("group"),
+        )
+        open_then = None if timed else open_during(self.since, self.until)
+        return " and ".join(filter(None, (found, open_then))) or None
+
+
+def _says(table: str, name: str) -> bool:
+    """Whether the rows of a record table themselves say what an option asks for."""
+    if table in _FOLLOWING:
+        return False
+    return any(column.name in _NEEDED[name] for column in records.columns(table))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.storage import outputs
@@ -17,3 +18,14 @@ _READ_BACK = (RECORD_FOLDER, TABLE_FOLDER, LAKE_FOLDER, ABOUT, CASES_FILE)
 def refuse_read_back(path: str | Path, out: str | Path) -> None:
     """Raise OutputIsInputError if a local output path would overwrite a part of OUT that later commands read back."""
     outputs.refuse_within(path, (Path(out) / part for part in _READ_BACK))
+
+
+def is_analysis(path: str) -> bool:
+    """Whether a path is a folder that `analyze` wrote, perhaps only its records."""
+    folder = Path(path)
+    return (folder / RECORD_FOLDER).is_dir() and ((folder / ABOUT).is_file() or (folder / LAKE_FOLDER).is_dir())
+
+
+def single_analysis(captures: Sequence[str]) -> bool:
+    """Whether what was named is one folder that `analyze` wrote, alone."""
+    return len(captures) == 1 and is_analysis(captures[0])

@@ -194,7 +194,7 @@ def entries(rng: Random, frames: Frames) -> Frames:
     return frames
 
 
-def _absurd(rng: Random, descriptor: Any, depth: int = 0) -> bytes:
+def absurd(rng: Random, descriptor: Any, depth: int = 0) -> bytes:
     """A message that the schema allows, of absurd values."""
     out = b""
     for field in descriptor.fields:
@@ -203,7 +203,7 @@ def _absurd(rng: Random, descriptor: Any, depth: int = 0) -> bytes:
         for _ in range(rng.choice((1, 1, 3, 40)) if field.is_repeated and depth < 2 else 1):
             if field.message_type is not None:
                 if depth < 5:
-                    inner = _absurd(rng, field.message_type, depth + 1)
+                    inner = absurd(rng, field.message_type, depth + 1)
                     out += wire.varint(field.number << 3 | 2) + wire.varint(len(inner)) + inner
             elif field.type in (9, 12):
                 value = text(rng)
@@ -222,7 +222,7 @@ def _absurd(rng: Random, descriptor: Any, depth: int = 0) -> bytes:
 def commands(rng: Random, frames: Frames) -> Frames:
     """A command of any kind, all values absurd."""
     kind, name = rng.choice(list(api.MESSAGES.items()))
-    body = _absurd(rng, api.DESCRIPTOR.message_types_by_name[name])
+    body = absurd(rng, api.DESCRIPTOR.message_types_by_name[name])
     by_type = api.DESCRIPTOR.message_types_by_name["BaseCommand"].enum_types_by_name["Type"].values_by_number
     code = kind if kind in by_type else 2
     command = wire.message([(1, code)]) + wire.varint(kind << 3 | 2) + wire.varint(len(body)) + body

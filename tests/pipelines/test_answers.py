@@ -108,18 +108,36 @@ def test_commands_count_what_two_capture_points_saw_once(samples: list[str], tmp
     assert f"{tmp_path / 'brokers'}, {tmp_path / 'clients'} saw the same" in " ".join(said.split())
 
 
+def test_what_analyze_wrote_answers_like_its_captures_while_they_are_there(refused: str, tmp_path: Path) -> None:
+    capture, out = tmp_path / "captures" / "a.pcap", tmp_path / "out"
+    capture.parent.mkdir()
+    capture.write_bytes(Path(refused).read_bytes())
+    run("analyze", capture, "-o", out, "--engine", "local", "-q")
+    row = objects("sql", out, "select connection, exchange_id from exchanges limit 1")[0]
+    assert objects("follow", out, row["connection"]) == objects("follow", capture, row["connection"])
+    assert objects("dissect", out) == objects("dissect", capture)
+    commands = (["groups"], ["info"], ["dissect", "--full"], ["forensics"], ["show", row["exchange_id"]])
+    for command in commands:
+        assert run(*command, out, "-q") == run(*command, capture, "-q")
+    capture.rename(tmp_path / "gone.pcap")
+    for command in commands:
+        done = CliRunner().invoke(app, [*command, str(out)], env={"COLUMNS": "200"})
+        assert (done.exit_code, done.stdout) == (3, "")
+        assert f"{out}: this needs its captures, which are not there any more: {capture}" in done.stderr
+
+
 def test_who_needs_captures_says_so_of_what_analyze_wrote(refused: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run("analyze", refused, "-o", out, "--engine", "local", "-q")
-    row = objects("sql", out, "select connection, exchange_id from exchanges limit 1")[0]
-    connection = row["connection"]
-    assert objects("follow", out, connection) == objects("follow", refused, connection)
-    commands = (["groups"], ["dissect"], ["info"], ["forensics"], ["summary", refused], ["show", row["exchange_id"]])
     analyses = (["analyze", "-o", str(tmp_path / engine), "--engine", engine] for engine in ("local", "spark"))
-    for arguments in (["show", f"{out}:3"], *([*command, str(out)] for command in (*commands, *analyses))):
+    for arguments in (
+        ["show", f"{out}:3"],
+        ["summary", refused, str(out)],
+        *([*analysis, str(out)] for analysis in analyses),
+    ):
         done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
         assert (done.exit_code, done.stdout) == (3, "")
-        assert f"{out}: records, not captures: only summary, top, diff, follow, sql and report" in done.stderr
+        assert f"{out}: records, not captures: name such a folder alone" in done.stderr
     done = CliRunner().invoke(app, ["show", f"{Path(refused).parent}:3"], env={"COLUMNS": "200"})
     assert (done.exit_code, done.stdout) == (3, "")
     assert "a folder: name the file in it that holds the packet" in done.stderr
@@ -323,7 +341,7 @@ def test_show_gives_bytes_only_where_they_are_asked_for_and_were_not_decoded(
 ) -> None:
     place = f"{refused}:{next(row['request_packet'] for row in exchanges if row['api'] == 'CreateTopics')}"
     assert "of payload" not in run("show", place, "--bytes")
-    monkeypatch.setattr(connection, "bodies", lambda paths, options, exchange: (None, None))
+    monkeypatch.setattr(connection, "decoded", lambda *_, **__: connection.DecodedExchange(None, None, ()))
     assert "of payload" not in run("show", place)
     assert "credentials" in run("show", place, "--bytes")  # a topic's configuration may hold some
     last = f"{refused}:{exchanges[-1]['request_packet']}"

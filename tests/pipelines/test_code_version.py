@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.lake import code_version as module
-from pipelines.lake.code_version import code_version, product_version
+from pipelines.storage import code_version as module
+from pipelines.storage.code_version import code_version, product_version
 
 SOURCE = "VALUE = 1\n"
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.pulsar import api
-from dissectors.pulsar.decode import to_dict
+from dissectors.pulsar.bodies import to_dict
 from dissectors.pulsar.secrets import SECRET_FIELDS, is_secret, property_value
 from dissectors.redaction import REDACTED
 from tests.pulsar import wire

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dissectors import records
 from dissectors.frame import FrameFacts
 from dissectors.limits import Limits
-from dissectors.records import TABLES, Batch, Conn, Error, Exchange
+from dissectors.records import TABLES, Batch, Conn, Error, Exchange, Finding
 from dissectors.resends import Resends
 from dissectors.rows import fields
 from dissectors.rows.exchange import PendingRequest, Report
@@ -238,3 +238,10 @@ def test_a_misspelt_column_is_an_error() -> None:
     report = Report(CONN, sink("batches"), Resends())
     with pytest.raises(KeyError):
         report.batch(PendingRequest(None, None, None), None, no_such_column=1)
+
+
+def test_rows_without_a_connection_stand_beside_those_of_unknown_protocols() -> None:
+    unknown = Conn("here", "10.0.0.1", 4000, "10.0.0.2", 7)
+    batch = to_batch("findings", [Finding(conn, "gap", time=i) for i, conn in enumerate((None, unknown, CONN))], FILES)
+    assert batch.column("protocol").to_pylist() == [None, None, "kafka"]
+    assert batch.column("site").to_pylist() == [None, "here", "here"]

@@ -1,0 +1,55 @@
+cimport cython
+from dissectors.frame cimport Frame, FrameFacts
+from dissectors.pulsar.decode cimport Command
+from dissectors.pulsar.fields cimport (
+    ACK_ACK_TYPE,
+    ACK_MESSAGE_ID,
+    ACK_VALIDATION_ERROR,
+    CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL,
+    CLOSE_PRODUCER_ASSIGNED_BROKER_SERVICE_URL_TLS,
+    CONNECT_ORIGINAL_PRINCIPAL,
+    CONNECT_PROXY_TO_BROKER_URL,
+    CONNECT_PROXY_VERSION,
+    FLOW_MESSAGE_PERMITS,
+    ID_ACK_SET,
+    LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL,
+    LOOKUP_TOPIC_RESPONSE_BROKER_SERVICE_URL_TLS,
+    LOOKUP_TOPIC_RESPONSE_RESPONSE,
+    PUSH_MESSAGE_ID,
+    PUSH_REDELIVERY_COUNT,
+    REDELIVER_UNACKNOWLEDGED_MESSAGES_MESSAGE_IDS,
+)
+from dissectors.pulsar.pending cimport PulsarRequest
+from dissectors.rows.fields cimport ABSENT
+
+cdef enum:
+    CUMULATIVE = 1
+
+@cython.final
+cdef class Consumption:
+    cdef public FrameFacts begins
+    cdef public object consumer
+    cdef public long long delivered
+    cdef public long long redelivered
+    cdef public long long acknowledged
+    cdef public dict unacknowledged
+    cdef public list times
+    cdef public long long permits
+    cdef public long long dry_since
+    cdef public long long dry_ns
+
+    cpdef int end_dry(self, long long ns) except -1
+
+@cython.final
+cdef class PulsarDiagnostics:
+    cdef public object _conversation
+    cdef public object _emit
+    cdef public long long _limit
+    cdef public dict _consumers
+    cdef public long long _unacknowledged
+    cdef public long long _samples
+    cdef public long long _duplicates
+
+    cpdef int inspect(self, Frame frame, Command command, PulsarRequest request) except -1
+    cdef Consumption _of(self, Frame frame, PulsarRequest request)
+    cdef int _acknowledge(self, Consumption consumption, tuple position, long long time) except -1

@@ -1,0 +1,51 @@
+cimport cython
+from dissectors.frame cimport Frame
+from dissectors.pulsar.batches cimport PulsarEntry, entry_of, is_chunk, position, records
+from dissectors.pulsar.decode cimport Command
+from dissectors.pulsar.fields cimport (
+    META_COMPACTED_BATCH_INDEXES,
+    META_ENCRYPTION_KEYS,
+    META_MARKER_TYPE,
+    META_PRODUCER_NAME,
+    META_PUBLISH_TIME,
+    META_REPLICATED_FROM,
+    META_SEQUENCE_ID,
+    META_TXNID_LEAST_BITS,
+    META_TXNID_MOST_BITS,
+    META_UNCOMPRESSED_SIZE,
+    PUSH_ACK_SET,
+    PUSH_MESSAGE_ID,
+)
+from dissectors.pulsar.pending cimport PendingBatch, PulsarRequest
+from dissectors.rows.exchange cimport Report
+from dissectors.rows.fields cimport *
+from dissectors.wire.memory cimport crc32c
+
+cdef extern from *:
+    """
+    #define LATEST_MS 9223372036854LL
+    """
+    const long long LATEST_MS
+
+cdef enum:
+    MS = 1000000
+    SEND = 6
+
+@cython.final
+cdef class Entries:
+    cdef public object _conversation
+    cdef public object _state
+    cdef public Report _report
+    cdef public object messages
+    cdef public set encrypted
+    cdef public long long _held
+    cdef public bint _overflowed
+
+    cpdef PulsarEntry read(self, Frame frame, Command command, PulsarRequest request)
+    cdef int _look_into(self, Frame frame, Command command, PulsarRequest request, PulsarEntry entry, bint compacted) except -1
+    cpdef int settle(self, PulsarRequest request, PulsarRequest answer, error) except -1
+    cdef int _verify(self, Frame frame, PulsarEntry entry) except -1
+    cdef int _unfold(self, Frame frame, PulsarEntry entry) except -1
+    @cython.locals(codec="long long")
+    cdef PendingBatch _batch(self, PulsarEntry entry)
+    cdef int _write(self, PulsarRequest request, PendingBatch batch, str outcome) except -1

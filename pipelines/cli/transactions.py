@@ -1,0 +1,67 @@
+"""`brokerscope transactions`: each transaction, how long it was open, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from pipelines.cli import printing
+from pipelines.cli.printing import PrintedField
+from pipelines.cli.reading import AskedPart, Captures, Reading, reads_captures
+
+FIELDS = (
+    PrintedField("time", "date", head="", once=True),
+    PrintedField("time", "clock"),
+    PrintedField("protocol", once=True, need=6),
+    PrintedField("transaction"),
+    PrintedField("producer", need=4),
+    PrintedField("client", once=True, need=5),
+    PrintedField("outcome", toned=True),
+    PrintedField("open_ns", "ns", head="open"),
+    PrintedField("end_ns", "ns", head="ending", need=3),
+    PrintedField("records", "count"),
+    PrintedField("topics", "list", need=1),
+    PrintedField("groups", "list", need=2),
+    PrintedField("file", "file", once=True),
+    PrintedField("packet", "code"),
+)
+
+
+@reads_captures
+def transactions(
+    captures: Captures,
+    reading: Reading,
+    part: AskedPart,
+    head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Rows.")] = 200,
+    format: Annotated[
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+    ] = "text",
+) -> None:
+    """Transactions of Kafka and Pulsar: who began them, how long they were open, what they wrote, how they ended.
+
+    Outcomes: committed, aborted, fenced (a newer producer of the same transactional id took over), open (no end in the
+    capture), or the error with which ending it failed.
+
+    \b
+    Examples:
+      brokerscope transactions capture.pcap
+      brokerscope transactions captures/ --client payments -f json
+    """
+    from pipelines.answers import transactions as answers
+    from pipelines.answers.records import queryable
+
+    selection = part.selection
+    options = reading.options(answers.TABLES, full=True, bodies_of=answers.APIS)
+    with reading.run(reading.captures(captures), options) as run:
+        wanted = answers.only_transactions(selection.of(run.records()))
+        with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
+            rows = [found.row() for found in answers.transactions(tables)]
+        if format == "json":
+            printing.show_json(rows[:head])
+        elif not rows:
+            printing.show_text("No transaction in these captures.")
+        else:
+            printing.show_rows(rows[:head], FIELDS)
+            if len(rows) > head and not reading.quiet:
+                printing.show_text(f"{head} of {len(rows):,} transactions: --head shows more")

@@ -1,0 +1,32 @@
+"""Every command of the cookbook runs as it stands and answers something."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.cli import app
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "cookbook.md").read_text()
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.S) for line in block.splitlines()]
+EXITS = {"forensics": 1}  # a checksum of that sample is wrong
+MAY_FIND_NOTHING = ("throttle_ms > 0", "NOT_LEADER", "having count(*) > 1", "'%AUTH%'", "len(removed)")
+
+
+def test_every_command_of_the_cookbook_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    monkeypatch.chdir(tmp_path)
+    assert len(COMMANDS) > 30
+    for command in COMMANDS:
+        name, *arguments = shlex.split(command.removeprefix("brokerscope "))
+        result = CliRunner(env={"COLUMNS": "160"}).invoke(app, [name, *arguments])
+        assert result.exit_code == EXITS.get(name, 0), (command, result.stderr)
+        written = "-o" in arguments
+        lines = len(result.stdout.splitlines())
+        if not written and not any(text in command for text in MAY_FIND_NOTHING):
+            assert lines > 1, (command, result.stdout, result.stderr)

@@ -1,0 +1,83 @@
+"""Names that people ask for: older ones are understood, and one that does not occur is said with the nearest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from dissectors.kafka import PROTOCOL
+from dissectors.kafka.errors import known_codes
+from pipelines.cli import app
+from pipelines.sql.occurring import NamesSeen
+from pipelines.sql.older_names import todays_name, with_todays_names
+from pipelines.sql.selection import Selection
+
+SAMPLE = str(Path(__file__).parents[2] / "samples" / "kafka-refused.pcap")
+
+
+def dissect(*arguments: str) -> tuple[list[str], str]:
+    """(lines of stdout, stderr)"""
+    result = CliRunner().invoke(app, ["dissect", SAMPLE, *arguments])
+    assert result.exit_code == 0, result.stderr
+    return result.stdout.splitlines(), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("older", "today"),
+    [
+        ("Offsets", "ListOffsets"),
+        ("GroupCoordinator", "FindCoordinator"),
+        ("consumermetadata", "FindCoordinator"),
+        ("NOT_LEADER_FOR_PARTITION", "NOT_LEADER_OR_FOLLOWER"),
+        ("NOT_COORDINATOR_FOR_GROUP", "NOT_COORDINATOR"),
+        ("Produce", "Produce"),
+    ],
+)
+def test_an_older_name_of_an_api_or_error_is_understood(older: str, today: str) -> None:
+    assert todays_name(older) == today
+
+
+def test_an_older_name_is_understood_in_a_condition_only_where_it_is_compared_with_an_api_or_error() -> None:
+    where = "name = 'NOT_LEADER_FOR_PARTITION' OR api IN ('Offsets', 'Fetch') AND topic = 'Offsets'"
+    assert with_todays_names(where) == (
+        "name = 'NOT_LEADER_OR_FOLLOWER' OR api IN ('ListOffsets', 'Fetch') AND topic = 'Offsets'"
+    )
+
+
+def test_an_api_is_found_by_its_older_name() -> None:
+    rows, _ = dissect("--api", "GroupCoordinator", "--columns", "api", "-f", "csv", "-q")
+    assert set(rows) == {"api", '"FindCoordinator"'}
+
+
+def test_a_name_that_does_not_occur_is_said_with_the_nearest() -> None:
+    _, said = dissect("--api", "Prodce", "--topic", "err-*")
+    assert "no api 'Prodce' in these captures; the nearest is Produce" in said
+    assert "no topic" not in said
+
+
+def test_a_name_that_occurs_is_not_said_to_be_missing_where_other_conditions_exclude_its_rows() -> None:
+    rows, said = dissect("--api", "Produce", "--slower-than", "1h", "-f", "csv")
+    assert len(rows) == 1
+    assert "no api" not in said
+
+
+def test_names_are_looked_for_in_all_tables_that_are_written(tmp_path: Path) -> None:
+    _, said = dissect("-t", "batches", "-t", "errors", "-o", str(tmp_path / "out"), "--topic", "err-x", "-f", "csv")
+    assert "no topic 'err-x'" in said
+
+
+def test_values_of_lists_count_and_wildcards_are_not_judged() -> None:
+    seen = NamesSeen(Selection(topic="orders,order*,refunds"))
+    seen.add(pa.record_batch({"topics": [["orders", "payments"], None]}))
+    assert list(seen.missing()) == ["no topic 'refunds' in these captures; there are orders, payments"]
+
+
+def test_every_error_code_has_a_meaning_in_one_line() -> None:
+    for code in known_codes():
+        meaning = PROTOCOL.error_meaning(code)
+        assert meaning, code
+        assert "\n" not in meaning
+    assert PROTOCOL.error_meaning(9999) is None
