@@ -159,6 +159,11 @@ KINDS: dict[str, FindingKind] = {
         "Requests waited on their connection behind a request that the broker held back.",
         "Use a connection of its own for fetching, so that other requests do not wait behind long polls.",
     ),
+    "fetch_overdue": FindingKind(
+        INFO,
+        "A fetch was answered later than it allowed the broker to wait.",
+        "Look at the broker: a pause, a slow disk, or more requests than its threads can serve.",
+    ),
     "out_of_order_answers": FindingKind(
         WARNING,
         "Requests were answered after later ones of their connection; a broker answers in the order of requests.",

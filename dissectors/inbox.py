@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import cython
 
 from dissectors.frame import Frame
-from dissectors.tcp.chunk import Chunk, Gap, Piece, segments_up_to
+from dissectors.tcp.chunk import Chunk, Gap, Piece
 from dissectors.wire.arrays import Bytes, Numbers
 
 if not cython.compiled:
@@ -34,7 +34,6 @@ _HEAD = 512  # bytes that are joined to a frame whose size is not known, at most
 _NO_SEGMENTS = array("q")  # of an empty window; never added to
 _ZEROS = memoryview(bytes(1 << 16))  # of which the bytes of holes are made
 _offset = attrgetter("offset")
-_VERSION = 1  # of what is carried
 _CARRIED = (
     "search", "size", "pos", "buf", "_base", "_segments", "_parts", "_parts_size", "_gathers", "_queue",
     "_queued", "_taken", "_holes", "_given_up",
@@ -67,7 +66,7 @@ class Inbox:
         self.end = 0
         self._base = 0  # stream offset of buf[0]
         self._segments = _NO_SEGMENTS  # those in buf, as in Chunk; the first may begin before it
-        self._numbers: Numbers = None  # the same, to be read fast; None where there are none
+        self._numbers: Numbers = _NO_SEGMENTS  # the same, to be read fast
         self._count = 0  # segments
         self._mark = 0  # of them: the one that holds pos
         self._parts: list[Chunk | Gap] | None = None  # behind the window
@@ -80,13 +79,10 @@ class Inbox:
         self._given_up = 0  # bytes of a frame that are dropped as they come
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Inbox, (self.direction,), (_VERSION, *[getattr(self, name) for name in _CARRIED])
+        return Inbox, (self.direction,), {name: getattr(self, name) for name in _CARRIED}
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        version, *values = state
-        if version != _VERSION:
-            raise ValueError(f"the state of an inbox has version {version}, not {_VERSION}")
-        for name, value in zip(_CARRIED, values, strict=True):
+    def __setstate__(self, carried: dict[str, Any]) -> None:
+        for name, value in carried.items():
             setattr(self, name, value)
         self._show(self._base, self.buf, self._segments, self.pos)
 
@@ -196,14 +192,14 @@ class Inbox:
             part = self._parts[bisect_right(self._parts, offset, key=_offset) - 1]
             if isinstance(part, Gap):
                 return part.order, part.offset + part.length
-            segments, end = part.segments, part.end
-        following = SEGMENT_FIELDS * segments_up_to(segments, SEGMENT_START, offset)
-        order = segments[following - SEGMENT_FIELDS + SEGMENT_ORDER]
-        return order, segments[following + SEGMENT_START] if following < len(segments) else end
+            segments, end = part.segments, part.offset + len(part.data)
+        starts = segments[SEGMENT_START::SEGMENT_FIELDS]
+        at = bisect_right(starts, offset) - 1
+        return segments[SEGMENT_FIELDS * at + SEGMENT_ORDER], starts[at + 1] if at + 1 < len(starts) else end
 
     def delivered_after(self, order: int, end: int) -> int:
         """Index of the first byte of the window that was delivered after `order`, at most `end`."""
-        segment = segments_up_to(self._segments, SEGMENT_ORDER, order)
+        segment = bisect_right(self._segments[SEGMENT_ORDER::SEGMENT_FIELDS], order)
         if segment == self._count:
             return end
         return min(end, self._segments[SEGMENT_FIELDS * segment + SEGMENT_START] - self._base)
@@ -391,8 +387,7 @@ class Inbox:
     def _show(self, base: cython.longlong, buf: bytes, segments: array[int], pos: cython.Py_ssize_t) -> cython.int:
         """Make this the window, from an index of the buffer on."""
         self._base, self.buf, self._segments, self.pos, self.end = base, buf, segments, pos, len(buf)
-        self._count, self._mark = len(segments) // SEGMENT_FIELDS, 0
-        self._numbers = segments if self._count else None
+        self._numbers, self._count, self._mark = segments, len(segments) // SEGMENT_FIELDS, 0
         if pos:
             self._mark = self._segment(base + pos)
         if self._holes:

@@ -106,8 +106,8 @@ def checksum(data: bytes, unit: RecordBatch) -> int:
     return compute(CRC32, memoryview(data)[unit.start + 16 : unit.end])
 
 
-def checksum_kind(unit: RecordBatch) -> str:
-    return CRC32C if unit.magic == 2 else CRC32
+CHECKSUM_KINDS = (CRC32, CRC32, CRC32C)
+"""By magic."""
 
 
 def records_of(data: bytes, unit: RecordBatch, limit: int) -> bytes:

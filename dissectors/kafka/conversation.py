@@ -11,11 +11,11 @@ from dissectors.conversation import Conversation, ConversationSummary
 from dissectors.frame import Frame
 from dissectors.kafka import bodies, special
 from dissectors.kafka.body_notes import BodyNotes
-from dissectors.kafka.decode import UNSUPPORTED_VERSION, ApiVersion
+from dissectors.kafka.decode import FIND_COORDINATOR, UNSUPPORTED_VERSION, ApiVersion
 from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.fetch import fetching
-from dissectors.kafka.frames import plausible_request
+from dissectors.kafka.frames import begins_with_token, plausible_request
 from dissectors.kafka.full import ENDS_EARLY
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.names import TopicNames
@@ -39,6 +39,7 @@ from dissectors.tcp.chunk import SERVER, Gap
 from dissectors.wire.reader import ReadError, WireReader
 
 if not cython.compiled:
+    from dissectors.inbox import INVALID, MORE
     from dissectors.kafka.decode import API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, api_version
     from dissectors.kafka.diagnostics import QUEUED_NS
     from dissectors.kafka.fetch import asked, received, waited_for_data
@@ -136,7 +137,8 @@ class KafkaConversation(Conversation):
         if direction == CLIENT:
             reader = self._requests.reader
             reader.open(buf, pos, end)
-            return measure_request(reader, self._frame_limit, self.raw_sasl)
+            size: cython.longlong = measure_request(reader, self._frame_limit, self.raw_sasl)
+            return self._measure_token(buf, pos, end) if size == INVALID and self.frames == 0 else size
         reader = self._answers.reader
         reader.open(buf, pos, end)
         return measure_response(reader, self._frame_limit, self.raw_sasl)
@@ -318,8 +320,7 @@ class KafkaConversation(Conversation):
         before_ns: cython.longlong = self.answered_ns
         api: ApiVersion
         self.answered_ns = frame.first_ns if frame.last_ns == ABSENT else frame.last_ns
-        if self.tokens:
-            self._answer_token(frame)
+        if self.tokens and self._answers_token(frame, have):
             return
         if have - frame.start < RESPONSE_AT_LEAST:
             self._too_short(frame, have, "A response too short for its header")
@@ -327,6 +328,8 @@ class KafkaConversation(Conversation):
         reader.open(frame.data, frame.start + 4, have)
         correlation_id: cython.longlong = reader.i32()
         call = self.waiting.take(correlation_id)
+        if call is None and correlation_id == 0:
+            call = self._take_unnumbered()
         if call is None:
             self._hold_orphan(frame, correlation_id)
             return
@@ -402,7 +405,7 @@ class KafkaConversation(Conversation):
             received(self.rows, self.verifier, self.diagnostics, frame, call, api, notes, role)
             if not frame.complete:
                 self.recovery().report(SERVER, self.recovery().found(frame, have), call, frame.facts)
-            long_poll = waited_for_data(frame, call, notes)
+            long_poll = waited_for_data(self.diagnostics, frame, call, notes)
             if api.key == FETCH:
                 self.sessions.answer(
                     call.session_number,
@@ -437,6 +440,15 @@ class KafkaConversation(Conversation):
 
     # --- what is rare in requests and answers ---
 
+    def _measure_token(self, buf: bytes, pos: int, end: int) -> int:
+        """Size of what a connection begins with instead of a request: a SASL token without a handshake, or INVALID."""
+        token = begins_with_token(buf, pos, end)
+        if token:
+            self.raw_sasl = True
+            self._requests.reader.open(buf, pos, end)
+            return measure_request(self._requests.reader, self._frame_limit, True)
+        return MORE if token is None and end - pos > 4 else INVALID
+
     def _is_token(self, frame: Frame, have: int) -> bool:
         """Whether the client sent a bare SASL token, which waits for the server's; the first request ends this."""
         if plausible_request(frame.data, frame.start, have):
@@ -445,10 +457,26 @@ class KafkaConversation(Conversation):
         self.tokens = [*(self.tokens or ()), new_request(frame.facts, None, ABSENT, None)]
         return True
 
-    def _answer_token(self, frame: Frame) -> None:
+    def _answers_token(self, frame: Frame, have: int) -> bool:
+        """Whether the server sent a bare SASL token; an answer to a request says that those that wait have none."""
         assert self.tokens
+        id_ = int.from_bytes(frame.data[frame.start + 4 : frame.start + RESPONSE_AT_LEAST], "big", signed=True)
+        if have - frame.start >= RESPONSE_AT_LEAST and self.waiting.find(id_) is not None:
+            for token in self.tokens:
+                self._sent_one_way(token)
+            self.tokens = None
+            return False
         token, *self.tokens = self.tokens
         self._write_unread(frame, token)
+        return True
+
+    def _take_unnumbered(self) -> KafkaRequest | None:
+        """The request that an answer with the id 0 is for, where none has it.
+
+        Kafka 0.8.2 answers so to FindCoordinator while it has no topic for offsets.
+        """
+        call = self.waiting.oldest(FIND_COORDINATOR, 0)
+        return None if call is None else self.waiting.take(call.correlation_id)
 
     def _too_short(self, frame: Frame, have: int, message: str) -> None:
         """A frame does not have a whole header."""

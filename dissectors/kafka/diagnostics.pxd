@@ -36,6 +36,9 @@ cdef class KafkaDiagnostics:
     cdef public Tally repeated
     cdef public Tally behind
     cdef public Tally overtaken
+    cdef public Tally late
+    cdef public long long latest_ns
+    cdef public long long latest_allowed_ms
     cdef public long long single
     cdef public long long stored_bytes
     cdef public long long uncompressed_bytes

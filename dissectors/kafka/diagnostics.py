@@ -131,6 +131,7 @@ class KafkaDiagnostics:
     produced: batches of magic 2; single: those that hold one message; plain: those without a producer id
     packed: compressed batches, with their bytes; repeated: batches that were sent again
     behind: requests that waited behind others, with their times and APIs; overtaken: answers to later requests first
+    late: fetches that were answered later than they allowed, and the latest
     """
 
     __slots__ = (
@@ -138,6 +139,9 @@ class KafkaDiagnostics:
         "commits",
         "epochs",
         "joins",
+        "late",
+        "latest_allowed_ms",
+        "latest_ns",
         "longest_ns",
         "newest",
         "old_formats",
@@ -162,6 +166,8 @@ class KafkaDiagnostics:
         self.repeated = Tally()
         self.behind = Tally()
         self.overtaken = Tally()
+        self.late = Tally()
+        self.latest_ns = self.latest_allowed_ms = 0
         self.single = self.stored_bytes = self.uncompressed_bytes = self.queued_ns = self.longest_ns = 0
         self.queued_apis: dict[str, int] = {}
         self.removed: dict[tuple[str, int], Tally] = {}  # by API and version
@@ -281,6 +287,12 @@ class KafkaDiagnostics:
         self.longest_ns = max(self.longest_ns, queued_ns)
         self.queued_apis[api] = self.queued_apis.get(api, 0) + 1
 
+    def overdue(self, request: FrameFacts, waited_ns: int, allowed_ms: int) -> None:
+        """A fetch that was answered later than it allowed."""
+        self.late.add(request)
+        if waited_ns > self.latest_ns:
+            self.latest_ns, self.latest_allowed_ms = waited_ns, allowed_ms
+
     # --- what one exchange says ---
 
     def answered(self, api: ApiVersion, request: Mapping[str, Any], response: Mapping[str, Any]) -> Remark | None:
@@ -332,6 +344,11 @@ class KafkaDiagnostics:
             apis = dict(sorted(self.queued_apis.items()))
             more = {"count": count, "queued_ns": self.queued_ns, "longest_ns": self.longest_ns, "apis": apis}
             yield Advice("head_of_line", text, self.behind, more)
+        if self.late.count:
+            count, ms = self.late.count, self.latest_ns // 1_000_000
+            text = f"{were(count, 'fetch')} answered later than allowed, one after {ms} ms of {self.latest_allowed_ms}"
+            more = {"count": count, "longest_ns": self.latest_ns, "allowed_ms": self.latest_allowed_ms}
+            yield Advice("fetch_overdue", text, self.late, more)
         for group, tally in self.joins.items():
             joins = dict(tally.more or {})
             if joins.pop("times") and joins["most"] >= _JOINS:

@@ -31,9 +31,19 @@ from dissectors.rows.exchange import CONSUME, OK, REPLICATE
 if not cython.compiled:
     from dissectors.kafka.decode import FETCH, FETCH_SNAPSHOT, SHARE_FETCH
     from dissectors.kafka.delivery import READ_COMMITTED, delivered
-    from dissectors.kafka.words import EPOCH_PLACE, ISOLATION_PLACE, MAX_WAIT_PLACE, REPLICA_PLACE, SESSION_PLACE
+    from dissectors.kafka.words import (
+        EPOCH_PLACE,
+        ISOLATION_PLACE,
+        MAX_WAIT_PLACE,
+        MIN_BYTES_PLACE,
+        REPLICA_PLACE,
+        SESSION_PLACE,
+    )
     from dissectors.rows.exchange import elapsed, held
     from dissectors.rows.layout import ABSENT
+
+    MS_NS = 1_000_000
+    TICK_NS = 200_000_000  # how late a broker's timer may be: it looks for what has expired so often
 
 _METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
 
@@ -42,6 +52,7 @@ def asked(call: KafkaRequest, notes: BodyNotes) -> None:
     """Keep what the answer to a fetch is understood by."""
     call.replica = notes.number(REPLICA_PLACE)
     call.max_wait_ms = notes.number(MAX_WAIT_PLACE)
+    call.min_bytes = notes.number(MIN_BYTES_PLACE)
     call.isolation = notes.number(ISOLATION_PLACE)
     call.session_number = notes.number(SESSION_PLACE)
     call.session_epoch = notes.number(EPOCH_PLACE)
@@ -103,11 +114,23 @@ def received(
     call.payload_bytes = size
 
 
-def waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes) -> cython.longlong:
-    """Whether a broker held a fetch until it had something, or as long as it may: 1, 0 or ABSENT."""
+def waited_for_data(
+    diagnostics: KafkaDiagnostics, frame: Frame, call: KafkaRequest, notes: BodyNotes
+) -> cython.longlong:
+    """Whether a broker held a fetch until it had something, or as long as it may: 1, 0 or ABSENT.
+
+    Who wants 0 bytes does not wait, but for the controllers' log. What comes later than the fetch allows is not held.
+    """
+    wait_ns: cython.longlong
     if call.frame is None or call.max_wait_ms <= 0 or (notes.throttle != ABSENT and notes.throttle != 0):
         return 0
-    return held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, call.payload_bytes)
+    if call.min_bytes == 0 and not (call.topic_keys and call.topic_keys[0] in _METADATA_LOG):
+        return 0
+    wait_ns = elapsed(call.frame.last_ns, frame.first_ns)
+    if wait_ns != ABSENT and wait_ns - max(0, call.queued_ns) > call.max_wait_ms * MS_NS + TICK_NS:
+        diagnostics.overdue(call.frame, wait_ns - max(0, call.queued_ns), call.max_wait_ms)
+        return 0
+    return held(wait_ns, call.queued_ns, call.payload_bytes)
 
 
 def _listed(frame: Frame, api: ApiVersion, shared: bool) -> Mapping[tuple[str, int], Aborted | Acquired]:

@@ -1,8 +1,7 @@
+from dissectors.inbox cimport INVALID, MORE
 from dissectors.wire.reader cimport WireReader
 
 cdef enum:
-    MORE = 0
-    INVALID = -1
     SIZE_BYTES = 4
     HEAD_BYTES = 14
     SMALLEST_REQUEST = 8

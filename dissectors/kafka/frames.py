@@ -27,6 +27,8 @@ assert (_LIMITS.api_key, _LIMITS.api_version) == (HIGHEST_KEY, HIGHEST_VERSION)
 SAMPLE = 1 << 12  # of a larger one so much is looked at
 _APPENDED = 8  # bytes that some clients write after a body
 
+_TOKEN, _LONGEST_LENGTH = 0x60, 0x84
+_KERBEROS = bytes.fromhex("06092a864886f712010202")  # 1.2.840.113554.1.2.2
 _NOT_TEXT = re.compile(rb"[\x00-\x1f\x7f]")
 
 
@@ -67,6 +69,21 @@ def measure_response(r: WireReader, limit: cython.longlong, raw: cython.bint) ->
     if size > limit or size < (0 if raw else SMALLEST_RESPONSE):
         return INVALID
     return SIZE_BYTES + size
+
+
+def begins_with_token(buf: bytes, pos: int, end: int) -> bool | None:
+    """Whether a SASL token of Kerberos stands at buf[pos], with which clients of Kafka 0.9 begin: None: not known yet.
+
+    Size | 0x60 | length, as in DER | the object id of Kerberos.
+    """
+    if end - pos <= SIZE_BYTES + 1:
+        return None if buf[pos + SIZE_BYTES : end] in (b"", b"\x60") else False
+    length = buf[pos + SIZE_BYTES + 1]
+    at = pos + SIZE_BYTES + 2 + (length & 0x7F if length & 0x80 else 0)
+    head = buf[at : min(end, at + len(_KERBEROS))]
+    if buf[pos + SIZE_BYTES] != _TOKEN or length > _LONGEST_LENGTH or not _KERBEROS.startswith(head):
+        return False
+    return True if head == _KERBEROS else None
 
 
 def plausible_request(buf: bytes, pos: int, end: int) -> bool:

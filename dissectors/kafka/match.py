@@ -76,6 +76,11 @@ class KafkaPendingRequests:
                     del self.again[key]
         return call
 
+    def oldest(self, api_code: int, version: int) -> KafkaRequest | None:
+        """The oldest request of a version of an API that waits."""
+        found = (call for call in self.by_id.values() if (call.api_code, call.version) == (api_code, version))
+        return min(found, key=attrgetter("number"), default=None)
+
     def lose(self) -> None:
         """Bytes of the server are missing: the answers to all that wait may have been in them."""
         self.lost = self.arrived

@@ -22,7 +22,7 @@ from dissectors.kafka.schema import SIZES, MessageVersion, SchemaField
 
 VALUES: dict[str, tuple[str, ...]] = {
     "ProduceRequest": ("transactionalId", "acks"),
-    "FetchRequest": ("replicaId", "maxWaitMs", "isolationLevel", "sessionId", "sessionEpoch"),
+    "FetchRequest": ("replicaId", "maxWaitMs", "minBytes", "isolationLevel", "sessionId", "sessionEpoch"),
     "FetchResponse": ("sessionId",),
     "ShareFetchRequest": ("maxWaitMs", "memberId", "shareSessionEpoch"),
     "ApiVersionsRequest": ("clientSoftwareName", "clientSoftwareVersion"),

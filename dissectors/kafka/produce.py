@@ -5,7 +5,7 @@ from __future__ import annotations
 import cython
 
 from dissectors.frame import Frame
-from dissectors.kafka.batches import old_format
+from dissectors.kafka.batches import NO_MAGIC, old_format
 from dissectors.kafka.body_notes import BodyNotes, RecordSet, Topic
 from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.pending import KafkaRequest
@@ -32,7 +32,7 @@ def sent(
     total: cython.longlong = 0
     size: cython.longlong = 0
     looks: cython.bint = rows.report.wants_batches or rows.report.wants_messages or rows.report.wants_findings
-    old: cython.int = old_format(True, call.version)
+    old: cython.int = NO_MAGIC if call.version > 2 else old_format(True, call.version)
     found: list[RecordSet] = notes.sets()
     for records in found:
         size += records.size

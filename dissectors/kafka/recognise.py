@@ -14,7 +14,7 @@ from functools import partial
 
 from dissectors.kafka import schema
 from dissectors.kafka.decode import API_VERSIONS, REQUEST_HEAD, UNSUPPORTED_VERSION, api_version
-from dissectors.kafka.frames import HEAD, MAX_FRAME, is_text
+from dissectors.kafka.frames import HEAD, MAX_FRAME, begins_with_token, is_text
 from dissectors.kafka.full import full
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.resync import Resync
@@ -77,8 +77,11 @@ def recognise(client: bytes, server: bytes) -> float:
 
 
 def _first_request(data: bytes, server: bytes) -> float:
+    token = begins_with_token(data, 0, len(data))
+    if token or (token is None and len(data) > HEAD):
+        return CERTAIN if token else POSSIBLE
     if len(data) < HEAD:
-        return POSSIBLE if _may_begin(data) else NO
+        return POSSIBLE if _may_begin(data) or (token is None and len(data) > 4) else NO
     if _asks_newer(data):
         return CERTAIN if server[4:8] == data[8:12] and _tells_versions(server) else POSSIBLE
     verdict = Resync(_Stranger()).first(data)

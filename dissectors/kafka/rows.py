@@ -10,7 +10,7 @@ import cython
 
 from dissectors.frame import FrameFacts
 from dissectors.kafka import secrets
-from dissectors.kafka.batches import checksum_kind
+from dissectors.kafka.batches import CHECKSUM_KINDS
 from dissectors.kafka.body_notes import Fault, Topic
 from dissectors.kafka.errors import EXPECTED, error
 from dissectors.kafka.messages import Header
@@ -209,7 +209,7 @@ class KafkaRows:
         table.waiting[slot, BATCH_CONTROL] = batch.control
         table.waiting[slot, BATCH_FIRST_TIMESTAMP] = nanoseconds(batch.first_timestamp)
         table.waiting[slot, BATCH_MAX_TIMESTAMP] = nanoseconds(batch.max_timestamp)
-        table.put(slot, BATCH_CHECKSUM_KIND, checksum_kind(batch))
+        table.put(slot, BATCH_CHECKSUM_KIND, CHECKSUM_KINDS[batch.magic])
         table.waiting[slot, BATCH_CHECKSUM_STORED] = batch.crc
         table.waiting[slot, BATCH_CHECKSUM_COMPUTED] = batch.computed
         table.put(slot, BATCH_VERDICT, batch.verdict)

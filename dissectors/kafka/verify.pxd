@@ -1,5 +1,6 @@
 cimport cython
 from dissectors.frame cimport Frame
+from dissectors.framing cimport Framing
 from dissectors.kafka.body_notes cimport RecordSet
 from dissectors.kafka.names cimport TopicNames
 from dissectors.kafka.record_batch cimport RecordBatch, read_batches
@@ -8,7 +9,7 @@ from dissectors.wire.reader cimport WireReader
 
 @cython.final
 cdef class BatchVerifier:
-    cdef public object conversation
+    cdef public Framing conversation
     cdef public Report report
     cdef public TopicNames names
     cdef public long long limit

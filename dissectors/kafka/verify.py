@@ -189,7 +189,7 @@ class BatchVerifier:
             self.conversation.finding("limit", message, position=batch.base_offset)
 
     def _report_bad(self, frame: Frame, records: RecordSet | None, batch: RecordBatch) -> None:
-        kind = batches.checksum_kind(batch)
+        kind = batches.CHECKSUM_KINDS[batch.magic]
         self.conversation.finding_within(
             frame,
             batch.start,

@@ -28,7 +28,7 @@ cdef enum:
     NUMBERED = 1
     FORGOTTEN = 2
 
-    VALUE_COUNT = 20
+    VALUE_COUNT = 21
     GROUP_PLACE = 0
     KEY_TYPE_PLACE = 1
     ACKS_PLACE = 2
@@ -37,6 +37,7 @@ cdef enum:
     ISOLATION_PLACE = 6
     SESSION_PLACE = 7
     EPOCH_PLACE = 8
+    MIN_BYTES_PLACE = 20
     NO_SLOT = -1
     SLOTS = 8
 

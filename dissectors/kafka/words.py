@@ -49,14 +49,16 @@ if not cython.compiled:
     (SKIP, SIZED, NAME, ID, TOPIC, PARTITION, PAIR_VALUE, PAIR, PARTITIONS, ERROR, ERROR_TEXT, FAULT, THROTTLE, VALUE,
      TEXT, GROUP, RECORDS, ARRAY, STRUCT, OPTIONAL, TAGS) = range(21)  # fmt: skip
     BARE, NUMBERED, FORGOTTEN = range(3)
-    VALUE_COUNT, NO_SLOT, SLOTS = 20, -1, 8
+    VALUE_COUNT, NO_SLOT, SLOTS = 21, -1, 8
     GROUP_PLACE, KEY_TYPE_PLACE, ACKS_PLACE = 0, 1, 2
     REPLICA_PLACE, MAX_WAIT_PLACE, ISOLATION_PLACE, SESSION_PLACE, EPOCH_PLACE = 4, 5, 6, 7, 8
+    MIN_BYTES_PLACE = 20
 
 VALUES = (
     GROUP_NAME, KEY_TYPE, "acks", "transactionalId", "replicaId", "maxWaitMs", "isolationLevel", "sessionId",
     "sessionEpoch", "shareSessionEpoch", "memberId", "generationId", "generationIdOrMemberEpoch", "producerId",
     "producerEpoch", "clientSoftwareName", "clientSoftwareVersion", "mechanism", "committed", "memberEpoch",
+    "minBytes",
 )  # fmt: skip
 """The single values that are noted, by place."""
 assert len(VALUES) == VALUE_COUNT

@@ -191,6 +191,53 @@ def test_raw_sasl_after_the_old_handshake_breaks_no_framing_and_shows_nothing() 
     assert "horse" not in repr([getattr(sink, table) for table in TABLES])
 
 
+KERBEROS = bytes.fromhex("60820203") + bytes.fromhex("06092a864886f712010202") + bytes(500)
+
+
+def test_the_last_token_of_a_raw_login_has_no_answer_and_takes_none_of_the_request_behind_it() -> None:
+    script = [
+        (CLIENT, request(17, 0, 0, text("GSSAPI"))),
+        (SERVER, response(17, 0, 0, struct.pack(">hi", 0, 1) + text("GSSAPI"))),
+        (CLIENT, frame(KERBEROS)),
+        (SERVER, frame(b"\x60 and what the broker says")),
+        (CLIENT, frame(b"\5\4 the last word")),
+        (CLIENT, request(3, 0, 1, struct.pack(">i", 0))),
+        (SERVER, response(3, 0, 1, struct.pack(">ii", 0, 0))),
+    ]
+    sink = feed_every_way(PROTOCOL, script)
+    assert sorted((e.api, e.kind) for e in sink.exchanges) == [
+        ("Metadata", "call"),
+        ("SaslHandshake", "call"),
+        ("SaslToken", "call"),
+        ("SaslToken", "oneway"),
+    ]
+    assert not sink.findings
+
+
+def test_a_conversation_may_begin_with_a_token_of_kerberos() -> None:
+    script = [
+        (CLIENT, frame(KERBEROS)),
+        (SERVER, frame(b"\x60 and what the broker says")),
+        (CLIENT, request(3, 0, 1, struct.pack(">i", 0))),
+        (SERVER, response(3, 0, 1, struct.pack(">ii", 0, 0))),
+    ]
+    sink = feed_every_way(PROTOCOL, script)
+    assert [(e.api, e.kind) for e in sink.exchanges] == [("SaslToken", "call"), ("Metadata", "call")]
+    assert not sink.findings
+    first = frame(KERBEROS)
+    assert [PROTOCOL.recognise(first[:n], b"") for n in (5, 10, 16, 18, 19, len(first))] == [0.2] * 4 + [0.95] * 2
+    assert PROTOCOL.recognise(frame(b"\x60\x82\2\3 of something else"), b"") == 0
+
+
+def test_an_answer_with_id_0_is_for_the_oldest_find_coordinator_of_kafka_0_8() -> None:
+    script = [
+        (CLIENT, request(10, 0, 7, text("group"))),
+        (SERVER, response(10, 0, 0, struct.pack(">hi", 15, -1) + text("") + struct.pack(">i", -1))),
+    ]
+    sink = feed_every_way(PROTOCOL, script)
+    assert [(e.api, e.kind, e.error_code) for e in sink.exchanges] == [("FindCoordinator", "call", 15)]
+
+
 def test_sasl_bytes_are_not_in_the_decoded_body() -> None:
     script = [
         (CLIENT, request(36, 1, 4, struct.pack(">i", 20) + b"\0alice\0correct-horse")),
@@ -429,3 +476,15 @@ def test_a_text_of_which_the_end_is_missing_is_none() -> None:
         assert {e.client_id for e in sink.exchanges} <= {"tester", None}
         assert {e.group for e in sink.exchanges} <= {"group", None}
         assert {e.message for e in sink.errors} <= {"it exists", None}
+
+
+def test_a_fetch_that_is_answered_later_than_it_allowed_is_no_long_poll() -> None:
+    script = [(CLIENT, fetch(1, [("t", [0])], wait=100)), *[(CLIENT, b"")] * 400, (SERVER, fetched(1, {}))]
+    sink, _ = feed(PROTOCOL, script)  # a step takes 1 ms
+    assert [(e.long_poll, e.wait_ns) for e in sink.exchanges] == [(False, 401_000_000)]
+    (finding,) = [f for f in sink.findings if f.kind == "fetch_overdue"]
+    assert json.loads(finding.evidence or "")["allowed_ms"] == 100
+    in_time = [(CLIENT, fetch(1, [("t", [0])], wait=100)), *[(CLIENT, b"")] * 110, (SERVER, fetched(1, {}))]
+    sink, _ = feed(PROTOCOL, in_time)
+    assert [e.long_poll for e in sink.exchanges] == [True]
+    assert not sink.findings
