@@ -12,7 +12,6 @@ from dissectors.errors import UsageError
 from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES
-from dissectors.release import ORDER
 from dissectors.run import Run
 
 
@@ -54,7 +53,7 @@ def dissect(
         gathered[table].append(batch)
     return {
         table: pa.Table.from_batches(batches, records.schema(table, full=full, payloads=payloads)).sort_by(
-            [(column, "ascending") for column in ORDER[table]]
+            [(column, "ascending") for column in records.ordered_by(table)]
         )
         for table, batches in gathered.items()
     }

@@ -31,20 +31,12 @@ def column(values: npt.NDArray[Any], type: pa.DataType | None = None, missing: B
     """
     wanted = pa.from_numpy_dtype(values.dtype) if type is None else type
     if wanted == pa.bool_():
-        data = _bits(values)
+        data = bits(values)
     else:
         width = wanted.bit_width // 8
         data = pa.py_buffer(np.ascontiguousarray(values, f"i{width}" if type is not None else values.dtype))
-    valid = None if missing is None or not missing.any() else _bits(~missing)
+    valid = None if missing is None or not missing.any() else bits(~missing)
     return pa.Array.from_buffers(wanted, len(values), [valid, data])
-
-
-def texts(characters: Octets) -> pa.Array:
-    """ASCII texts of one length as a column: uint8[n, length]."""
-    n, length = characters.shape
-    offsets = np.arange(n + 1, dtype=np.int32) * np.int32(length)
-    data = pa.py_buffer(np.ascontiguousarray(characters))
-    return pa.Array.from_buffers(pa.string(), n, [None, pa.py_buffer(offsets), data])
 
 
 def decimals(values: pa.Array) -> pa.Array:
@@ -59,12 +51,6 @@ def as_numbers(values: pa.Array, missing: int) -> Ints:
     return filled
 
 
-def missing(values: pa.Array) -> Bools:
-    """Where a column is null."""
-    nulls: Bools = call_function("is_null", [values]).to_numpy(zero_copy_only=False)
-    return nulls
-
-
 def take(values: Any, index: Ints | pa.Array) -> Any:
     """The rows of a column or of a record batch at some indices."""
     return call_function("take", [values, index if isinstance(index, pa.Array) else column(index)])
@@ -73,16 +59,6 @@ def take(values: Any, index: Ints | pa.Array) -> Any:
 def keep(values: Any, which: Bools) -> Any:
     """The rows of a column or of a record batch that are wanted."""
     return take(values, np.flatnonzero(which))
-
-
-def joined(*columns: pa.Array) -> pa.Array:
-    """Texts row by row one after the other."""
-    return call_function("binary_join_element_wise", [*columns, pa.scalar("")])
-
-
-def where(holds: Bools, values: pa.Array) -> pa.Array:
-    """The values of a column where something holds, elsewhere null."""
-    return call_function("if_else", [column(holds), values, pa.scalar(None, values.type)])
 
 
 def containing(values: pa.Array, text: str) -> Bools:
@@ -112,5 +88,6 @@ def _filled(values: pa.Array, value: Any) -> pa.Array:
     return call_function("coalesce", [values, pa.scalar(value)]) if values.null_count else values
 
 
-def _bits(values: npt.NDArray[Any]) -> pa.Buffer:
+def bits(values: npt.NDArray[Any]) -> pa.Buffer:
+    """Truth values as the bits of a column."""
     return pa.py_buffer(np.packbits(np.ascontiguousarray(values, np.bool_), bitorder="little"))

@@ -159,6 +159,11 @@ KINDS: dict[str, FindingKind] = {
         "Requests waited on their connection behind a request that the broker held back.",
         "Use a connection of its own for fetching, so that other requests do not wait behind long polls.",
     ),
+    "out_of_order_answers": FindingKind(
+        WARNING,
+        "Requests were answered after later ones of their connection; a broker answers in the order of requests.",
+        "Look at what stands between client and broker: a proxy that answers, or a client that sends an id twice.",
+    ),
     # --- Kafka clients ---
     "removed_in_4_0": FindingKind(
         WARNING,

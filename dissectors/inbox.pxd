@@ -26,10 +26,11 @@ cdef class Inbox:
     cdef public list _queue
     cdef public long long _queued
     cdef public long long _taken
-    cdef public tuple _holes
+    cdef public list _holes
     cdef public long long _given_up
 
     cdef long long order_at(self, Py_ssize_t index)
+    cpdef object located(self, long long offset)
     cpdef bint pull(self) except -1
     cpdef Frame cut(self, Py_ssize_t end)
     cpdef settle(self)

@@ -21,7 +21,7 @@ import cython
 
 from dissectors.frame import Frame
 from dissectors.tcp.chunk import Chunk, Gap, Piece
-from dissectors.wire.arrays import Numbers
+from dissectors.wire.arrays import Bytes, Numbers
 
 if not cython.compiled:
     from dissectors.rows.layout import ABSENT
@@ -32,7 +32,7 @@ if not cython.compiled:
 
 _HEAD = 512  # bytes that are joined to a frame whose size is not known, at most at a time
 _NO_SEGMENTS = array("q")  # of an empty window; never added to
-_ZEROS = bytes(1 << 16)  # of which the bytes of holes are made
+_ZEROS = memoryview(bytes(1 << 16))  # of which the bytes of holes are made
 _offset = attrgetter("offset")
 _CARRIED = (
     "search", "size", "pos", "buf", "_base", "_segments", "_parts", "_parts_size", "_gathers", "_queue",
@@ -75,7 +75,7 @@ class Inbox:
         self._queue: list[Chunk | Gap] = []
         self._queued = 0  # bytes in queue
         self._taken = 0  # bytes of queue[0] that were pulled
-        self._holes: tuple[_Hole, ...] = ()  # in buf and parts
+        self._holes: list[_Hole] = []  # in buf and parts
         self._given_up = 0  # bytes of a frame that are dropped as they come
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -168,6 +168,22 @@ class Inbox:
         """(time in ns, packet) of the byte of the window at a stream offset."""
         row = SEGMENT_FIELDS * self._segment(offset)
         return self._segments[row + SEGMENT_TIME], self._segments[row + SEGMENT_PACKET]
+
+    def located(self, offset: cython.longlong) -> tuple[int, int] | None:
+        """(time in ns, packet) of the byte of the window at a stream offset, framed or not; None where it has none."""
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t = self._count - 1
+        middle: cython.Py_ssize_t
+        if high < 0 or offset < self._numbers[SEGMENT_START] or offset >= self._base + self.end:
+            return None
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._numbers[SEGMENT_FIELDS * middle + SEGMENT_START] <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        low *= SEGMENT_FIELDS
+        return self._numbers[low + SEGMENT_TIME], self._numbers[low + SEGMENT_PACKET]
 
     def segment(self, offset: int) -> tuple[int, int]:
         """(order, end as a stream offset) of the segment that delivered a byte of the window or of what was pulled."""
@@ -296,7 +312,7 @@ class Inbox:
     def cross(self) -> None:
         """Step over the gap ahead, inside the frame at the position: zeros stand in for it."""
         gap = self._next_event()
-        self._holes += (_Hole(gap.offset, gap.offset + gap.length, gap.reason == "snaplen"),)
+        self._holes.append(_Hole(gap.offset, gap.offset + gap.length, gap.reason == "snaplen"))
         self._wait(gap, gap.length)
 
     def jump(self) -> None:
@@ -313,7 +329,8 @@ class Inbox:
         """Bring all that was pulled into the window."""
         if not self._parts:
             return
-        buffers, segments = [self.buf[self.pos :]], self._segments[SEGMENT_FIELDS * self._mark :]
+        buffers: list[Bytes] = [self.buf[self.pos :]]
+        segments = self._segments[SEGMENT_FIELDS * self._mark :]
         for part in self._parts:
             if isinstance(part, Gap):
                 buffers += [_ZEROS] * (part.length // len(_ZEROS))
@@ -385,4 +402,4 @@ class Inbox:
 
     def _forget_holes(self) -> None:
         """Holes before the window concern nobody any more."""
-        self._holes = tuple([hole for hole in self._holes if hole.end > self._base])
+        self._holes = [hole for hole in self._holes if hole.end > self._base]

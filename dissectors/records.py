@@ -328,6 +328,15 @@ TABLES: dict[str, type[tuple[Any, ...]]] = {
     "messages": Message,
 }
 DEFAULT_TABLES = ("exchanges", "batches", "errors", "connections", "findings")
+ORDER = {
+    "exchanges": ("time", "request_packet_ref", "response_packet_ref", "correlation_id"),
+    "batches": ("time", "packet_ref", "stream_offset", "base_offset"),
+    "errors": ("time", "packet_ref", "correlation_id"),
+    "connections": ("start_time", "packet_ref"),
+    "findings": ("time", "packet_ref", "stream_offset"),
+    "messages": ("time", "packet_ref", "stream_offset", "offset"),
+}
+"""Fields that each table is ordered by. Rows that are equal in all of these stay as their connection reported them."""
 JSON_COLUMNS = frozenset({"request", "response", "evidence", "headers"})  # their text is JSON
 
 
@@ -394,6 +403,11 @@ def columns(table: str, *, full: bool = False, payloads: bool = False) -> list[C
     """The columns of a table, in order; `full` and `payloads` add theirs."""
     have = {"": True, "full": full, "payloads": payloads}
     return [column for field in fields(table) if have[field.only] for column in field.columns]
+
+
+def ordered_by(table: str) -> tuple[str, ...]:
+    """The columns that stand for the fields in ORDER; of a packet its number."""
+    return tuple(name.replace("packet_ref", "packet") for name in ORDER[table])
 
 
 @cache

@@ -12,24 +12,13 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from dissectors import arrow
 from dissectors.engine import Batches, Decoded
 from dissectors.limits import Limits
+from dissectors.records import ORDER, ordered_by
 from dissectors.rows.late_names import FOREVER, Names, resolve, row_times, waiting
-from dissectors.rows.sink import joined
-
-ORDER = {
-    "exchanges": ("time", "request_packet", "response_packet", "correlation_id"),
-    "batches": ("time", "packet", "stream_offset", "base_offset"),
-    "errors": ("time", "packet", "correlation_id"),
-    "connections": ("start_time", "packet"),
-    "findings": ("time", "packet", "stream_offset"),
-    "messages": ("time", "packet", "stream_offset", "offset"),
-}
-"""What each table is ordered by: rows of one connection that are equal in all of these stay as they were reported."""
 
 
 class DecodedRows(NamedTuple):
@@ -61,15 +50,14 @@ class RowRelease:
             decoded.batches.clear()  # they go as soon as they are in order
         for table in ORDER:
             if table in tables:
-                batch = self._named(table, joined(tables.pop(table)), release.clock)
+                batch = self._named(table, in_order(table, tables.pop(table)), release.clock)
                 if batch.num_rows:
-                    batch = in_order(table, batch)
                     yield table, batch
 
     def finish(self) -> Batches:
         """The rows that still wait: no more names will come."""
         for table, batch in self._held.due(set(), FOREVER):
-            yield table, in_order(table, resolve(batch, self.names))
+            yield table, resolve(batch, self.names)
 
     def _named(self, table: str, batch: pa.RecordBatch, clock: int) -> pa.RecordBatch:
         """The rows that need not wait, with their names; the others are held back."""
@@ -137,11 +125,12 @@ class HeldRows:
         return pa.ipc.open_stream(self._file.read(held.size)).read_next_batch()
 
 
-def in_order(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows by time; rows without one come last."""
-    keys = [column for column in ORDER[table] if column in batch.schema.names]
-    turn = arrow.order(batch, keys)
-    return batch if np.array_equal(turn, np.arange(batch.num_rows)) else arrow.take(batch, turn)
+def in_order(table: str, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of several, each of them in order; rows without a time come last."""
+    if len(batches) == 1:
+        return batches[0]
+    batch = pa.concat_batches(batches)
+    return arrow.take(batch, arrow.order(batch, ordered_by(table)))
 
 
 def _serialized(batch: pa.RecordBatch) -> pa.Buffer:

@@ -133,12 +133,8 @@ class ConnectionReporter:
         )
 
     def locate(self, frame: Frame, at: int) -> tuple[int, int]:
-        """Time and packet of the byte at index `at` of a frame that is being handed over."""
-        offset = frame.offset + at - frame.start
-        pieces = self.pieces(frame.direction, offset, offset + 1)
-        if not pieces or offset < frame.offset:  # it was handed over long ago
-            return frame.first_ns, frame.packet_ref
-        return pieces[0].time, pieces[0].packet_ref
+        """Time (ns) and packet of the byte at index `at` of a frame that is being handed over."""
+        raise NotImplementedError
 
     def pieces(self, direction: int, start: int, end: int) -> list[Piece]:
         """Where the bytes [start, end) of a direction's stream came from, as far as they are at hand."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from dissectors.capture.block import PacketBlock
 from dissectors.capture.files import expand, site_of
@@ -17,12 +18,15 @@ from dissectors.engine import Batches, Decoded, Pace, fewer_collections, overflo
 from dissectors.errors import InputError
 from dissectors.findings import TRUNCATED, UNREADABLE, finding
 from dissectors.limits import KIB, Limits
+from dissectors.local_decoder import LocalDecoder, can_share, cores
 from dissectors.options import Options
 from dissectors.records import Finding
 from dissectors.release import DecodedRows, RowRelease
 from dissectors.rows.sink import Suspect, to_batch
 from dissectors.tls import KeyLog
-from dissectors.workers import LocalDecoder, Workers, can_share, cores
+
+if TYPE_CHECKING:
+    from dissectors.workers import Workers
 
 PCAPNG, UNKNOWN = "pcapng", ""  # formats of files
 
@@ -90,7 +94,11 @@ class Run:
                 break
         given = (self.options, self.files, keylog, self.suspects)
         worth = size >= self.options.limits.parallel_bytes and jobs > 1
-        return Workers(jobs, *given) if worth else LocalDecoder(*given), chain(head, packets)
+        if not worth:
+            return LocalDecoder(*given), chain(head, packets)
+        from dissectors.workers import Workers  # with multiprocessing
+
+        return Workers(jobs, *given), chain(head, packets)
 
     def _decode(self, decoder: LocalDecoder | Workers, packets: Iterator[SitePackets]) -> Iterator[DecodedRows]:
         """Feed the decoder; what it makes."""

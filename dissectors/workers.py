@@ -20,7 +20,7 @@ import signal
 import traceback
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -32,13 +32,13 @@ import numpy as np
 import pyarrow as pa
 
 from dissectors.capture.block import COLUMNS, PacketBlock
-from dissectors.engine import Decoded, Engine, Share, fewer_collections
+from dissectors.engine import Decoded, fewer_collections
 from dissectors.errors import BrokerscopeError
+from dissectors.local_decoder import LocalDecoder, Outcome
 from dissectors.options import Options
 from dissectors.release import DecodedRows
 from dissectors.rows.sink import Suspect, bounded
 from dissectors.tcp.grouping import connection_keys, shares_of
-from dissectors.tcp.tracker import Overflow
 from dissectors.tls import KeyLog
 from dissectors.wire import codecs
 from dissectors.wire.codec_sums import counting
@@ -46,55 +46,6 @@ from dissectors.wire.codec_sums import counting
 AHEAD = 4  # commands that a worker may lag behind
 _WORD = 8  # bytes of a value in a column
 _ROWS, _OUTCOME, _DONE, _ERROR = "rows", "outcome", "done", "error"  # what a worker answers
-
-
-class Outcome(NamedTuple):
-    """What a decoder has besides rows, at the end."""
-
-    overflow: Mapping[Share, Overflow] = {}
-    suspects: tuple[Suspect, ...] = ()
-    sums: Counter[tuple[str, str]] = Counter()  # checksums in compressed data, as codec_sums.counting has them
-
-
-class LocalDecoder:
-    """Decodes in this process. Its commands give what has been decoded meanwhile."""
-
-    def __init__(self, options: Options, files: list[str], keylog: KeyLog, suspects: list[Suspect] | None) -> None:
-        self._engine = Engine(options, files, keylog)
-        self._engine.sink.suspects = suspects
-        self._limits = options.limits
-
-    def feed(self, site: str, block: PacketBlock, clock: int) -> Iterator[DecodedRows]:
-        """Take packets. clock: as in SitePackets."""
-        self._engine.feed(site, block, clock)
-        yield from ()
-
-    def add_secrets(self, text: bytes) -> Iterator[DecodedRows]:
-        """Take lines of a TLS key log; they hold for what is fed later."""
-        self._engine.keylog.add(text)
-        yield from ()
-
-    def end_site(self, site: str, clock: int) -> Iterator[DecodedRows]:
-        """A site has no more packets."""
-        for _ in self._engine.end_site(site):
-            if self._engine.sink.rows() >= self._limits.rows:
-                yield DecodedRows(clock, [self._engine.take()], whole=False)
-
-    def decode(self, clock: int) -> Iterator[DecodedRows]:
-        """Decode all that was fed."""
-        self._engine.decode()
-        yield DecodedRows(clock, [self._engine.take()])
-
-    def finish(self) -> Iterator[DecodedRows]:
-        """No more commands: give what has not been given yet."""
-        yield from ()
-
-    def outcome(self) -> Outcome:
-        """After `finish`."""
-        return Outcome(self._engine.overflow, tuple(self._engine.sink.suspects or ()))
-
-    def close(self) -> None:
-        """Let go of everything, finished or not."""
 
 
 class _Part(NamedTuple):
@@ -252,16 +203,6 @@ class Workers:
         code = worker.process.exitcode
         how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
         return BrokerscopeError(f"a decoding process {how}; with --jobs 1 less memory is needed")
-
-
-def can_share() -> bool:
-    """Whether this system, and this process, can have workers."""
-    return hasattr(os, "memfd_create") and hasattr(os, "fork") and not multiprocessing.current_process().daemon
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _share(options: Options, jobs: int) -> Options:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from itertools import accumulate
 
 import pytest
@@ -178,3 +179,17 @@ def test_pieces_lead_from_stream_offsets_to_packets() -> None:
     assert box.origin(2) == (1, 1)
     assert box.delivered_after(0, 4) == 0
     assert box.delivered_after(1, 4) == 4
+
+
+def test_the_zeros_of_a_hole_are_in_memory_once() -> None:
+    size, lost, most = 8_000_000, 50_000, 1.2
+    box = inbox(chunk(0, b"head", 1), *(gap(4 + at, lost, 2 + at) for at in range(0, size, lost)))
+    assert box.pull()
+    box.size = 4 + size
+    tracemalloc.start()
+    for _ in range(0, size, lost):
+        box.cross()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(box.cut(box.end).data) == 4 + size
+    assert peak < most * size

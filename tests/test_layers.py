@@ -39,6 +39,7 @@ LAYERS = (
     ("dissectors.session",),
     ("dissectors.engine",),
     ("dissectors.release",),
+    ("dissectors.local_decoder",),
     ("dissectors.workers",),
     ("dissectors.run",),
     ("dissectors.forensics",),

@@ -18,11 +18,12 @@ from dissectors.capture.reader import Reader
 from dissectors.errors import BrokerscopeError
 from dissectors.forensics import Investigation
 from dissectors.limits import Limits
+from dissectors.local_decoder import LocalDecoder, can_share
 from dissectors.options import Options
 from dissectors.records import TABLES
 from dissectors.run import Run
 from dissectors.tcp.grouping import connection_keys
-from dissectors.workers import LocalDecoder, Workers, can_share, received, shared
+from dissectors.workers import Workers, received, shared
 from tests.benchmarks import captures
 
 SAMPLES = Path(__file__).parent.parent / "samples"

@@ -6,7 +6,6 @@ import glob
 import os
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dissectors.capture import stores
@@ -42,6 +41,8 @@ def expand(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 def _captures(names: Sequence[str]) -> list[str]:
     """Those of a folder's files that are captures by name, else by their first bytes."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         wanted = pool.map(lambda name: _NAME.search(name) or is_capture(name), names)
         return [name for name, is_wanted in zip(names, wanted, strict=True) if is_wanted]

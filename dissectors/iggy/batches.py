@@ -38,173 +38,302 @@ Source: facts measured on servers 0.0.4 to 0.9.0-edge.5; iggy_binary_protocol 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
+
+import cython
 
 from dissectors.checksum import CRC32, NONE, XXH3
-from dissectors.iggy.field_types import MalformedBodyError, need, plain_headers, typed_headers
+from dissectors.iggy.field_types import MalformedBodyError, plain_headers, typed_headers
 from dissectors.iggy.loss.length_repair import MENDABLE, mended, moved
 from dissectors.iggy.message import IggyUnit, MessageRun, Msg, Producer, VsrBatch
 from dissectors.iggy.verify import verify
+from dissectors.wire.reader import WireReader
 
-_U32 = Struct("<I")
-_SEND_A = Struct("<QQI")
-_POLL_A = Struct("<QBQQQII")
-_HEADER = Struct("<QQQQQQII")
-_INDEX = Struct("<IIQ")
-_BATCH = Struct("<QQQQQQI")
-_PRODUCER = Struct("<QH2xI")
-_FRAME = Struct("<QQQIIIIQ")
+if not cython.compiled:
+    from dissectors.iggy.field_types import need
+    from dissectors.iggy.message import (
+        COVERED,
+        END,
+        HEADERS,
+        HEADERS_LENGTH,
+        ID_AT,
+        MASK64,
+        OFFSET,
+        ORIGIN,
+        PAYLOAD,
+        PAYLOAD_LENGTH,
+        START,
+        STORED,
+        TIMESTAMP,
+    )
+    from dissectors.rows.layout import ABSENT
+    from dissectors.wire.reader import reader
 
+    SEND_A, POLL_A, MESSAGE_B, FRAME = range(4)
+    FRAME_HEADER, INDEX_ENTRY = 48, 16
+    AVAILABLE, UNAVAILABLE, POISONED, DELETED = 1, 10, 20, 30
+    LARGEST = (1 << 63) - 1
+
+BATCH_HEADER = 256  # bytes
 _LENGTHS, _FRAME_LENGTHS = 48, 32  # where a message's two lengths lie
-
+_PRODUCER = Struct("<QH2xI")
 _FLAGS_AT, _IDEMPOTENT, _PRODUCER_AT = 52, 1, 56  # in a VSR batch
 
-BATCH_HEADER = 256
-FRAME_HEADER = 48
-_INDEX_ENTRY = 16
 
+class MessageFormat:
+    """A layout of a run of messages.
 
-Walk = Callable[[bytes, int, int, int], Msg]
-"""(buf, pos, end, header size) -> the message there."""
+    shown: as `batches.format` has it
+    layout: SEND_A, POLL_A, MESSAGE_B or FRAME
+    header: bytes of a message before its payload, of MESSAGE_B
+    kind: of checksum
+    """
 
+    __slots__ = ("header", "indexed", "kind", "layout", "shown", "typed")
 
-def _send_a(buf: bytes, pos: int, end: int, header: int) -> Msg:
-    at = need(pos, 20, end, "message header")
-    low, high, size = _SEND_A.unpack_from(buf, pos)
-    after = need(at, size, end, "message headers")
-    payload = need(after, 4, end, "payload length")
-    length = _U32.unpack_from(buf, after)[0]
-    stop = need(payload, length, end, "payload")
-    return Msg(pos, payload, stop, high << 64 | low, None, 0, 0, payload, length, at, size, 0)
+    def __init__(
+        self, shown: str, layout: int, header: int, kind: str, *, indexed: bool = False, typed: bool = False
+    ) -> None:
+        self.shown = shown
+        self.layout = layout
+        self.header = header
+        self.kind = kind
+        self.indexed = indexed
+        self.typed = typed
 
+    def read(self, r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun) -> cython.Py_ssize_t:
+        """Add the message that begins at `pos` of the reader's buffer; where the next one begins."""
+        if self.layout == MESSAGE_B:
+            return _message_b(r, pos, end, self.header, run)
+        return _poll_a(r, pos, end, run) if self.layout == POLL_A else _send_a(r, pos, end, run)
 
-_STATES = (1, 10, 20, 30)  # available, unavailable, poisoned, marked for deletion
-
-
-def _poll_a(buf: bytes, pos: int, end: int, header: int) -> Msg:
-    at = need(pos, 41, end, "message header")
-    offset, state, timestamp, low, high, stored, size = _POLL_A.unpack_from(buf, pos)
-    if state not in _STATES:
-        raise MalformedBodyError(f"message state {state}", pos + 8)
-    after = need(at, size, end, "message headers")
-    payload = need(after, 4, end, "payload length")
-    length = _U32.unpack_from(buf, after)[0]
-    stop = need(payload, length, end, "payload")
-    return Msg(pos, payload, stop, high << 64 | low, offset, timestamp, 0, payload, length, at, size, stored)
-
-
-def _message_b(buf: bytes, pos: int, end: int, header: int) -> Msg:
-    payload = need(pos, header, end, "message header")
-    stored, low, high, offset, timestamp, origin, size, length = _HEADER.unpack_from(buf, pos)
-    headers = need(payload, length, end, "payload")
-    stop = need(headers, size, end, "user headers")
-    return Msg(pos, pos + 8, stop, high << 64 | low, offset, timestamp, origin, payload, length, headers, size, stored)
-
-
-class MessageFormat(NamedTuple):
-    """A layout of a run of messages."""
-
-    shown: str
-    walk: Walk | None
-    header: int
-    kind: str
-    indexed: bool = False
-    typed: bool = False
+    def alone(self, buf: bytes, pos: int, end: int) -> Msg:
+        """The message at buf[pos:end]."""
+        run = MessageRun()
+        r = reader()
+        r.open(buf, pos, len(buf))
+        self.read(r, pos, end, run)
+        return run.messages[0]
 
 
 FORMATS: dict[str, MessageFormat] = {
-    "send_a": MessageFormat("legacy", _send_a, 0, NONE),
-    "poll_a": MessageFormat("legacy", _poll_a, 0, CRC32),
-    "send_56": MessageFormat("header-56", _message_b, 56, NONE, indexed=True),
-    "send_64": MessageFormat("header-64", _message_b, 64, NONE, indexed=True, typed=True),
-    "poll_56_crc32": MessageFormat("header-56", _message_b, 56, CRC32),
-    "poll_56_xxh3": MessageFormat("header-56", _message_b, 56, XXH3),
-    "poll_64": MessageFormat("header-64", _message_b, 64, XXH3, typed=True),
-    "batch": MessageFormat("vsr-batch", None, FRAME_HEADER, XXH3, typed=True),
-    "batches": MessageFormat("vsr-batch", None, FRAME_HEADER, XXH3, typed=True),
+    "send_a": MessageFormat("legacy", SEND_A, 0, NONE),
+    "poll_a": MessageFormat("legacy", POLL_A, 0, CRC32),
+    "send_56": MessageFormat("header-56", MESSAGE_B, 56, NONE, indexed=True),
+    "send_64": MessageFormat("header-64", MESSAGE_B, 64, NONE, indexed=True, typed=True),
+    "poll_56_crc32": MessageFormat("header-56", MESSAGE_B, 56, CRC32),
+    "poll_56_xxh3": MessageFormat("header-56", MESSAGE_B, 56, XXH3),
+    "poll_64": MessageFormat("header-64", MESSAGE_B, 64, XXH3, typed=True),
+    "batch": MessageFormat("vsr-batch", FRAME, FRAME_HEADER, XXH3, typed=True),
+    "batches": MessageFormat("vsr-batch", FRAME, FRAME_HEADER, XXH3, typed=True),
 }
 
 
+def _send_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun) -> cython.Py_ssize_t:
+    headers: cython.Py_ssize_t = need(pos, 20, end, "message header")
+    r.pos = pos + 16
+    size: cython.longlong = r.u32le()
+    return _add_a(r, pos, pos, headers, size, end, run)
+
+
+def _poll_a(r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, run: MessageRun) -> cython.Py_ssize_t:
+    headers: cython.Py_ssize_t = need(pos, 41, end, "message header")
+    r.pos = pos
+    offset: cython.longlong = r.i64le()
+    state: cython.longlong = r.u8()
+    timestamp: cython.longlong = r.i64le()
+    r.pos += 16
+    stored: cython.longlong = r.u32le()
+    size: cython.longlong = r.u32le()
+    if state not in (AVAILABLE, UNAVAILABLE, POISONED, DELETED):
+        raise MalformedBodyError(f"message state {state}", pos + 8)
+    after: cython.Py_ssize_t = _add_a(r, pos, pos + 17, headers, size, end, run)
+    run.cells[run.count - 1, OFFSET] = offset
+    run.cells[run.count - 1, TIMESTAMP] = timestamp
+    run.cells[run.count - 1, STORED] = stored
+    return after
+
+
+def _add_a(
+    r: WireReader,
+    pos: cython.Py_ssize_t,
+    id_at: cython.Py_ssize_t,
+    headers: cython.Py_ssize_t,
+    size: cython.longlong,
+    end: cython.Py_ssize_t,
+    run: MessageRun,
+) -> cython.Py_ssize_t:
+    """Add a message of 2023: `size` bytes of user headers, a length and the payload. Its checksum covers the latter."""
+    length_at: cython.Py_ssize_t = need(headers, size, end, "message headers")
+    payload: cython.Py_ssize_t = need(length_at, 4, end, "payload length")
+    r.pos = length_at
+    length: cython.longlong = r.u32le()
+    stop: cython.Py_ssize_t = need(payload, length, end, "payload")
+    i: cython.Py_ssize_t = run.add()
+    run.cells[i, START] = pos
+    run.cells[i, COVERED] = payload
+    run.cells[i, END] = stop
+    run.cells[i, ID_AT] = id_at
+    run.cells[i, OFFSET] = ABSENT
+    run.cells[i, TIMESTAMP] = run.cells[i, ORIGIN] = run.cells[i, STORED] = 0
+    run.cells[i, PAYLOAD] = payload
+    run.cells[i, PAYLOAD_LENGTH] = length
+    run.cells[i, HEADERS] = headers
+    run.cells[i, HEADERS_LENGTH] = size
+    return stop
+
+
+def _message_b(
+    r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, header: cython.Py_ssize_t, run: MessageRun
+) -> cython.Py_ssize_t:
+    payload: cython.Py_ssize_t = need(pos, header, end, "message header")
+    r.pos = pos + 48
+    size: cython.longlong = r.u32le()
+    length: cython.longlong = r.u32le()
+    headers: cython.Py_ssize_t = need(payload, length, end, "payload")
+    stop: cython.Py_ssize_t = need(headers, size, end, "user headers")
+    i: cython.Py_ssize_t = run.add()
+    r.pos = pos
+    run.cells[i, START] = pos
+    run.cells[i, COVERED] = run.cells[i, ID_AT] = pos + 8
+    run.cells[i, END] = stop
+    run.cells[i, STORED] = r.i64le()
+    r.pos += 16
+    run.cells[i, OFFSET] = r.i64le()
+    run.cells[i, TIMESTAMP] = r.i64le()
+    run.cells[i, ORIGIN] = r.i64le()
+    run.cells[i, PAYLOAD] = payload
+    run.cells[i, PAYLOAD_LENGTH] = length
+    run.cells[i, HEADERS] = headers
+    run.cells[i, HEADERS_LENGTH] = size
+    return stop
+
+
 def read(
-    name: str, buf: bytes, pos: int, end: int, limit: int, count: int | None, *, repair: bool = True
+    name: str,
+    buf: bytes,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    expected: cython.longlong = -1,
+    repair: cython.bint = True,
+    run: MessageRun | None = None,
 ) -> MessageRun:
-    """The run at buf[pos:end], of which buf[pos:limit] was captured; `count` as the frame announces it.
+    """The run at buf[pos:end], of which buf[pos:limit] was captured.
 
-    repair: a length that broke is looked for (length_repair.py): not where the question is only whether this is a run.
-
-    MalformedBodyError if the messages do not tile the run. Where bytes are missing, it holds the messages before them.
+    name: of FORMATS. expected: messages as announced; -1 where nothing announces them. repair: a length that broke is
+    looked for (length_repair.py): not where the question is only whether this is a run. run: one to use again; None
+    makes a new one. Raises MalformedBodyError if the messages do not tile the run. Where bytes are missing, it has
+    those before them.
     """
-    form = FORMATS[name]
-    if form.walk is None:
-        return _read_batches(form, buf, pos, end, limit, count, single=name == "batch", repair=repair)
-    start, problem, positions = pos, None, None
-    if form.indexed and count is not None:
-        pos = need(pos, count * _INDEX_ENTRY, end, "index section")
-        positions = (start, pos)
-    messages: list[Msg] = []
+    form: MessageFormat = FORMATS[name]
+    if run is None:
+        run = MessageRun()
+    run.begin(form.shown, form.kind, form.typed)
+    if form.layout == FRAME:
+        _read_batches(buf, pos, end, limit, expected, name == "batch", repair, run)
+    else:
+        _read_messages(form, buf, pos, end, limit, expected, repair, run)
+    return run
+
+
+def _read_messages(
+    form: MessageFormat,
+    buf: bytes,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    expected: cython.longlong,
+    repair: cython.bint,
+    run: MessageRun,
+) -> None:
+    """Read messages that tile a frame. expected: how many are announced; -1 where nothing announces them."""
+    start: cython.Py_ssize_t = pos
+    r: WireReader = reader()
+    indexed: cython.bint = form.indexed and expected >= 0
+    if indexed:
+        pos = need(pos, expected * INDEX_ENTRY, end, "index section")
+    body: cython.Py_ssize_t = pos
     try:
         if not (form.indexed and limit < pos):
-            body = pos
+            r.open(buf, pos, len(buf))
             while pos < end:
-                message = form.walk(buf, pos, limit, form.header)
-                messages.append(message)
-                pos = message.end
-            if positions:
-                problem = _check_index(buf, positions[0], body, messages)
+                pos = form.read(r, pos, limit, run)
+            if indexed:
+                run.problem = _check_index(r, start, body, run)
     except MalformedBodyError:
         if limit >= end:
             whole = _mended(form, buf, start, end) if repair else None
             if whole is None:
                 raise
-            messages = whole
-    found = len(messages)
-    if count is not None and limit >= end and found != count:
-        raise MalformedBodyError(f"{found} messages where {count} are announced", start)
-    kind = form.kind
-    if messages and not form.indexed and form.header == 56 and kind != _kind_56(messages):
-        raise MalformedBodyError(f"checksums that are not {kind}", start)
-    total = found if count is None else count
-    units = [IggyUnit(start, end, total, messages)] if messages or total else []
-    return MessageRun(form.shown, kind, form.typed, total, messages, units, problem)
+            _replace(run, 0, whole)
+    if expected >= 0 and limit >= end and run.count != expected:
+        raise MalformedBodyError(f"{run.count} messages where {expected} are announced", start)
+    if run.count and not form.indexed and form.header == 56 and form.kind != _kind_56(run):
+        raise MalformedBodyError(f"checksums that are not {form.kind}", start)
+    run.total = run.count if expected < 0 else expected
+    if run.total:
+        run.units.append(IggyUnit(start, end, run.total, 0, run.count))
+
+
+def _replace(run: MessageRun, first: int, messages: list[Msg]) -> None:
+    """Put messages in place of those that were read from the index `first` on."""
+    run.cut(first)
+    for message in messages:
+        run.put(message)
 
 
 def _mended(form: MessageFormat, buf: bytes, pos: int, end: int) -> list[Msg] | None:
-    walk = form.walk
-    if walk is None or form.kind == NONE or not form.header:
+    if form.kind == NONE or not form.header:
         return None
-    return mended(lambda b, at, stop: walk(b, at, stop, form.header), form.kind, buf, pos, end, _LENGTHS)
+    return mended(form.alone, form.kind, buf, pos, end, _LENGTHS)
 
 
-def _kind_56(messages: list[Msg]) -> str:
+def _kind_56(run: MessageRun) -> str:
     """A CRC32 in eight bytes leaves the upper four zero; one message that has them broken does not make it another."""
-    return CRC32 if 2 * sum(m.stored >> 32 == 0 for m in messages) > len(messages) else XXH3
+    short: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    for i in range(run.count):
+        if run.cells[i, STORED] >> 32 == 0:
+            short += 1
+    return CRC32 if 2 * short > run.count else XXH3
 
 
-def _check_index(buf: bytes, at: int, body: int, messages: list[Msg]) -> str | None:
-    """The index section holds where each message ends, counted from the first one."""
-    for i, message in enumerate(messages):
-        if at + _INDEX_ENTRY > body:
+def _check_index(r: WireReader, at: cython.Py_ssize_t, body: cython.Py_ssize_t, run: MessageRun) -> str | None:
+    """Check the index section: it holds where each message ends, counted from the first one."""
+    i: cython.Py_ssize_t
+    position: cython.longlong
+    for i in range(run.count):
+        if at + INDEX_ENTRY > body:
             return None  # the count of messages is wrong: reported as such
-        position = _INDEX.unpack_from(buf, at)[1]
-        if position != message.end - body:
-            return f"index entry {i} says that message ends at {position}, it ends at {message.end - body}"
-        at += _INDEX_ENTRY
+        r.pos = at + 4
+        position = r.u32le()
+        if position != run.cells[i, END] - body:
+            return f"index entry {i} says that message ends at {position}, it ends at {run.cells[i, END] - body}"
+        at += INDEX_ENTRY
     return None
 
 
 def _read_batches(
-    form: MessageFormat, buf: bytes, pos: int, end: int, limit: int, count: int | None, *, single: bool, repair: bool
-) -> MessageRun:
-    start, problem = pos, None
-    units: list[IggyUnit] = []
-    messages: list[Msg] = []
+    buf: bytes,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    expected: cython.longlong,
+    single: cython.bint,
+    repair: cython.bint,
+    run: MessageRun,
+) -> None:
+    """Read VSR batches that tile a frame, in a send a single one."""
+    start: cython.Py_ssize_t = pos
+    found: cython.longlong = 0
+    unit: IggyUnit
     try:
         while pos < end:
-            unit = _read_batch(buf, pos, end, limit, repair=repair)
-            units.append(unit)
-            messages += unit.messages
+            unit = _read_batch(buf, pos, end, limit, repair, run)
+            run.units.append(unit)
+            found += unit.total
             if unit.end > limit:
                 break
             pos = unit.end
@@ -213,26 +342,33 @@ def _read_batches(
     except MalformedBodyError:
         if limit >= end:
             raise
-    found = sum(unit.total for unit in units)
-    if count is not None and limit >= end and found != count:
-        problem = f"{found} messages where {count} are announced"
-    total = found if count is None or limit >= end else count
-    if not units and total:
-        units = [IggyUnit(start, end, total, [])]  # announced, but its header was not captured
-    return MessageRun(form.shown, form.kind, form.typed, total, messages, units, problem)
+    if expected >= 0 and limit >= end and found != expected:
+        run.problem = f"{found} messages where {expected} are announced"
+    run.total = found if expected < 0 or limit >= end else expected
+    if not run.units and run.total:
+        run.units.append(IggyUnit(start, end, run.total, 0, 0))  # announced, but its header was not captured
 
 
-def _read_batch(buf: bytes, pos: int, end: int, limit: int, *, repair: bool) -> IggyUnit:
+def _read_batch(
+    buf: bytes,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+    repair: cython.bint,
+    run: MessageRun,
+) -> IggyUnit:
+    before: cython.Py_ssize_t = run.count
     try:
-        return _batch_as_declared(buf, pos, end, limit)
+        return _batch_as_declared(buf, pos, end, limit, run)
     except MalformedBodyError:
-        unit = _mended_batch(buf, pos, end) if repair and limit >= end else None
+        run.cut(before)
+        unit = _mended_batch(buf, pos, end, run) if repair and limit >= end else None
         if unit is None:
             raise
         return unit
 
 
-def _mended_batch(buf: bytes, pos: int, end: int) -> IggyUnit | None:
+def _mended_batch(buf: bytes, pos: int, end: int, run: MessageRun) -> IggyUnit | None:
     """The batch with one bit of its length or count flipped, if its checksum holds so."""
     work = bytearray(buf[pos : min(end, pos + MENDABLE)])
     if len(work) < BATCH_HEADER:
@@ -240,62 +376,118 @@ def _mended_batch(buf: bytes, pos: int, end: int) -> IggyUnit | None:
     for at in (*range(32, 40), *range(48, 52)):
         for bit in range(8):
             work[at] ^= 1 << bit
-            unit = _if_sound(work)
-            if unit is not None:
-                messages = [moved(message, pos) for message in unit.messages]
-                return unit._replace(start=pos, end=unit.end + pos, messages=messages)
+            sound = _if_sound(work)
+            if sound is not None:
+                first = run.count
+                _replace(run, first, [moved(message, pos) for message in sound.messages])
+                (unit,) = sound.units
+                return IggyUnit(pos, unit.end + pos, unit.total, first, run.count, unit.batch)
             work[at] ^= 1 << bit
     return None
 
 
-def _if_sound(work: bytearray) -> IggyUnit | None:
+def _if_sound(work: bytearray) -> MessageRun | None:
+    """The batch that the bytes begin with, alone in a run, if it can be read and its checksums hold."""
     length, count = int.from_bytes(work[32:40], "little"), int.from_bytes(work[48:52], "little")
     if not count * FRAME_HEADER <= length - BATCH_HEADER <= len(work) - BATCH_HEADER:
         return None
     data = bytes(work)
+    run = MessageRun()
+    run.begin("", XXH3, True)
     try:
-        unit = _batch_as_declared(data, 0, len(data), len(data))
+        run.units.append(_batch_as_declared(data, 0, len(data), len(data), run))
     except MalformedBodyError:
         return None
-    return unit if verify(XXH3, unit, data, len(data)).verdict == "ok" else None
+    return run if verify(run, run.units[0], data, len(data)).verdict == "ok" else None
 
 
-def _batch_as_declared(buf: bytes, pos: int, end: int, limit: int) -> IggyUnit:
-    at = need(pos, BATCH_HEADER, min(end, limit), "batch header")
-    partition, base, base_time, origin, length, checksum, count = _BATCH.unpack_from(buf, pos)
+def _batch_as_declared(
+    buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.Py_ssize_t, run: MessageRun
+) -> IggyUnit:
+    at: cython.Py_ssize_t = need(pos, BATCH_HEADER, min(end, limit), "batch header")
+    r: WireReader = reader()
+    r.open(buf, pos, len(buf))
+    partition: cython.longlong = r.i64le()
+    base: cython.longlong = r.i64le()
+    base_time: cython.longlong = r.i64le()
+    origin: cython.longlong = r.i64le()
+    length: cython.longlong = r.i64le()
+    checksum: cython.longlong = r.i64le()
+    count: cython.longlong = r.u32le()
+    if length < 0:
+        length = LARGEST
     if length < BATCH_HEADER:
         raise MalformedBodyError(f"batch of {length} bytes", pos + 32)
-    stop = need(pos, length, end, "batch")
+    stop: cython.Py_ssize_t = need(pos, length, end, "batch")
     if count * FRAME_HEADER > length - BATCH_HEADER:
         raise MalformedBodyError(f"{count} messages in a batch of {length} bytes", pos + 48)
-    messages: list[Msg] = []
-    have = min(stop, limit)
-    first = at
-
-    def walk(buf: bytes, at: int, have: int) -> Msg:
-        payload = need(at, FRAME_HEADER, have, "message header")
-        stored, low, high, delta, passed, size, plen, _ = _FRAME.unpack_from(buf, at)
-        headers = need(payload, plen, have, "payload")
-        after = need(headers, size, have, "user headers")
-        return Msg(
-            at, at + 8, after, high << 64 | low, base + delta, base_time, origin + passed,
-            payload, plen, headers, size, stored,
-        )  # fmt: skip
-
+    have: cython.Py_ssize_t = min(stop, limit)
+    first: cython.Py_ssize_t = run.count
     try:
         while at < stop:
-            messages.append(walk(buf, at, have))
-            at = messages[-1].end
+            at = _frame(r, at, have, base, base_time, origin, run)
     except MalformedBodyError:
         if limit >= stop:
-            whole = mended(walk, XXH3, buf, first, stop, _FRAME_LENGTHS)
+            whole = _mended_frames(buf, pos + BATCH_HEADER, stop, base, base_time, origin)
             if whole is None:
                 raise
-            messages = whole
-    if limit >= stop and len(messages) != count:
-        raise MalformedBodyError(f"{len(messages)} messages in a batch of {count}", pos)
+            _replace(run, first, whole)
+    if limit >= stop and run.count - first != count:
+        raise MalformedBodyError(f"{run.count - first} messages in a batch of {count}", pos)
     wrote = Producer(*_PRODUCER.unpack_from(buf, pos + _PRODUCER_AT)) if buf[pos + _FLAGS_AT] & _IDEMPOTENT else None
-    return IggyUnit(pos, stop, count, messages, VsrBatch(partition, checksum, wrote))
+    batch = VsrBatch(partition & MASK64, checksum & MASK64, wrote)
+    return IggyUnit(pos, stop, count, first, run.count, batch)
+
+
+def _mended_frames(buf: bytes, pos: int, stop: int, base: int, base_time: int, origin: int) -> list[Msg] | None:
+    """The messages of a VSR batch, one of whose lengths broke."""
+
+    def walk(data: bytes, at: int, end: int) -> Msg:
+        run = MessageRun()
+        r = reader()
+        r.open(data, at, len(data))
+        _frame(r, at, end, base, base_time, origin, run)
+        return run.messages[0]
+
+    return mended(walk, XXH3, buf, pos, stop, _FRAME_LENGTHS)
+
+
+def _frame(
+    r: WireReader,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    base: cython.longlong,
+    base_time: cython.longlong,
+    origin: cython.longlong,
+    run: MessageRun,
+) -> cython.Py_ssize_t:
+    """Add the message of a VSR batch that begins at `pos`; where the next one begins."""
+    payload: cython.Py_ssize_t = need(pos, FRAME_HEADER, end, "message header")
+    r.pos = pos + 32
+    size: cython.longlong = r.u32le()
+    length: cython.longlong = r.u32le()
+    headers: cython.Py_ssize_t = need(payload, length, end, "payload")
+    stop: cython.Py_ssize_t = need(headers, size, end, "user headers")
+    i: cython.Py_ssize_t = run.add()
+    r.pos = pos
+    run.cells[i, START] = pos
+    run.cells[i, COVERED] = run.cells[i, ID_AT] = pos + 8
+    run.cells[i, END] = stop
+    run.cells[i, STORED] = r.i64le()
+    r.pos += 16
+    run.cells[i, OFFSET] = _later(base, r.u32le())
+    run.cells[i, TIMESTAMP] = base_time
+    run.cells[i, ORIGIN] = _later(origin, r.u32le())
+    run.cells[i, PAYLOAD] = payload
+    run.cells[i, PAYLOAD_LENGTH] = length
+    run.cells[i, HEADERS] = headers
+    run.cells[i, HEADERS_LENGTH] = size
+    return stop
+
+
+def _later(start: cython.longlong, delta: cython.longlong) -> cython.longlong:
+    """start + delta; the largest unsigned number where it is beyond 63 bits."""
+    return -1 if delta and (start < 0 or start > LARGEST - delta) else start + delta
 
 
 def headers_of(run: MessageRun, message: Msg, buf: bytes) -> list[dict[str, Any]] | None:

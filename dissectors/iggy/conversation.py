@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import islice, takewhile
 
+import cython
+
 from dissectors.conversation import Conversation, ConversationSummary
 from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import frames, tables
@@ -15,13 +17,17 @@ from dissectors.iggy.loss import resync
 from dissectors.iggy.loss.places import Clues
 from dissectors.iggy.pending import IggyRequest
 from dissectors.iggy.vsr import Vsr
-from dissectors.inbox import MORE
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.resends import AT_END
 from dissectors.rows.sink import Sink
 from dissectors.search import Judgement, SearchBudget
-from dissectors.tcp.chunk import CLIENT, SERVER, Gap
+from dissectors.tcp.chunk import Gap
+
+if not cython.compiled:
+    from dissectors.iggy.frames import measure_legacy, measure_vsr
+    from dissectors.inbox import MORE
+    from dissectors.tcp.chunk import CLIENT, SERVER
 
 _LOOKED_AT = 64  # requests in flight
 LIKELY = 0.75  # confidence from which other connections may take over what is believed here
@@ -30,6 +36,11 @@ LIKELY = 0.75  # confidence from which other connections may take over what is b
 class IggyConversation(Conversation):
     """One connection between a client and a server, or between two replicas."""
 
+    CARRIED = (
+        *Conversation.CARRIED,
+        *("era", "exchanges", "legacy", "vsr", "framing", "is_vsr", "most", "_searched", "client_end", "server_end"),
+        *("_first", "_latest", "_reported"),
+    )
     steady = True
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
@@ -39,10 +50,12 @@ class IggyConversation(Conversation):
         self.legacy = Legacy(self.exchanges)
         self.vsr = Vsr(self.exchanges)
         self.framing: str | None = None
+        self.is_vsr = False  # whether the framing is VSR
+        self.most = options.limits.frame_bytes
         if not (self.era.has(LEGACY) and self.era.has(VSR)):
             self._frame_as(LEGACY if self.era.has(LEGACY) else VSR)
         self._searched: tuple[dict[str, int], dict[str, int]] = ({}, {})  # by direction: see resync.search
-        self._ends = [0, 0]  # stream offset after the last frame of a direction
+        self.client_end = self.server_end = 0  # stream offset after the last frame of a direction
         self._first: FrameFacts | None = None  # the first frame
         self._latest = 0  # when the latest came
         self._reported: str | None = None  # the dialect, to other connections
@@ -50,16 +63,18 @@ class IggyConversation(Conversation):
     # --- what the base class asks ---
 
     def release(self) -> None:
-        for part in (self.exchanges, self.legacy, self.vsr):  # they refer to the conversation, and to each other
-            vars(part).clear()
+        self.exchanges.release()
+        self.exchanges = self.legacy = self.vsr = None  # type: ignore[assignment]  # they refer to the conversation
         super().release()
 
     @property
     def measurable(self) -> bool:
         return self.framing is not None
 
-    def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
-        most = self.options.limits.frame_bytes
+    def measure(
+        self, direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.longlong:
+        most: cython.longlong = self.most
         if self.framing is None:
             framing = frames.detect(direction, buf, pos, end, most)
             if framing is None and self._cut_after(direction, pos, end) and frames.begins_vsr(buf, pos, end, most):
@@ -67,15 +82,15 @@ class IggyConversation(Conversation):
             if framing is None:
                 return MORE
             self._frame_as(framing)
-        size = frames.measure(self.framing or LEGACY, direction, buf, pos, end, most)
-        if size == MORE and self.framing == VSR:
-            return self._cut_in_header(direction, buf, pos, end)
-        return size
+        if not self.is_vsr:
+            return measure_legacy(direction, buf, pos, end, most)
+        size: cython.longlong = measure_vsr(buf, pos, end, most)
+        return self._cut_in_header(direction, buf, pos, end) if size == MORE else size
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
         clues = Clues(
             self.era.allowed,
-            self.options.limits.frame_bytes,
+            self.most,
             stranger=not self.frames,
             alone=-self.inboxes[direction].base,
         )
@@ -95,29 +110,36 @@ class IggyConversation(Conversation):
         return at, found
 
     def on_frame(self, frame: Frame) -> None:
-        direction, end = frame.direction, frame.offset + frame.size
-        lost = frame.offset - self._ends[direction]
-        self._ends[direction] = end
+        lost: cython.longlong = frame.offset
         if self._first is None:
             self._first = frame.facts
         self._latest = frame.first_ns
         if self.era.settled and self._reported != self.era.dialect:
             self._report_dialect()
-        if direction == CLIENT:
+        if frame.direction == CLIENT:
+            lost -= self.client_end
+            self.client_end = frame.offset + frame.size
             self.search_again(SERVER)  # a new request may decide what a search in the answers could not
             if lost:
                 self.exchanges.pairing.found(frame.order, lost)
-        (self.vsr if self.framing == VSR else self.legacy).on_frame(frame, lost)
+        else:
+            lost -= self.server_end
+            self.server_end = frame.offset + frame.size
+        if self.is_vsr:
+            self.vsr.on_frame(frame, lost)
+        else:
+            self.legacy.on_frame(frame, lost)
 
     def on_gap(self, direction: int, gap: Gap) -> None:
         within = self.inboxes[direction].inside_frame
-        lost = gap.offset + gap.length - max(self._ends[direction], gap.offset)
+        end = self.client_end if direction == CLIENT else self.server_end
+        lost = gap.offset + gap.length - max(end, gap.offset)
         if direction == CLIENT and not within and lost > 0:
             self.exchanges.pairing.hole(gap.order)
 
     def on_close(self) -> None:
         exchanges = self.exchanges
-        exchanges.unanswered(exchanges.pairing.close(), until=AT_END)
+        exchanges.unanswered(exchanges.pairing.close(), AT_END)
         self.legacy.resolve()
         exchanges.orphans.report_surplus()
         exchanges.rows.dialects.flush()
@@ -153,7 +175,7 @@ class IggyConversation(Conversation):
         """Add to the clues what the requests in flight say of the answers that are still to come."""
         pairing = self.exchanges.pairing
         newest = [entry for entry in islice(reversed(pairing.queue), _LOOKED_AT) if isinstance(entry, IggyRequest)]
-        empty = list(takewhile(lambda request: not self.exchanges.has_payload(request), newest))
+        empty = list(takewhile(lambda request: not self.exchanges.fit.has_payload(request), newest))
         return clues._replace(
             awaited=frozenset(request.api_code for request in newest),
             waiting=len(newest),
@@ -190,6 +212,7 @@ class IggyConversation(Conversation):
     def _frame_as(self, framing: str) -> None:
         if self.framing is None:
             self.framing = framing
+            self.is_vsr = framing == VSR
             self.era.frame_as(framing)
 
     def _after(self, order: int, end: int) -> int:
@@ -204,7 +227,7 @@ class IggyConversation(Conversation):
         lost = self._cut_after(direction, pos, end)
         if not lost:
             return MORE
-        size = frames.size_before_command(buf, pos, end, self.options.limits.frame_bytes)
+        size = frames.size_before_command(buf, pos, end, self.most)
         return size if size > 0 else end - pos + lost
 
     def _cut_after(self, direction: int, pos: int, end: int) -> int:

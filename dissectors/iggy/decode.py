@@ -15,20 +15,27 @@ VSR header, from byte 128 on
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import takewhile
 from struct import Struct
 from typing import Any, NamedTuple
+
+import cython
 
 from dissectors.frame import Frame
 from dissectors.iggy import batches, layouts, tables
 from dissectors.iggy.era import Era
 from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.iggy.frames import HEADER, RESERVED_END
+from dissectors.iggy.layouts import BodyLayout
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.secrets import SECRET_FIELDS
+from dissectors.iggy.walk import Fields
 from dissectors.redaction import without_tokens
+
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
 
 _U32 = Struct("<I")
 _REQUEST = Struct("<QQQQQQB7xQIIQQQ")  # from 128
@@ -36,24 +43,81 @@ _REPLY = Struct("<QQQQQQQQQQB7xI")  # from 128
 _RESULT = Struct("<II")
 
 NON_REPLICATED = 2
-_SHORT = 256  # bytes of a body that may come again just so: logins, polls, most of administration
-_REMEMBERED = 4096  # short bodies
 
 
-class Body(NamedTuple):
-    """A body as a layout read it. `problem`: why none read it to its end."""
+class Body:
+    """A body as a layout read it.
 
-    name: str | None  # the layout's command
-    values: dict[str, Any]
-    run: MessageRun | None = None
-    problem: str | None = None
-    at: int = 0  # where the problem is: of `body` an index in the buffer, of `exact` one in the body
-    trailing: int = 0  # bytes after the last field
+    layout: None where none is known
+    fields: what it says
+    run: its messages; None where it holds none
+    problem: why no layout read it to its end; None where one did
+    at: where the problem is: of `read` an index in the body, of `body` one in the buffer
+    trailing: bytes after the last field
+    """
+
+    __slots__ = ("_run", "at", "fields", "layout", "problem", "run", "trailing")
+
+    def __init__(self) -> None:
+        self.fields = Fields()
+        self._run = MessageRun()
+        self.clear(None)
+
+    def clear(self, layout: BodyLayout | None) -> None:
+        """Forget the body before."""
+        self.layout = layout
+        self.fields.reached = 0
+        self.run: MessageRun | None = None
+        self.problem: str | None = None
+        self.at = 0
+        self.trailing = 0
+
+    def read(self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+        """Read buf[pos:end], all of which was captured, by one layout."""
+        after: cython.Py_ssize_t
+        self.clear(layout)
+        try:
+            after = self.fields.read(layout.plan, buf, pos, end)
+            if not layout.run:
+                self.trailing = end - after
+            elif metadata_fits(layout, self.fields, pos, after):
+                self.run = batches.read(
+                    layout.run, buf, after, end, end, announced(layout, self.fields), True, self._run
+                )
+            else:
+                self.problem = "metadata_length does not fit what it covers"
+        except MalformedBodyError as error:
+            self.problem, self.at = error.what, error.at - pos
+
+    def read_part(
+        self, layout: BodyLayout, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, limit: cython.Py_ssize_t
+    ) -> None:
+        """Read buf[pos:end] up to `limit`, the first byte that is missing."""
+        after: cython.Py_ssize_t
+        self.clear(layout)
+        try:
+            after = self.fields.read(layout.plan, buf, pos, limit)
+            if layout.run and metadata_fits(layout, self.fields, pos, after):
+                self.run = batches.read(
+                    layout.run, buf, after, end, limit, announced(layout, self.fields), True, self._run
+                )
+        except MalformedBodyError:
+            pass
+
+    @property
+    def name(self) -> str | None:
+        """The layout's command."""
+        return None if self.layout is None else self.layout.name
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The fields by name, as JSON has them."""
+        return self.fields.values()
 
     @property
     def exact(self) -> bool:
         """Whether a layout read it to its end."""
-        return self.problem is None and not self.trailing and self.name is not None
+        return self.problem is None and not self.trailing and self.layout is not None
 
     @property
     def misread(self) -> bool:
@@ -61,7 +125,27 @@ class Body(NamedTuple):
         return self.problem is not None or self.trailing > 0
 
 
-NO_BODY = Body(None, {})
+NO_BODY = Body()
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.bodies = Body(), Body(), Body()
+
+
+_here = _Here()
+
+
+def metadata_fits(layout: BodyLayout, fields: Fields, start: cython.Py_ssize_t, after: cython.Py_ssize_t) -> bool:
+    """Whether a send's `metadata_length` gives where its identifiers, partitioning and count end."""
+    length: cython.longlong = fields.number(layout.at_metadata_length)
+    return length == ABSENT or after - start == 4 + length
+
+
+def announced(layout: BodyLayout, fields: Fields) -> cython.longlong:
+    """How many messages a body announces; -1 where it does not say."""
+    count: cython.longlong = fields.number(layout.at_messages_count)
+    return -1 if count == ABSENT else count
 
 
 class VsrRequest(NamedTuple):
@@ -87,66 +171,93 @@ class VsrReply(NamedTuple):
     committed: bool  # fields of 0.10 are in use
 
 
-def body(side: str, code: int, era: Era, buf: bytes, pos: int, end: int, limit: int) -> Body:
-    """Read buf[pos:end], of which buf[pos:limit] was captured, and let what reads it narrow the era."""
+def body(
+    side: str,
+    code: cython.longlong,
+    era: Era,
+    buf: bytes,
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    limit: cython.Py_ssize_t,
+) -> Body:
+    """Read buf[pos:end], of which buf[pos:limit] was captured, and let what reads it narrow the era.
+
+    The body is valid until the next one is read in this thread.
+    """
+    read: Body
     found = layouts.candidates(side, code, era.allowed)
     if not found:
         return NO_BODY
     if limit < end:
-        return _known(found, _partial(found[0], buf, pos, end, limit))
-    read, readers = _tried(found, era.allowed, buf, pos, end)
-    empty_answer = side == layouts.RESPONSE and end == pos  # nothing found, in every release
-    if readers and readers & era.allowed != era.allowed and not empty_answer:
-        era.narrow(readers, f"{side} {read.name} read by {releases_text(readers)}")
-    return read if read.problem is None else read._replace(at=pos + read.at)
+        read = _here.bodies[0]
+        read.read_part(found[0], buf, pos, end, limit)
+        _keep_certain(found, read)
+        return read
+    return _tried(side, found, era, buf, pos, end)
 
 
-def _tried(found: Sequence[layouts.BodyLayout], allowed: int, buf: bytes, pos: int, end: int) -> tuple[Body, int]:
-    """Read buf[pos:end] by each layout: the body, and the releases whose layouts read it to its end."""
+def _tried(
+    side: str, found: Sequence[BodyLayout], era: Era, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> Body:
+    """Read buf[pos:end] by each layout; the first that reads it to its end, else the one that comes nearest."""
+    bodies = _here.bodies
     chosen: Body | None = None
     failed: Body | None = None
-    readers = 0
+    one: Body
+    layout: BodyLayout
+    readers: cython.longlong = 0
+    allowed: cython.longlong = era.allowed
     for layout in found:
-        if chosen and (tables.settled(allowed) or not layout.releases & allowed):
+        if chosen is not None and (era.settled or not layout.releases & allowed):
             break
-        one = exact(layout, buf, pos, end)
+        one = bodies[0]
+        if one is chosen or one is failed:
+            one = bodies[1]
+        if one is chosen or one is failed:
+            one = bodies[2]
+        one.read(layout, buf, pos, end)
         if one.exact:
             readers |= layout.releases
-            chosen = chosen or one
-        elif failed is None or _nearer(one, failed):
+            if chosen is None:
+                chosen = one
+        elif failed is None or _is_nearer(one, failed):
             failed = one
     if chosen is None:
         assert failed is not None
-        return _known(found, failed), 0
-    return chosen, readers
+        _keep_certain(found, failed)
+        failed.at += pos
+        return failed
+    empty_answer: cython.bint = side == layouts.RESPONSE and end == pos  # nothing found, in every release
+    if readers & allowed != allowed and not empty_answer:
+        era.narrow(readers, f"{side} {chosen.name} read by {releases_text(readers)}")
+    return chosen
 
 
-def _known(found: Sequence[layouts.BodyLayout], read: Body) -> Body:
-    """Keep the fields that are certain of a body that was not read to its end.
+def _keep_certain(found: Sequence[BodyLayout], read: Body) -> None:
+    """Forget the fields that are not certain of a body that was not read to its end.
 
     Where layouts hold secrets at different places, one's name is another's password: only what lies before the first
     field in which they differ is known.
     """
-    if not any(layout.name in SECRET_FIELDS for layout in found):
-        return read
-    alike = takewhile(lambda fields: len(set(fields)) == 1, zip(*(layout.fields for layout in found), strict=False))
-    names = {fields[0].name for fields in alike}
-    return read._replace(values={name: value for name, value in read.values.items() if name in names})
+    if any(layout.name in SECRET_FIELDS for layout in found):
+        alike = takewhile(lambda fields: len(set(fields)) == 1, zip(*(layout.fields for layout in found), strict=False))
+        read.fields.reached = min(read.fields.reached, len(list(alike)))
 
 
 def error_text(era: Era, buf: bytes, pos: int, end: int) -> str | None:
     """The text with which an error is answered, None where it is not; whether there is one narrows the era."""
+    one = _here.bodies[0]
     for layout in layouts.versions(layouts.RESPONSE, layouts.ERROR):
-        one = exact(layout, buf, pos, end)
+        one.read(layout, buf, pos, end)
         if one.exact and layout.releases & era.allowed:
-            if layout.releases & era.allowed != era.allowed:
-                era.narrow(layout.releases, f"an error answered with {'a text' if one.values else 'nothing'}")
             text = one.values.get("message")
+            if layout.releases & era.allowed != era.allowed:
+                era.narrow(layout.releases, f"an error answered with {'nothing' if text is None else 'a text'}")
             return without_tokens(text) if isinstance(text, str) else None
     return None
 
 
-def _nearer(one: Body, other: Body) -> bool:
+def _is_nearer(one: Body, other: Body) -> bool:
     """Whether a layout that did not fit came closer: to the last field, else further into the bytes."""
     return (one.problem is None, one.at) > (other.problem is None, other.at)
 
@@ -155,45 +266,6 @@ def releases_text(releases: int) -> str:
     """A set of releases, as evidence names it."""
     names = tables.names(releases)
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-
-
-def exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
-    """Read buf[pos:end], all of which was captured, by one layout. The values are not to be changed."""
-    if layout.run or end - pos > _SHORT:
-        return _exact(layout, buf, pos, end)
-    return _again(layout, buf[pos:end])
-
-
-@lru_cache(_REMEMBERED)
-def _again(layout: layouts.BodyLayout, body: bytes) -> Body:
-    return _exact(layout, body, 0, len(body))
-
-
-def _exact(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int) -> Body:
-    values: dict[str, Any] = {}
-    try:
-        after = layout.read(buf, pos, end, values)
-        if not layout.run:
-            return Body(layout.name, values, trailing=end - after)
-        if not layouts.metadata_fits(values, pos, after):
-            return Body(layout.name, values, None, "metadata_length does not fit what it covers")
-        run = batches.read(layout.run, buf, after, end, end, values.get("messages_count"))
-    except MalformedBodyError as error:
-        return Body(layout.name, values, None, error.what, error.at - pos)
-    return Body(layout.name, values, run)
-
-
-def _partial(layout: layouts.BodyLayout, buf: bytes, pos: int, end: int, limit: int) -> Body:
-    """Read a body up to its first missing byte."""
-    values: dict[str, Any] = {}
-    run = None
-    try:
-        after = layout.read(buf, pos, limit, values)
-        if layout.run and layouts.metadata_fits(values, pos, after):
-            run = batches.read(layout.run, buf, after, end, limit, values.get("messages_count"))
-    except MalformedBodyError:
-        pass
-    return Body(layout.name, values, run)
 
 
 def vsr_request(frame: Frame) -> VsrRequest | None:

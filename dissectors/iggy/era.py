@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from dissectors.iggy import tables
+from dissectors.iggy.carried import Carried
 
 STRIKES = 3  # contradictions in a row that overturn what was believed
 FAVOUR = 4  # how much a piece of weak evidence multiplies a release's weight
@@ -18,10 +19,10 @@ _KEPT = 8  # pieces of evidence reported
 _REMEMBERED = 1024  # sets of releases
 
 
-class Era:
+class Era(Carried):
     """The releases that a connection's bytes allow."""
 
-    __slots__ = (
+    CARRIED = (
         "_doubt",
         "_possible",
         "_strikes",

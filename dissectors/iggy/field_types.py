@@ -1,4 +1,4 @@
-"""The field types of Iggy's bodies that are more than a number: one small reader each.
+"""The rare field types of Iggy's bodies, and user headers: one small reader each (walk.py reads the others).
 
 A reader takes `(buf, pos, end)` and gives `(value, position after it)`. It raises MalformedBodyError rather than read
 past `end`. Secrets become REDACTED here, so that no later code ever holds them.
@@ -7,18 +7,20 @@ past `end`. Secrets become REDACTED here, so that no later code ever holds them.
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
+import cython
+
 from dissectors.iggy.secrets import option_value
-from dissectors.redaction import REDACTED
 from dissectors.wording import plural
 
 Reader = Callable[[bytes, int, int], tuple[Any, int]]
 
 _U32 = Struct("<I")
-_U64 = Struct("<Q")
+_F32 = Struct("<f")
 
 
 class MalformedBodyError(ValueError):
@@ -34,21 +36,21 @@ class ShortError(MalformedBodyError):
     """A field that reaches past the end."""
 
 
-def need(pos: int, size: int, end: int, what: str) -> int:
-    """The position after `size` bytes, if they are there."""
+def need(pos: cython.Py_ssize_t, size: cython.longlong, end: cython.Py_ssize_t, what: str) -> cython.Py_ssize_t:
+    """The position after `size` bytes, if they are there. Raises ShortError."""
     if size > end - pos:
         raise ShortError(f"{what} of {size} {plural(size, 'byte')} with {end - pos} left", pos)
     return pos + size
 
 
-def text(raw: bytes, at: int) -> str:
-    """UTF-8 without NUL, which no Iggy name holds."""
+def text(buf: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> str:
+    """buf[start:end] as UTF-8 without NUL, which no Iggy name holds. Raises MalformedBodyError."""
     try:
-        value = raw.decode()
+        value = buf[start:end].decode()
     except UnicodeDecodeError:
-        raise MalformedBodyError("text that is not UTF-8", at) from None
+        raise MalformedBodyError("text that is not UTF-8", start) from None
     if "\0" in value:
-        raise MalformedBodyError("text with a NUL", at)
+        raise MalformedBodyError("text with a NUL", start)
     return value
 
 
@@ -58,26 +60,9 @@ def u32(buf: bytes, pos: int, end: int) -> tuple[int, int]:
     return _U32.unpack_from(buf, pos)[0], after
 
 
-def _sized8(buf: bytes, pos: int, end: int, what: str) -> tuple[int, int]:
-    start = need(pos, 1, end, what)
-    return start, need(start, buf[pos], end, what)
-
-
 def _sized32(buf: bytes, pos: int, end: int, what: str) -> tuple[int, int]:
     size, start = u32(buf, pos, end)
     return start, need(start, size, end, what)
-
-
-def str8(buf: bytes, pos: int, end: int) -> tuple[str, int]:
-    """u8 length | UTF-8."""
-    start, after = _sized8(buf, pos, end, "string")
-    return text(buf[start:after], start), after
-
-
-def str32(buf: bytes, pos: int, end: int) -> tuple[str, int]:
-    """u32 length | UTF-8."""
-    start, after = _sized32(buf, pos, end, "string")
-    return text(buf[start:after], start), after
 
 
 def bytes32(buf: bytes, pos: int, end: int) -> tuple[str, int]:
@@ -86,119 +71,27 @@ def bytes32(buf: bytes, pos: int, end: int) -> tuple[str, int]:
     return base64.b64encode(buf[start:after]).decode(), after
 
 
-def opaque(buf: bytes, pos: int, end: int) -> tuple[int, int]:
-    """Everything that is left; shown is its length."""
-    return end - pos, end
-
-
-def opaque16(buf: bytes, pos: int, end: int) -> tuple[int, int]:
-    """u16 length | bytes; shown is the length."""
-    start = need(pos, 2, end, "length")
-    size = buf[pos] | buf[pos + 1] << 8
-    return size, need(start, size, end, "bytes")
-
-
-def opaque32(buf: bytes, pos: int, end: int) -> tuple[int, int]:
-    """u32 length | bytes; shown is the length."""
-    start, after = _sized32(buf, pos, end, "bytes")
-    return after - start, after
-
-
 def u128(buf: bytes, pos: int, end: int) -> tuple[str, int]:
     """Sixteen bytes, little-endian, shown as decimal text."""
     after = need(pos, 16, end, "u128")
     return str(int.from_bytes(buf[pos:after], "little")), after
 
 
-def secret8(buf: bytes, pos: int, end: int) -> tuple[str, int]:
-    """u8 length | a password or token."""
-    _, after = _sized8(buf, pos, end, "secret")
-    return REDACTED, after
+def u64be(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    """Eight bytes, big-endian."""
+    after = need(pos, 8, end, "number")
+    return int.from_bytes(buf[pos:after], "big"), after
 
 
-def secret(size: int) -> Reader:
-    """A secret of fixed size."""
+def real(buf: bytes, pos: int, end: int) -> tuple[float | str, int]:
+    """Four bytes of a float, as JSON can hold it."""
+    after = need(pos, 4, end, "number")
+    value = _F32.unpack_from(buf, pos)[0]
+    return value if math.isfinite(value) else str(value), after
 
-    def read(buf: bytes, pos: int, end: int) -> tuple[str, int]:
-        return REDACTED, need(pos, size, end, "secret")
-
-    return read
-
-
-def flagged32(buf: bytes, pos: int, end: int) -> tuple[int | None, int]:
-    """u8 flag | u32, which is there even if the flag means none."""
-    after = need(pos, 5, end, "optional u32")
-    if buf[pos] > 1:
-        raise MalformedBodyError(f"flag {buf[pos]}, neither 0 nor 1", pos)
-    return (_U32.unpack_from(buf, pos + 1)[0] if buf[pos] else None), after
-
-
-def packed(buf: bytes, pos: int, end: int) -> tuple[str, int]:
-    """A version in one u32: major << 20 | minor << 10 | patch."""
-    value, after = u32(buf, pos, end)
-    return f"{value >> 20}.{value >> 10 & 1023}.{value & 1023}", after
-
-
-# --- who and where ---------------------------------------------------------------------------------------------------
 
 CONSUMERS = {1: "consumer", 2: "consumer_group", 3: "external_group"}  # the third from 0.10 on
 STRATEGIES = {1: "offset", 2: "timestamp", 3: "first", 4: "last", 5: "next"}
-
-
-def _kind(names: dict[int, str], buf: bytes, pos: int, end: int, what: str) -> str:
-    need(pos, 1, end, what)
-    name = names.get(buf[pos])
-    if name is None:
-        raise MalformedBodyError(f"{what} of kind {buf[pos]}", pos)
-    return name
-
-
-def identifier(buf: bytes, pos: int, end: int) -> tuple[int | str, int]:
-    """u8 kind (1 number, 2 name) | u8 length | value: an int or a str."""
-    start = need(pos, 2, end, "identifier")
-    kind, size = buf[pos], buf[pos + 1]
-    after = need(start, size, end, "identifier")
-    if kind == 2 and size:
-        return text(buf[start:after], start), after
-    if kind == 1 and size == 4:
-        return _U32.unpack_from(buf, start)[0], after
-    raise MalformedBodyError(f"identifier of kind {kind}, length {size}", pos)
-
-
-def consumer(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
-    """u8 kind | identifier."""
-    kind = _kind(CONSUMERS, buf, pos, end, "consumer")
-    value, after = identifier(buf, pos + 1, end)
-    return {"kind": kind, "id": value}, after
-
-
-def consumer_id(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
-    """u8 kind | u32 id, up to 0.0.32."""
-    kind = _kind(CONSUMERS, buf, pos, end, "consumer")
-    value, after = u32(buf, pos + 1, end)
-    return {"kind": kind, "id": value}, after
-
-
-def partitioning(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
-    """u8 kind (1 balanced, 2 partition id, 3 key) | u8 length | value."""
-    start = need(pos, 2, end, "partitioning")
-    kind, size = buf[pos], buf[pos + 1]
-    after = need(start, size, end, "partitioning")
-    if kind == 1 and size == 0:
-        return {"kind": "balanced"}, after
-    if kind == 2 and size == 4:
-        return {"kind": "partition_id", "value": _U32.unpack_from(buf, start)[0]}, after
-    if kind == 3 and size:
-        return {"kind": "messages_key", "value": base64.b64encode(buf[start:after]).decode()}, after
-    raise MalformedBodyError(f"partitioning of kind {kind}, length {size}", pos)
-
-
-def strategy(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
-    """u8 kind | u64 value."""
-    kind = _kind(STRATEGIES, buf, pos, end, "polling strategy")
-    after = need(pos, 9, end, "polling strategy")
-    return {"kind": kind, "value": _U64.unpack_from(buf, pos + 1)[0]}, after
-
 
 # --- permissions -----------------------------------------------------------------------------------------------------
 
@@ -326,22 +219,11 @@ def options32(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
 
 READERS: dict[str, Reader] = {
     "bytes32": bytes32,
-    "consumer": consumer,
-    "consumer_id": consumer_id,
-    "flagged32": flagged32,
-    "identifier": identifier,
-    "opaque": opaque,
-    "opaque16": opaque16,
-    "opaque32": opaque32,
+    "f32": real,
     "options": options,
     "options32": options32,
-    "packed": packed,
-    "partitioning": partitioning,
     "permissions32": permissions32,
     "permissions_or_zero": permissions_or_zero,
-    "secret8": secret8,
-    "str32": str32,
-    "str8": str8,
-    "strategy": strategy,
     "u128": u128,
+    "u64be": u64be,
 }

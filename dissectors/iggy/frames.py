@@ -14,48 +14,57 @@ from __future__ import annotations
 
 from struct import Struct
 
+import cython
+
 from dissectors.iggy import tables
-from dissectors.inbox import INVALID, MORE
-from dissectors.tcp.chunk import CLIENT
+from dissectors.wire.reader import WireReader
+
+if not cython.compiled:
+    from dissectors.inbox import INVALID, MORE
+    from dissectors.tcp.chunk import CLIENT
+    from dissectors.wire.reader import reader
+
+    HEADER = 256  # bytes
+    UNSEALED_END = 32  # bytes of a header that are zero in the first frame of a connection: it has no checksums
+    SIZE_AT, COMMAND_AT, REASON_AT = 48, 60, 255  # the last: of an eviction
+    COMMAND_END = 64  # bytes without which the size and kind of a VSR frame are not known
+    PREFIX = 8  # bytes of a legacy frame before its payload
+    RESERVED_END = 128
+    LEAST_CUT = 16  # bytes of a header that show VSR where the rest of it was not captured
+    MAX_CODE = 0xFFFF  # of commands and errors
+    SEND_MESSAGES = 101
+    REQUEST, REPLY, EVICTION = 5, 8, 13
 
 LEGACY, VSR = "legacy", "vsr"
-HEADER = 256
-UNSEALED_END = 32  # bytes of a header that are zero in the first frame of a connection: it has no checksums
-SIZE_AT = 48
-COMMAND_AT = 60
-COMMAND_END = 64  # bytes without which the size and kind of a VSR frame are not known
-REASON_AT = 255  # of an eviction
-PREFIX = 8  # bytes of a legacy frame before its payload
-RESERVED_END = 128
-LEAST_CUT = 16  # bytes of a header that show VSR where the rest of it was not captured
 PAIR = Struct("<II")
 SIZE = Struct("<I")
-MAX_CODE = 0xFFFF  # of commands and errors
-SEND_MESSAGES = 101
-REQUEST, REPLY, EVICTION = 5, 8, 13
 
 
-def measure(framing: str, direction: int, buf: bytes, pos: int, end: int, most: int) -> int:
-    """Size of the frame at `pos`, MORE or INVALID; `most` is the largest size believed."""
-    if framing == VSR:
-        return _measure_vsr(buf, pos, end, most)
-    if end - pos < 8:
+def measure_legacy(
+    direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.longlong
+) -> cython.longlong:
+    """Size of the legacy frame at `pos`, MORE or INVALID; `most` is the largest size believed."""
+    if end - pos < PREFIX:
         return MORE
-    first, second = PAIR.unpack_from(buf, pos)
+    r: WireReader = reader()
+    r.open(buf, pos, end)
+    first: cython.longlong = r.u32le()
+    second: cython.longlong = r.u32le()
     if direction == CLIENT:
         return 4 + first if 4 <= first < most and second <= MAX_CODE else INVALID
     if first and first not in tables.statuses() and (first > MAX_CODE or second):
         return INVALID
-    return 8 + second if second < most else INVALID
+    return PREFIX + second if second < most else INVALID
 
 
-def _measure_vsr(buf: bytes, pos: int, end: int, most: int) -> int:
+def measure_vsr(buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.longlong) -> cython.longlong:
+    """Size of the VSR frame at `pos`, MORE or INVALID; `most` is the largest size believed."""
     if end - pos < COMMAND_END:
         return MORE
-    size = SIZE.unpack_from(buf, pos + SIZE_AT)[0]
-    if not HEADER <= size <= most or buf[pos + COMMAND_AT] not in tables.planes():
-        return INVALID
-    return int(size)
+    r: WireReader = reader()
+    r.open(buf, pos + SIZE_AT, end)
+    size: cython.longlong = r.u32le()
+    return size if HEADER <= size <= most and buf[pos + COMMAND_AT] in tables.planes() else INVALID
 
 
 def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | None:
@@ -74,13 +83,13 @@ def detect(direction: int, buf: bytes, pos: int, end: int, most: int) -> str | N
 def begins_vsr(buf: bytes, pos: int, end: int, most: int) -> bool:
     """Whether bytes can be those that a VSR header begins with, as far as they go."""
     if end - pos >= COMMAND_END:
-        return _measure_vsr(buf, pos, end, most) > 0 and not any(buf[pos + 62 : min(end, pos + RESERVED_END)])
+        return measure_vsr(buf, pos, end, most) > 0 and not any(buf[pos + 62 : min(end, pos + RESERVED_END)])
     return not any(buf[pos : min(end, pos + SIZE_AT)]) and size_before_command(buf, pos, end, most) != INVALID
 
 
 def size_before_command(buf: bytes, pos: int, end: int, most: int) -> int:
     """Size that a VSR header of a client or server gives, of which less than the command may be there."""
-    if end - pos < SIZE_AT + SIZE.size:
+    if end - pos < SIZE_AT + 4:
         return MORE
     size = int(SIZE.unpack_from(buf, pos + SIZE_AT)[0])
     return size if HEADER <= size <= most and not any(buf[pos : pos + SIZE_AT]) else INVALID

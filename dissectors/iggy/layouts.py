@@ -1,166 +1,88 @@
-"""Bodies of commands: the rows of proto/iggy/layouts.txt, compiled to decoders.
+"""Bodies of commands: the rows of proto/iggy/layouts.txt, compiled to plans.
 
 A row is valid for a range of releases; a field may be of a type that has versions of its own. Both are expanded release
-by release, and releases whose expansions are equal share one BodyLayout. That is a list of steps: a run of fixed fields
-is one precompiled Struct, everything else a reader of field_types.py.
+by release, and releases whose expansions are equal share one BodyLayout, with a plan that walk.py follows.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable
 from functools import cache
-from struct import Struct, calcsize
+from itertools import takewhile
+from struct import calcsize
 from typing import Any, NamedTuple
 
+import cython
+
 from dissectors.iggy import tables
-from dissectors.iggy.field_types import READERS, MalformedBodyError, Reader, need, secret
+from dissectors.iggy.field_types import READERS
+from dissectors.iggy.walk import FieldPlan
 from dissectors.wire.proto import proto
+
+if not cython.compiled:
+    from dissectors.iggy.walk import (
+        BOOL,
+        CONSUMER,
+        CONSUMER_ID,
+        FLAGGED32,
+        GROUP,
+        I32,
+        IDENTIFIER,
+        MANY,
+        MAYBE,
+        OPAQUE,
+        OPAQUE16,
+        OPAQUE32,
+        OTHER,
+        PACKED,
+        PARTITIONING,
+        SECRET,
+        SECRET8,
+        STR8,
+        STR32,
+        STRATEGY,
+        U8,
+        U16,
+        U32,
+        U64,
+    )
 
 REQUEST, RESPONSE = "request", "response"
 ERROR = "ERROR"  # in place of a command: the answer with a status that is not 0
 
-Step = Callable[[bytes, int, int, dict[str, Any]], int]
-"""(buf, pos, end, values so far) -> position after; adds its values."""
+KINDS = {
+    "u8": U8,
+    "u16": U16,
+    "u32": U32,
+    "u64": U64,
+    "i32": I32,
+    "bool": BOOL,
+    "packed": PACKED,
+    "opaque": OPAQUE,
+    "opaque16": OPAQUE16,
+    "opaque32": OPAQUE32,
+    "str8": STR8,
+    "str32": STR32,
+    "secret8": SECRET8,
+    "secret": SECRET,
+    "identifier": IDENTIFIER,
+    "consumer": CONSUMER,
+    "consumer_id": CONSUMER_ID,
+    "partitioning": PARTITIONING,
+    "strategy": STRATEGY,
+    "flagged32": FLAGGED32,
+}
+"""Types that the walk knows; field_types.READERS has the others."""
 
-_FIXED = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i32": "i", "f32": "f", "bool": "?"}
+_FIXED = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i32": "i", "bool": "?"}
 _FIELD = re.compile(
     r"(?P<name>\w+):(?P<maybe>\??)(?P<type>[A-Za-z_0-9]+)(?::(?P<size>\d+))?(?:=(?P<only>\d+))?"
     r"(?:\[(?P<count>\w+|\*)\])?(?P<left>~?)"
 )
 _GROUP = re.compile(r"(?P<name>\w+):(?P<maybe>\??)\((?P<fields>.*)\)(?:\[(?P<count>\w+|\*)\])?(?P<left>~?)")
 _RUN = "messages:messages_"
-
-
-class BodyLayout:
-    """One version of a body."""
-
-    __slots__ = ("fields", "name", "releases", "run", "steps", "text")
-
-    def __init__(self, name: str, fields: tuple[str, ...], releases: int) -> None:
-        self.name = name
-        self.releases = releases
-        self.text = " ".join(fields)  # as layouts.txt has them
-        self.run = fields[-1].removeprefix(_RUN) if fields and fields[-1].startswith(_RUN) else ""
-        self.fields = tuple(map(parse, fields[:-1] if self.run else fields))
-        self.steps = _compile(self.fields)
-
-    def read(self, buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
-        """Fill `values` from buf[pos:end]; the position after the last field. Messages, if any, follow there."""
-        for step in self.steps:
-            pos = step(buf, pos, end, values)
-        return pos
-
-
-# --- steps -----------------------------------------------------------------------------------------------------------
-
-
-def _fixed(names: list[str], codes: str) -> Step:
-    struct, keys = Struct("<" + codes), tuple(names)
-
-    def step(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
-        after = need(pos, struct.size, end, keys[0])
-        values.update(zip(keys, struct.unpack_from(buf, pos), strict=True))
-        return after
-
-    return step
-
-
-def _one(name: str, read: Reader) -> Step:
-    def step(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
-        values[name], pos = read(buf, pos, end)
-        return pos
-
-    return step
-
-
-def _maybe(name: str, read: Reader) -> Step:
-    """Behind a flag."""
-
-    def step(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
-        after = need(pos, 1, end, f"flag of {name}")
-        if buf[pos] > 1:
-            raise MalformedBodyError(f"flag {buf[pos]} before {name}", pos)
-        values[name], after = read(buf, after, end) if buf[pos] else (None, after)
-        return after
-
-    return step
-
-
-def _left(step: Step) -> Step:
-    """Only where bytes are left."""
-
-    def maybe(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
-        return step(buf, pos, end, values) if pos < end else pos
-
-    return maybe
-
-
-def _many(name: str, read: Reader, count: str) -> Step:
-    def step(buf: bytes, pos: int, end: int, values: dict[str, Any]) -> int:
-        found: list[Any] = []
-        values[name] = found
-        wanted = -1 if count == "*" else values.get(count, 0)
-        while pos < end if wanted < 0 else len(found) < wanted:
-            value, after = read(buf, pos, end)
-            if after == pos:
-                raise MalformedBodyError(f"{name} without bytes", pos)
-            found.append(value)
-            pos = after
-        return pos
-
-    return step
-
-
-def _number(code: str, order: str = "<") -> Reader:
-    struct = Struct(order + code)
-
-    def read(buf: bytes, pos: int, end: int) -> tuple[Any, int]:
-        after = need(pos, struct.size, end, "number")
-        return struct.unpack_from(buf, pos)[0], after
-
-    return read
-
-
-def _real(buf: bytes, pos: int, end: int) -> tuple[float | str, int]:
-    """A float as JSON can hold it."""
-    value, after = _number("f")(buf, pos, end)
-    return value if math.isfinite(value) else str(value), after
-
-
-def _group(fields: tuple[BodyField, ...]) -> Reader:
-    steps = _compile(fields)
-
-    def read(buf: bytes, pos: int, end: int) -> tuple[dict[str, Any], int]:
-        values: dict[str, Any] = {}
-        for step in steps:
-            pos = step(buf, pos, end, values)
-        return values, pos
-
-    return read
-
-
-def _only(read: Reader, value: int) -> Reader:
-    """A number that distinguishes one row from another."""
-
-    def exactly(buf: bytes, pos: int, end: int) -> tuple[Any, int]:
-        found, after = read(buf, pos, end)
-        if found != value:
-            raise MalformedBodyError(f"{found} where {value} stands", pos)
-        return found, after
-
-    return exactly
-
-
-def _reader(kind: str, size: int) -> Reader:
-    if kind == "secret":
-        return secret(size)
-    if kind == "f32":
-        return _real
-    if kind == "u64be":
-        return _number("Q", ">")
-    return _number(_FIXED[kind]) if kind in _FIXED else READERS[kind]
+_PARTS = frozenset({"sections", "confirmations"})
+_INTRODUCING = frozenset({"version", "sdk_name", "protocol_version"})
 
 
 class BodyField(NamedTuple):
@@ -182,6 +104,45 @@ class BodyField(NamedTuple):
         return calcsize("<" + _FIXED[self.type]) if plain and self.type in _FIXED else 0
 
 
+class BodyLayout:
+    """One version of a body.
+
+    name: of the command
+    releases: that have this version
+    text: its fields as layouts.txt has them
+    run: the layout of messages behind the fields, "" where there are none
+    has_parts: whether rows need what is listed in it
+    introduces: whether it says which software a client is
+    at_…: index of a field that rows need, -1 where there is none
+    """
+
+    __slots__ = (
+        *("at_consumer", "at_count", "at_current_offset", "at_group", "at_messages_count", "at_metadata_length"),
+        *("at_partition", "at_partitioning", "at_stream", "at_topic", "fields", "has_parts", "introduces", "name"),
+        *("plan", "releases", "run", "text"),
+    )
+
+    def __init__(self, name: str, fields: tuple[str, ...], releases: int) -> None:
+        self.name = name
+        self.releases = releases
+        self.text = " ".join(fields)
+        self.run = fields[-1].removeprefix(_RUN) if fields and fields[-1].startswith(_RUN) else ""
+        self.fields = tuple(map(parse, fields[:-1] if self.run else fields))
+        self.plan = _compile(self.fields)
+        self.has_parts = not _PARTS.isdisjoint(self.plan.names)
+        self.introduces = not _INTRODUCING.isdisjoint(self.plan.names)
+        self.at_consumer = self.plan.place("consumer")
+        self.at_count = self.plan.place("count")
+        self.at_current_offset = self.plan.place("current_offset")
+        self.at_group = self.plan.place("group_id")
+        self.at_messages_count = self.plan.place("messages_count")
+        self.at_metadata_length = self.plan.place("metadata_length")
+        self.at_partition = self.plan.place("partition_id")
+        self.at_partitioning = self.plan.place("partitioning")
+        self.at_stream = self.plan.place("stream_id")
+        self.at_topic = self.plan.place("topic_id")
+
+
 @cache
 def parse(text: str) -> BodyField:
     """A field as layouts.txt writes it; the head of the file lists what may stand around a type."""
@@ -196,29 +157,40 @@ def parse(text: str) -> BodyField:
     return BodyField(match["name"], match["type"], (), int(match["size"] or 0), only, *around)
 
 
-def _compile(fields: tuple[BodyField, ...]) -> list[Step]:
-    steps: list[Step] = []
-    names: list[str] = []
-    codes = ""
-    for field in fields:
-        if field.fixed and field.type != "f32":
-            names.append(field.name)
-            codes += _FIXED[field.type]
-            continue
-        if names:
-            steps.append(_fixed(names, codes))
-            names, codes = [], ""
-        read = _group(field.fields) if field.fields else _reader(field.type, field.size)
-        if field.only is not None:
-            read = _only(read, field.only)
-        if field.repeat:
-            step = _many(field.name, read, field.repeat)
-        else:
-            step = (_maybe if field.maybe else _one)(field.name, read)
-        steps.append(_left(step) if field.left else step)
-    if names:
-        steps.append(_fixed(names, codes))
-    return steps
+def _compile(fields: tuple[BodyField, ...]) -> FieldPlan:
+    """The plan of fields; numbers in a row are checked for room together."""
+    names = [field.name for field in fields]
+    labels, parts, rows = [], [], []
+    before: BodyField | None = None
+    for i, field in enumerate(fields):
+        size = field.size
+        if field.fixed and not (before and before.fixed):
+            size = sum(later.fixed for later in takewhile(lambda later: later.fixed, fields[i:]))
+        elif field.type in _FIXED and not field.fixed:
+            size = calcsize("<" + _FIXED[field.type])
+        count_at = names.index(field.repeat) if field.repeat in names[:i] else -1
+        labels.append(field.name if field.fixed else "number")
+        parts.append(_part(field))
+        rows.append([_kind(field), field.left, size, -1 if field.only is None else field.only, count_at])
+        before = field
+    return FieldPlan(names, labels, parts, rows)
+
+
+def _kind(field: BodyField) -> int:
+    if field.repeat:
+        return MANY
+    if field.maybe:
+        return MAYBE
+    return GROUP if field.fields else KINDS.get(field.type, OTHER)
+
+
+def _part(field: BodyField) -> Any:
+    """What reads the inner of a field; None for a plain one."""
+    if field.fields:
+        return _compile(field.fields)
+    if field.repeat or field.maybe:
+        return _compile((BodyField("", field.type, (), field.size),))
+    return None if field.type in KINDS else READERS[field.type]
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -283,12 +255,6 @@ def commands_with_options() -> frozenset[str]:
     )
 
 
-def metadata_fits(values: dict[str, Any], start: int, after: int) -> bool:
-    """Whether a send's `metadata_length` gives where its identifiers, partitioning and count end."""
-    length = values.get("metadata_length")
-    return length is None or after - start == 4 + length
-
-
 REGISTER = 0  # in place of a command code: the login of VSR, with a password or a token
 _REGISTER_CODES = (40, 45)
 
@@ -316,15 +282,15 @@ def candidates(side: str, code: int, allowed: int) -> tuple[BodyLayout, ...]:
 @cache
 def error_texts(allowed: int) -> bool:
     """Whether any of the allowed releases answers an error with a text."""
-    return any(layout.steps for layout in versions(RESPONSE, ERROR) if layout.releases & allowed)
+    return any(layout.plan.count for layout in versions(RESPONSE, ERROR) if layout.releases & allowed)
 
 
 @cache
 def empty(side: str, code: int) -> int:
     """The releases whose body of a command is empty where others' is not; 0 where all are alike."""
     found = candidates(side, code, 0)
-    silent = sum(layout.releases for layout in found if not layout.steps and not layout.run)
-    return silent if any(layout.steps for layout in found) else 0
+    silent = sum(layout.releases for layout in found if not layout.plan.count and not layout.run)
+    return silent if any(layout.plan.count for layout in found) else 0
 
 
 @cache
@@ -337,4 +303,4 @@ def delivers(code: int) -> bool:
 def has_payload(code: int, allowed: int) -> bool:
     """Whether any of the allowed releases answers a command with a payload; so it may with an unknown command."""
     found = [layout for layout in candidates(RESPONSE, code, allowed) if layout.releases & allowed]
-    return any(layout.steps for layout in found) or not (code == REGISTER or code in tables.commands())
+    return any(layout.plan.count for layout in found) or not (code == REGISTER or code in tables.commands())

@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
+import cython
+
 from dissectors.frame import Frame
 from dissectors.iggy import layouts
+from dissectors.iggy.carried import Carried
+from dissectors.iggy.decode import Body
 from dissectors.iggy.exchanges import IggyExchanges
-from dissectors.iggy.frames import PAIR, PREFIX
 from dissectors.iggy.match import HELD, UNSURE
 from dissectors.iggy.pending import Answer
-from dissectors.tcp.chunk import CLIENT
+from dissectors.wire.reader import WireReader
+
+if not cython.compiled:
+    from dissectors.iggy.frames import PREFIX
+    from dissectors.tcp.chunk import CLIENT
+    from dissectors.wire.reader import reader
 
 
-class Legacy:
+class Legacy(Carried):
     """Takes the frames of one connection."""
+
+    CARRIED = ("_exchanges", "resolving")
 
     def __init__(self, exchanges: IggyExchanges) -> None:
         self._exchanges = exchanges
         self.resolving = False  # answers are being reported that were held back
 
-    def on_frame(self, frame: Frame, lost: int) -> None:
-        """A frame, after `lost` bytes of its direction."""
-        if frame.known - frame.start < PREFIX:
-            return  # neither a length nor what it is
-        first, second = PAIR.unpack_from(frame.data, frame.start)
-        if frame.direction == CLIENT:
-            self._request(frame, second)
-        else:
-            self._answer(frame, first, second, lost)
-        if self._exchanges.pairing.resolved:
-            self.resolve()
+    def on_frame(self, frame: Frame, lost: cython.longlong) -> None:
+        """Take a frame, after `lost` bytes of its direction."""
+        if frame.known - frame.start >= PREFIX:  # else neither a length nor what it is is known
+            r: WireReader = reader()
+            r.open(frame.data, frame.start, frame.end)
+            first: cython.longlong = r.u32le()
+            second: cython.longlong = r.u32le()
+            if frame.direction == CLIENT:
+                self._request(frame, second)
+            else:
+                self._answer(frame, first, second, lost)
+            if self._exchanges.pairing.resolved:
+                self.resolve()
 
-    def _request(self, frame: Frame, code: int) -> None:
-        exchanges = self._exchanges
-        read = exchanges.body(layouts.REQUEST, code, frame, frame.start + PREFIX)
+    def _request(self, frame: Frame, code: cython.longlong) -> None:
+        exchanges: IggyExchanges = self._exchanges
+        read: Body = exchanges.body(layouts.REQUEST, code, frame, frame.start + PREFIX)
         exchanges.send(exchanges.request(frame, code, None, read), read, frame)
 
-    def _answer(self, frame: Frame, status: int, length: int, lost: int) -> None:
-        exchanges = self._exchanges
-        answer = Answer(frame.order, frame.first_ns, status, length, frame=frame)
+    def _answer(self, frame: Frame, status: cython.longlong, length: cython.longlong, lost: cython.longlong) -> None:
+        exchanges: IggyExchanges = self._exchanges
+        answer = Answer(frame.order, frame.first_ns, status, length, None, 0, frame)
         judged, request = exchanges.pair(answer, lost)
         if exchanges.pairing.resolved:
             self.resolve()  # they came before it

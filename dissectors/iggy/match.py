@@ -21,27 +21,34 @@ transitions. An answer in legacy framing is judged by the method of the state th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
+import cython
+
+from dissectors.iggy.carried import Carried
 from dissectors.iggy.frames import SEND_MESSAGES
 from dissectors.iggy.loss.align import Alignment
 from dissectors.iggy.pairing_states import Certainty, Order, Origin, PairingEvent, following
 from dissectors.iggy.pending import DISCONNECTED, INVALID_COMMAND, Answer, Entry, IggyRequest, RequestHole
 from dissectors.limits import PAIRING_CREDIT, PAIRING_STEPS_PER_FRAME
 
-_TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
+
 QUIET_NS = 100_000_000  # nothing in flight any more: longer than any server takes to answer what it has read
 
-
+_TO_NOTHING = frozenset({INVALID_COMMAND, DISCONNECTED})  # statuses that servers send without a request
 PAIRED = "paired"
 ORPHAN = "orphan"  # its request is in a hole
 SURPLUS = "surplus"  # it answers nothing
 UNSURE = "unsure"  # its request may be one of those given up
 HELD = "held"  # later answers will decide
 
-Judged = tuple[str, IggyRequest | None, list[IggyRequest]]
+Judged = tuple[str, IggyRequest | None, Sequence[IggyRequest]]
 """How an answer is judged, its request, and the requests that will have none."""
+
+_NONE: tuple[IggyRequest, ...] = ()
 
 _PIPELINED = (Order.PIPELINED, Order.MULTIPLEXED_PIPELINED)
 _MULTIPLEXED = (Order.MULTIPLEXED, Order.MULTIPLEXED_PIPELINED)
@@ -49,17 +56,22 @@ _ALIGNING = (Certainty.ALIGNING, Certainty.SILENT)
 _DOUBTFUL = (Certainty.DOUBTFUL, Certainty.DOUBTFUL_BODY)
 
 
-class Pairing:
+class Pairing(Carried):
     """Requests in flight on one connection.
 
     `fits(request, answer)`: whether the answer can be that request's; `suits` looks into it, too.
     """
 
+    CARRIED = (
+        *("queue", "fits", "suits", "limit", "order", "certainty", "origin", "resolved", "search_abandoned"),
+        *("_alignment", "_before_silence", "_unread", "_steps", "_last_ns", "_answered"),
+    )
+
     def __init__(
         self,
         fits: Callable[[IggyRequest, Answer], bool],
         suits: Callable[[IggyRequest, Answer], bool],
-        limit: int,
+        limit: cython.longlong,
         *,
         midstream: bool,
     ) -> None:
@@ -97,17 +109,19 @@ class Pairing:
             event = PairingEvent.DIALECT_MULTIPLEXES if multiplexes else PairingEvent.DIALECT_ORDERS
             self.order = following(self.order, event)
 
-    def send(self, request: IggyRequest) -> list[IggyRequest]:
+    def send(self, request: IggyRequest) -> Sequence[IggyRequest]:
         """A request was sent; returns those that are given up for unanswered."""
         if request.order < self._answered and self.queue and isinstance(self.queue[-1], RequestHole):
             return [request]  # found late: its answer may have been taken for one to the hole
-        given_up: list[IggyRequest] = []
+        given_up: Sequence[IggyRequest] = _NONE
         self._steps += PAIRING_STEPS_PER_FRAME
         if request.frame.first_ns - self._last_ns > QUIET_NS:
             given_up = self._silence()
         if len(self.queue) >= self.limit:
-            given_up += self._surrender(len(self.queue)) if self._aligns else self._requests([self.queue.popleft()])
-        self._last_ns = request.frame.arrived_ns
+            more = self._surrender(len(self.queue)) if self._aligns else self._requests([self.queue.popleft()])
+            given_up = [*given_up, *more]
+        last_ns: cython.longlong = request.frame.last_ns
+        self._last_ns = request.frame.first_ns if last_ns == ABSENT else last_ns
         newest = self.queue[-1] if self.queue else None
         if isinstance(newest, IggyRequest) and newest.order == request.order:  # one segment
             self._several_in_flight()
@@ -125,9 +139,10 @@ class Pairing:
         if isinstance(tail, RequestHole) and order > self._answered and tail.bound(max(1, lost // 8)) <= 0:
             self.queue.pop()
 
-    def answer(self, answer: Answer, lost: int) -> Judged:
+    def answer(self, answer: Answer, lost: cython.longlong) -> Judged:
         """An answer, after `lost` bytes of answers: how it is judged, its request, requests without an answer."""
-        self._last_ns = max(self._last_ns, answer.first_ns)
+        if answer.first_ns > self._last_ns:
+            self._last_ns = answer.first_ns
         self._answered = answer.order
         self._steps += PAIRING_STEPS_PER_FRAME
         head = self.queue[0] if self.queue else None
@@ -135,7 +150,7 @@ class Pairing:
         if certain and isinstance(head, IggyRequest) and not lost and self._is_for(head, answer):
             return self._paired(head, answer)
         ready = self._ready(answer)
-        legacy = answer.request_id is None
+        legacy = answer.request_id == ABSENT
         self._steps -= 0 if self.certainty in _DOUBTFUL and legacy else ready
         if self._steps < 0:
             return UNSURE, None, self._give_up(ready, legacy)
@@ -156,8 +171,8 @@ class Pairing:
         if self.origin is Origin.BEFORE_CAPTURE:
             self.origin = following(self.origin, PairingEvent.FIRST_MATCH)
 
-    def _silence(self) -> list[IggyRequest]:
-        given_up = self.close() if self.certainty in _DOUBTFUL else []
+    def _silence(self) -> Sequence[IggyRequest]:
+        given_up = self.close() if self.certainty in _DOUBTFUL else _NONE
         self._before_silence = len(self.queue)
         self._on(PairingEvent.SILENCE)
         return given_up
@@ -204,7 +219,7 @@ class Pairing:
         self._alignment.all_answered(self._before_silence)  # nothing is missing: what was in flight is answered
         given_up = self._surrender(self._before_silence)
         judged, request, more = self.answer(answer, 0)
-        return judged, request, given_up + more
+        return judged, request, [*given_up, *more]
 
     def _align(self, answer: Answer, ready: int, lost: int) -> Judged:
         alignment = self._alignment
@@ -296,27 +311,27 @@ class Pairing:
             later += 1
         return len(self.queue) - later
 
-    def _is_for(self, head: IggyRequest, answer: Answer) -> bool:
+    def _is_for(self, head: IggyRequest, answer: Answer) -> cython.bint:
         """Whether the oldest request is the one that is answered, where nothing is missing."""
         if answer.request_id != head.correlation_id or head.order >= answer.order:
             return False
         if self.multiplexed and len(self.queue) > 1:
             return False  # the same id may stand in the queue again
-        return self.fits(head, answer)
+        return bool(self.fits(head, answer))
 
     def _paired(self, head: IggyRequest, answer: Answer) -> Judged:
         queue = self.queue
         queue.popleft()
         self._matched()
         second = queue[0] if queue else None
-        same = isinstance(second, IggyRequest) and answer.request_id in (None, second.correlation_id)
-        if same and second is not None and second.order < answer.order:
-            self._several_in_flight()
+        if isinstance(second, IggyRequest) and second.order < answer.order:  # noqa: SIM102 (plainer so)
+            if answer.request_id in (ABSENT, second.correlation_id):
+                self._several_in_flight()
         self._note_refusal(head, answer)
-        return PAIRED, head, []
+        return PAIRED, head, _NONE
 
     def _note_refusal(self, request: IggyRequest, answer: Answer) -> None:
-        if answer.status and request.api_code == SEND_MESSAGES and answer.request_id is None:
+        if answer.status and request.api_code == SEND_MESSAGES and answer.request_id == ABSENT:
             self._unread = request.frame.size // 8
             if self._unread:
                 self._on(PairingEvent.BODY_REFUSED)
@@ -397,7 +412,7 @@ class Pairing:
         holes = bool(lost) or any(isinstance(entry, RequestHole) for entry in islice(self.queue, ready))
         if len(matching) > 1 and not holes:
             self._several_in_flight()
-        unique = self.multiplexed and bool(answer.request_id)  # the same id again is the same request sent again
+        unique = self.multiplexed and answer.request_id != 0  # the same id again is the same request sent again
         at = matching[-1] if unique or (holes and not self.pipelined) else matching[0]
         request = self.queue[at]
         assert isinstance(request, IggyRequest)

@@ -1,8 +1,26 @@
-"""Where messages lie, whatever their layout: one message, what has a row in `batches`, all messages of a frame."""
+"""Where messages lie, whatever their layout: one message, what has a row in `batches`, all messages of a frame.
+
+A message is a row of int64 with the fields of Msg. Its numbers of 64 bits are unsigned on the wire: those from 2^63 on
+are negative in a row, and as they are in Msg.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import cython
+
+from dissectors.wire.arrays import Numbers, grid
+
+if not cython.compiled:
+    START, COVERED, END, ID_AT, OFFSET, TIMESTAMP, ORIGIN, PAYLOAD, PAYLOAD_LENGTH, HEADERS, HEADERS_LENGTH = range(11)
+    STORED, CELLS = 11, 12
+    from dissectors.rows.layout import ABSENT
+
+    MASK64 = (1 << 64) - 1
+
+_FIRST, _MOST = 16, 1 << 14
+"""Rows of a new grid, and beyond how many it is not used again."""
 
 
 class Msg(NamedTuple):
@@ -11,7 +29,7 @@ class Msg(NamedTuple):
     start: int
     covered: int  # first byte that the checksum covers; to the end of the message
     end: int
-    id: int
+    id_at: int  # see `message_id`
     offset: int | None
     timestamp: int
     origin: int
@@ -38,14 +56,32 @@ class VsrBatch(NamedTuple):
     producer: Producer | None
 
 
-class IggyUnit(NamedTuple):
-    """One row of `batches`: a VSR batch, or all messages of a frame where each has its own checksum."""
+class IggyUnit:
+    """One row of `batches`: a VSR batch, or all messages of a frame where each has its own checksum.
 
-    start: int  # indices in the buffer
-    end: int
-    total: int  # messages as announced; as found where nothing announces them
-    messages: list[Msg]
-    batch: VsrBatch | None = None
+    start, end: indices in the buffer
+    total: messages as announced; as found where nothing announces them
+    first, last: its messages are the rows [first, last) of the run
+    batch: the header of a VSR batch
+    """
+
+    __slots__ = ("batch", "end", "first", "last", "start", "total")
+
+    def __init__(
+        self,
+        start: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        total: cython.longlong,
+        first: cython.Py_ssize_t,
+        last: cython.Py_ssize_t,
+        batch: VsrBatch | None = None,
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.total = total
+        self.first = first
+        self.last = last
+        self.batch = batch
 
     @property
     def partition(self) -> int | None:
@@ -53,18 +89,108 @@ class IggyUnit(NamedTuple):
         return None if self.batch is None else self.batch.partition
 
 
-class MessageRun(NamedTuple):
-    """The messages of one frame."""
+class MessageRun:
+    """The messages of one frame.
 
-    format: str
-    checksum_kind: str
-    typed: bool  # headers with typed keys
-    total: int  # as announced; as found where nothing announces it
-    messages: list[Msg]
-    units: list[IggyUnit]
-    problem: str | None  # what does not fit although every message could be read
+    format: as `batches.format` has it
+    checksum_kind: as `dissectors.checksum` names it
+    typed: whether user headers have typed keys
+    total: messages as announced; as found where nothing announces them
+    units: what has a row in `batches`, in order
+    problem: what does not fit although every message could be read
+    """
+
+    __slots__ = ("cells", "checksum_kind", "count", "format", "problem", "total", "typed", "units")
+
+    def __init__(self) -> None:
+        self.cells: Numbers = grid(_FIRST, CELLS)
+        self.begin("", "", False)
+
+    def begin(self, format: str, checksum_kind: str, typed: cython.bint) -> None:
+        """Forget the run before."""
+        self.format = format
+        self.checksum_kind = checksum_kind
+        self.typed = typed
+        self.total = 0
+        self.count = 0  # messages that were read
+        self.units: list[IggyUnit] = []
+        self.problem: str | None = None
+        if self.cells.shape[0] > _MOST:
+            self.cells = grid(_FIRST, CELLS)
+
+    def add(self) -> cython.Py_ssize_t:
+        """One message more: the index of its row, which holds what was there before."""
+        i: cython.Py_ssize_t = self.count
+        if i == self.cells.shape[0]:
+            self._grow()
+        self.count = i + 1
+        return i
+
+    def cut(self, count: cython.Py_ssize_t) -> None:
+        """Keep so many messages only."""
+        self.count = count
+
+    def put(self, message: Msg) -> None:
+        """Add a message that was read apart."""
+        i: cython.Py_ssize_t = self.add()
+        k: cython.Py_ssize_t
+        for k in range(CELLS):
+            self.cells[i, k] = _signed(message[k])
+
+    def message(self, i: cython.Py_ssize_t) -> Msg:
+        """A message by its index."""
+        offset, timestamp, origin = self.cells[i, OFFSET], self.cells[i, TIMESTAMP], self.cells[i, ORIGIN]
+        return Msg(
+            self.cells[i, START],
+            self.cells[i, COVERED],
+            self.cells[i, END],
+            self.cells[i, ID_AT],
+            None if offset == ABSENT else offset & MASK64,
+            timestamp & MASK64,
+            origin & MASK64,
+            self.cells[i, PAYLOAD],
+            self.cells[i, PAYLOAD_LENGTH],
+            self.cells[i, HEADERS],
+            self.cells[i, HEADERS_LENGTH],
+            self.cells[i, STORED] & MASK64,
+        )
+
+    @property
+    def messages(self) -> list[Msg]:
+        """All messages that were read."""
+        return [self.message(i) for i in range(self.count)]
+
+    def of(self, unit: IggyUnit) -> list[Msg]:
+        """The messages of a unit."""
+        return [self.message(i) for i in range(unit.first, unit.last)]
 
     @property
     def payload_bytes(self) -> int:
         """Bytes of all payloads."""
-        return sum([message.payload_length for message in self.messages])
+        size: cython.longlong = 0
+        i: cython.Py_ssize_t
+        for i in range(self.count):
+            size += self.cells[i, PAYLOAD_LENGTH]
+        return size
+
+    def _grow(self) -> None:
+        """Double the room."""
+        old = self.cells
+        i: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        self.cells = grid(2 * old.shape[0], CELLS)
+        for i in range(self.count):
+            for k in range(CELLS):
+                self.cells[i, k] = old[i, k]
+
+
+def message_id(buf: bytes, at: int) -> int:
+    """The id of a message: 16 bytes."""
+    return int.from_bytes(buf[at : at + 16], "little")
+
+
+def _signed(number: int | None) -> int:
+    """A number of 64 bits as a cell holds it."""
+    if number is None:
+        return ABSENT
+    return number - (1 << 64) if number >> 63 else number

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dissectors.iggy.carried import Carried
 from dissectors.records import Conn, endpoint
 from dissectors.rows.late_names import MARK, unresolved
 from dissectors.rows.sink import Sink
@@ -17,41 +18,34 @@ Identifier = int | str
 _KEPT = 4096  # names and topics remembered; reported again where more are met
 
 
-class IggyNames:
+class IggyNames(Carried):
     """Names of one server, as one connection learns and needs them."""
+
+    CARRIED = ("_root", "_sink", "_streams", "_reported", "_shown")
 
     def __init__(self, conn: Conn, sink: Sink) -> None:
         self._root = f"iggy/{endpoint(conn.server_ip, conn.server_port)}"
         self._sink = sink
         self._streams: dict[str, int] = {}  # name -> number
         self._reported: dict[str, str] = {}
-        self._shown: dict[tuple[Identifier, Identifier | None], str] = {}
+        self._shown: dict[tuple[Identifier, Identifier], tuple[str]] = {}
 
     def stream(self, stream: Identifier) -> str:
         """A stream's name, or the token of its number."""
         return stream if isinstance(stream, str) else unresolved(f"{self._root}/{stream}", str(stream))
 
-    def topic(self, stream: Identifier, topic: Identifier) -> str:
-        """`stream/topic`."""
+    def topics(self, stream: Identifier, topic: Identifier) -> tuple[str]:
+        """`stream/topic`, alone in a tuple."""
         shown = self._shown.get((stream, topic))
         if shown is None:
             if isinstance(topic, str):
                 name = topic
             else:
                 name = unresolved(f"{self._root}/{_key(stream)}/{topic}", str(topic))
-            shown = self._shown[stream, topic] = f"{self.stream(stream)}/{name}"
+            shown = self._shown[stream, topic] = (f"{self.stream(stream)}/{name}",)
             if len(self._shown) > _KEPT:
                 self._shown.clear()
         return shown
-
-    def of(self, api: str | None, values: dict[str, Any]) -> list[str]:
-        """The topics that a request's fields name."""
-        stream, topic = values.get("stream_id"), values.get("topic_id")
-        if stream is None:
-            return []
-        if not topic and api == "CREATE_TOPIC":
-            topic = values.get("name")  # its number may be left to the server
-        return [] if topic is None else [self.topic(stream, topic)]
 
     def learn(self, api: str | None, request: dict[str, Any], answer: dict[str, Any], time: int) -> None:
         """Take the names out of an answered request."""

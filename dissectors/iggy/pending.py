@@ -1,35 +1,101 @@
-"""Requests in flight on a connection, and answers as pairing sees them."""
+"""Requests in flight on a connection, and answers as pairing sees them. Numbers are ABSENT where they are not known."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import cython
+
 from dissectors.frame import Frame, FrameFacts
+from dissectors.iggy.carried import Carried
 from dissectors.rows.exchange import PendingRequest
+from dissectors.rows.table import int64
+
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
 
 INVALID_COMMAND, DISCONNECTED = 3, 8
 ANY_LENGTH = -1  # of an answer that is only supposed: it has a payload
 
 
+class BatchFacts(Carried):
+    """What a row of `batches` says of a unit of messages; one that was sent waits with its request.
+
+    position: as text, where the first offset does not fit 63 bits
+    first_time, last_time: ns
+    """
+
+    CARRIED = (
+        *("role", "topic", "partition", "first", "last", "position", "records", "size", "format", "producer"),
+        *("producer_epoch", "base_sequence", "first_time", "last_time", "checksum_kind", "stored", "computed"),
+        *("verdict", "time", "packet_ref", "stream_offset"),
+    )
+
+    def __init__(self, role: str, topic: str | None, partition: cython.longlong) -> None:
+        self.role = role
+        self.topic = topic
+        self.partition = partition
+        self.first = ABSENT
+        self.last = ABSENT
+        self.position: str | None = None
+        self.records = 0
+        self.size = 0
+        self.format = ""
+        self.producer: str | None = None
+        self.producer_epoch = ABSENT
+        self.base_sequence = ABSENT
+        self.first_time = ABSENT
+        self.last_time = ABSENT
+        self.checksum_kind = ""
+        self.stored: str | None = None
+        self.computed: str | None = None
+        self.verdict = ""
+        self.time = ABSENT
+        self.packet_ref = ABSENT
+        self.stream_offset = ABSENT
+
+    def begin_at(self, offset: int) -> None:
+        """Set the offset of the first message, which fits 64 bits, and with it that of the last one."""
+        self.first = int64(offset)
+        self.position = str(offset) if self.first == ABSENT else None
+        self.last = int64(offset + max(1, self.records) - 1)
+
+
 class IggyRequest(PendingRequest):
-    """A request that waits for its answer."""
+    """A request that waits for its answer.
 
-    __slots__ = ("batches", "operation", "order", "partition", "silent", "user", "values", "waits", "well_formed")
+    order: delivery order of its last byte
+    batches: that it carries, reported once it is answered
+    operation: of VSR
+    partition: that it names; partition_id: in a field of that name
+    most: messages that it asks for
+    alone: whether a single consumer asks, not a group
+    user: who logs in
+    values: fields of the body, where the answer is understood with them only
+    waits, silent: its command lets the server wait for data; has no answer
+    """
 
-    fields = (*PendingRequest.fields, *__slots__)
+    fields = (
+        *PendingRequest.fields,
+        *("alone", "batches", "most", "operation", "order", "partition", "partition_id", "silent", "user", "values"),
+        *("waits", "well_formed"),
+    )
     frame: FrameFacts
 
-    def __init__(self, frame: FrameFacts, api: str | None, code: int | None) -> None:
-        super().__init__(frame, api, code)
-        self.topics = []
-        self.order = frame.order  # delivery order of its last byte
-        self.batches: Sequence[dict[str, Any]] = ()  # columns of rows of `batches`, reported once it is answered
-        self.operation = 0  # of VSR
-        self.partition: int | None = None  # the one that it names
-        self.user: str | None = None  # who logs in
-        self.values: dict[str, Any] = {}  # fields of the body
-        self.waits = self.silent = False  # its command lets the server wait for data; has no answer
+    def __init__(self, frame: FrameFacts, api: str | None, code: cython.longlong) -> None:
+        self.begin(frame, api, code)
+        self.topics = ()
+        self.order = frame.order
+        self.batches: Sequence[BatchFacts] = ()
+        self.operation = 0
+        self.partition = ABSENT
+        self.partition_id = ABSENT
+        self.most = ABSENT
+        self.alone = False
+        self.user: str | None = None
+        self.values: dict[str, Any] | None = None
+        self.waits = self.silent = False
         self.well_formed = True
 
 
@@ -52,19 +118,24 @@ class RequestHole:
         return self.most
 
 
-class Answer:
-    """An answer as pairing sees it."""
+class Answer(Carried):
+    """An answer as pairing sees it.
 
-    __slots__ = ("cut_in_header", "first_ns", "frame", "length", "operation", "order", "request_id", "status")
+    request_id: ABSENT in legacy framing
+    frame: of legacy framing, for who looks into it; kept while it is held back
+    cut_in_header: its request id is missing: it is judged now or never
+    """
+
+    CARRIED = ("order", "first_ns", "status", "length", "request_id", "operation", "frame", "cut_in_header")
 
     def __init__(
         self,
-        order: int,
-        first_ns: int,
-        status: int,
-        length: int,
+        order: cython.longlong,
+        first_ns: cython.longlong,
+        status: cython.longlong,
+        length: cython.longlong,
         request_id: int | None = None,
-        operation: int = 0,
+        operation: cython.longlong = 0,
         frame: Frame | None = None,
         *,
         cut_in_header: bool = False,
@@ -73,10 +144,10 @@ class Answer:
         self.first_ns = first_ns
         self.status = status
         self.length = length
-        self.request_id = request_id
+        self.request_id = int64(request_id)
         self.operation = operation
-        self.frame = frame  # of legacy framing, for who looks into it; kept while it is held back
-        self.cut_in_header = cut_in_header  # its request id is missing: it is judged now or never
+        self.frame = frame
+        self.cut_in_header = cut_in_header
 
 
 Entry = IggyRequest | RequestHole

@@ -21,6 +21,7 @@ from dissectors.iggy.frames import HEADER
 from dissectors.iggy.message import MessageRun
 from dissectors.iggy.rows import IggyRows
 from dissectors.rows.exchange import ONE_WAY, PUSH, REPLICATE
+from dissectors.rows.table import int64
 from dissectors.tcp.chunk import CLIENT
 
 _SEALS = Struct("<QQQQ")
@@ -44,13 +45,13 @@ def report(frame: Frame, command: int, rows: IggyRows) -> None:
         plane.name,
         command,
         correlation_id=op,
-        records=run.total if run else None,
-        payload_bytes=run.payload_bytes if run else None,
+        records=run.total if run is not None else None,
+        payload_bytes=run.payload_bytes if run is not None else None,
         body=_shown(frame, plane.name, op) if rows.report.sink.wants_body(plane.name) else None,
     )
-    if run:
+    if run is not None:
         partition = run.units[0].partition if run.units else None
-        rows.report_batches(run, frame, facts, REPLICATE, None, partition, request)
+        rows.report_batches(run, frame, facts, REPLICATE, int64(partition), request)
     if frame.complete:
         _check_header(frame, plane.frozen, rows.conversation)
 
@@ -61,7 +62,7 @@ def _batch(frame: Frame, known: int) -> MessageRun | None:
     if known < start + BATCH_HEADER or frame.data[frame.start + _OPERATION_AT] != _SEND_MESSAGES:
         return None
     try:
-        return read("batch", frame.data, start, frame.start + frame.size, known, None)
+        return read("batch", frame.data, start, frame.start + frame.size, known)
     except MalformedBodyError:
         return None
 

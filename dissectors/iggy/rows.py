@@ -10,81 +10,178 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import cython
+
 from dissectors.conversation import Conversation
 from dissectors.frame import Frame, FrameFacts
 from dissectors.iggy import batches, tables
+from dissectors.iggy.carried import Carried
 from dissectors.iggy.decode import Body
 from dissectors.iggy.era import Era
-from dissectors.iggy.message import IggyUnit, MessageRun
-from dissectors.iggy.pending import IggyRequest
+from dissectors.iggy.message import IggyUnit, MessageRun, message_id
+from dissectors.iggy.pending import BatchFacts, IggyRequest
 from dissectors.iggy.secrets import without_payload
 from dissectors.iggy.state import IggyState
 from dissectors.iggy.verify import ChecksumVerdict, suspects, verify
 from dissectors.records import Conn, endpoint
-from dissectors.rows.exchange import CONSUME, FAILED, OK, ONE_WAY, PRODUCE, UNKNOWN, ErrorCode, PendingRequest, Report
+from dissectors.rows.exchange import (
+    CALL,
+    CONSUME,
+    FAILED,
+    OK,
+    ONE_WAY,
+    PRODUCE,
+    UNKNOWN,
+    ErrorCode,
+    PendingRequest,
+    Report,
+)
 from dissectors.rows.late_names import unresolved
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
 
+if not cython.compiled:
+    from dissectors.iggy.message import MASK64, OFFSET, ORIGIN, TIMESTAMP
+    from dissectors.rows.fields import (
+        BATCH_BASE_OFFSET,
+        BATCH_BASE_SEQUENCE,
+        BATCH_CHECKSUM_COMPUTED,
+        BATCH_CHECKSUM_KIND,
+        BATCH_CHECKSUM_STORED,
+        BATCH_CODEC,
+        BATCH_DIALECT,
+        BATCH_FIRST_TIMESTAMP,
+        BATCH_FORMAT,
+        BATCH_LAST_OFFSET,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_OUTCOME,
+        BATCH_PACKET_REF,
+        BATCH_PARTITION,
+        BATCH_POSITION,
+        BATCH_PRODUCER,
+        BATCH_PRODUCER_EPOCH,
+        BATCH_RECORDS,
+        BATCH_ROLE,
+        BATCH_STORED_BYTES,
+        BATCH_STREAM_OFFSET,
+        BATCH_TIME,
+        BATCH_TOPIC,
+        BATCH_UNCOMPRESSED_BYTES,
+        BATCH_VERDICT,
+        EXCHANGE_DIALECT,
+        EXCHANGE_LONG_POLL,
+        EXCHANGE_RESPONSE,
+        EXCHANGE_STATUS,
+        MESSAGE_EVENT_TIME,
+        MESSAGE_HEADER_BYTES,
+        MESSAGE_HEADER_COUNT,
+        MESSAGE_HEADERS,
+        MESSAGE_MESSAGE_ID,
+        MESSAGE_OFFSET,
+        MESSAGE_PACKET_REF,
+        MESSAGE_PARTITION,
+        MESSAGE_POSITION,
+        MESSAGE_ROLE,
+        MESSAGE_STREAM_OFFSET,
+        MESSAGE_TIME,
+        MESSAGE_TIMESTAMP,
+        MESSAGE_TOPIC,
+        MESSAGE_VALUE,
+        MESSAGE_VALUE_BYTES,
+    )
+    from dissectors.rows.layout import ABSENT
+
+    LARGEST = (1 << 63) - 1
+    NS_PER_US = 1000
+
 ROWS_HELD = 256
-_US = 1000  # ns
 
 
-class DialectRows:
-    """The dialect of one connection, and its finished rows that show it: they wait until it is settled."""
+class DialectRows(Carried):
+    """The dialect of one connection, and its finished rows that show it: they wait until it is settled.
 
-    __slots__ = ("_conn", "_era", "_held", "_sink")
+    exchanges, batches: slots of the rows that wait, oldest first
+    """
+
+    CARRIED = ("conn", "sink", "era", "rows")
 
     def __init__(self, conn: Conn, sink: Sink, era: Era) -> None:
-        self._conn = conn
-        self._sink = sink
-        self._era = era
-        self._held: list[tuple[str, Any]] = []
+        self.conn = conn
+        self.sink = sink
+        self.era = era
+        self.exchanges: list[int] = []
+        self.batches: list[int] = []
+
+    @property
+    def rows(self) -> tuple[list[Any], list[Any]]:
+        """The rows that wait, as they are carried to another process."""
+        exchanges, batches_ = self.sink.exchanges, self.sink.batches
+        return [exchanges.values(slot) for slot in self.exchanges], [batches_.values(slot) for slot in self.batches]
+
+    @rows.setter
+    def rows(self, rows: tuple[list[Any], list[Any]]) -> None:
+        exchanges, batches_ = rows
+        self.exchanges = [_opened(self.sink.exchanges, row) for row in exchanges]
+        self.batches = [_opened(self.sink.batches, row) for row in batches_]
+
+    def release(self) -> None:
+        """Forget the rows that wait: they were carried to where the connection goes on."""
+        for table, slots in ((self.sink.exchanges, self.exchanges), (self.sink.batches, self.batches)):
+            for slot in slots:
+                table.drop(slot)
+            slots.clear()
 
     def flush(self) -> None:
         """Report the rows that wait, with the dialect that is believed now."""
-        if not self._held:
-            return
         dialect = self.dialect()
-        for table, row in self._held:
-            getattr(self._sink, table).append(row._replace(dialect=dialect))
-        self._held.clear()
+        for table, slots, field in (
+            (self.sink.exchanges, self.exchanges, EXCHANGE_DIALECT),
+            (self.sink.batches, self.batches, BATCH_DIALECT),
+        ):
+            for slot in slots:
+                table.put(slot, field, dialect)
+                table.finish(slot)
+            slots.clear()
 
     def dialect(self) -> str:
         """The dialect; while several releases remain, a token for what another connection to the server shows."""
-        era = self._era
+        era = self.era
         return era.dialect if era.settled else unresolved(self._server_key(), era.dialect)
 
     def report_dialect(self, time: int) -> None:
         """Report the dialect of this connection: others to this server may show too little."""
-        self._sink.name(self._server_key(), time, self._era.dialect, likely=not self._era.settled)
+        self.sink.name(self._server_key(), time, self.era.dialect, likely=not self.era.settled)
 
     def _server_key(self) -> str:
-        server = endpoint(self._conn.server_ip, self._conn.server_port)
-        framing = tables.releases()[self._era.best].framing
+        server = endpoint(self.conn.server_ip, self.conn.server_port)
+        framing = tables.releases()[self.era.best].framing
         return f"iggy-dialect/{server}/{framing}"
 
-    def finish(self, table: RowTable, slot: int) -> None:
+    def finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
         """Put the dialect into a row and finish it, once the dialect is settled."""
-        if self._era.settled:
-            self.flush()
-            table.put(slot, table.layout.places["dialect"], self._era.dialect)
+        of_exchanges: cython.bint = table is self.sink.exchanges
+        if self.era.settled:
+            if self.exchanges or self.batches:
+                self.flush()
+            table.put(slot, EXCHANGE_DIALECT if of_exchanges else BATCH_DIALECT, self.era.dialect)
             table.finish(slot)
         else:
-            self._held.append((table.layout.table, table.values(slot)))
-            table.drop(slot)
-            if len(self._held) >= ROWS_HELD:
+            (self.exchanges if of_exchanges else self.batches).append(slot)
+            if len(self.exchanges) + len(self.batches) >= ROWS_HELD:
                 self.flush()
 
 
-class IggyRows:
+class IggyRows(Carried):
     """Writes the rows of one connection."""
+
+    CARRIED = ("conversation", "dialects", "report", "state", "shows_bodies")
 
     def __init__(self, conversation: Conversation, era: Era, state: IggyState) -> None:
         self.conversation = conversation
         self.dialects = DialectRows(conversation.conn, conversation.sink, era)
         self.report = Report(conversation.conn, conversation.sink, conversation.resends, self.dialects.finish)
         self.state = state
+        self.shows_bodies = conversation.sink.full
 
     def text(self, read: Body, frame: Frame, **more: Any) -> str:
         """A body as JSON, for `--full`: everything but payloads."""
@@ -97,36 +194,60 @@ class IggyRows:
 
     # --- exchanges ---
 
-    def exchange(
+    def report_request(self, kind: str, request: IggyRequest, until: Any) -> None:
+        """Report a request that has no answer. until: the delivery at which it was given up; None at its own."""
+        request.client_id = self.state.user or request.user
+        if self.report.wants_exchanges:
+            self.report.finish_exchange(self.report.open_exchange(kind, request, None, until))
+        self._report_sent(request, UNKNOWN)
+
+    def report_answer(
         self,
-        kind: str,
         request: IggyRequest,
-        answer: FrameFacts | None = None,
-        *,
-        status: str = OK,
+        facts: FrameFacts,
         errors: Sequence[ErrorCode] = (),
-        **more: Any,
+        status: str = OK,
+        shown: str | None = None,
+        long_poll: cython.longlong = ABSENT,
     ) -> None:
-        """A request with its answer, or without; and the batches that it carried. more: as Report.exchange has it."""
+        """Report a request with its answer. status: where there are no errors. shown: the answer's body."""
         request.client_id = self.state.user or request.user
         if errors:
             topic = request.topics[0] if request.topics else None
-            partition = request.values.get("partition_id")
-            number = partition if isinstance(partition, int) else None
-            errors = [error._replace(topic=topic, partition=number) for error in errors]
-        report = self.report
-        report.exchange(
-            kind,
-            request,
-            answer,
-            status=UNKNOWN if answer is None else status,
-            errors=errors,
-            **more,
-        )
-        if request.batches:
-            outcome = UNKNOWN if answer is None else FAILED if errors else OK
-            for columns in request.batches:
-                report.batch(request, request.frame, outcome=outcome, **columns)
+            partition = None if request.partition_id == ABSENT else request.partition_id
+            errors = [error._replace(topic=topic, partition=partition) for error in errors]
+        self._report_exchange(CALL, request, facts, errors, status, shown, long_poll)
+        self._report_sent(request, FAILED if errors else OK)
+
+    def _report_exchange(
+        self,
+        kind: str,
+        request: PendingRequest,
+        facts: FrameFacts | None,
+        errors: Sequence[ErrorCode],
+        status: str,
+        shown: str | None,
+        long_poll: cython.longlong,
+    ) -> None:
+        report: Report = self.report
+        if facts is not None:
+            for error in errors:
+                report.error(error, request, facts)
+        if report.wants_exchanges:
+            slot: cython.Py_ssize_t = report.open_exchange(kind, request, facts, None)
+            if errors:
+                report.fail(slot, errors)
+            else:
+                report.exchanges.put(slot, EXCHANGE_STATUS, status)
+            report.exchanges.waiting[slot, EXCHANGE_LONG_POLL] = long_poll
+            if shown is not None:
+                report.exchanges.put(slot, EXCHANGE_RESPONSE, shown)
+            report.finish_exchange(slot)
+
+    def _report_sent(self, request: IggyRequest, outcome: str) -> None:
+        """Report the batches that a request carried."""
+        for batch in request.batches:
+            self._report_batch(batch, request, request.frame, outcome)
 
     def lone(
         self,
@@ -141,17 +262,18 @@ class IggyRows:
         payload_bytes: int | None = None,
         body: str | None = None,
     ) -> PendingRequest:
-        """A frame that is half of nothing: an orphan, a push, or one of a replica."""
+        """Report a frame that is half of nothing: an orphan, a push, or one of a replica."""
         one_way = kind == ONE_WAY
         known = PendingRequest(facts if one_way else None, api, code, correlation_id=correlation_id)
         known.client_id = self.state.user
         known.records, known.payload_bytes = int64(records), int64(payload_bytes)
         if one_way:
             known.body = body
-            self.report.exchange(kind, known)
-        else:
-            errors = () if error is None else (error,)
-            self.report.exchange(kind, known, facts, status=OK, errors=errors, body=body)
+        errors = () if error is None else (error,)
+        shown = body if not one_way and self.report.sink.wants_body(api) else None
+        self._report_exchange(
+            kind, known, None if one_way else facts, errors, UNKNOWN if one_way else OK, shown, ABSENT
+        )
         return known
 
     # --- batches and messages ---
@@ -162,33 +284,37 @@ class IggyRows:
         frame: Frame,
         facts: FrameFacts,
         role: str,
-        topic: str | None,
-        partition: int | None,
+        partition: cython.longlong,
         request: PendingRequest,
-    ) -> list[dict[str, Any]]:
-        """The batches of a run, verified: columns of rows of `batches`.
+    ) -> Sequence[BatchFacts]:
+        """The batches of a run, verified: what rows of `batches` say of them.
 
-        What is wrong with them becomes findings, their messages rows of `messages`. partition: of units that name none.
+        What is wrong with them becomes findings, their messages rows of `messages`. partition: of units that name none;
+        ABSENT where nothing says it.
         """
-        report = self.report
+        report: Report = self.report
+        unit: IggyUnit
+        batch: BatchFacts
         if not report.looks_into_batches:
-            return []
+            return ()
+        topic = request.topics[0] if request.topics else None
         if run.problem:
             self.conversation.finding_at(frame, "batch_mismatch", run.problem, api=request.api, topic=_plain(topic))
-        known = min(frame.known, frame.end)
-        rows: list[dict[str, Any]] = []
+        known: cython.Py_ssize_t = min(frame.known, frame.end)
+        found: list[BatchFacts] = []
         for unit in run.units:
-            verdict = verify(run.checksum_kind, unit, frame.data, known)
+            verdict = verify(run, unit, frame.data, known)
             if role == CONSUME and unit.batch is not None:
-                partition = unit.batch.partition
-            row = self._batch(run, unit, verdict, frame, role, topic, partition)
-            if verdict.verdict == "bad":
-                self._bad(run, unit, verdict, frame, row, request.api)
+                partition = int64(unit.batch.partition)
+            batch = BatchFacts(role, topic, partition)
+            self._describe(batch, run, unit, verdict, frame)
+            if batch.verdict == "bad":
+                self._bad(run, unit, verdict, frame, batch, request.api)
             if report.wants_batches:
-                rows.append(row)
+                found.append(batch)
             if report.wants_messages:
-                self._messages(run, unit, frame, facts, row, request)
-        return rows
+                self._messages(run, unit, frame, facts, batch, request)
+        return found
 
     def report_batches(
         self,
@@ -196,61 +322,80 @@ class IggyRows:
         frame: Frame,
         facts: FrameFacts,
         role: str,
-        topic: str | None,
-        partition: int | None,
+        partition: cython.longlong,
         request: PendingRequest,
     ) -> None:
         """Report the batches of a consumer or replica, which wait for no answer."""
         outcome = OK if role == CONSUME else UNKNOWN
-        for columns in self.batches(run, frame, facts, role, topic, partition, request):
-            self.report.batch(request, facts, outcome=outcome, **columns)
+        for batch in self.batches(run, frame, facts, role, partition, request):
+            self._report_batch(batch, request, facts, outcome)
 
-    def _batch(
-        self,
-        run: MessageRun,
-        unit: IggyUnit,
-        verdict: ChecksumVerdict,
-        frame: Frame,
-        role: str,
-        topic: str | None,
-        partition: int | None,
-    ) -> dict[str, Any]:
-        messages, count, size = unit.messages, unit.total, unit.end - unit.start
-        first = last = None
-        if role == PRODUCE:  # the server gives offsets and timestamps later
-            times = [m.origin for m in messages if m.origin]
-        else:
-            times = [m.timestamp or m.origin for m in messages if m.timestamp or m.origin]
-            if messages and messages[0].offset is not None:
-                first = messages[0].offset
-                last = messages[-1].offset if len(messages) == count else None
-        wrote = None if unit.batch is None else unit.batch.producer
-        time, packet_ref = self.conversation.locate(frame, unit.start)
-        return {
-            "role": role,
-            "topic": topic,
-            "partition": partition,
-            "base_offset": first,
-            "last_offset": last,
-            "position": None if first is None else str(first),
-            "records": count,
-            "codec": "none",
-            "stored_bytes": size,
-            "uncompressed_bytes": size,
-            "format": run.format,
-            "producer": None if wrote is None else str(wrote.id),
-            "producer_epoch": None if wrote is None else wrote.epoch,
-            "base_sequence": None if wrote is None else wrote.sequence,
-            "first_timestamp": times[0] * _US if times else None,
-            "max_timestamp": max(times) * _US if times else None,
-            "checksum_kind": run.checksum_kind,
-            "checksum_stored": verdict.stored,
-            "checksum_computed": verdict.computed,
-            "verdict": verdict.verdict,
-            "time": time,
-            "packet_ref": packet_ref,
-            "stream_offset": frame.offset + unit.start - frame.start,
-        }
+    def _describe(
+        self, batch: BatchFacts, run: MessageRun, unit: IggyUnit, verdict: ChecksumVerdict, frame: Frame
+    ) -> None:
+        """Note what a unit and its messages say."""
+        i: cython.Py_ssize_t
+        time: cython.longlong
+        produced: cython.bint = batch.role == PRODUCE  # the server gives offsets and timestamps later
+        for i in range(unit.first, unit.last):
+            time = run.cells[i, ORIGIN]
+            if not produced and run.cells[i, TIMESTAMP]:
+                time = run.cells[i, TIMESTAMP]
+            if time:
+                time = _ns(time)
+                if batch.first_time == ABSENT:
+                    batch.first_time = batch.last_time = time
+                elif time > batch.last_time:
+                    batch.last_time = time
+        batch.first_time, batch.last_time = _known_ns(batch.first_time), _known_ns(batch.last_time)
+        batch.records = unit.total
+        if not produced and unit.last > unit.first and run.cells[unit.first, OFFSET] != ABSENT:
+            batch.first = max(run.cells[unit.first, OFFSET], ABSENT)
+            if batch.first < 0:
+                batch.position = str(batch.first & MASK64)
+                batch.first = ABSENT
+            if unit.last - unit.first == unit.total and run.cells[unit.last - 1, OFFSET] >= 0:
+                batch.last = run.cells[unit.last - 1, OFFSET]
+        batch.size = unit.end - unit.start
+        batch.format, batch.checksum_kind = run.format, run.checksum_kind
+        batch.verdict, batch.stored, batch.computed = verdict.verdict, verdict.stored, verdict.computed
+        if unit.batch is not None and unit.batch.producer is not None:
+            wrote = unit.batch.producer
+            batch.producer, batch.producer_epoch, batch.base_sequence = str(wrote.id), wrote.epoch, wrote.sequence
+        batch.time, batch.packet_ref = self.conversation.locate(frame, unit.start)
+        batch.stream_offset = frame.offset + unit.start - frame.start
+
+    def _report_batch(self, batch: BatchFacts, request: PendingRequest, facts: FrameFacts, outcome: str) -> None:
+        """Write a row of `batches`."""
+        report: Report = self.report
+        table: RowTable = report.batches
+        slot: cython.Py_ssize_t = report.open_batch(request, facts)
+        table.put(slot, BATCH_ROLE, batch.role)
+        table.put(slot, BATCH_TOPIC, batch.topic)
+        table.put(slot, BATCH_CODEC, "none")
+        table.put(slot, BATCH_FORMAT, batch.format)
+        table.put(slot, BATCH_CHECKSUM_KIND, batch.checksum_kind)
+        table.put(slot, BATCH_CHECKSUM_STORED, batch.stored)
+        table.put(slot, BATCH_CHECKSUM_COMPUTED, batch.computed)
+        table.put(slot, BATCH_VERDICT, batch.verdict)
+        table.put(slot, BATCH_OUTCOME, outcome)
+        table.put(slot, BATCH_PRODUCER, batch.producer)
+        table.waiting[slot, BATCH_PARTITION] = batch.partition
+        table.waiting[slot, BATCH_BASE_OFFSET] = batch.first
+        table.waiting[slot, BATCH_LAST_OFFSET] = batch.last
+        table.waiting[slot, BATCH_POSITION] = batch.first
+        if batch.position is not None:
+            table.put(slot, BATCH_POSITION, batch.position)
+        table.waiting[slot, BATCH_RECORDS] = batch.records
+        table.waiting[slot, BATCH_STORED_BYTES] = table.waiting[slot, BATCH_UNCOMPRESSED_BYTES] = batch.size
+        table.waiting[slot, BATCH_PRODUCER_EPOCH] = batch.producer_epoch
+        table.waiting[slot, BATCH_BASE_SEQUENCE] = batch.base_sequence
+        table.waiting[slot, BATCH_FIRST_TIMESTAMP] = batch.first_time
+        table.waiting[slot, BATCH_MAX_TIMESTAMP] = batch.last_time
+        table.waiting[slot, BATCH_TIME] = batch.time
+        table.waiting[slot, BATCH_PACKET_REF] = batch.packet_ref
+        table.waiting[slot, BATCH_STREAM_OFFSET] = batch.stream_offset
+        report.finish_batch(slot)
 
     def _bad(
         self,
@@ -258,12 +403,12 @@ class IggyRows:
         unit: IggyUnit,
         verdict: ChecksumVerdict,
         frame: Frame,
-        row: dict[str, Any],
+        batch: BatchFacts,
         api: str | None,
     ) -> None:
         assert verdict.covered is not None
         at, size = verdict.covered
-        message = None if verdict.bad is None else unit.messages[verdict.bad]
+        message = None if verdict.bad is None else run.of(unit)[verdict.bad]
         what = "batch" if message is None else f"message {verdict.bad}"
         self.conversation.finding_within(
             frame,
@@ -272,11 +417,11 @@ class IggyRows:
             f"The checksum of {what} does not fit its bytes",
             length=size,
             api=api,
-            topic=_plain(row["topic"]),
-            partition=row["partition"],
-            position=str(message.offset) if message and message.offset is not None else row["position"],
+            topic=_plain(batch.topic),
+            partition=None if batch.partition == ABSENT else batch.partition,
+            position=str(message.offset) if message and message.offset is not None else _position(batch),
             message_index=verdict.bad,
-            message_id=str(message.id) if message else None,
+            message_id=str(message_id(frame.data, message.id_at)) if message else None,
             wrong=verdict.wrong,
             checksum_kind=run.checksum_kind,
             stored=verdict.stored,
@@ -301,33 +446,59 @@ class IggyRows:
         unit: IggyUnit,
         frame: Frame,
         facts: FrameFacts,
-        row: dict[str, Any],
+        batch: BatchFacts,
         request: PendingRequest,
     ) -> None:
-        payloads, produced = self.report.sink.payloads, row["role"] == PRODUCE
-        for m in unit.messages:
+        """Write a row of `messages` for each message of a unit."""
+        payloads, produced, report = self.report.sink.payloads, batch.role == PRODUCE, self.report
+        table: RowTable = report.messages
+        slot: cython.Py_ssize_t
+        for m in run.of(unit):
             headers = batches.headers_of(run, m, frame.data)
-            offset = None if produced else m.offset
-            self.report.message(
-                request,
-                facts,
-                role=row["role"],
-                topic=row["topic"],
-                partition=row["partition"],
-                offset=offset,
-                position=None if offset is None else str(offset),
-                timestamp=(m.timestamp or m.origin if produced else m.timestamp) * _US or None,
-                event_time=m.origin * _US or None,
-                message_id=str(m.id),
-                value_bytes=m.payload_length,
-                header_count=None if headers is None else len(headers),
-                header_bytes=m.headers_length,
-                value=frame.data[m.payload : m.payload + m.payload_length] if payloads else None,
-                headers=json.dumps(headers) if payloads and headers else None,
-                time=row["time"],
-                packet_ref=row["packet_ref"],
-                stream_offset=row["stream_offset"],
-            )
+            timestamp = m.timestamp or m.origin if produced else m.timestamp
+            slot = report.open_message(request, facts)
+            table.put(slot, MESSAGE_ROLE, batch.role)
+            table.put(slot, MESSAGE_TOPIC, batch.topic)
+            table.waiting[slot, MESSAGE_PARTITION] = batch.partition
+            if not produced and m.offset is not None:
+                table.put(slot, MESSAGE_OFFSET, m.offset)
+                table.put(slot, MESSAGE_POSITION, str(m.offset))
+            table.put(slot, MESSAGE_TIMESTAMP, timestamp * NS_PER_US or None)
+            table.put(slot, MESSAGE_EVENT_TIME, m.origin * NS_PER_US or None)
+            table.put(slot, MESSAGE_MESSAGE_ID, str(message_id(frame.data, m.id_at)))
+            table.waiting[slot, MESSAGE_VALUE_BYTES] = m.payload_length
+            if headers is not None:
+                table.waiting[slot, MESSAGE_HEADER_COUNT] = len(headers)
+            table.waiting[slot, MESSAGE_HEADER_BYTES] = m.headers_length
+            if payloads:
+                table.put(slot, MESSAGE_VALUE, frame.data[m.payload : m.payload + m.payload_length])
+                table.put(slot, MESSAGE_HEADERS, json.dumps(headers) if headers else None)
+            table.waiting[slot, MESSAGE_TIME] = batch.time
+            table.waiting[slot, MESSAGE_PACKET_REF] = batch.packet_ref
+            table.waiting[slot, MESSAGE_STREAM_OFFSET] = batch.stream_offset
+            report.finish_message(slot)
+
+
+def _opened(table: RowTable, row: Sequence[Any]) -> int:
+    """The slot of a row that waits again."""
+    slot = table.open()
+    for field, value in enumerate(row):
+        table.put(slot, field, value)
+    return slot
+
+
+def _ns(us: cython.longlong) -> cython.longlong:
+    """Microseconds as ns; beyond 63 bits, and of a number beyond them (it is negative), the largest number."""
+    return LARGEST if us < 0 or us > LARGEST // NS_PER_US else us * NS_PER_US
+
+
+def _known_ns(ns: cython.longlong) -> cython.longlong:
+    """A time that `_ns` gave; ABSENT where it was too large."""
+    return ABSENT if ns == LARGEST else ns
+
+
+def _position(batch: BatchFacts) -> str | None:
+    return batch.position if batch.first == ABSENT else str(batch.first)
 
 
 def _plain(topic: str | None) -> str | None:
@@ -341,7 +512,7 @@ def _plain(topic: str | None) -> str | None:
 def _message_dicts(run: MessageRun, buf: bytes) -> list[dict[str, Any]]:
     return [
         {
-            "id": str(m.id),
+            "id": str(message_id(buf, m.id_at)),
             "offset": m.offset,
             "timestamp": m.timestamp,
             "origin_timestamp": m.origin,

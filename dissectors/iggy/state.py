@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import cython
+
 from dissectors.iggy import layouts, tables
+from dissectors.iggy.carried import Carried
 from dissectors.iggy.era import Era
 from dissectors.iggy.frames import LEGACY
 from dissectors.iggy.names import NAMING, IggyNames
@@ -21,8 +24,10 @@ _ASKED_BY_NEW_CLIENTS = "GET_CLUSTER_METADATA"
 LOGINS = frozenset({"LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN"})
 
 
-class IggyState:
+class IggyState(Carried):
     """Small plain values; what they say of the release goes to `era`, names go to `names`."""
+
+    CARRIED = ("names", "user", "client_software", "client_version", "server_version", "_era")
 
     def __init__(self, era: Era, names: IggyNames) -> None:
         self.names = names
@@ -36,9 +41,19 @@ class IggyState:
         """Whether the payload of an answer to a command may change anything here."""
         return not self._era.settled or api in _CHANGES or api in NAMING
 
-    def request(self, request: IggyRequest, partition: int | None) -> None:
-        """A request was sent. partition: the one that it sends messages to, if any."""
-        values = request.values
+    def request(self, request: IggyRequest, partition: cython.longlong) -> None:
+        """A request was sent. partition: the one that it sends messages to; ABSENT where it sends none."""
+        if request.values is not None:
+            self._introduced(request, request.values)
+        if self._era.settled:
+            return
+        if request.api == _ASKED_BY_NEW_CLIENTS:
+            self._era.favour(tables.span("0.7", ""), "cluster metadata asked for")
+        if partition in _FIRST_PARTITIONS:
+            self._era.favour(tables.span(*_FIRST_PARTITIONS[partition]), f"messages for partition {partition}")
+
+    def _introduced(self, request: IggyRequest, values: dict[str, Any]) -> None:
+        """Take what a request says of its client."""
         if request.user and isinstance(version := values.get("version"), str):
             self.client_version = version or None
             for prefix, releases in tables.clients():
@@ -48,21 +63,15 @@ class IggyState:
             self.client_software, self.client_version = values["sdk_name"], values.get("sdk_version")
         if (protocol := values.get("protocol_version")) is not None:
             self._era.narrow(tables.of_protocol(protocol), f"protocol version {protocol} in login")
-        if self._era.settled:
-            return
-        if request.api == _ASKED_BY_NEW_CLIENTS:
-            self._era.favour(tables.span("0.7", ""), "cluster metadata asked for")
-        if partition in _FIRST_PARTITIONS:
-            self._era.favour(tables.span(*_FIRST_PARTITIONS[partition]), f"messages for partition {partition}")
 
-    def answered(self, request: IggyRequest, values: dict[str, Any], time: int) -> None:
+    def answered(self, request: IggyRequest, values: dict[str, Any], time: cython.longlong) -> None:
         """A request was answered, without an error. values: fields of the answer, none where it was empty; time: ns."""
         if not values and not self._era.settled:
             silent = layouts.empty(layouts.RESPONSE, request.api_code)
             if silent & self._era.allowed:
                 self._era.narrow(silent, f"an empty answer to {request.api}")
         if request.api in NAMING:
-            self.names.learn(request.api, request.values, values, time)
+            self.names.learn(request.api, request.values or {}, values, time)
         change = _CHANGES.get(request.api or "")
         if change is not None:
             change(self, request, values)

@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import cython
+
 from dissectors.checksum import NONE, XXH3, function, shown
 from dissectors.iggy.message import IggyUnit, MessageRun, VsrBatch
+
+if not cython.compiled:
+    from dissectors.iggy.message import COVERED, END, MASK64, START, STORED
 
 Span = tuple[int, int]  # [start, end) in the buffer
 
@@ -29,44 +34,52 @@ class ChecksumVerdict(NamedTuple):
 _ABSENT = ChecksumVerdict("absent", None, None)
 
 
-def verify(kind: str, unit: IggyUnit, buf: bytes, known: int) -> ChecksumVerdict:
-    """Check every message of a unit, and the checksum of a VSR batch; bytes of `buf` from index `known` on are missing.
+def verify(run: MessageRun, unit: IggyUnit, buf: bytes, known: cython.Py_ssize_t) -> ChecksumVerdict:
+    """Check every message of a unit, and the checksum of a VSR batch.
 
-    kind: of checksum, as in MessageRun.
+    known: bytes of `buf` from this index on are missing
     """
-    if kind == NONE:
+    if run.checksum_kind == NONE:
         return _ABSENT
-    verdict = _verify_messages(kind, unit, buf, known)
+    verdict = _verify_messages(run, unit, buf, known)
     if unit.batch is None:
         return verdict
     stored = shown(XXH3, unit.batch.checksum)
     if unit.end > known or verdict.verdict == "bad":
         return verdict._replace(stored=verdict.stored or stored)
-    computed = _compute_batch(unit, unit.batch, buf)
+    computed = _compute_batch(run, unit, unit.batch, buf)
     if computed == unit.batch.checksum:
         return ChecksumVerdict("ok", stored, stored)
     return ChecksumVerdict("bad", stored, shown(XXH3, computed), None, (unit.start, unit.end - unit.start), 1)
 
 
-def _verify_messages(kind: str, unit: IggyUnit, buf: bytes, known: int) -> ChecksumVerdict:
-    view, compute = memoryview(buf), function(kind)
-    whole = unit.end <= known
+def _verify_messages(run: MessageRun, unit: IggyUnit, buf: bytes, known: cython.Py_ssize_t) -> ChecksumVerdict:
+    kind: str = run.checksum_kind
+    view = memoryview(buf)
+    compute = function(kind)
+    whole: cython.bint = unit.end <= known
     first: ChecksumVerdict | None = None
-    wrong = stored = computed = 0
-    for i, message in enumerate(unit.messages):
-        if message.end > known:
+    wrong: cython.longlong = 0
+    start: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    stored: cython.ulonglong = 0
+    computed: cython.ulonglong = 0
+    i: cython.Py_ssize_t
+    for i in range(unit.first, unit.last):
+        start, end = run.cells[i, COVERED], run.cells[i, END]
+        if end > known:
             whole = False
             continue
-        stored, computed = message.stored, compute(view[message.covered : message.end])
+        stored, computed = run.cells[i, STORED] & MASK64, compute(view[start:end])
         if computed != stored:
             wrong += 1
             if first is None:
-                covered = (message.covered, message.end - message.covered)
-                first = ChecksumVerdict("bad", shown(kind, stored), shown(kind, computed), i, covered)
+                at = i - unit.first
+                first = ChecksumVerdict("bad", shown(kind, stored), shown(kind, computed), at, (start, end - start))
     if first is not None:
         return first._replace(wrong=wrong)
-    verdict = "unverifiable" if not whole else "ok" if unit.messages else "absent"
-    if len(unit.messages) == 1 and unit.messages[0].end <= known:
+    verdict = "unverifiable" if not whole else "ok" if unit.last > unit.first else "absent"
+    if unit.last - unit.first == 1 and run.cells[unit.first, END] <= known:
         return ChecksumVerdict(verdict, shown(kind, stored), shown(kind, computed))
     return ChecksumVerdict(verdict, None, None)
 
@@ -76,27 +89,37 @@ def suspects(run: MessageRun, unit: IggyUnit, buf: bytes) -> Iterator[tuple[str,
 
     Each with its kind, stored and computed value, where it lies and what it covers.
     """
-    view, compute = memoryview(buf), function(run.checksum_kind)
-    for m in unit.messages:
+    view, compute, messages = memoryview(buf), function(run.checksum_kind), run.of(unit)
+    for m in messages:
         computed = compute(view[m.covered : m.end])
         if computed != m.stored:
             place = (m.start, m.covered) if m.covered == m.start + 8 else (m.start + 33, m.start + 37)
             yield run.checksum_kind, m.stored, computed, place, [(m.covered, m.end)]
-    if unit.batch is not None and len(unit.messages) == unit.total:
-        computed = _compute_batch(unit, unit.batch, buf)
+    if unit.batch is not None and len(messages) == unit.total:
+        computed = _compute_batch(run, unit, unit.batch, buf)
         if computed != unit.batch.checksum:
-            yield XXH3, unit.batch.checksum, computed, (unit.start + 40, unit.start + 48), _sealed(unit, unit.batch)
+            yield (
+                XXH3,
+                unit.batch.checksum,
+                computed,
+                (unit.start + 40, unit.start + 48),
+                _sealed(run, unit, unit.batch),
+            )
 
 
-def _compute_batch(unit: IggyUnit, batch: VsrBatch, buf: bytes) -> int:
-    view = memoryview(buf)
-    return function(XXH3)(b"".join([view[a:b] for a, b in _sealed(unit, batch)]))
+def _compute_batch(run: MessageRun, unit: IggyUnit, batch: VsrBatch, buf: bytes) -> int:
+    return function(XXH3)(b"".join([buf[a:b] for a, b in _sealed(run, unit, batch)]))
 
 
-def _sealed(unit: IggyUnit, batch: VsrBatch) -> list[Span]:
+def _sealed(run: MessageRun, unit: IggyUnit, batch: VsrBatch) -> list[Span]:
     """The pieces of a batch that its own checksum covers, in order."""
-    at = unit.start
-    header = [(0, 40), (48, 52)]
+    at: cython.Py_ssize_t = unit.start
+    start: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    pieces = [(at, at + 40), (at + 48, at + 52)]
     if batch.producer is not None:
-        header += [(52, 53), (56, 66), (68, 72)]
-    return [*((at + a, at + b) for a, b in header), *((m.start, m.start + 8) for m in unit.messages)]
+        pieces += [(at + 52, at + 53), (at + 56, at + 66), (at + 68, at + 72)]
+    for i in range(unit.first, unit.last):
+        start = run.cells[i, START]
+        pieces.append((start, start + 8))
+    return pieces

@@ -6,16 +6,22 @@ one that it became, and begins with a result section where the operation changes
 
 from __future__ import annotations
 
+import cython
+
 from dissectors.frame import Frame
 from dissectors.iggy import frames, layouts, replica, tables
+from dissectors.iggy.carried import Carried
 from dissectors.iggy.decode import NO_BODY, NON_REPLICATED, Body, result_section, vsr_reply, vsr_request
 from dissectors.iggy.errors import error, eviction
 from dissectors.iggy.exchanges import IggyExchanges
 from dissectors.iggy.frames import EVICTION, REPLY, REQUEST
 from dissectors.iggy.pending import Answer
-from dissectors.rows.exchange import CALL, ORPHAN, PUSH, UNKNOWN
+from dissectors.rows.exchange import ORPHAN, PUSH, UNKNOWN
 from dissectors.rows.table import int64
 from dissectors.tcp.chunk import CLIENT
+
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
 
 _REGISTER = 1
 _LOGINS = {"LOGIN_REGISTER": (38, "LOGIN_USER"), "LOGIN_REGISTER_WITH_PAT": (44, "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")}
@@ -23,25 +29,29 @@ _CHECKED, _MULTIPLEXED = "iggy-vsr-0.9", "iggy-vsr-0.10"
 _CLUSTER = 32  # bytes up to the cluster: zero between clients and servers
 
 
-class Vsr:
+class Vsr(Carried):
     """Takes the frames of one connection."""
+
+    CARRIED = ("_exchanges", "_era")
 
     def __init__(self, exchanges: IggyExchanges) -> None:
         self._exchanges = exchanges
         self._era = exchanges.era
-        self._takes = {REQUEST: self._request, REPLY: self._reply, EVICTION: self._eviction}
 
-    def on_frame(self, frame: Frame, lost: int) -> None:
-        """A frame, after `lost` bytes of its direction."""
+    def on_frame(self, frame: Frame, lost: cython.longlong) -> None:
+        """Take a frame, after `lost` bytes of its direction."""
         if frame.known - frame.start < frames.COMMAND_END:
             self._cut_in_header(frame, lost)
-            return
-        command = frame.data[frame.start + frames.COMMAND_AT]
-        take = self._takes.get(command)
-        if take is None:
-            replica.report(frame, command, self._exchanges.rows)
         else:
-            take(frame, lost)
+            command = frame.data[frame.start + frames.COMMAND_AT]
+            if command == REQUEST:
+                self._request(frame, lost)
+            elif command == REPLY:
+                self._reply(frame, lost)
+            elif command == EVICTION:
+                self._eviction(frame, lost)
+            else:
+                replica.report(frame, command, self._exchanges.rows)
 
     def _cut_in_header(self, frame: Frame, lost: int) -> None:
         """A frame of which the snap length left too little to know more than its size and time."""
@@ -52,11 +62,11 @@ class Vsr:
         """A request or an answer whose header is not all there."""
         exchanges = self._exchanges
         if frame.direction == CLIENT:
-            exchanges.unanswered(exchanges.pairing.send(exchanges.request(frame, None, None, NO_BODY)))
+            exchanges.unanswered(exchanges.pairing.send(exchanges.request(frame, ABSENT, None, NO_BODY)))
             return
         _, request = exchanges.pair(Answer(frame.order, frame.first_ns, 0, 0, cut_in_header=True), lost)
         if request is not None:
-            exchanges.rows.exchange(CALL, request, frame.facts, status=UNKNOWN)
+            exchanges.rows.report_answer(request, frame.facts, (), UNKNOWN)
 
     def _request(self, frame: Frame, lost: int) -> None:
         header, exchanges = vsr_request(frame), self._exchanges
@@ -66,7 +76,7 @@ class Vsr:
         if header.routed:
             self._era.narrow(tables.span("vsr-0.10", ""), "routing fields in a request's header")
         code, api, read = self._read_request(frame, header.operation, header.code)
-        request = exchanges.request(frame, code or None, api, read)
+        request = exchanges.request(frame, code or ABSENT, api, read)
         request.correlation_id, request.operation = int64(header.request), header.operation
         if header.operation != _REGISTER:
             request.user = None  # nobody logs in by a command of the other framing
@@ -131,4 +141,4 @@ class Vsr:
         if request is None:
             self._exchanges.rows.lone(facts, PUSH, "EVICTION", EVICTION, error=evicted)
         else:
-            self._exchanges.rows.exchange(CALL, request, facts, errors=(evicted,))
+            self._exchanges.rows.report_answer(request, facts, (evicted,))

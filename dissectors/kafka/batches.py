@@ -25,37 +25,18 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from dissectors.checksum import CRC32, CRC32C, compute
 from dissectors.kafka import record_batch
-from dissectors.kafka.record_batch import CODECS, NO_TIMESTAMP, BatchHeader, RecordBatch
+from dissectors.kafka.record_batch import CODECS, NO_TIMESTAMP, RecordBatch, read_batches
+from dissectors.rows.layout import ABSENT
 from dissectors.wire.codecs import CodecError, decompress, decompressed_size
 from dissectors.wire.reader import reader
 
-NO_OFFSET = -1
-
-HEADER = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("first_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("count", ">i4"),
-    ]
-)
-"""The header of a batch of magic 2, for columns."""
 MESSAGE = struct.Struct(">qiIbb")
+_LENGTH_AND_MAGIC = struct.Struct(">iib")
 CONTROL_BIT, TRANSACTIONAL_BIT, _LOG_APPEND_BIT, CODEC_BITS = 0x20, 0x10, 0x08, 0x07
 HORIZON_BIT = 0x40
+NO_MAGIC = -1
 SMALLEST = {0: 14, 1: 22, 2: 49}  # magic -> the least that `length` may say
 KEEPS_LENGTH = 12  # offset and length
 
@@ -78,25 +59,8 @@ class BatchError(ValueError):
         self.at = at
 
 
-def count(data: bytes, start: int, size: int, known: int, limit: int) -> int:
-    """Messages in a record set; only headers are read, and old formats' wrappers."""
-    end = start + size
-    r = reader()
-    r.open(data, start, min(end, known))
-    total = BatchHeader().count_records(r, end)
-    start = r.pos
-    if start >= end:
-        return total
-    try:
-        for unit in units(data, start, end - start, known, limit, lenient=True):
-            total += unit.records or 0
-    except BatchError:
-        pass  # reported where the batches are
-    return total
-
-
 def units(
-    data: bytes, start: int, size: int, known: int, limit: int, *, lenient: bool, old: int | None = None
+    data: bytes, start: int, size: int, known: int, limit: int, *, lenient: bool, old: int = NO_MAGIC
 ) -> Iterator[RecordBatch]:
     """The batches of a record set data[start:start+size], of which everything before `known` was captured.
 
@@ -105,19 +69,22 @@ def units(
     something is no batch.
     """
     end = start + size
-    r, header = reader(), BatchHeader()
+    r = reader()
     while start < end:
         if start + 17 > end or start + 17 > known:
             if start + 17 > end and not lenient:
                 raise BatchError(start, f"{end - start} bytes are left, too few for a batch")
             return
         r.open(data, start, min(end, known))
-        header.begin(r)
-        length, magic = header.length, header.magic
+        if found := read_batches(r, end, known):
+            yield from found
+            start = found[-1].end
+            continue
+        length, _, magic = _LENGTH_AND_MAGIC.unpack_from(data, start + 8)
         stop = start + KEEPS_LENGTH + length
         if length < SMALLEST.get(magic, 1 << 31):
             magic_was = _magic_before_damage(data, start, length, min(end, known), old)
-            if magic_was is None:
+            if magic_was == NO_MAGIC:
                 raise BatchError(start, f"magic {magic} and length {length} are no batch")
             yield _message(data, start, stop, known, limit, magic_was)
             start = stop
@@ -126,15 +93,9 @@ def units(
             if lenient:
                 return
             raise BatchError(start, f"a batch of {stop - start} bytes where {end - start} are left")
-        if magic == 2:
-            if start + 61 > known:
-                return
-            header.complete(r)
-            yield header.batch(known)
-        else:
-            if start + 18 + 8 * magic > known:
-                return
-            yield _message(data, start, stop, known, limit, magic)
+        if magic == 2 or start + 18 + 8 * magic > known:
+            return
+        yield _message(data, start, stop, known, limit, magic)
         start = stop
 
 
@@ -163,22 +124,25 @@ def records_size(data: bytes, unit: RecordBatch, limit: int) -> int:
     return unit.end - (unit.body if unit.magic == 2 else unit.start)
 
 
-def _magic_before_damage(data: bytes, start: int, length: int, end: int, old: int | None) -> int | None:
-    """The magic, 0 or 1, with which a message's checksum is right, for theirs covers that byte; else `old`."""
+def _magic_before_damage(data: bytes, start: int, length: int, end: int, old: int) -> int:
+    """The magic, 0 or 1, with which a message's checksum is right, for theirs covers that byte; else `old`.
+
+    NO_MAGIC where it cannot be such a message.
+    """
     stop = start + KEEPS_LENGTH + length
     if not SMALLEST[0] <= length <= end - start - KEEPS_LENGTH:
-        return None
+        return NO_MAGIC
     stored = int.from_bytes(data[start + 12 : start + 16], "big")
     for magic in (0, 1):
         if length >= SMALLEST[magic] and compute(CRC32, bytes([magic]) + data[start + 17 : stop]) == stored:
             return magic
-    return old if old is not None and length >= SMALLEST[old] else None
+    return old if old != NO_MAGIC and length >= SMALLEST[old] else NO_MAGIC
 
 
-def old_format(produce: bool, version: int) -> int | None:
-    """The magic of the messages that a Produce, or a Fetch, of some version carries, where it is an older one."""
+def old_format(produce: bool, version: int) -> int:
+    """The magic of the messages that a Produce, or a Fetch, of some version carries: an older one, or NO_MAGIC."""
     newest = 2 if produce else 3
-    return None if version > newest else int(version >= 2)
+    return NO_MAGIC if version > newest else int(version >= 2)
 
 
 def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: int) -> RecordBatch:
@@ -191,7 +155,7 @@ def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: 
     codec = CODECS[attributes & CODEC_BITS]
     log_append = magic == 1 and bool(attributes & _LOG_APPEND_BIT)
     whole = stop <= known
-    base, last, first, n, body, odd = offset, offset, timestamp, 1 if codec == "none" else None, stop, 0
+    base, last, first, n, body, odd = offset, offset, timestamp, 1 if codec == "none" else ABSENT, stop, 0
     if codec != "none" and whole:
         key = int.from_bytes(data[at : at + 4], "big", signed=True)
         body = min(stop, at + 4 + max(0, key) + 4)
@@ -201,13 +165,17 @@ def _message(data: bytes, start: int, stop: int, known: int, limit: int, magic: 
             held = None
         if held is not None:
             n, odd = held.messages, held.odd_bytes
-            base = offset - held.last_offset + held.first_offset if magic == 1 else held.first_offset
+            base = _within_64_bits(offset - held.last_offset + held.first_offset) if magic == 1 else held.first_offset
             last = offset if magic == 1 else held.last_offset
             first = timestamp if log_append else held.first_timestamp
     return RecordBatch(
         start, stop - start, magic, base, last, 1, n, codec, log_append, False, False,
         first, first, timestamp, -1, -1, -1, crc, body, whole, odd,
     )  # fmt: skip
+
+
+def _within_64_bits(number: int) -> int:
+    return number if -(1 << 63) <= number < 1 << 63 else ABSENT
 
 
 def _inner(data: bytes) -> InnerMessages:

@@ -1,5 +1,5 @@
 cimport cython
-from dissectors.kafka.words cimport FORGOTTEN, NUMBERED, VALUE_COUNT, MessageWords
+from dissectors.kafka.words cimport FORGOTTEN, GROUP_PLACE, KEY_TYPE_PLACE, NUMBERED, VALUE_COUNT, MessageWords
 from dissectors.rows.fields cimport ABSENT
 
 cdef enum:
@@ -37,11 +37,21 @@ cdef class NoteRows:
     cdef int _grow(self) except -1
 
 @cython.final
+@cython.freelist(64)
+cdef class RecordSet:
+    cdef public object topic
+    cdef public long long partition
+    cdef public Py_ssize_t start
+    cdef public long long size
+    cdef public list batches
+
+@cython.final
 cdef class BodyNotes:
     cdef readonly bint whole
     cdef readonly long long partitions
     cdef long long throttle
     cdef Py_ssize_t groups
+    cdef Py_ssize_t both
     cdef NoteRows named
     cdef NoteRows record_sets
     cdef NoteRows errors
@@ -49,12 +59,28 @@ cdef class BodyNotes:
     cdef long long[:, ::1] kept
     cdef bytes data
     cdef MessageWords message
-    cdef list _topics
-    cdef list _sets
-    cdef list _faults
-    cdef dict _values
+    cdef dict _texts
+    cdef tuple _only
+    cdef Py_ssize_t _sought
+    cdef dict _places
 
     cdef int begin(self, bytes data, MessageWords message) except -1
+    cpdef tuple topics(self)
+    cpdef list names(self)
+    cpdef list sets(self)
+    cpdef list faults(self)
+    cpdef list pairs(self)
+    cpdef list forgotten(self)
+    cpdef long long placed_number(self, topic, long long partition)
+    cdef placed_topic(self, Py_ssize_t i)
+    cdef long long placed_partition(self, Py_ssize_t i)
+    cdef long long placed_offset(self, Py_ssize_t i)
+    cdef bint is_forgotten(self, Py_ssize_t i)
+    cpdef long long number(self, Py_ssize_t place)
+    cpdef text(self, Py_ssize_t place)
+    cpdef group(self)
+    cpdef dict values(self)
+    cdef bint _is_placed(self, Py_ssize_t i, topic, long long partition)
     cdef object _value(self, Py_ssize_t place)
     cdef list _pairs(self, bint forgotten)
     cdef object _topic(self, Py_ssize_t i)

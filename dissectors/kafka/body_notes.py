@@ -8,22 +8,23 @@
     kept          value, by place     a number and 0, or where a text is and its size; the place is that in words.VALUES
 
 …_AT is an index into `data`, …_TOPIC a row of `named` or -1. ABSENT stands for what the body does not say.
-Noting makes no Python object. The properties make the values that rows are written from, when they are asked for.
+Noting makes no Python object. Methods make the values that rows are written from, when they are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import cython
 
-from dissectors.kafka.plan import GROUP, KEY_TYPE
+from dissectors.kafka.plan import GROUP
+from dissectors.kafka.record_batch import RecordBatch
+from dissectors.kafka.state import set_state, state_of
 from dissectors.kafka.words import NO_MESSAGE, VALUES, MessageWords
 from dissectors.wire.arrays import Numbers, grid
 
 if not cython.compiled:
-    from dissectors.kafka.words import FORGOTTEN, NUMBERED, VALUE_COUNT
+    from dissectors.kafka.words import FORGOTTEN, GROUP_PLACE, KEY_TYPE_PLACE, NUMBERED, VALUE_COUNT
     from dissectors.rows.layout import ABSENT
 
     NAME_AT, NAME_SIZE, ID_AT, LISTED = 0, 1, 2, 3
@@ -37,14 +38,32 @@ Topic = str | bytes
 _FIRST_ROWS, _MOST_ROWS = 16, 1 << 14
 """Rows of a new grid, and beyond how many it does not outlive its body."""
 
+_LONGEST_KEPT, _MOST_KEPT = 255, 4096
+"""Bytes of a text that is kept for the next body that has it, and how many are."""
 
-class RecordSet(NamedTuple):
-    """Where a partition's records lie."""
 
-    topic: Topic | None
-    partition: int
-    start: int  # index into the buffer
-    size: int
+class RecordSet:
+    """Where a partition's records lie: `size` bytes from an index of the buffer on.
+
+    batches: those in it, once it was looked at
+    """
+
+    __slots__ = ("batches", "partition", "size", "start", "topic")
+
+    def __init__(
+        self, topic: Topic | None, partition: cython.longlong, start: cython.Py_ssize_t, size: cython.longlong
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.start = start
+        self.size = size
+        self.batches: list[RecordBatch] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
 
 
 class Fault(NamedTuple):
@@ -91,7 +110,7 @@ class NoteRows:
 
 
 class BodyNotes:
-    """The notes of one body, valid until the next walk; what the properties gave stays."""
+    """The notes of one body, valid until the next walk; what its methods gave stays."""
 
     def __init__(self) -> None:
         self.whole = False  # the body was read to its end
@@ -107,10 +126,11 @@ class BodyNotes:
             self.kept[place, 1] = ABSENT
         self.data: bytes = b""
         self.message = NO_MESSAGE
-        self._topics: list[Topic] | None = None
-        self._sets: list[RecordSet] | None = None
-        self._faults: list[Fault] | None = None
-        self._values: dict[str, Any] | None = None
+        self.both = 0  # topics of which the body gives the id and the name
+        self._texts: dict[bytes, str] = {}  # that were read before, most are met often
+        self._only: tuple[Topic, ...] = ()  # the topics of the last body that had one
+        self._sought = 0  # where the partition that is asked for next probably stands
+        self._places: dict[tuple[Topic | None, int], int] | None = None
 
     def begin(self, data: bytes, message: MessageWords) -> None:
         """Forget the body before; the next one lies in `data`."""
@@ -120,97 +140,142 @@ class BodyNotes:
         self.data = data
         self.message = message
         self.whole = False
-        self.partitions = self.groups = 0
+        self.partitions = self.groups = self.both = self._sought = 0
         self.throttle = ABSENT
         self.named.clear()
         self.record_sets.clear()
         self.errors.clear()
         self.placed.clear()
-        self._topics = self._sets = self._faults = self._values = None
+        self._places = None
 
     @property
     def throttle_ms(self) -> int | None:
         """How long the broker delayed the answer; None where it does not say."""
         return None if self.throttle == ABSENT else self.throttle
 
-    @property
-    def topics(self) -> Sequence[Topic]:
-        """The topics of the body, as it names them."""
-        if self._topics is None:
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics of the body, in the order in which it names them."""
+        topic: Topic | None
+        if self.named.count == 0:
+            return ()
+        if self.named.count > 1:
             listed = [self._topic(i) for i in range(self.named.count) if self.named.cells[i, LISTED]]
-            self._topics = [topic for topic in listed if topic is not None]
-        return self._topics
+            return tuple([topic for topic in listed if topic is not None])
+        topic = self._topic(0) if self.named.cells[0, LISTED] else None
+        if topic is None:
+            return ()
+        if not self._only or self._only[0] is not topic:
+            self._only = (topic,)
+        return self._only
 
-    @property
-    def names(self) -> Sequence[tuple[bytes, str]]:
+    def names(self) -> list[tuple[bytes, str]]:
         """(topic id, name), where the body gives both."""
         cells = self.named.cells
         both = [i for i in range(self.named.count) if cells[i, ID_AT] >= 0 and cells[i, NAME_SIZE] > 0]
         return [(self._id(i), self._text(cells[i, NAME_AT], cells[i, NAME_SIZE])) for i in both]
 
-    @property
-    def sets(self) -> Sequence[RecordSet]:
+    def sets(self) -> list[RecordSet]:
         """The record sets that are not empty, in wire order."""
-        if self._sets is None:
-            cells = self.record_sets.cells
-            self._sets = [
+        found: list[RecordSet] = []
+        i: cython.Py_ssize_t
+        for i in range(self.record_sets.count):
+            found.append(
                 RecordSet(
-                    self._topic(cells[i, SET_TOPIC]),
-                    cells[i, SET_PARTITION],
-                    cells[i, SET_AT],
-                    cells[i, SET_SIZE],
+                    self._topic(self.record_sets.cells[i, SET_TOPIC]),
+                    self.record_sets.cells[i, SET_PARTITION],
+                    self.record_sets.cells[i, SET_AT],
+                    self.record_sets.cells[i, SET_SIZE],
                 )
-                for i in range(self.record_sets.count)
-            ]
-        return self._sets
+            )
+        return found
 
-    @property
-    def faults(self) -> Sequence[Fault]:
+    def faults(self) -> list[Fault]:
         """The errors, in wire order."""
-        if self._faults is None:
-            cells = self.errors.cells
-            self._faults = [
-                Fault(
-                    cells[i, CODE],
-                    self.message.scopes[cells[i, SCOPE]],
-                    self._topic(cells[i, FAULT_TOPIC]),
-                    _present(cells[i, FAULT_PARTITION]),
-                    self._text(cells[i, MESSAGE_AT], cells[i, MESSAGE_SIZE]) if cells[i, MESSAGE_SIZE] > 0 else None,
-                )
-                for i in range(self.errors.count)
-            ]
-        return self._faults
+        cells = self.errors.cells
+        return [
+            Fault(
+                cells[i, CODE],
+                self.message.scopes[cells[i, SCOPE]],
+                self._topic(cells[i, FAULT_TOPIC]),
+                _present(cells[i, FAULT_PARTITION]),
+                self._text(cells[i, MESSAGE_AT], cells[i, MESSAGE_SIZE]) if cells[i, MESSAGE_SIZE] > 0 else None,
+            )
+            for i in range(self.errors.count)
+        ]
 
-    @property
-    def pairs(self) -> Sequence[tuple[Any, ...]]:
+    def pairs(self) -> list[tuple[Any, ...]]:
         """(topic, partition), of some messages with a number (plan.PAIRED): the offset to fetch, or of a batch."""
-        return self._pairs(forgotten=False)
+        return self._pairs(False)
 
-    @property
-    def forgotten(self) -> Sequence[tuple[Any, ...]]:
+    def forgotten(self) -> list[tuple[Any, ...]]:
         """(topic, partition) of what leaves a fetch session."""
-        return self._pairs(forgotten=True)
+        return self._pairs(True)
 
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """Single fields (words.VALUES) that this version has; None where they are null or were not reached.
+    def placed_number(self, topic: Topic | None, partition: cython.longlong) -> cython.longlong:
+        """The number that goes with a partition, ABSENT where there is none. The first is soonest found in order."""
+        i: cython.Py_ssize_t = self._sought
+        if i < self.placed.count and self._is_placed(i, topic, partition):
+            self._sought += 1
+            return self.placed_offset(i)
+        if self._places is None:
+            cells = self.placed.cells
+            self._places = {
+                (self._topic(cells[i, PAIR_TOPIC]), cells[i, PAIR_PARTITION]): i for i in range(self.placed.count)
+            }
+        i = self._places.get((topic, partition), -1)
+        return ABSENT if i < 0 else self.placed_offset(i)
 
-        The group is there if the body names only one, and names it as a group.
-        """
-        if self._values is None:
-            self._values = {VALUES[place]: self._value(place) for place in self.message.values}
-            if self.groups and (not self.whole or self.groups > 1 or self._values.get(KEY_TYPE, 0) != 0):
-                self._values[GROUP] = None
-        return self._values
+    def placed_topic(self, i: cython.Py_ssize_t) -> Topic | None:
+        """The topic of partition i of those that the body places."""
+        return self._topic(self.placed.cells[i, PAIR_TOPIC])
+
+    def placed_partition(self, i: cython.Py_ssize_t) -> cython.longlong:
+        """The number of partition i."""
+        partition: cython.longlong = self.placed.cells[i, PAIR_PARTITION]
+        return partition
+
+    def placed_offset(self, i: cython.Py_ssize_t) -> cython.longlong:
+        """The number that goes with partition i, ABSENT where there is none."""
+        number: cython.longlong = self.placed.cells[i, NUMBER]
+        return number if self.placed.cells[i, PAIR_KIND] == NUMBERED else ABSENT
+
+    def is_forgotten(self, i: cython.Py_ssize_t) -> cython.bint:
+        """Whether partition i leaves a fetch session."""
+        kind: cython.longlong = self.placed.cells[i, PAIR_KIND]
+        return kind == FORGOTTEN
+
+    def number(self, place: cython.Py_ssize_t) -> cython.longlong:
+        """The number at a place of `words.VALUES`; ABSENT where the message does not say it."""
+        number: cython.longlong = self.kept[place, 0]
+        return ABSENT if self.kept[place, 1] == ABSENT else number
+
+    def text(self, place: cython.Py_ssize_t) -> str | None:
+        """The text at a place of `words.VALUES`; None where the message does not say it."""
+        size: cython.longlong = self.kept[place, 1]
+        return None if size < 0 else self._text(self.kept[place, 0], size)
+
+    def group(self) -> str | None:
+        """The group, where the body names one only, and names it as a group."""
+        if self.groups and (self.groups > 1 or not self.whole):
+            return None
+        if self.groups and self.kept[KEY_TYPE_PLACE, 1] != ABSENT and self.kept[KEY_TYPE_PLACE, 0] != 0:
+            return None
+        return self.text(GROUP_PLACE)
+
+    def values(self) -> dict[str, Any]:
+        """Single fields (words.VALUES) that this version has; None where they are null or were not reached."""
+        found = {VALUES[place]: self._value(place) for place in self.message.values}
+        if GROUP in found:
+            found[GROUP] = self.group()
+        return found
+
+    def _is_placed(self, i: cython.Py_ssize_t, topic: Topic | None, partition: cython.longlong) -> cython.bint:
+        return self.placed_partition(i) == partition and self.placed_topic(i) == topic
 
     def _value(self, place: cython.Py_ssize_t) -> int | str | None:
-        number: cython.longlong = self.kept[place, 0]
-        size: cython.longlong = self.kept[place, 1]
-        if size == ABSENT:
-            return None
-        if not self.message.values[place]:
-            return number
-        return None if size < 0 else self._text(number, size)
+        if self.message.values[place]:
+            return self.text(place)
+        return _present(self.number(place))
 
     def _pairs(self, forgotten: cython.bint) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = []
@@ -234,7 +299,15 @@ class BodyNotes:
         return self.data[at : at + 16]
 
     def _text(self, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> str:
-        return self.data[at : at + size].decode("utf-8", "backslashreplace")
+        raw: bytes = self.data[at : at + size]
+        text = self._texts.get(raw)
+        if text is None:
+            text = raw.decode("utf-8", "backslashreplace")
+            if size <= _LONGEST_KEPT:
+                if len(self._texts) >= _MOST_KEPT:
+                    self._texts.clear()
+                self._texts[raw] = text
+        return text
 
 
 def _present(number: cython.longlong) -> int | None:

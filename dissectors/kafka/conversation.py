@@ -2,481 +2,576 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator
 from sys import intern
-from typing import Any
+
+import cython
 
 from dissectors.conversation import Conversation, ConversationSummary
 from dissectors.frame import Frame
-from dissectors.kafka import envelope
+from dissectors.kafka import bodies, special
 from dissectors.kafka.body_notes import BodyNotes
-from dissectors.kafka.carried import CarriedBatches
-from dissectors.kafka.decode import (
-    API_VERSIONS,
-    ENVELOPE,
-    FETCH,
-    FETCH_SNAPSHOT,
-    JOIN_GROUP,
-    PRODUCE,
-    REQUEST_HEAD,
-    RESPONSE_HEAD,
-    SASL_HANDSHAKE,
-    SHARE_FETCH,
-    UNSUPPORTED_VERSION,
-    ApiVersion,
-    api_version,
-)
-from dissectors.kafka.diagnostics import ACKNOWLEDGING, INSPECTED, KafkaDiagnostics, Remark, share_acknowledged
-from dissectors.kafka.emit import KafkaEmitter, to_json
+from dissectors.kafka.decode import UNSUPPORTED_VERSION, ApiVersion
+from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.errors import is_known
-from dissectors.kafka.frames import measure_request, measure_response, plausible_request
-from dissectors.kafka.full import ENDS_EARLY, Full
+from dissectors.kafka.fetch import fetching
+from dissectors.kafka.frames import plausible_request
+from dissectors.kafka.full import ENDS_EARLY
 from dissectors.kafka.match import KafkaPendingRequests
-from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, RequestSizes, explain
+from dissectors.kafka.names import TopicNames
+from dissectors.kafka.orphans import LOST_REQUEST, KafkaOrphans, explain
 from dissectors.kafka.pending import KafkaRequest
-from dissectors.kafka.precedents import Precedents
+from dissectors.kafka.precedents import Precedent, Precedents
 from dissectors.kafka.recovery import BatchRecovery
+from dissectors.kafka.request_sizes import RequestSizes
 from dissectors.kafka.resync import Resync
+from dissectors.kafka.rows import KafkaRows
 from dissectors.kafka.sessions import FetchSessions
+from dissectors.kafka.verify import BatchVerifier
+from dissectors.kafka.walk import walkers_of
 from dissectors.options import Options
 from dissectors.records import Conn
 from dissectors.resends import AT_END
-from dissectors.rows.exchange import (
-    CALL,
-    OK,
-    ONE_WAY,
-    ORPHAN,
-    UNANSWERED,
-    UNKNOWN,
-    elapsed,
-    held,
-    queued,
-)
-from dissectors.rows.layout import ABSENT
+from dissectors.rows.exchange import CALL, OK, ONE_WAY, ORPHAN, UNANSWERED, Report
 from dissectors.rows.sink import Sink
-from dissectors.rows.table import int64
-from dissectors.tcp.chunk import CLIENT, SERVER, Gap
-from dissectors.wire.reader import ReadError
+from dissectors.rows.table import RowTable
+from dissectors.tcp.chunk import SERVER, Gap
+from dissectors.wire.reader import ReadError, WireReader
+
+if not cython.compiled:
+    from dissectors.kafka.decode import API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, api_version
+    from dissectors.kafka.diagnostics import QUEUED_NS
+    from dissectors.kafka.fetch import asked, received, waited_for_data
+    from dissectors.kafka.frames import measure_request, measure_response
+    from dissectors.kafka.pending import new_request
+    from dissectors.kafka.produce import sent, settle
+    from dissectors.kafka.words import ACKS_PLACE, SESSION_PLACE
+    from dissectors.rows.exchange import queued
+    from dissectors.rows.fields import (
+        EXCHANGE_COMPLETE,
+        EXCHANGE_LONG_POLL,
+        EXCHANGE_RESPONSE,
+        EXCHANGE_STATUS,
+        EXCHANGE_THROTTLE_MS,
+    )
+    from dissectors.rows.layout import ABSENT
+    from dissectors.tcp.chunk import CLIENT
+
+    REQUEST_AT_LEAST, RESPONSE_AT_LEAST = 12, 8  # bytes of a header
+    BEHIND_ID, WITHOUT_ID = 14, 12  # where a client id begins, or what follows where there is none
 
 _HOLES = 1000  # how many holes are remembered
 _CLIENTS = 100  # and how many client ids
-_OF_SESSIONS = frozenset({FETCH, SHARE_FETCH})
-FETCHES = frozenset({FETCH, SHARE_FETCH, FETCH_SNAPSHOT})
-"""Requests whose answers carry batches."""
+_UNKNOWN = 1000  # and how many APIs that the tables do not have
 
 
 class KafkaConversation(Conversation):
     """One connection between a client (or broker, or controller) and a broker."""
 
     steady = True
+    CARRIED = (
+        *Conversation.CARRIED, "midstream", "answered", "answered_ns", "waiting", "rows", "verifier", "diagnostics",
+        "sessions", "used", "precedents", "raw_sasl", "tokens", "software", "last_id", "first_fetch", "known_clients",
+        "unknown_apis", "holes_of_client", "_resync", "_recovery", "_orphans",
+    )  # fmt: skip
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)
         self.midstream = midstream  # requests may have been on their way when the capture began
         self.answered = False  # whether an answer has been matched
-        self.answered_ns: int | None = None  # when the last byte of the newest answer came
+        self.answered_ns = ABSENT  # when the last byte of the newest answer came
         self.waiting = KafkaPendingRequests(options.limits.pending)
-        self.emit = KafkaEmitter(self)
-        self.raw_sasl = False  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
-        self.tokens: Sequence[KafkaRequest] = ()  # tokens of the client that wait for the server's
-        self.diagnostics = KafkaDiagnostics() if "findings" in sink.tables else None
-        self.software: tuple[str | None, str | None] = (None, None)
-        self.last_id: int | None = None  # correlation id of the newest request
-        self._client_ids: dict[bytes, str] = {}
-        self._used = RequestSizes()
-        self._unknown: tuple[tuple[int, int], ...] = ()  # APIs reported as unknown
+        names = TopicNames(sink)
+        self.rows = KafkaRows(Report(conn, sink, self.resends), names)
+        self.verifier = BatchVerifier(self, self.rows.report, names)
+        self.diagnostics = KafkaDiagnostics()
+        self.sessions = FetchSessions()
+        self.used = RequestSizes()
         self.precedents = Precedents()
+        self.raw_sasl = False  # between a SaslHandshake v0 and the first request after it, bare tokens are sent
+        self.tokens: list[KafkaRequest] | None = None  # tokens of the client that wait for the server's
+        self.software: tuple[str | None, str | None] = (None, None)
+        self.last_id = ABSENT  # correlation id of the newest request
+        self.first_fetch = ABSENT  # stream offset of the first answer to a fetch
+        self.known_clients: dict[bytes, str] = {}  # client ids, as on the wire -> as text
+        self.unknown_apis: tuple[tuple[int, int], ...] = ()  # that were reported
+        self.holes_of_client: list[int] = []  # lengths of the holes in what the client sent
+        self._resync: Resync | None = None
+        self._recovery: BatchRecovery | None = None
+        self._orphans: KafkaOrphans | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set what is not carried on elsewhere."""
+        self._frame_limit = self.options.limits.frame_bytes
+        self._requests, self._answers = walkers_of(self.sink)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.CARRIED}
+
+    def __setstate__(self, carried: dict[str, object]) -> None:
+        super().__setstate__(carried)
+        self._begin()
 
     # --- what most connections never need ---
 
-    @cached_property
-    def _resync(self) -> Resync:
-        return Resync(self)
-
-    @cached_property
     def recovery(self) -> BatchRecovery:
         """The batches behind holes."""
-        return BatchRecovery(self)
-
-    @cached_property
-    def carried(self) -> CarriedBatches:
-        """The batches of requests and answers."""
-        return CarriedBatches(self)
-
-    @cached_property
-    def orphans(self) -> KafkaOrphans:
-        """The answers that nothing explains yet."""
-        return KafkaOrphans()
-
-    @cached_property
-    def sessions(self) -> FetchSessions:
-        """The fetch sessions."""
-        return FetchSessions()
-
-    @cached_property
-    def _holes(self) -> list[int]:
-        """Lengths of the holes in what the client sent."""
-        return []
-
-    def _made(self, part: str) -> Any:
-        """Such a part, or None where nothing needed it so far."""
-        return vars(self).get(part)
+        if self._recovery is None:
+            self._recovery = BatchRecovery(self)
+        return self._recovery
 
     @property
     def held_behind_holes(self) -> int:
         """Bytes kept by a search for batches."""
-        recovery: BatchRecovery | None = self._made("recovery")
-        return recovery.held if recovery else 0
+        return 0 if self._recovery is None else self._recovery.held
 
     # --- what the base class asks ---
 
-    def measure(self, direction: int, buf: bytes, pos: int, end: int) -> int:
-        measure = measure_request if direction == CLIENT else measure_response
-        return measure(buf, pos, end, self.options.limits.frame_bytes, self.raw_sasl)
+    def measure(
+        self, direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.longlong:
+        """Size of the frame at buf[pos]: see Framing."""
+        reader: WireReader
+        if direction == CLIENT:
+            reader = self._requests.reader
+            reader.open(buf, pos, end)
+            return measure_request(reader, self._frame_limit, self.raw_sasl)
+        reader = self._answers.reader
+        reader.open(buf, pos, end)
+        return measure_response(reader, self._frame_limit, self.raw_sasl)
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
+        """Where a frame begins again: see Framing."""
+        if self._resync is None:
+            self._resync = Resync(self)
         return self._resync.find(direction, buf, pos, end, final)
 
     def on_frame(self, frame: Frame) -> None:
-        if self.held_behind_holes:
-            self.recovery.finish(frame.direction)
+        """A request or an answer."""
+        if self._recovery is not None:
+            self._recovery.finish(frame.direction)
         if frame.direction == CLIENT:
-            self._on_request(frame)
+            self._request(frame)
         else:
-            self._on_response(frame)
+            self._response(frame)
 
     def on_gap(self, direction: int, gap: Gap) -> None:
-        if direction == CLIENT and len(self._holes) < _HOLES:
-            self._holes.append(gap.length)
+        """Requests or answers may have been in a hole."""
+        if direction == SERVER:
+            self.waiting.lose()
+        elif len(self.holes_of_client) < _HOLES:
+            self.holes_of_client.append(gap.length)
 
     def on_skipped(self, direction: int, start: int, end: int) -> None:
-        self.recovery.skipped(direction, start, end)
+        """Bytes are in no frame: batches may be among them, and answers."""
+        if direction == SERVER:
+            self.waiting.lose()
+        self.recovery().skipped(direction, start, end)
 
     def on_close(self) -> None:
-        for frame, call in self.explained():
-            self.answer_lost(frame, call)
-        for call in (*self.tokens, *self.waiting.rest()):
-            self._unanswered(call, until=AT_END)
-        self.tokens = ()
-        self._advise()
+        """Report what has no answer, and what was noticed of the client."""
+        for frame, call in self._explained():
+            assert call.api_version is not None
+            self._answer(frame, call, call.api_version, min(frame.end, frame.known))
+        for call in (*(self.tokens or ()), *self.waiting.rest()):
+            self._unanswered(call, AT_END, explained=False)
+        self.tokens = None
+        if self.rows.report.wants_findings:
+            self._advise()
+
+    def release(self) -> None:
+        """Let go of what refers to this conversation."""
+        self.verifier.conversation = None  # type: ignore[assignment]
+        self._resync = self._recovery = None
 
     def shed(self) -> None:
+        """Give up what is not whole."""
         super().shed()
-        if self.held_behind_holes:
-            self.recovery.finish(CLIENT, SERVER)
+        if self._recovery is not None:
+            self._recovery.finish(CLIENT, SERVER)
 
     def confirm(self) -> None:
+        """It is Kafka."""
         super().confirm()
-        if self._made("recovery"):
-            self.recovery.confirm()
+        if self._recovery is not None:
+            self._recovery.confirm()
 
     @property
     def held(self) -> int:
+        """Bytes kept for frames that are not whole yet, and for batches behind holes."""
         return super().held + self.held_behind_holes
 
     def summary(self) -> ConversationSummary:
+        """For the connection's row."""
         name, version = self.software
         return super().summary()._replace(client_software=name, client_version=version)
 
     @property
     def client_ids(self) -> list[bytes]:
         """The client ids seen, as on the wire."""
-        return list(self._client_ids)
+        return list(self.known_clients)
 
     # --- requests ---
 
-    def _on_request(self, frame: Frame) -> None:
-        data, start = frame.data, frame.start
-        have = min(frame.end, frame.known)
-        if self.raw_sasl:
-            if not plausible_request(data, start, have):
-                self.tokens = (*self.tokens, KafkaRequest(frame.facts, None, None, None))
-                return
-            self.raw_sasl = False
-        if have - start < 12:
-            if frame.complete:
-                self.finding_at(frame, "malformed_frame", "A request too short for its header")
-            else:
-                self.carried.found(CLIENT, self.recovery.found(frame, have))
+    def _request(self, frame: Frame) -> None:
+        have: cython.Py_ssize_t = min(frame.end, frame.known)
+        if self.raw_sasl and self._is_token(frame, have):
             return
-        call = self.open_request(frame)
-        if call.api_code == PRODUCE and call.values.get("acks") == 0:
-            self.carried.settle(call, {}, None)
-            self.emit.exchange(ONE_WAY, call)
+        if have - frame.start < REQUEST_AT_LEAST:
+            self._too_short(frame, have, "A request too short for its header")
             return
-        for dropped in self.waiting.add(call):
-            self._unanswered(dropped)
+        call: KafkaRequest = self._open_request(frame, have)
+        if call.acks == 0:
+            self._sent_one_way(call)
+            return
+        dropped = self.waiting.add(call)
+        if dropped is not None:
+            self._unanswered(dropped, None, explained=False)
 
-    def open_request(self, frame: Frame) -> KafkaRequest:
-        """What is kept of a request until its answer comes."""
-        data, start = frame.data, frame.start
-        have = min(frame.end, frame.known)
-        _, key, version, correlation_id, n = REQUEST_HEAD.unpack_from(
-            data + b"\0\0" if have - start < 14 else data, start
-        )
-        api = api_version(key, version)
-        body = start + 14
-        client_id = None
+    def _open_request(self, frame: Frame, have: cython.Py_ssize_t) -> KafkaRequest:
+        """Read a request; what is kept of it until its answer comes."""
+        reader: WireReader = self._requests.reader
+        start: cython.Py_ssize_t = frame.start
+        key: cython.int
+        version: cython.int
+        client: cython.longlong = 0
+        client_id: str | None = None
+        reader.open(frame.data, start + 4, have)
+        key = reader.i16()
+        version = reader.i16()
+        self.last_id = reader.i32()
+        if have - start >= BEHIND_ID:
+            client = reader.i16()
+        api: ApiVersion = api_version(key, version)
+        at: cython.Py_ssize_t = start + BEHIND_ID
         if not api.has_client_id:
-            body = start + 12
-        elif n >= 0:
-            body += n
-            raw = data[start + 14 : body]
-            client_id = self._client_ids.get(raw)
-            if client_id is None and body <= have:  # the beginning of a name is another name
-                client_id = self.note_client_id(raw, frame.offset)
-        self.last_id = correlation_id
-        call = KafkaRequest(frame.facts, api, correlation_id, client_id)
+            at = start + WITHOUT_ID
+        elif client >= 0:
+            at += client
+            client_id = self._client(frame, at - client, at, have)
+        call: KafkaRequest = new_request(frame.facts, api, self.last_id, client_id)
         if api.known:
-            self._request_body(frame, call, api, data, body, have)
-            self.note_use(api, frame.size)
-            if self.diagnostics is not None:
-                self.diagnostics.request(frame, call)
-        elif (key, version) not in self._unknown and len(self._unknown) < 1000:
-            self._unknown += ((key, version),)
-            self.finding_at(
-                frame,
-                "unknown_api",
-                f"{api.name} version {version} is not known: its requests are matched, not decoded",
-                key=key,
-                version=version,
-            )
+            self._request_body(frame, call, api, at, have)
+            self.used.note(api, frame.size)
+            if api.removed and self.rows.report.wants_findings:
+                self.diagnostics.removed_api(api, frame)
+        else:
+            self._report_unknown(frame, api)
         return call
 
-    def note_client_id(self, name: bytes, offset: int) -> str:
-        """Take note of the client id of a request; its text."""
-        text = intern(name.decode("utf-8", "backslashreplace"))  # many connections have the same
-        self.precedents.request(offset, text)
-        if len(self._client_ids) < _CLIENTS:
-            self._client_ids[name] = text
-        return text
-
-    def note_use(self, api: ApiVersion, size: int, times: int = 1) -> None:
-        """Take note of requests that the client made."""
-        self._used.note(api, size, times)
+    def _client(
+        self, frame: Frame, start: cython.Py_ssize_t, end: cython.Py_ssize_t, have: cython.Py_ssize_t
+    ) -> str | None:
+        """The client id that stands in data[start:end]; None for the beginning of a name that is not known."""
+        raw: bytes = frame.data[start:end]
+        known = self.known_clients.get(raw)
+        if known is None and end <= have:
+            known = self._new_client(raw, frame.offset)
+        return known
 
     def _request_body(
-        self, frame: Frame, call: KafkaRequest, api: ApiVersion, data: bytes, body: int, have: int
+        self, frame: Frame, call: KafkaRequest, api: ApiVersion, at: cython.Py_ssize_t, have: cython.Py_ssize_t
     ) -> None:
-        if not frame.complete:
-            data = data[:have]
+        """Read what follows the client id of a request, at an index."""
+        notes: BodyNotes
+        shown: cython.bint = False
         try:
-            body = api.request_body(data, body)
-            notes, have = self.recovery.notes(api.note_request, frame, body)
-            if self.sink.wants_body(api.name):
-                whole = api.full_request(data, body, frame.start + frame.size)
-                if api.key == ENVELOPE:
-                    call.inner = envelope.open_request(whole.body)
-                elif notes.sets:
-                    self.emit.describe(frame, notes.sets, whole.body)
-                call.body = self._full(frame, api, "request", whole)
-        except ReadError:
-            self._malformed(frame, api, "request", ENDS_EARLY)
-            if api.key == PRODUCE:
-                call.found = self.recovery.found(frame, have)
-            return
-        is_whole = notes.whole
-        if not is_whole and not self.sink.wants_body(api.name):
-            self._malformed(frame, api, "request", ENDS_EARLY)
-        self._requested(frame, call, api, notes)
-        if api.key == PRODUCE:
-            call.found = self.recovery.found(frame, have)
-        elif api.key in ACKNOWLEDGING and self.diagnostics is not None and frame.complete and is_whole:
-            whole = api.full_request(data, body, frame.start + frame.size)
-            self._remark(frame, share_acknowledged(whole.body))
-
-    def _remark(self, frame: Frame, remark: Remark | None) -> None:
-        """Report what is remarkable of a frame, if anything."""
-        if remark is not None:
-            self.finding_at(frame, remark.kind, remark.message, **remark.evidence)
-
-    def _requested(self, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes) -> None:
-        """What the body of a request says."""
-        call.topic_keys, call.partitions, call.values = notes.topics, notes.partitions, notes.values
-        call.group = notes.values.get("groupId")
-        if notes.names:
-            self.emit.names.learn(notes.names, frame.first_ns)
-        if api.key in _OF_SESSIONS:
-            call.session = session = self.sessions.request(notes)
-            if session is not None:
-                call.topic_keys, call.partitions = session.topics, session.partitions
-        elif notes.sets:
-            self.carried.sent(frame, call, notes)
-        elif api.key == API_VERSIONS and notes.values:
-            self.software = (notes.values["clientSoftwareName"], notes.values["clientSoftwareVersion"])
-
-    # --- responses ---
-
-    def _on_response(self, frame: Frame) -> None:
-        data, start = frame.data, frame.start
-        before_ns = self.answered_ns
-        self.answered_ns = frame.arrived_ns
-        if self.tokens:
-            token, *self.tokens = self.tokens
-            self.emit.exchange(CALL, token, frame)
-            return
-        have = min(frame.end, frame.known)
-        if have - start < 8:
             if frame.complete:
-                self.finding_at(frame, "malformed_frame", "A response too short for its header")
+                notes = api.note_request(self._requests, frame.data, at, frame.end)
             else:
-                self.carried.found(SERVER, self.recovery.found(frame, have))
-            return
-        _, correlation_id = RESPONSE_HEAD.unpack_from(data, start)
-        call, passed = self.waiting.take(correlation_id)
-        for lost in passed:
-            self._unanswered(lost, until=frame.order, complete=False)
-        if call is None:
-            if not self.orphans.hold(frame, correlation_id, self.midstream and not self.answered):
-                self._report_orphan(frame, correlation_id)
-            return
-        self.answer(frame, call, before_ns)
-
-    def answer(self, frame: Frame, call: KafkaRequest, before_ns: int | None) -> None:
-        """The answer to a request. before_ns: when the answer before it on this connection had come, if one had."""
-        self.answered = True
-        assert call.frame is not None
-        call.queued_ns = queued(call.frame, frame.facts, int64(before_ns))
-        if self.diagnostics is not None and call.queued_ns > 0 and call.api_code not in _OF_SESSIONS:
-            self.diagnostics.queued(call.frame, call.api or "", call.queued_ns)
-        api = call.api_version
-        if api is None or not (api.known or _is_too_new(api, frame.data, frame.start + 8)):
-            self.emit.exchange(CALL, call, frame)
-        else:
-            self._answer(frame, call, api, frame.start + 8, min(frame.end, frame.known))
-
-    def explained(self) -> Iterator[tuple[Frame, KafkaRequest]]:
-        """The answers whose requests were not captured, with what is known of these at the end; others are reported."""
-        if self.held_behind_holes:
-            self.recovery.finish(CLIENT, SERVER)
-        if self._made("orphans"):
-            for orphan in self.orphans.release():
-                call = self._explain(*orphan)
-                if call is not None:
-                    yield orphan.frame, call
-
-    def _explain(self, frame: Frame, correlation_id: int, early: bool) -> KafkaRequest | None:
-        """What is known of the request of an answer; None where that is nothing, and the answer is reported."""
-        api = explain(frame, self._used, self._holes)
-        if api is None and (self._used.apis or self._holes) and not early:
-            self._report_orphan(frame, correlation_id)
-            return None
-        ids = list(self._client_ids.values())
-        call = KafkaRequest(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
-        if api is None:
-            self.emit.exchange(ORPHAN, call, frame)
-            found = self.recovery.found(frame, frame.start + 8)
-            lost = self.precedents.of(SERVER, frame.offset).lost_request(correlation_id)
-            self.carried.found(SERVER, found, lost, frame.facts)
-            return None
-        if api not in self._used.apis:
-            call.version = ABSENT  # the API is sure, the version is not
-        return call
-
-    def answer_lost(self, frame: Frame, call: KafkaRequest) -> None:
-        """The answer to a request that was not captured, of an API that is known."""
-        assert call.api_version is not None
-        self._answer(frame, call, call.api_version, frame.start + 8, min(frame.end, frame.known))
-
-    def _report_orphan(self, frame: Frame, correlation_id: int) -> None:
-        message = str(correlation_id).join(LOST_REQUEST)
-        self.finding_at(frame, ORPHAN, message, correlation_id=correlation_id)
-        found = self.recovery.found(frame, frame.start + 8)
-        self.carried.found(SERVER, found, self.precedents.of(SERVER, frame.offset).lost_request(correlation_id))
-
-    def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, body: int, have: int) -> None:
-        data = frame.data if frame.complete else frame.data[:have]
-        if _is_too_new(api, data, body):
-            api = api_version(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
-        text = None
-        try:
-            body = api.response_body(data, body)
-            notes, have = self.recovery.notes(api.note_response, frame, body)
-            if self.sink.wants_body(api.name):
-                whole = api.full_response(data, body, frame.start + frame.size)
-                if api.key == ENVELOPE:
-                    envelope.open_response(whole.body, call.inner or {})
-                if notes.sets:
-                    self.emit.describe(frame, self.carried.sets(frame, api, notes, body), whole.body)
-                text = self._full(frame, api, "response", whole)
+                notes, have = self.recovery().notes(self._requests, api, frame, at)
+            if self.sink.full and self.sink.wants_body(api.name):
+                shown = True
+                bodies.show_request(self, frame, call, api, notes, at)
         except ReadError:
-            self._malformed(frame, api, "response", ENDS_EARLY)
-            self.carried.settle(call, {}, None)
-            self.emit.exchange(ORPHAN if call.frame is None else CALL, call, frame)
-            if api.key in FETCHES:
-                self.carried.found(SERVER, self.recovery.found(frame, have), call, frame.facts)
+            self.report_malformed(frame, api, "request", ENDS_EARLY)
+            self._find_batches(frame, call, api, have)
             return
-        if not notes.whole and not self.sink.wants_body(api.name):
-            self._malformed(frame, api, "response", ENDS_EARLY)
-        self._answered(frame, call, api, notes, body, have, text)
+        if not notes.whole and not shown:
+            self.report_malformed(frame, api, "request", ENDS_EARLY)
+        call.topic_keys = notes.topics()
+        call.partitions = notes.partitions
+        call.group = notes.group()
+        if notes.both:
+            self.rows.names.learn(notes.names(), frame.first_ns)
+        if api.key == PRODUCE:
+            call.acks = notes.number(ACKS_PLACE)
+            if notes.record_sets.count:
+                sent(self.rows, self.verifier, self.diagnostics, frame, call, notes)
+            if not frame.complete:
+                self._find_batches(frame, call, api, have)
+        elif api.key == FETCH or api.key == SHARE_FETCH or api.key == FETCH_SNAPSHOT:
+            asked(call, notes)
+            if api.key == FETCH:
+                call.session = self.sessions.fetch(call.session_number, call.session_epoch, notes)
+        if api.special:
+            special.requested(self, frame, call, api, notes, at)
+        if call.session is not None:
+            call.topic_keys, call.partitions = call.session.topics, call.session.partitions
 
-    def _answered(
+    # --- answers ---
+
+    def _response(self, frame: Frame) -> None:
+        reader: WireReader = self._answers.reader
+        have: cython.Py_ssize_t = min(frame.end, frame.known)
+        before_ns: cython.longlong = self.answered_ns
+        api: ApiVersion
+        self.answered_ns = frame.first_ns if frame.last_ns == ABSENT else frame.last_ns
+        if self.tokens:
+            self._answer_token(frame)
+            return
+        if have - frame.start < RESPONSE_AT_LEAST:
+            self._too_short(frame, have, "A response too short for its header")
+            return
+        reader.open(frame.data, frame.start + 4, have)
+        correlation_id: cython.longlong = reader.i32()
+        call = self.waiting.take(correlation_id)
+        if call is None:
+            self._hold_orphan(frame, correlation_id)
+            return
+        if self.waiting.lost:
+            for passed in self.waiting.passed(call):
+                self._unanswered(passed, frame.order, explained=True)
+        if call.number > self.waiting.newest:
+            self.waiting.newest = call.number
+        elif self.rows.report.wants_findings:
+            self.diagnostics.overtaken.add(frame)
+        assert call.frame is not None
+        assert call.api_version is not None
+        api = call.api_version
+        self.answered = True
+        call.queued_ns = queued(call.frame, frame, before_ns)
+        is_fetch: cython.bint = api.key == FETCH or api.key == SHARE_FETCH
+        if call.queued_ns >= QUEUED_NS and not is_fetch and self.rows.report.wants_findings:
+            self.diagnostics.queued(call.frame, api.name, call.queued_ns)
+        self._answer(frame, call, api, have)
+
+    def _answer(self, frame: Frame, call: KafkaRequest, api: ApiVersion, have: cython.Py_ssize_t) -> None:
+        """Read an answer to a request of this API."""
+        notes: BodyNotes
+        body: str | None = None
+        at: cython.Py_ssize_t = frame.start + RESPONSE_AT_LEAST
+        shown: cython.bint = False
+        if api.key == API_VERSIONS and self._is_refused(frame, at, have):
+            api = api_version(API_VERSIONS, 0)  # a broker that does not know the version answers in the oldest
+        if not api.known:
+            self._write_unread(frame, call)
+            return
+        try:
+            if frame.complete:
+                notes = api.note_response(self._answers, frame.data, at, frame.end)
+            else:
+                notes, have = self.recovery().notes(self._answers, api, frame, at)
+            if self.sink.full and self.sink.wants_body(api.name):
+                shown = True
+                body = bodies.shown_response(self, frame, call, api, notes, at)
+        except ReadError:
+            self.report_malformed(frame, api, "response", ENDS_EARLY)
+            self._settle_unread(call)
+            self._write_unread(frame, call)
+            if not frame.complete and api.key in (FETCH, SHARE_FETCH, FETCH_SNAPSHOT):
+                self.recovery().report(SERVER, self.recovery().found(frame, have), call, frame.facts)
+            return
+        if not notes.whole and not shown:
+            self.report_malformed(frame, api, "response", ENDS_EARLY)
+        self._answer_noted(frame, call, api, notes, have, body)
+
+    def _answer_noted(
         self,
         frame: Frame,
         call: KafkaRequest,
         api: ApiVersion,
         notes: BodyNotes,
-        body: int,
-        have: int,
-        text: str | None,
+        have: cython.Py_ssize_t,
+        body: str | None,
     ) -> None:
-        """What the body of an answer says, from `body` to `have`. text: all of it, where that is wanted."""
-        faults = notes.faults
-        for fault in faults:
-            if not is_known(fault.code):
-                message = f"{api.name} was answered with error {fault.code}"
-                self.finding_at(frame, "unknown_error", message, code=fault.code)
-        if notes.names:
-            self.emit.names.learn(notes.names, frame.first_ns)
-        records = payload = None
-        long_poll = 0
-        if api.key in FETCHES:
-            records, payload = self.carried.fetched(frame, call, api, notes, body)
-            self.carried.found(SERVER, self.recovery.found(frame, have), call, frame.facts)
-            long_poll = self._waited_for_data(frame, call, notes, payload)
+        """Write what the body of an answer says, of which bytes up to index `have` count. body: as JSON, if wanted."""
+        long_poll: cython.longlong = 0
+        faults = notes.faults() if notes.errors.count else []
+        if faults:
+            self._report_unknown_codes(frame, api, notes)
+        if notes.both:
+            self.rows.names.learn(notes.names(), frame.first_ns)
+        if api.key == PRODUCE:
+            settle(self.rows, self.diagnostics, call, notes, True, frame.order)
+            if call.found:
+                self.recovery().report(CLIENT, call.found, call, call.frame)
+        elif api.key == FETCH or api.key == SHARE_FETCH or api.key == FETCH_SNAPSHOT:
+            role = self._fetch_role(frame, call, api)
+            received(self.rows, self.verifier, self.diagnostics, frame, call, api, notes, role)
+            if not frame.complete:
+                self.recovery().report(SERVER, self.recovery().found(frame, have), call, frame.facts)
+            long_poll = waited_for_data(frame, call, notes)
             if api.key == FETCH:
-                failed = bool(faults) and faults[0].scope == "request"
-                self.sessions.answer(call.values, call.session, notes.values.get("sessionId"), failed)
-        elif api.key == PRODUCE:
-            if call.batches or call.found:
-                codes = {(f.topic, f.partition): f.code for f in faults}
-                bases = {(topic, partition): base for topic, partition, base in notes.pairs}
-                self.carried.settle(call, codes, bases, frame.order)
-        elif api.key == JOIN_GROUP and self.diagnostics is not None and not faults:
-            self.diagnostics.joined(frame, call.values.get("groupId"), notes.values.get("generationId"))
-        elif api.key == SASL_HANDSHAKE and api.version == 0 and not faults:
-            self.raw_sasl = True
-        if api.key in INSPECTED and self.diagnostics is not None and not faults and call.frame is not None:
-            self._remark(frame, self.diagnostics.answered(api, call.values, notes.values))
-        self.emit.exchange(
+                self.sessions.answer(
+                    call.session_number,
+                    call.session_epoch,
+                    call.session,
+                    notes.number(SESSION_PLACE),
+                    bool(faults) and faults[0].scope == "request",
+                )
+        if api.special and not faults:
+            special.answered(self, frame, call, api, notes)
+        if not self.rows.report.wants_exchanges:
+            self.rows.errors(call, frame, faults)
+            return
+        if call.partitions == ABSENT or call.partitions == 0:
+            call.partitions = notes.partitions
+        slot: cython.Py_ssize_t = self.rows.open_exchange(
             ORPHAN if call.frame is None else CALL,
             call,
             frame,
-            status=OK if notes.whole else UNKNOWN,
-            faults=faults,
-            topics=notes.topics if call.session is None else (),
-            partitions=notes.partitions,
-            throttle_ms=notes.throttle_ms,
-            records=records,
-            payload_bytes=payload,
-            long_poll=long_poll,
-            body=text,
+            notes.topics() if call.session is None else (),
+            faults,
+            None,
         )
+        table: RowTable = self.rows.report.exchanges
+        if notes.whole and not faults:
+            table.put(slot, EXCHANGE_STATUS, OK)
+        table.waiting[slot, EXCHANGE_THROTTLE_MS] = notes.throttle
+        table.waiting[slot, EXCHANGE_LONG_POLL] = long_poll
+        if body is not None:
+            table.put(slot, EXCHANGE_RESPONSE, body)
+        self.rows.report.finish_exchange(slot)
 
-    @staticmethod
-    def _waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes, payload: int) -> int:
-        """Whether a broker held a fetch until it had something, or as long as it may."""
-        if call.frame is None or (call.values.get("maxWaitMs") or 0) <= 0 or notes.throttle_ms:
-            return 0
-        return held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, payload)
+    # --- what is rare in requests and answers ---
 
-    # --- both ---
+    def _is_token(self, frame: Frame, have: int) -> bool:
+        """Whether the client sent a bare SASL token, which waits for the server's; the first request ends this."""
+        if plausible_request(frame.data, frame.start, have):
+            self.raw_sasl = False
+            return False
+        self.tokens = [*(self.tokens or ()), new_request(frame.facts, None, ABSENT, None)]
+        return True
+
+    def _answer_token(self, frame: Frame) -> None:
+        assert self.tokens
+        token, *self.tokens = self.tokens
+        self._write_unread(frame, token)
+
+    def _too_short(self, frame: Frame, have: int, message: str) -> None:
+        """A frame does not have a whole header."""
+        if frame.complete:
+            self.finding_at(frame, "malformed_frame", message)
+        else:
+            self.recovery().report(frame.direction, self.recovery().found(frame, have))
+
+    def _new_client(self, raw: bytes, offset: int) -> str:
+        """Take note of a client id."""
+        text = intern(raw.decode("utf-8", "backslashreplace"))  # many connections have the same
+        self.precedents.request(offset, text)
+        if len(self.known_clients) < _CLIENTS:
+            self.known_clients[raw] = text
+        return text
+
+    def _report_unknown(self, frame: Frame, api: ApiVersion) -> None:
+        if (api.key, api.version) not in self.unknown_apis and len(self.unknown_apis) < _UNKNOWN:
+            self.unknown_apis += ((api.key, api.version),)
+            message = f"{api.name} version {api.version} is not known: its requests are matched, not decoded"
+            self.finding_at(frame, "unknown_api", message, key=api.key, version=api.version)
+
+    def _report_unknown_codes(self, frame: Frame, api: ApiVersion, notes: BodyNotes) -> None:
+        for fault in notes.faults():
+            if not is_known(fault.code):
+                message = f"{api.name} was answered with error {fault.code}"
+                self.finding_at(frame, "unknown_error", message, code=fault.code)
+
+    def _find_batches(self, frame: Frame, call: KafkaRequest, api: ApiVersion, have: int) -> None:
+        """Look for the batches of a Produce that was not captured whole, from an index on."""
+        if api.key == PRODUCE and not frame.complete:
+            call.found = self.recovery().found(frame, have)
+
+    def _sent_one_way(self, call: KafkaRequest) -> None:
+        """A Produce that nobody answers."""
+        self._settle_unread(call)
+        if self.rows.report.wants_exchanges:
+            self.rows.report.finish_exchange(self.rows.open_exchange(ONE_WAY, call, None, (), [], None))
+
+    def _settle_unread(self, call: KafkaRequest) -> None:
+        """Write the batches of a Produce, of which it is not known what became of them."""
+        settle(self.rows, self.diagnostics, call, self._answers.notes, False, 0)
+        if call.found and call.frame is not None:
+            self.recovery().report(CLIENT, call.found, call, call.frame)
+
+    def _write_unread(self, frame: Frame, call: KafkaRequest) -> None:
+        """Write an exchange of whose answer nothing is known but that it came."""
+        if self.rows.report.wants_exchanges:
+            kind = ORPHAN if call.frame is None else CALL
+            self.rows.report.finish_exchange(self.rows.open_exchange(kind, call, frame, (), [], None))
+
+    def _unanswered(self, call: KafkaRequest, until: int | None, *, explained: bool) -> None:
+        """A request waits no longer. until: the delivery up to which it did. explained: its answer was lost."""
+        self._settle_unread(call)
+        if self.rows.report.wants_exchanges:
+            slot = self.rows.open_exchange(UNANSWERED, call, None, (), [], until)
+            if explained:
+                self.rows.report.exchanges.put(slot, EXCHANGE_COMPLETE, False)
+            self.rows.report.finish_exchange(slot)
+
+    def _is_refused(self, frame: Frame, at: int, have: int) -> bool:
+        """Whether a broker says that it does not know the version in which its versions were asked for."""
+        return frame.data[at : min(have, at + 2)] == UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+    def _fetch_role(self, frame: Frame, call: KafkaRequest, api: ApiVersion) -> str:
+        """The role of the batches in an answer to a fetch."""
+        if call.frame is None:
+            return self.precedents.of(SERVER, frame.offset).role
+        role = fetching(api.key, call.replica)
+        if self.first_fetch == ABSENT or frame.offset < self.first_fetch:
+            self.first_fetch = frame.offset
+            self.precedents.answer(Precedent(frame.offset, api.key, call.client_id, role))
+        return role
+
+    # --- answers without requests ---
+
+    def _hold_orphan(self, frame: Frame, correlation_id: int) -> None:
+        """No request waits with this id: by the end of the connection more may be known."""
+        if self._orphans is None:
+            self._orphans = KafkaOrphans()
+        if not self._orphans.hold(frame, correlation_id, self.midstream and not self.answered):
+            self._report_orphan(frame, correlation_id)
+
+    def _explained(self) -> Iterator[tuple[Frame, KafkaRequest]]:
+        """The answers whose requests were not captured, with what is known of these at the end; others are reported."""
+        if self._recovery is not None:
+            self._recovery.finish(CLIENT, SERVER)
+        for orphan in self._orphans.release() if self._orphans is not None else ():
+            call = self._explain(*orphan)
+            if call is not None:
+                yield orphan.frame, call
+
+    def _explain(self, frame: Frame, correlation_id: int, early: bool) -> KafkaRequest | None:
+        """What is known of the request of an answer; None where that is nothing, and the answer is reported."""
+        api = explain(frame, self.used, self.holes_of_client)
+        if api is None and (self.used.apis or self.holes_of_client) and not early:
+            self._report_orphan(frame, correlation_id)
+            return None
+        ids = list(self.known_clients.values())
+        call = new_request(None, api, correlation_id, ids[0] if len(ids) == 1 else None)
+        if api is None:
+            self._write_unread(frame, call)
+            self._report_batches(frame, correlation_id, frame)
+            return None
+        if api not in self.used.apis:
+            call.version = ABSENT  # the API is sure, the version is not
+        return call
+
+    def _report_orphan(self, frame: Frame, correlation_id: int) -> None:
+        message = str(correlation_id).join(LOST_REQUEST)
+        self.finding_at(frame, ORPHAN, message, correlation_id=correlation_id)
+        self._report_batches(frame, correlation_id, None)
+
+    def _report_batches(self, frame: Frame, correlation_id: int, exchange: Frame | None) -> None:
+        """Write the batches in an answer to a request that was not captured. exchange: the frame, if it has a row."""
+        found = self.recovery().found(frame, frame.start + 8)
+        lost = self.precedents.of(SERVER, frame.offset).lost_request(correlation_id)
+        self.recovery().report(SERVER, found, lost, exchange)
+
+    # --- findings ---
 
     def _advise(self) -> None:
-        if self.diagnostics is None:
-            return
-        clients = list(self._client_ids.values())
+        clients = list(self.known_clients.values())
         for kind, message, first, evidence in self.diagnostics.findings():
             self.finding(
                 kind,
@@ -490,26 +585,8 @@ class KafkaConversation(Conversation):
                 **evidence,
             )
 
-    def _unanswered(self, call: KafkaRequest, *, until: int | None = None, **columns: Any) -> None:
-        self.carried.settle(call, {}, None)
-        self.emit.exchange(UNANSWERED, call, until=until, **columns)
-
-    def _full(self, frame: Frame, api: ApiVersion, what: str, full: Full) -> str:
-        """A body as JSON; what is odd about it becomes a finding."""
-        if full.trouble:
-            self._malformed(frame, api, what, full.trouble)
-        elif full.left and frame.complete:
-            self.finding_at(
-                frame,
-                "trailing_bytes",
-                f"{full.left} bytes follow the body of this {api.name} {what}; brokers ignore them",
-                api=api.name,
-                version=api.version,
-                bytes=full.left,
-            )
-        return to_json(full.body)
-
-    def _malformed(self, frame: Frame, api: ApiVersion, what: str, trouble: object) -> None:
+    def report_malformed(self, frame: Frame, api: ApiVersion, what: str, trouble: object) -> None:
+        """Report a request or response that is not as its version should be; one with holes may look so."""
         if frame.complete:
             self.finding_at(
                 frame,
@@ -518,8 +595,3 @@ class KafkaConversation(Conversation):
                 api=api.name,
                 version=api.version,
             )
-
-
-def _is_too_new(api: ApiVersion, data: bytes, body: int) -> bool:
-    """Whether a broker answers that it does not know the version in which its versions were asked for."""
-    return api.key == API_VERSIONS and data[body : body + 2] == UNSUPPORTED_VERSION.to_bytes(2, "big")

@@ -12,20 +12,25 @@ Sources: KIP-98; KIP-227 for offsets that a fetch session remembers; KIP-932.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Any
 
+import cython
+
 from dissectors.kafka import batches
-from dissectors.kafka.batches import NO_OFFSET, BatchError
 from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.messages import RecordError, entries
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.wire.codecs import CodecError
 
-READ_COMMITTED = 1
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
+
+    READ_COMMITTED = 1
 
 Aborted = Sequence[tuple[int, int]]
 """(producer id, first offset) of the aborted transactions in a partition's answer."""
@@ -34,48 +39,57 @@ Acquired = Sequence[tuple[int, int]]
 """(first, last) offset of what a member of a share group acquired of a partition, ascending."""
 
 
-def delivered(data: bytes, units: Iterable[RecordBatch], fetch_offset: int | None, aborted: Aborted, limit: int) -> int:
-    """Records of a partition's batches that the application gets. fetch_offset: None where it is not known."""
-    total = 0
-    pending = sorted(aborted, key=lambda transaction: -transaction[1])
-    aborting: set[int] = set()
-    for unit in units:
-        while pending and pending[-1][1] <= unit.last_offset:
-            aborting.add(pending.pop()[0])
-        if unit.control:
-            aborting.discard(unit.producer_id)  # a commit marker cannot stand in an aborted transaction
-        elif not (unit.transactional and unit.producer_id in aborting):
-            total += _from(data, unit, fetch_offset, limit)
+def delivered(
+    data: bytes, found: list[RecordBatch], fetch_offset: cython.longlong, aborted: Aborted, limit: cython.longlong
+) -> cython.longlong:
+    """Records of a partition's batches that the application gets. fetch_offset: ABSENT where it is not known."""
+    total: cython.longlong = 0
+    batch: RecordBatch
+    if aborted:
+        found = _committed(found, aborted)
+    for batch in found:
+        if batch.control or batch.count == ABSENT:
+            continue
+        if fetch_offset == ABSENT or fetch_offset <= batch.base_offset:
+            total += batch.count
+        elif fetch_offset <= batch.last_offset:
+            if batch.last_offset - batch.base_offset + 1 == batch.count:
+                total += batch.last_offset + 1 - fetch_offset
+            else:
+                total += _from(data, batch, fetch_offset, limit)
     return total
 
 
-def _from(data: bytes, unit: RecordBatch, fetch_offset: int | None, limit: int) -> int:
-    """Records of a batch from the fetch offset on."""
-    count = unit.records or 0
-    if fetch_offset is None or fetch_offset <= unit.base_offset:
-        return count
-    if fetch_offset > unit.last_offset:
-        return 0
-    if unit.last_offset - unit.base_offset + 1 == count:
-        return unit.last_offset + 1 - fetch_offset
-    if not unit.whole:
+def _committed(found: list[RecordBatch], aborted: Aborted) -> list[RecordBatch]:
+    """The batches that are in no aborted transaction."""
+    pending = deque(sorted(aborted, key=itemgetter(1)))
+    aborting: set[int] = set()
+    kept: list[RecordBatch] = []
+    for batch in found:
+        while pending and pending[0][1] <= batch.last_offset:
+            aborting.add(pending.popleft()[0])
+        if batch.control:
+            aborting.discard(batch.producer_id)  # a commit marker cannot stand in an aborted transaction
+        elif not (batch.transactional and batch.producer_id in aborting):
+            kept.append(batch)
+    return kept
+
+
+def _from(data: bytes, batch: RecordBatch, fetch_offset: int, limit: int) -> int:
+    """Records of a batch with gaps from the fetch offset on."""
+    count = batch.records or 0
+    if not batch.whole:
         return count
     try:
-        records = entries(unit, batches.records_of(data, unit, limit))
-        return sum(unit.base_offset + record.delta >= fetch_offset for record in records)
+        records = entries(batch, batches.records_of(data, batch, limit))
+        return sum(batch.base_offset + record.delta >= fetch_offset for record in records)
     except (RecordError, CodecError):
         return count  # reported where the batches are
 
 
-def acquired(data: bytes, units: Iterable[RecordBatch], ranges: Acquired, limit: int) -> int:
+def acquired(data: bytes, found: Iterable[RecordBatch], ranges: Acquired, limit: int) -> int:
     """Records of a partition's batches that a member of a share group gets."""
-    total = 0
-    try:
-        for unit in units:
-            total += 0 if unit.control else _acquired(data, unit, ranges, limit)
-    except BatchError:
-        pass  # reported where the batches are
-    return total
+    return sum(0 if batch.control else _acquired(data, batch, ranges, limit) for batch in found)
 
 
 def _acquired(data: bytes, unit: RecordBatch, ranges: Acquired, limit: int) -> int:
@@ -91,25 +105,6 @@ def _acquired(data: bytes, unit: RecordBatch, ranges: Acquired, limit: int) -> i
         return min(held, count)  # reported where the batches are
     before = [bisect_right(ranges, offset, key=itemgetter(0)) - 1 for offset in offsets]
     return sum(i >= 0 and offset <= ranges[i][1] for i, offset in zip(before, offsets, strict=True))
-
-
-def delivered_of_set(
-    data: bytes, start: int, size: int, known: int, limit: int, fetch_offset: int | None, aborted: Aborted
-) -> int:
-    """Records of data[start:start+size] that reach the application. Every byte before index `known` was captured."""
-    if not aborted and (fetch_offset is None or _begins_at(data, start, size, known) >= fetch_offset):
-        return batches.count(data, start, size, known, limit)
-    try:
-        found = list(batches.units(data, start, size, known, limit, lenient=True))
-    except BatchError:
-        return batches.count(data, start, size, known, limit)
-    return delivered(data, found, fetch_offset, aborted, limit)
-
-
-def _begins_at(data: bytes, start: int, size: int, known: int) -> int:
-    """The first offset in a record set, as far as its first header says it: a wrapper has that of its last message."""
-    head = data[start : min(start + size, known, start + 17)]
-    return int.from_bytes(head[:8], "big", signed=True) if len(head) == 17 and head[16] == 2 else NO_OFFSET
 
 
 def aborted_transactions(answer: Mapping[str, Any]) -> dict[tuple[str, int], Aborted]:

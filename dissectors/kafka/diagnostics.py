@@ -21,34 +21,29 @@ Severity is info where it is a matter of taste, warning where it costs or loses 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from dissectors.frame import Frame, FrameFacts
-from dissectors.kafka.body_notes import Topic
-from dissectors.kafka.decode import (
-    END_TXN,
-    HEARTBEATS,
-    JOIN_GROUP,
-    OFFSET_COMMIT,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    ApiVersion,
-)
-from dissectors.rows.exchange import PRODUCE
+import cython
+
+from dissectors.frame import FrameFacts
+from dissectors.kafka.body_notes import RecordSet, Topic
+from dissectors.kafka.decode import END_TXN, HEARTBEATS, JOIN_GROUP, SHARE_ACKNOWLEDGE, SHARE_FETCH, ApiVersion
+from dissectors.kafka.record_batch import RecordBatch
+from dissectors.kafka.state import set_state, state_of
 from dissectors.wording import counted, were
 
-if TYPE_CHECKING:
-    from dissectors.kafka.pending import KafkaRequest, VerifiedBatch
+if not cython.compiled:
+    QUEUED_NS = 10_000_000  # a request that waited so long behind others …
+    SEQUENCES = 1 << 16  # sequence numbers remembered on one connection
 
+_QUEUED = 5  # … so many times, is worth a finding
 _MANY = 20  # batches or commits below which nothing is said of a habit
 _MOSTLY = 0.9  # share of batches with one message that makes a producer unbatched
 _USELESS = 0.98  # stored size against uncompressed size
 _COMMITS_A_SECOND = 5
 _JOINS, _JOINS_NS = 8, 60_000_000_000  # so many in so much time are a storm; a Connect worker starts with some five
-QUEUED_NS = 10_000_000  # a request that waited so long behind others …
-_QUEUED = 5  # … so many times, is worth a finding
-_SEQUENCES = 1 << 16  # sequence numbers remembered on one connection
 _GROUPS = 1000  # groups counted on one connection
 _SECOND = 1_000_000_000
 _EPOCHS = 1000  # members of groups whose epoch is remembered on one connection
@@ -57,29 +52,14 @@ ACKNOWLEDGING = frozenset({SHARE_FETCH, SHARE_ACKNOWLEDGE})
 """APIs whose requests acknowledge messages of a share group."""
 INSPECTED = frozenset({JOIN_GROUP, END_TXN, SHARE_ACKNOWLEDGE, *HEARTBEATS})
 """APIs of which every exchange is looked at, one by one."""
-_NO_TALLIES: dict[Any, Tally] = {}  # never added to
-ProducerKey = tuple[int, int, Topic | None, int]
-"""Producer id, its epoch, topic, partition."""
-
-
-class Where(NamedTuple):
-    """Where something was first seen; a frame would pin its bytes."""
-
-    direction: int
-    time: int
-    packet_ref: int
-    offset: int
-
-
-_NOWHERE = Where(0, 1 << 63, 0, 0)  # nothing was seen yet
 
 
 class Advice(NamedTuple):
-    """One finding."""
+    """One finding, and the frame in which its cause was first seen."""
 
     kind: str
     message: str
-    first: Where
+    first: Tally
     evidence: dict[str, Any]
 
 
@@ -92,182 +72,214 @@ class Remark(NamedTuple):
 
 
 class Tally:
-    """How often something was seen, and where first."""
+    """How often something was seen, and in which frame first."""
 
-    __slots__ = ("count", "first", "last_ns", "more", "times")
+    __slots__ = ("count", "direction", "last_ns", "more", "offset", "packet_ref", "time")
 
     def __init__(self) -> None:
         self.count = 0
-        self.first = _NOWHERE
+        self.direction = 0
+        self.time = 1 << 62  # ns, of the first frame; later than any
+        self.packet_ref = 0
+        self.offset = 0
         self.last_ns = 0
-        self.more: dict[str, Any] = {}
-        self.times: list[int] = []  # of the last joins
+        self.more: dict[str, Any] | None = None
 
-    def add(self, frame: Frame | FrameFacts, times: int = 1) -> None:
-        """It was seen so often, in this frame first."""
-        self.count += times
-        if (frame.first_ns, frame.packet_ref) < (self.first.time, self.first.packet_ref):
-            self.first = Where(frame.direction, frame.first_ns, frame.packet_ref, frame.offset)
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
 
-    def sum(self, name: str, value: int) -> None:
-        """Add to a number that goes with it."""
-        self.more[name] = self.more.get(name, 0) + value
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
+
+    def add(self, frame: FrameFacts) -> None:
+        """It was seen once more."""
+        self.count += 1
+        if frame.first_ns < self.time or (frame.first_ns == self.time and frame.packet_ref < self.packet_ref):
+            self.direction = frame.direction
+            self.time = frame.first_ns
+            self.packet_ref = frame.packet_ref
+            self.offset = frame.offset
 
 
-_NEVER = Tally()
+class ProducerSequence:
+    """The newest batch of a producer to a partition: its sequence number, and the delivery at which it came.
 
+    refused: delivery of the answer that refused a batch of this number; it may be known before the batch is
+    """
 
-class _Sent(NamedTuple):
-    """The newest batch of a producer to a partition."""
+    __slots__ = ("epoch", "number", "order", "partition", "producer_id", "refused", "topic")
 
-    number: int
-    order: int  # at which it came
-    refused: int = -1  # order of the answer that refused a batch of this number; it may be known before the batch is
+    def __init__(self) -> None:
+        self.producer_id = 0
+        self.epoch = 0
+        self.topic: Topic | None = None
+        self.partition = 0
+        self.number = -1
+        self.order = 0
+        self.refused = -1
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
 
 
 class KafkaDiagnostics:
-    """Keeps count on one connection; of one frame, or of many at once, of which the first is given."""
+    """Keeps count on one connection.
 
-    __slots__ = ("_epochs", "_sequences", "_tallies")
+    produced: batches of magic 2; single: those that hold one message; plain: those without a producer id
+    packed: compressed batches, with their bytes; repeated: batches that were sent again
+    behind: requests that waited behind others, with their times and APIs; overtaken: answers to later requests first
+    """
+
+    __slots__ = (
+        "behind",
+        "commits",
+        "epochs",
+        "joins",
+        "longest_ns",
+        "newest",
+        "old_formats",
+        "overtaken",
+        "packed",
+        "plain",
+        "produced",
+        "queued_apis",
+        "queued_ns",
+        "removed",
+        "repeated",
+        "sequences",
+        "single",
+        "stored_bytes",
+        "uncompressed_bytes",
+    )
 
     def __init__(self) -> None:
-        self._tallies: dict[str, dict[Any, Tally]] = {}  # by kind of advice; what it is of
-        self._sequences: dict[ProducerKey, _Sent] = {}
-        self._epochs: dict[tuple[str, str], int] = {}  # (group, member) -> the newest
+        self.produced = Tally()
+        self.plain = Tally()
+        self.packed = Tally()
+        self.repeated = Tally()
+        self.behind = Tally()
+        self.overtaken = Tally()
+        self.single = self.stored_bytes = self.uncompressed_bytes = self.queued_ns = self.longest_ns = 0
+        self.queued_apis: dict[str, int] = {}
+        self.removed: dict[tuple[str, int], Tally] = {}  # by API and version
+        self.old_formats: dict[tuple[str, int], Tally] = {}  # by role and magic
+        self.joins: dict[str, Tally] = {}  # by group
+        self.commits: dict[str, Tally] = {}
+        self.sequences: dict[tuple[int, int, Topic | None, int], ProducerSequence] = {}
+        self.newest = ProducerSequence()  # that was used last
+        self.epochs: dict[tuple[str, str], int] = {}  # (group, member) -> the newest
 
-    def _of(self, kind: str) -> dict[Any, Tally]:
-        return self._tallies.get(kind, _NO_TALLIES)
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
 
-    def _tally(self, kind: str, of: Any = None) -> Tally:
-        tallies = self._tallies.setdefault(kind, {})
-        tally = tallies.get(of)
-        if tally is None:
-            tally = tallies[of] = Tally()
-        return tally
-
-    def _total(self, kind: str) -> Tally:
-        return self._of(kind).get(None, _NEVER)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
 
     # --- what is seen ---
 
-    def request(self, frame: Frame, call: KafkaRequest) -> None:
-        """A request of any API."""
-        api = call.api_version
-        assert api is not None
-        if api.removed:
-            self.removed(api, frame)
-        if api.key == OFFSET_COMMIT:
-            self.committed(call.values.get("groupId"), frame, frame.first_ns)
+    def removed_api(self, api: ApiVersion, frame: FrameFacts) -> None:
+        """A request that brokers refuse since Kafka 4.0."""
+        self.removed.setdefault((api.name, api.version), Tally()).add(frame)
 
-    def removed(self, api: ApiVersion, first: Frame | FrameFacts, times: int = 1) -> None:
-        """Requests that brokers refuse since Kafka 4.0."""
-        self._tally("removed_in_4_0", (api.name, api.version)).add(first, times)
+    def committed(self, group: str | None, frame: FrameFacts) -> None:
+        """Offsets of a group, if it is known, were committed."""
+        if group is not None and (group in self.commits or len(self.commits) < _GROUPS):
+            tally = self.commits.setdefault(group, Tally())
+            tally.add(frame)
+            tally.last_ns = max(tally.last_ns, frame.first_ns)
 
-    def committed(self, group: str | None, first: Frame | FrameFacts, last_ns: int, times: int = 1) -> None:
-        """Offsets of a group, if it is known, were committed, the last time at last_ns."""
-        known = self._of("frequent_commits")
-        if group is not None and (group in known or len(known) < _GROUPS):
-            tally = self._tally("frequent_commits", group)
-            tally.add(first, times)
-            tally.last_ns = max(tally.last_ns, last_ns)
-
-    def joined(self, frame: Frame, group: str | None, generation: int | None) -> None:
+    def joined(self, frame: FrameFacts, group: str | None, generation: int | None) -> None:
         """A member has joined its group, if it is known."""
-        if group is None or len(self._of("rebalance_storm")) >= _GROUPS:
+        if group is None or len(self.joins) >= _GROUPS:
             return
-        tally = self._tally("rebalance_storm", group)
+        tally = self.joins.setdefault(group, Tally())
         tally.add(frame)
-        tally.more.setdefault("first_generation", generation)
+        if tally.more is None:
+            tally.more = {"first_generation": generation, "last_generation": None, "most": 0, "times": deque()}
         tally.more["last_generation"] = generation
-        times = tally.times
+        times = tally.more["times"]  # of the last joins
         times.append(frame.first_ns)
-        if times[-1] - times[0] > _JOINS_NS or len(times) > _MANY:
-            times.pop(0)
-        tally.more["most"] = max(tally.more.get("most", 0), len(times))
+        if frame.first_ns - times[0] > _JOINS_NS or len(times) > _MANY:
+            times.popleft()
+        tally.more["most"] = max(tally.more["most"], len(times))
 
-    def batches(
+    def seen_batch(self, frame: FrameFacts, role: str, batch: RecordBatch) -> None:
+        """A batch, sent or received."""
+        if batch.magic < 2:
+            self._old_format(frame, role, batch.magic)
+        if batch.uncompressed > 0 and batch.codec != "none":
+            self.packed.add(frame)
+            self.stored_bytes += batch.start + batch.size - batch.body
+            self.uncompressed_bytes += batch.uncompressed
+
+    def _old_format(self, frame: FrameFacts, role: str, magic: int) -> None:
+        self.old_formats.setdefault((role, magic), Tally()).add(frame)
+
+    def produced_batch(
         self,
-        frame: Frame,
-        role: str,
+        frame: FrameFacts,
+        batch: RecordBatch,
         topic: Topic | None,
-        partition: int,
-        seen: Sequence[VerifiedBatch],
-        *,
-        answered: bool = True,
+        partition: cython.longlong,
+        answered: cython.bint,
     ) -> None:
-        """Batches of a partition, sent or received. answered: who sends without an answer does not send again."""
-        for batch in seen:
-            unit = batch.unit
-            if unit.magic < 2:
-                self._tally("old_message_format", (role, unit.magic)).add(frame)
-            if unit.codec != "none" and batch.uncompressed:
-                self.packed(frame, 1, unit.end - unit.body, batch.uncompressed)
-            if role == PRODUCE:
-                if unit.magic == 2:  # older messages are no batches
-                    self.sent(frame, 1, int(unit.records == 1))
-                if answered and unit.magic == 2 and unit.producer_id < 0:
-                    self.not_idempotent(frame, 1)
-                if unit.base_sequence >= 0 and unit.producer_id >= 0:
-                    key = (unit.producer_id, unit.producer_epoch, topic, partition)
-                    self.sequences(key, unit.base_sequence, unit.base_sequence, frame, (), frame.order)
-
-    def packed(self, first: Frame | FrameFacts, times: int, stored: int, uncompressed: int) -> None:
-        """Compressed batches, and their bytes."""
-        tally = self._tally("useless_compression")
-        tally.add(first, times)
-        tally.sum("stored", stored)
-        tally.sum("uncompressed", uncompressed)
-
-    def sent(self, first: Frame | FrameFacts, times: int, single: int) -> None:
-        """Batches produced, and how many of them hold one message."""
-        tally = self._tally("unbatched")
-        tally.add(first, times)
-        tally.sum("single", single)
-
-    def not_idempotent(self, first: Frame | FrameFacts, times: int) -> None:
-        """Batches produced without a producer id."""
-        self._tally("not_idempotent").add(first, times)
-
-    def sequences(
-        self,
-        key: ProducerKey,
-        first: int,
-        last: int,
-        frame: Frame | FrameFacts,
-        repeats: Sequence[Frame | FrameFacts],
-        order: int,
-    ) -> None:
-        """Sequence numbers of a producer's batches to a partition: the first, in `frame`, to the last, at `order`.
-
-        repeats: the frames in which one was that of the batch before.
-        """
-        known = self._sequences.get(key)
-        if known is None and len(self._sequences) >= _SEQUENCES:
+        """A batch that a client sent. answered: who sends without an answer does not send again."""
+        sequence: ProducerSequence
+        if batch.magic == 2:  # older messages are no batches
+            self.produced.add(frame)
+            self.single += batch.count == 1
+            if answered and batch.producer_id < 0:
+                self.plain.add(frame)
+        if batch.base_sequence < 0 or batch.producer_id < 0:
             return
-        again = known is not None and known.number == first and not known.order < known.refused < frame.order
-        for repeat in (frame, *repeats) if again else repeats:
-            self._tally("duplicate_sequence").add(repeat)
-        self._sequences[key] = _Sent(last, order, known.refused if known is not None and known.number == last else -1)
+        sequence = self._sequence(batch, topic, partition)
+        if sequence.number == batch.base_sequence:
+            if not sequence.order < sequence.refused < frame.order:
+                self.repeated.add(frame)
+        else:
+            sequence.refused = -1
+        sequence.number = batch.base_sequence
+        sequence.order = frame.order
 
-    def refused(self, topic: Topic | None, partition: int, seen: Sequence[VerifiedBatch], order: int) -> None:
+    def _sequence(self, batch: RecordBatch, topic: Topic | None, partition: cython.longlong) -> ProducerSequence:
+        """What is remembered of the producer of a batch; nothing of it is kept where too many are."""
+        known: ProducerSequence = self.newest
+        if (
+            known.producer_id == batch.producer_id
+            and known.epoch == batch.producer_epoch
+            and known.partition == partition
+            and known.topic == topic
+            and known.number >= 0
+        ):
+            return known
+        key = (batch.producer_id, batch.producer_epoch, topic, partition)
+        if key in self.sequences:
+            known = self.sequences[key]
+        else:
+            known = ProducerSequence()
+            known.producer_id, known.epoch, known.topic, known.partition = key
+            if len(self.sequences) >= SEQUENCES:
+                return known
+            self.sequences[key] = known
+        self.newest = known
+        return known
+
+    def refused(self, records: RecordSet, order: int) -> None:
         """The answer at `order` refused batches: the client must send them again, with the same sequence numbers."""
-        for batch in seen:
-            unit = batch.unit
-            key = (unit.producer_id, unit.producer_epoch, topic, partition)
-            known = self._sequences.get(key)
-            if known is not None and known.number == unit.base_sequence:
-                self._sequences[key] = known._replace(refused=order)
+        for batch in records.batches:
+            known = self.sequences.get((batch.producer_id, batch.producer_epoch, records.topic, records.partition))
+            if known is not None and known.number == batch.base_sequence:
+                known.refused = order
 
-    def queued(self, request: FrameFacts, api: str, queued_ns: int) -> None:
-        """A request, not a fetch, that waited `queued_ns` behind others of its connection."""
-        if queued_ns < QUEUED_NS:
-            return
-        tally = self._tally("head_of_line")
-        tally.add(request)
-        tally.sum("queued_ns", queued_ns)
-        tally.more["longest_ns"] = max(tally.more.get("longest_ns", 0), queued_ns)
-        apis = tally.more.setdefault("apis", {})
-        apis[api] = apis.get(api, 0) + 1
+    def queued(self, request: FrameFacts, api: str, queued_ns: cython.longlong) -> None:
+        """A request, not a fetch, that waited `queued_ns`, at least QUEUED_NS, behind others of its connection."""
+        self.behind.add(request)
+        self.queued_ns += queued_ns
+        self.longest_ns = max(self.longest_ns, queued_ns)
+        self.queued_apis[api] = self.queued_apis.get(api, 0) + 1
 
     # --- what one exchange says ---
 
@@ -287,13 +299,13 @@ class KafkaDiagnostics:
         """A member hears its epoch; 0 and less say that it leaves, or has none yet."""
         if group is None or member is None or epoch is None:
             return None
-        known = self._epochs.get((group, member))
+        known = self.epochs.get((group, member))
         if epoch <= 0:
-            self._epochs.pop((group, member), None)
+            self.epochs.pop((group, member), None)
             return None
-        if epoch == known or (known is None and len(self._epochs) >= _EPOCHS):
+        if epoch == known or (known is None and len(self.epochs) >= _EPOCHS):
             return None
-        self._epochs[group, member] = epoch
+        self.epochs[group, member] = epoch
         more = {"group": group, "member": member, "epoch": epoch, "first": known is None}
         return Remark("member_epoch", f"A member of group {group} has epoch {epoch}", more)
 
@@ -301,50 +313,53 @@ class KafkaDiagnostics:
 
     def findings(self) -> Iterator[Advice]:
         """The advice, at the end of the connection."""
-        for (api, version), tally in self._of("removed_in_4_0").items():
+        for (api, version), tally in self.removed.items():
             text = f"{api} version {version} is refused by brokers since Kafka 4.0; used {counted(tally.count, 'time')}"
             more = {"api": api, "version": version, "count": tally.count}
-            yield Advice("removed_in_4_0", text, tally.first, more)
-        for (role, magic), tally in self._of("old_message_format").items():
+            yield Advice("removed_in_4_0", text, tally, more)
+        for (role, magic), tally in self.old_formats.items():
             text = f"{were(tally.count, 'batch')} in message format {magic} ({role}), which brokers must convert"
             more = {"role": role, "magic": magic, "count": tally.count}
-            yield Advice("old_message_format", text, tally.first, more)
+            yield Advice("old_message_format", text, tally, more)
         yield from self._of_producers()
-        tally = self._total("head_of_line")
-        if tally.count >= _QUEUED:
-            mean = tally.more["queued_ns"] // tally.count // 1_000_000
-            text = f"{tally.count} requests waited behind others of their connection, {mean} ms each on average"
-            more = {"count": tally.count, **tally.more, "apis": dict(sorted(tally.more["apis"].items()))}
-            yield Advice("head_of_line", text, tally.first, more)
-        for group, tally in self._of("rebalance_storm").items():
-            if tally.more["most"] >= _JOINS:
-                text = f"A member of group {group} joined {tally.more['most']} times within a minute"
-                yield Advice("rebalance_storm", text, tally.first, {"group": group, **tally.more})
-        for group, tally in self._of("frequent_commits").items():
-            span = tally.last_ns - tally.first.time
+        if self.overtaken.count:
+            count = self.overtaken.count
+            text = f"{were(count, 'request')} answered after later ones of the connection: brokers answer in order"
+            yield Advice("out_of_order_answers", text, self.overtaken, {"count": count})
+        if self.behind.count >= _QUEUED:
+            count, mean = self.behind.count, self.queued_ns // self.behind.count // 1_000_000
+            text = f"{count} requests waited behind others of their connection, {mean} ms each on average"
+            apis = dict(sorted(self.queued_apis.items()))
+            more = {"count": count, "queued_ns": self.queued_ns, "longest_ns": self.longest_ns, "apis": apis}
+            yield Advice("head_of_line", text, self.behind, more)
+        for group, tally in self.joins.items():
+            joins = dict(tally.more or {})
+            if joins.pop("times") and joins["most"] >= _JOINS:
+                text = f"A member of group {group} joined {joins['most']} times within a minute"
+                yield Advice("rebalance_storm", text, tally, {"group": group, **joins})
+        for group, tally in self.commits.items():
+            span = tally.last_ns - tally.time
             if tally.count >= _MANY and span > 0 and tally.count * _SECOND > _COMMITS_A_SECOND * span:
                 rate = round(tally.count * _SECOND / span, 1)
                 text = f"Group {group} commits offsets {rate} times a second"
                 more = {"group": group, "count": tally.count, "per_second": rate}
-                yield Advice("frequent_commits", text, tally.first, more)
+                yield Advice("frequent_commits", text, tally, more)
 
     def _of_producers(self) -> Iterator[Advice]:
-        plain, sent, packed, repeated = map(
-            self._total, ("not_idempotent", "unbatched", "useless_compression", "duplicate_sequence")
-        )
+        plain, produced, packed, repeated = self.plain, self.produced, self.packed, self.repeated
         if plain.count:
             text = f"{were(plain.count, 'batch')} produced without idempotence: retried, a batch may be written twice"
-            yield Advice("not_idempotent", text, plain.first, {"count": plain.count})
-        if sent.count >= _MANY and sent.more["single"] >= _MOSTLY * sent.count:
-            text = f"{sent.more['single']} of {sent.count} batches hold one message: batching would save work"
-            more = {"single": sent.more["single"], "count": sent.count}
-            yield Advice("unbatched", text, sent.first, more)
-        if packed.count >= _MANY and packed.more["stored"] >= _USELESS * packed.more["uncompressed"]:
+            yield Advice("not_idempotent", text, plain, {"count": plain.count})
+        if produced.count >= _MANY and self.single >= _MOSTLY * produced.count:
+            text = f"{self.single} of {produced.count} batches hold one message: batching would save work"
+            yield Advice("unbatched", text, produced, {"single": self.single, "count": produced.count})
+        if packed.count >= _MANY and self.stored_bytes >= _USELESS * self.uncompressed_bytes:
             text = f"Compression saves nothing in {counted(packed.count, 'batch')}"
-            yield Advice("useless_compression", text, packed.first, {"count": packed.count, **packed.more})
+            sizes = {"stored": self.stored_bytes, "uncompressed": self.uncompressed_bytes}
+            yield Advice("useless_compression", text, packed, {"count": packed.count, **sizes})
         if repeated.count:
             text = f"{were(repeated.count, 'batch')} sent again with the sequence number of the one before"
-            yield Advice("duplicate_sequence", text, repeated.first, {"count": repeated.count})
+            yield Advice("duplicate_sequence", text, repeated, {"count": repeated.count})
 
 
 def share_acknowledged(body: Mapping[str, Any]) -> Remark | None:

@@ -8,51 +8,65 @@ from __future__ import annotations
 
 import re
 
-from dissectors.inbox import INVALID, MORE
-from dissectors.kafka.decode import NO_CLIENT_ID, REQUEST_HEAD, ApiVersion, api_version
+import cython
+
+from dissectors.kafka.decode import REQUEST_HEAD, ApiVersion, api_version
 from dissectors.limits import Limits
-from dissectors.wire.reader import ReadError
+from dissectors.wire.reader import ReadError, WireReader
+
+if not cython.compiled:
+    from dissectors.inbox import INVALID, MORE
+
+    SIZE_BYTES, HEAD_BYTES, SMALLEST_REQUEST, SMALLEST_RESPONSE, WITHOUT_CLIENT = 4, 14, 8, 4, 7
+    HIGHEST_KEY, HIGHEST_VERSION = 999, 99
 
 HEAD = REQUEST_HEAD.size  # 14
 _LIMITS = Limits()
 MAX_FRAME = _LIMITS.frame_bytes
-_HIGHEST_KEY, _HIGHEST_VERSION = _LIMITS.api_key, _LIMITS.api_version
+assert (_LIMITS.api_key, _LIMITS.api_version) == (HIGHEST_KEY, HIGHEST_VERSION)
 SAMPLE = 1 << 12  # of a larger one so much is looked at
 _APPENDED = 8  # bytes that some clients write after a body
 
 _NOT_TEXT = re.compile(rb"[\x00-\x1f\x7f]")
 
 
-def measure_request(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> int:
-    """Size of the request at buf[pos]. With `raw` it may be a bare SASL token."""
-    have = end - pos
-    if have < 4:
+def measure_request(r: WireReader, limit: cython.longlong, raw: cython.bint) -> cython.longlong:
+    """Size of the request at the reader. With `raw` it may be a bare SASL token."""
+    have: cython.Py_ssize_t = r.left()
+    size: cython.longlong
+    key: cython.longlong
+    version: cython.longlong
+    client: cython.longlong
+    if have < SIZE_BYTES:
         return MORE
-    if have >= HEAD and not raw:
-        size, key, version, _, client = REQUEST_HEAD.unpack_from(buf, pos)
-        fits = -1 <= client <= size - 10 or (key, version) == NO_CLIENT_ID
-        if 8 <= size <= limit and 0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_VERSION:
-            return 4 + size if fits or size < 10 else INVALID
-        return INVALID
-    size = int.from_bytes(buf[pos : pos + 4], "big")
-    if size > limit or (size < 8 and not raw):
+    size = r.i32()
+    if size > limit or size < (0 if raw else SMALLEST_REQUEST):
         return INVALID
     if raw:
-        return 4 + size
-    if have < min(HEAD, 4 + size):
+        return SIZE_BYTES + size
+    if have < min(HEAD_BYTES, SIZE_BYTES + size):
         return MORE
-    key, version = (buf[pos + 4] << 8) | buf[pos + 5], (buf[pos + 6] << 8) | buf[pos + 7]
-    return 4 + size if key <= _HIGHEST_KEY and version <= _HIGHEST_VERSION else INVALID
-
-
-def measure_response(buf: bytes, pos: int, end: int, limit: int, raw: bool) -> int:
-    """Size of the response at buf[pos]."""
-    if end - pos < 4:
-        return MORE
-    size = int.from_bytes(buf[pos : pos + 4], "big")
-    if size > limit or (size < 4 and not raw):
+    key = r.i16()
+    version = r.i16()
+    if not 0 <= key <= HIGHEST_KEY or not 0 <= version <= HIGHEST_VERSION:
         return INVALID
-    return 4 + size
+    if have >= HEAD_BYTES and size >= HEAD_BYTES - SIZE_BYTES and (key != WITHOUT_CLIENT or version != 0):
+        r.skip(4)
+        client = r.i16()
+        if client < -1 or client > size - (HEAD_BYTES - SIZE_BYTES):
+            return INVALID
+    return SIZE_BYTES + size
+
+
+def measure_response(r: WireReader, limit: cython.longlong, raw: cython.bint) -> cython.longlong:
+    """Size of the response at the reader. With `raw` it may be a bare SASL token."""
+    size: cython.longlong
+    if r.left() < SIZE_BYTES:
+        return MORE
+    size = r.i32()
+    if size > limit or size < (0 if raw else SMALLEST_RESPONSE):
+        return INVALID
+    return SIZE_BYTES + size
 
 
 def plausible_request(buf: bytes, pos: int, end: int) -> bool:
@@ -60,7 +74,7 @@ def plausible_request(buf: bytes, pos: int, end: int) -> bool:
     if end - pos < HEAD:
         return False
     size, key, version, _, client = REQUEST_HEAD.unpack_from(buf, pos)
-    api = api_version(key, version) if 0 <= key <= _HIGHEST_KEY and 0 <= version <= _HIGHEST_VERSION else None
+    api = api_version(key, version) if 0 <= key <= HIGHEST_KEY and 0 <= version <= HIGHEST_VERSION else None
     if api is None or not api.known or not 8 <= size <= MAX_FRAME:
         return False
     if not api.has_client_id or client <= 0:

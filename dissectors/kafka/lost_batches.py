@@ -23,13 +23,31 @@ from dissectors.arrow import Octets
 from dissectors.checksum import CRC32C, compute
 from dissectors.frame import Frame
 from dissectors.kafka import batches
-from dissectors.kafka.batches import HEADER, KEEPS_LENGTH, SMALLEST, BatchError
+from dissectors.kafka.batches import KEEPS_LENGTH, SMALLEST, BatchError
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import Chunk, Piece
 from dissectors.wire.structs import structs
 
+HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("first_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("count", ">i4"),
+    ]
+)
+"""The header of a batch of magic 2."""
 HEAD = HEADER.itemsize  # 61
 _GATHERED = 1 << 16  # bytes that are searched at once
 _MAGIC, _MAGIC_AT = 2, 16
@@ -75,7 +93,7 @@ def readable(notes: BodyNotes, captured: CapturedRanges, end: int) -> int:
     What a reader steps over are the records of a set. Their places are right as long as every hole before them lies in
     the records of another set.
     """
-    sets = iter(notes.sets)
+    sets = iter(notes.sets())
     carried = next(sets, None)
     for start, stop in captured.holes:
         while carried is not None and carried.start + carried.size <= start:
@@ -86,7 +104,7 @@ def readable(notes: BodyNotes, captured: CapturedRanges, end: int) -> int:
 
 
 def units(
-    data: bytes, records: RecordSet, captured: CapturedRanges, limit: int, search: BatchSearch, *, old: int | None
+    data: bytes, records: RecordSet, captured: CapturedRanges, limit: int, search: BatchSearch, *, old: int
 ) -> Iterator[RecordBatch]:
     """The batches of a record set with holes. Raises nothing: what is missing cannot be told from what is malformed."""
     at, end = records.start, records.start + records.size

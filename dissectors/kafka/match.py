@@ -1,74 +1,103 @@
-"""Which answer belongs to which request: by correlation id, and by order.
+"""Which answer belongs to which request: by correlation id, in whatever order the answers come.
 
-A broker answers the requests of one connection in the order in which they came, so an answer to a later request says
-that the earlier ones will never be answered (their answers were not captured). Ids may repeat and wrap: the oldest
-request that waits with an id is meant. A Produce with acks=0 has no answer and never waits here.
+Brokers answer the requests of one connection in the order in which they came, but proxies and faulty clients do not
+keep to it, so an answer to a later request proves nothing about an earlier one. Ids may repeat and wrap: the oldest
+request that waits with an id is meant. A request waits until its answer comes, until a hole in what the server sent
+explains that it does not, until too many wait, or to the end of the connection. A Produce with acks=0 has no answer and
+never waits here.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any
+
+import cython
 
 from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.state import set_state, state_of
 
 
 class KafkaPendingRequests:
-    """The requests of one connection that wait for their answers, oldest first."""
+    """The requests of one connection that wait for their answers."""
 
-    __slots__ = ("_arrived", "_by_id", "_limit", "_waiting")
+    __slots__ = ("again", "arrived", "by_id", "count", "limit", "lost", "newest")
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._arrived = 0  # requests so far: the number of the next
-        self._waiting: dict[int, KafkaRequest] = {}  # by number, oldest first
-        self._by_id: dict[int | None, deque[int]] = {}  # correlation id -> numbers, oldest first
+        self.limit = limit
+        self.arrived = 0  # requests so far: the number of the next
+        self.count = 0  # requests that wait
+        self.lost = 0  # requests with smaller numbers may have been answered in a hole
+        self.newest = -1  # number of the newest request that was answered
+        self.by_id: dict[int, KafkaRequest] = {}  # correlation id -> the oldest request that waits with it
+        self.again: dict[int, deque[KafkaRequest]] = {}  # … -> those that came later with the same id
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self.count
 
     def ids(self) -> list[int]:
         """The correlation ids that an answer may carry."""
-        return [i for i in self._by_id if i is not None]
-
-    def in_order(self) -> Iterator[int | None]:
-        """The correlation ids of the requests, oldest first."""
-        return (call.correlation_id for call in self._waiting.values())
+        return list(self.by_id)
 
     def find(self, correlation_id: int) -> KafkaRequest | None:
         """The request that an answer with this id would be matched with."""
-        numbers = self._by_id.get(correlation_id)
-        return self._waiting[numbers[0]] if numbers else None
+        return self.by_id.get(correlation_id)
 
-    def add(self, call: KafkaRequest) -> Sequence[KafkaRequest]:
-        """Wait for the answer to `call`. Returns the oldest requests beyond the limit: they wait no longer."""
-        self._waiting[self._arrived] = call
-        self._by_id.setdefault(call.correlation_id, deque()).append(self._arrived)
-        self._arrived += 1
-        return [self._pop_oldest() for _ in range(len(self._waiting) - self._limit)]
+    def add(self, call: KafkaRequest) -> KafkaRequest | None:
+        """Wait for the answer to `call`. Returns a request that waits no longer, where too many do."""
+        key: int = call.correlation_id
+        call.number = self.arrived
+        self.arrived += 1
+        self.count += 1
+        if key in self.by_id:
+            self.again.setdefault(key, deque()).append(call)
+        else:
+            self.by_id[key] = call
+        return self.take(next(iter(self.by_id))) if self.count > self.limit else None
 
-    def take(self, correlation_id: int | None) -> tuple[KafkaRequest | None, Sequence[KafkaRequest]]:
-        """The request with this id, and those before it, which will have no answer; none of them waits any more."""
-        numbers = self._by_id.get(correlation_id)
-        if not numbers:
-            return None, ()
-        number, passed = numbers[0], []
-        while next(iter(self._waiting)) != number:
-            passed.append(self._pop_oldest())
-        return self._pop_oldest(), passed
+    def take(self, correlation_id: cython.longlong) -> KafkaRequest | None:
+        """The oldest request that waits with this id, which waits no longer."""
+        key: int = correlation_id
+        call: KafkaRequest | None = self.by_id.pop(key, None)
+        if call is not None:
+            self.count -= 1
+            if self.again and key in self.again:
+                later = self.again[key]
+                self.by_id[key] = later.popleft()
+                if not later:
+                    del self.again[key]
+        return call
+
+    def lose(self) -> None:
+        """Bytes of the server are missing: the answers to all that wait may have been in them."""
+        self.lost = self.arrived
+
+    def passed(self, call: KafkaRequest) -> list[KafkaRequest]:
+        """The requests before `call`, which was answered, whose answers a hole explains: none waits any more."""
+        found: list[KafkaRequest] = []
+        stop = min(self.lost, call.number)
+        for each in self.by_id.values():
+            if each.number >= stop:
+                break
+            found.append(each)
+        for each in found:
+            self.take(each.correlation_id)
+        if stop == self.lost:
+            self.lost = 0
+        return found
 
     def rest(self) -> list[KafkaRequest]:
         """All that still wait, oldest first; nobody waits afterwards."""
-        calls = list(self._waiting.values())
-        self._waiting.clear()
-        self._by_id.clear()
+        calls = sorted(chain(self.by_id.values(), *self.again.values()), key=attrgetter("number"))
+        self.by_id.clear()
+        self.again.clear()
+        self.count = 0
         return calls
-
-    def _pop_oldest(self) -> KafkaRequest:
-        number = next(iter(self._waiting))
-        call = self._waiting.pop(number)
-        numbers = self._by_id[call.correlation_id]
-        numbers.popleft()
-        if not numbers:
-            del self._by_id[call.correlation_id]
-        return call

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
 from dissectors.kafka.body_notes import Topic
 from dissectors.kafka.full import uuid_text
 from dissectors.kafka.secrets import CLUSTER_METADATA
+from dissectors.kafka.state import set_state, state_of
 from dissectors.rows.late_names import unresolved
 from dissectors.rows.sink import Sink
 
@@ -16,39 +18,46 @@ METADATA_TOPIC_ID = bytes(15) + b"\1"  # reserved for the log of the KRaft contr
 class TopicNames:
     """The names known on one connection; a topic id without one becomes a token that is resolved at the end."""
 
-    __slots__ = ("_names", "_sink", "_tokens")
+    __slots__ = ("names", "sink", "tokens")
 
     def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._names: dict[Topic, str] = {}
-        self._tokens: dict[Topic, str] = {}
+        self.sink = sink
+        self.names: dict[Topic, str] = {}
+        self.tokens: dict[Topic, str] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
 
     def learn(self, names: Iterable[tuple[bytes, str]], time: int) -> None:
         """Take note of topic ids and their names, as a frame at `time` (ns) has them."""
         for id_, name in names:
-            if self._names.get(id_) != name and id_ != METADATA_TOPIC_ID:
-                id_, name = self._sink.share((id_, name))  # each connection learns of all topics
-                self._names[id_] = name
-                self._sink.name(f"kafka/{uuid_text(id_)}", time, name)
+            if self.names.get(id_) != name and id_ != METADATA_TOPIC_ID:
+                id_, name = self.sink.share((id_, name))  # each connection learns of all topics
+                self.names[id_] = name
+                self.sink.name(f"kafka/{uuid_text(id_)}", time, name)
 
     def name(self, topic: Topic | None) -> str | None:
         """A topic's name, or the token that stands for it until the name is known."""
         return topic if topic is None or isinstance(topic, str) else self._of_id(topic)
 
-    def all(self, requested: Sequence[Topic], answered: Sequence[Topic]) -> list[str]:
+    def all(self, requested: tuple[Topic, ...], answered: tuple[Topic, ...]) -> tuple[str, ...]:
         """The names of all topics of an exchange, each once, in order of appearance."""
-        if answered and answered != requested:
-            requested = [*requested, *answered]
-        if len(requested) == 1:
-            only = requested[0]
-            return [only if isinstance(only, str) else self._of_id(only)]
-        return list(dict.fromkeys([t if isinstance(t, str) else self._of_id(t) for t in requested]))
+        if answered and answered is not requested and answered != requested:
+            requested = requested + answered
+        if not requested:
+            return ()
+        if len(requested) == 1 and isinstance(requested[0], str):
+            return requested  # type: ignore[return-value]
+        return tuple(dict.fromkeys([t if isinstance(t, str) else self._of_id(t) for t in requested]))
 
     def _of_id(self, topic: bytes) -> str:
-        name = self._names.get(topic) or self._tokens.get(topic)
+        name = self.names.get(topic) or self.tokens.get(topic)
         if name is None and topic == METADATA_TOPIC_ID:
             return CLUSTER_METADATA
         if name is None:
             text = uuid_text(topic)
-            name = self._tokens[topic] = unresolved(f"kafka/{text}", f"id:{text}")
+            name = self.tokens[topic] = unresolved(f"kafka/{text}", f"id:{text}")
         return name

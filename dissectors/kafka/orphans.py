@@ -19,13 +19,12 @@ from typing import NamedTuple
 from dissectors.frame import Frame
 from dissectors.kafka import schema
 from dissectors.kafka.decode import ApiVersion, after_tags, api_version
+from dissectors.kafka.request_sizes import RequestSizes
 from dissectors.kafka.walk import walker
 from dissectors.kafka.words import MessageWords
 from dissectors.wire.reader import ReadError
 
 _HELD, _HELD_BYTES = 64, 4 << 20  # of one connection: each costs a try of every decoder
-_SIZES = 4000  # lengths that are remembered of a connection
-_HABIT = 3  # requests of one length that make it the usual length
 _LARGEST = 1 << 18
 _AGE = attrgetter("key", "version")
 LOST_REQUEST = ("An answer with correlation id ", ", whose request was not captured")
@@ -64,31 +63,6 @@ class KafkaOrphans:
         return held
 
 
-class RequestSizes:
-    """What a client speaks on a connection, and how often its requests were how long. Each connection has one."""
-
-    __slots__ = ("_times", "apis")
-
-    def __init__(self) -> None:
-        self.apis: tuple[ApiVersion, ...] = ()
-        self._times: dict[int, int] = {}  # by size, API and version in one number
-
-    def note(self, api: ApiVersion, size: int, times: int) -> None:
-        """So many requests were so long."""
-        key = size << 32 | api.key << 16 | api.version
-        known = self._times.get(key, 0)
-        if not known:
-            if api not in self.apis:
-                self.apis += (api,)
-            if len(self._times) >= _SIZES:
-                return
-        self._times[key] = known + times
-
-    def usual(self, api: ApiVersion, size: int) -> bool:
-        """Whether requests of an API usually are so long."""
-        return self._times.get(size << 32 | api.key << 16 | api.version, 0) >= _HABIT
-
-
 def explain(frame: Frame, used: RequestSizes, holes: list[int]) -> ApiVersion | None:
     """The API and version that the frame answers; None where nothing is claimed.
 
@@ -125,9 +99,9 @@ def _everything() -> tuple[_Responses, _Responses]:
         for version in api.versions.each():
             each = api_version(api.key, version)
             words, versions = tagged if each.response_tags else untagged
-            place = places.setdefault((each.response_tags, bytes(each.response_words.words)), len(words))
+            place = places.setdefault((each.response_tags, bytes(each.response_words().words)), len(words))
             if place == len(words):
-                words.append(each.response_words)
+                words.append(each.response_words())
                 versions.append([])
             versions[place].append(each)
     return found

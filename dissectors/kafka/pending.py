@@ -2,65 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
+
+import cython
 
 from dissectors.frame import FrameFacts
 from dissectors.kafka.body_notes import RecordSet, Topic
 from dissectors.kafka.decode import ApiVersion
-from dissectors.kafka.messages import KafkaRecord
-from dissectors.kafka.plan import VALUES
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.kafka.sessions import FetchSession
 from dissectors.rows.exchange import PendingRequest
 
-FETCH_VALUES = VALUES["FetchRequest"]
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
+
 SASL_TOKEN = "SaslToken"  # a bare SASL token: it has no header that names an API
 
 
-class VerifiedBatch(NamedTuple):
-    """A batch in a frame, verified while the frame's bytes were there."""
-
-    unit: RecordBatch
-    entries: Sequence[KafkaRecord]  # its messages, where they are wanted
-    uncompressed: int | None
-    computed: int | None  # checksum
-    verdict: str
-    time: int
-    packet_ref: int
-    stream_offset: int
-
-
 class KafkaRequest(PendingRequest):
-    """A request of one connection. `frame` is None where only the answer was captured."""
+    """A request of one connection. Numbers are ABSENT where the request does not say them.
 
-    topic_keys: Sequence[Topic] = ()  # names or ids: an id's name may be learned before the answer comes
-    batches: Sequence[tuple[RecordSet, Sequence[VerifiedBatch]]] = ()  # of a Produce
-    found: Sequence[VerifiedBatch] = ()  # batches of a Produce behind a hole, whose topics are not known
-    kept: int = 0  # what the messages of these are for `Sink.let_go`
-    values: Mapping[str, Any] = {}
-    session: FetchSession | None = None
-    inner: dict[str, Any] | None = None  # the request in an envelope, decoded
+    api_version: None of a bare SASL token, and where it is not known what an answer answers
+    number: requests that waited on the connection before it
+    topic_keys: names or ids: an id's name may be learned before the answer comes
+    sets: of a Produce: its record sets, with their batches
+    found: batches of a Produce behind a hole, whose topics are not known
+    kept: what the messages of these batches are for `Sink.let_go`
+    acks: of a Produce
+    replica, max_wait_ms, isolation, session_number, session_epoch, session: of a fetch
+    values: the single values of a special request (decode.SPECIAL)
+    inner: the request in an envelope, decoded
+    """
 
-    fields = (
-        *(*PendingRequest.fields, "api_version", "topic_keys", "batches", "found", "kept", "values", "session"),
-        "inner",
+    fields: ClassVar[tuple[str, ...]] = (
+        *PendingRequest.fields,
+        *("api_version", "number", "topic_keys", "sets", "found", "kept", "acks", "replica"),
+        *("max_wait_ms", "isolation", "session_number", "session_epoch", "session", "values", "inner"),
     )
 
-    def __init__(
-        self,
-        frame: FrameFacts | None,
-        api_version: ApiVersion | None,
-        correlation_id: int | None,
-        client_id: str | None,
-    ) -> None:
-        super().__init__(
-            frame,
-            api_version.name if api_version else SASL_TOKEN if frame else None,
-            api_version.key if api_version else None,
-            version=api_version.version if api_version else None,
-            correlation_id=correlation_id,
-            client_id=client_id,
-        )
-        self.api_version = api_version
-        self.partitions = 0
+    def __init__(self) -> None:
+        self.api_version: ApiVersion | None = None
+        self.number = 0
+        self.topic_keys: tuple[Topic, ...] = ()
+        self.sets: list[RecordSet] | None = None
+        self.found: list[RecordBatch] | None = None
+        self.kept = 0
+        self.acks = self.replica = self.max_wait_ms = ABSENT
+        self.isolation = self.session_number = self.session_epoch = ABSENT
+        self.session: FetchSession | None = None
+        self.values: dict[str, Any] | None = None
+        self.inner: dict[str, Any] | None = None
+
+
+def new_request(
+    frame: FrameFacts | None, api: ApiVersion | None, correlation_id: cython.longlong, client_id: str | None
+) -> KafkaRequest:
+    """A request. frame: None where only the answer was captured. api: None where it is not known."""
+    request = KafkaRequest()
+    if api is None:
+        request.begin(frame, None if frame is None else SASL_TOKEN, ABSENT)
+    else:
+        request.begin(frame, api.name, api.key)
+        request.api_version = api
+        request.version = api.version
+    request.partitions = 0
+    request.correlation_id = correlation_id
+    request.client_id = client_id
+    return request

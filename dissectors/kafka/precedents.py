@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dissectors.kafka.decode import FETCH_SNAPSHOT, PRODUCE, api_version
-from dissectors.kafka.pending import KafkaRequest
-from dissectors.rows.exchange import CONSUME, REPLICATE
+from dissectors.kafka.decode import PRODUCE, api_version
+from dissectors.kafka.pending import KafkaRequest, new_request
+from dissectors.rows.exchange import CONSUME
 from dissectors.rows.exchange import PRODUCE as PRODUCED
 from dissectors.rows.layout import ABSENT
 from dissectors.tcp.chunk import CLIENT
@@ -38,7 +38,7 @@ class Precedent(NamedTuple):
     def lost_request(self, correlation_id: int | None = None) -> KafkaRequest:
         """A request that was not captured, and what is known of it because it, or its answer, carries batches."""
         api = None if self.api is None else api_version(self.api, 0)
-        call = KafkaRequest(None, api, correlation_id, self.client_id)
+        call = new_request(None, api, ABSENT if correlation_id is None else correlation_id, self.client_id)
         call.version = ABSENT  # the API is sure, the version is not
         return call
 
@@ -67,8 +67,3 @@ class Precedents:
         request = Precedent.request(*self._request) if self._request else None
         first = request if direction == CLIENT else self._answer
         return first if first and first.offset <= offset else Precedent.nothing(direction)
-
-
-def fetching(api: int | None, replica: int | None) -> str:
-    """The role of batches that a fetch asks for. replica: the id of the broker that asks."""
-    return REPLICATE if api == FETCH_SNAPSHOT or (replica is not None and replica >= 0) else CONSUME

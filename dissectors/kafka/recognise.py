@@ -18,6 +18,7 @@ from dissectors.kafka.frames import HEAD, MAX_FRAME, is_text
 from dissectors.kafka.full import full
 from dissectors.kafka.match import KafkaPendingRequests
 from dissectors.kafka.resync import Resync
+from dissectors.rows.layout import ABSENT
 from dissectors.search import GrowingSearch, Judgement, SearchBudget
 from dissectors.tcp.chunk import CLIENT
 
@@ -34,7 +35,7 @@ class _Stranger:
     """A connection of which nothing is known."""
 
     waiting = KafkaPendingRequests(1)
-    last_id: int | None = None
+    last_id: int = ABSENT
     client_ids: list[bytes] = []
 
     def __init__(self) -> None:

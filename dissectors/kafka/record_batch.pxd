@@ -1,6 +1,13 @@
 cimport cython
+from dissectors.rows.fields cimport ABSENT
 from dissectors.wire.memory cimport crc32c
 from dissectors.wire.reader cimport WireReader
+
+cdef extern from *:
+    """
+    #define LARGEST 0x7fffffffffffffffLL
+    """
+    const long long LARGEST
 
 cdef enum:
     HEADER_BYTES = 61
@@ -13,25 +20,44 @@ cdef enum:
     CONTROL_BIT = 32
     HORIZON_BIT = 64
 
+cpdef enum:
+    NO_TIMESTAMP = -1
+
 @cython.final
-cdef class BatchHeader:
-    cdef readonly Py_ssize_t start
-    cdef readonly long long base_offset
-    cdef readonly long long length
-    cdef readonly int magic
-    cdef readonly long long crc
-    cdef readonly int attributes
-    cdef readonly long long last_offset_delta
-    cdef readonly long long base_timestamp
-    cdef readonly long long max_timestamp
-    cdef readonly long long producer_id
-    cdef readonly int producer_epoch
-    cdef readonly long long base_sequence
-    cdef readonly long long count
+@cython.freelist(256)
+cdef class RecordBatch:
+    cdef public Py_ssize_t start
+    cdef public long long size
+    cdef public int magic
+    cdef public long long base_offset
+    cdef public long long last_offset
+    cdef public long long announced
+    cdef public long long count
+    cdef public str codec
+    cdef public bint log_append
+    cdef public bint transactional
+    cdef public bint control
+    cdef public long long base_timestamp
+    cdef public long long first_timestamp
+    cdef public long long max_timestamp
+    cdef public long long producer_id
+    cdef public int producer_epoch
+    cdef public long long base_sequence
+    cdef public long long crc
+    cdef public Py_ssize_t body
+    cdef public bint whole
+    cdef public long long odd_bytes
+    cdef public long long uncompressed
+    cdef public long long computed
+    cdef public str verdict
+    cdef public long long time
+    cdef public long long packet_ref
+    cdef public long long stream_offset
+    cdef public object entries
 
-    cpdef int begin(self, WireReader r) except -1
-    cpdef int complete(self, WireReader r) except -1
-    cpdef object batch(self, Py_ssize_t known)
-    cpdef long long count_records(self, WireReader r, Py_ssize_t end)
+    cdef int _read(self, WireReader r, Py_ssize_t known) except -1
+    cpdef bint verify(self, bytes data) except -1
 
+cpdef list read_batches(WireReader r, Py_ssize_t end, Py_ssize_t known)
 cpdef long long checksum(bytes data, Py_ssize_t start, Py_ssize_t end)
+cdef long long plus(long long number, long long more)

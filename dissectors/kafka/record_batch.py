@@ -22,141 +22,207 @@ Sources: Kafka protocol guide, "Record Batch"; KIP-98, KIP-534.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import cython
 
+from dissectors.kafka.state import set_state, state_of
 from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
     from dissectors.wire.memory import crc32c
 
     HEADER_BYTES, COVERED_FROM, KEEPS_LENGTH, SMALLEST_LENGTH = 61, 21, 12, 49
     CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT, HORIZON_BIT = 7, 8, 16, 32, 64
+    NO_TIMESTAMP = -1
+    LARGEST = (1 << 63) - 1
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "codec-5", "codec-6", "codec-7")
-NO_TIMESTAMP = -1
-_new = tuple.__new__
 
 
-class RecordBatch(NamedTuple):
-    """One record batch, or one top-level message of the older formats."""
+class RecordBatch:
+    """One record batch, or one top-level message of the older formats, and what was found out about it.
 
-    start: int  # index into the buffer
-    size: int  # bytes on the wire
-    magic: int
-    base_offset: int
-    last_offset: int
-    announced: int  # as the header says, 1 for a message
-    records: int | None  # as the application counts them; None where that is not known
-    codec: str
-    log_append: bool
-    transactional: bool
-    control: bool
-    base_timestamp: int  # ms, or NO_TIMESTAMP: what the records' own count from
-    first_timestamp: int  # of the first message, or NO_TIMESTAMP where the header does not say it
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    crc: int  # as on the wire
-    body: int  # index of the (compressed) records
-    whole: bool  # every byte of it is there
-    odd_bytes: int = 0  # of a wrapper: decompressed bytes behind its last message that are no message
+    Of the wire:
+    start: index into the buffer; size: bytes
+    announced: records as the header says, 1 for a message
+    count: records as the application counts them; ABSENT where that is not known. `records`: None instead
+    base_timestamp: ms, or NO_TIMESTAMP: what the records' own count from
+    first_timestamp: of the first message, or NO_TIMESTAMP where the header does not say it; max_timestamp: likewise
+    producer_id, producer_epoch, base_sequence: below 0 where there is none
+    body: index of the (compressed) records
+    whole: every byte of it is there
+    odd_bytes: of a wrapper: decompressed bytes behind its last message that are no message
+
+    Of the checks, once it was looked at:
+    uncompressed: size of the records, ABSENT where that is not known
+    computed: the checksum, ABSENT where bytes are missing; verdict: as in `batches`
+    time: ns; packet_ref, stream_offset: of its first byte
+    entries: its messages, where they are wanted
+    """
+
+    __slots__ = (
+        "announced",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "body",
+        "codec",
+        "computed",
+        "control",
+        "count",
+        "crc",
+        "entries",
+        "first_timestamp",
+        "last_offset",
+        "log_append",
+        "magic",
+        "max_timestamp",
+        "odd_bytes",
+        "packet_ref",
+        "producer_epoch",
+        "producer_id",
+        "size",
+        "start",
+        "stream_offset",
+        "time",
+        "transactional",
+        "uncompressed",
+        "verdict",
+        "whole",
+    )
+
+    def __init__(
+        self,
+        start: cython.Py_ssize_t = 0,
+        size: cython.longlong = 0,
+        magic: cython.int = 2,
+        base_offset: cython.longlong = 0,
+        last_offset: cython.longlong = 0,
+        announced: cython.longlong = 1,
+        count: cython.longlong = 0,
+        codec: str = "none",
+        log_append: bool = False,
+        transactional: bool = False,
+        control: bool = False,
+        base_timestamp: cython.longlong = -1,
+        first_timestamp: cython.longlong = -1,
+        max_timestamp: cython.longlong = -1,
+        producer_id: cython.longlong = -1,
+        producer_epoch: cython.int = -1,
+        base_sequence: cython.longlong = -1,
+        crc: cython.longlong = 0,
+        body: cython.Py_ssize_t = 0,
+        whole: bool = True,
+        odd_bytes: cython.longlong = 0,
+    ) -> None:
+        self.start = start
+        self.size = size
+        self.magic = magic
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.announced = announced
+        self.count = count
+        self.codec = codec
+        self.log_append = log_append
+        self.transactional = transactional
+        self.control = control
+        self.base_timestamp = base_timestamp
+        self.first_timestamp = first_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.crc = crc
+        self.body = body
+        self.whole = whole
+        self.odd_bytes = odd_bytes
+        self.verdict = "unverifiable"
+        self.uncompressed = self.computed = ABSENT
+        self.time = self.packet_ref = self.stream_offset = 0
+        self.entries: Sequence[Any] = ()
 
     @property
     def end(self) -> int:
+        """Index after its last byte."""
         return self.start + self.size
 
+    @property
+    def records(self) -> int | None:
+        """Records as the application counts them."""
+        return None if self.count == ABSENT else self.count
 
-class BatchHeader:
-    """The fields of a header; valid until the next one is read."""
+    def verify(self, data: bytes) -> bool:
+        """Compute the checksum of a whole batch of magic 2 in `data`; whether it is right."""
+        self.computed = crc32c(data, self.start + COVERED_FROM, self.start + self.size)
+        self.verdict = "ok" if self.computed == self.crc else "bad"
+        return self.computed == self.crc
 
-    def __init__(self) -> None:
-        self.start = 0  # index of its first byte
-        self.base_offset = 0
-        self.length = 0
-        self.magic = 0
-        self.crc = 0
-        self.attributes = 0
-        self.last_offset_delta = 0
-        self.base_timestamp = 0
-        self.max_timestamp = 0
-        self.producer_id = 0
-        self.producer_epoch = 0
-        self.base_sequence = 0
-        self.count = 0
-
-    def begin(self, r: WireReader) -> None:
-        """Read as far as the magic, 17 bytes. Raises EndsEarlyError."""
-        self.start = r.pos
-        self.base_offset = r.i64()
-        self.length = r.i32()
-        r.skip(4)
-        self.magic = r.i8()
-
-    def complete(self, r: WireReader) -> None:
-        """Read what follows the magic, 44 bytes. Raises EndsEarlyError."""
+    def _read(self, r: WireReader, known: cython.Py_ssize_t) -> None:
+        """The fields behind the magic of a header, 44 bytes. The bytes before index `known` were captured."""
+        attributes: cython.longlong
+        self.body = self.start + HEADER_BYTES
+        self.whole = self.start + self.size <= known
         self.crc = r.u32()
-        self.attributes = r.i16()
-        self.last_offset_delta = r.i32()
+        attributes = r.i16()
+        self.last_offset = plus(self.base_offset, r.i32())
         self.base_timestamp = r.i64()
         self.max_timestamp = r.i64()
         self.producer_id = r.i64()
         self.producer_epoch = r.i16()
         self.base_sequence = r.i32()
-        self.count = r.i32()
+        self.announced = max(0, r.i32())
+        self.codec = CODECS[attributes & CODEC_BITS]
+        self.log_append = (attributes & LOG_APPEND_BIT) != 0
+        self.transactional = (attributes & TRANSACTIONAL_BIT) != 0
+        self.control = (attributes & CONTROL_BIT) != 0
+        self.count = 0 if self.control else self.announced
+        self.first_timestamp = NO_TIMESTAMP if attributes & HORIZON_BIT else self.base_timestamp
 
-    def batch(self, known: cython.Py_ssize_t) -> RecordBatch:
-        """The batch of this header; the bytes before index `known` were captured."""
-        size: cython.longlong = KEEPS_LENGTH + self.length
-        count: cython.longlong = max(0, self.count)
-        control: cython.bint = (self.attributes & CONTROL_BIT) != 0
-        values = (
-            self.start,
-            size,
-            self.magic,
-            self.base_offset,
-            self.base_offset + self.last_offset_delta,
-            count,
-            0 if control else count,
-            CODECS[self.attributes & CODEC_BITS],
-            (self.attributes & LOG_APPEND_BIT) != 0,
-            (self.attributes & TRANSACTIONAL_BIT) != 0,
-            control,
-            self.base_timestamp,
-            NO_TIMESTAMP if self.attributes & HORIZON_BIT else self.base_timestamp,
-            self.max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            self.crc,
-            self.start + HEADER_BYTES,
-            self.start + size <= known,
-            0,
-        )
-        return _new(RecordBatch, values)
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
 
-    def count_records(self, r: WireReader, end: cython.Py_ssize_t) -> cython.longlong:
-        """The records of the batches that follow each other up to index `end`, but those of control batches.
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
 
-        The reader is then behind them, or where something else stands, or beyond `end` if a batch is cut there.
-        """
-        total: cython.longlong = 0
-        while r.left() >= HEADER_BYTES:
-            self.begin(r)
-            if self.magic != 2 or self.length < SMALLEST_LENGTH:
-                r.pos = self.start
-                break
-            self.complete(r)
-            r.pos = self.start + KEEPS_LENGTH + self.length
-            if r.pos > end:
-                break
-            if self.count > 0 and not self.attributes & CONTROL_BIT:
-                total += self.count
-        return total
+
+def read_batches(r: WireReader, end: cython.Py_ssize_t, known: cython.Py_ssize_t) -> list[RecordBatch]:
+    """The batches of magic 2 that follow each other, whose headers are there and which end at index `end` at most.
+
+    The bytes before index `known` were captured. The reader is then where something else stands.
+    """
+    found: list[RecordBatch] = []
+    start: cython.Py_ssize_t
+    base: cython.longlong
+    length: cython.longlong
+    batch: RecordBatch
+    while r.left() >= HEADER_BYTES:
+        start = r.pos
+        base = r.i64()
+        length = r.i32()
+        r.skip(4)
+        if r.i8() != 2 or length < SMALLEST_LENGTH or length > end - start - KEEPS_LENGTH:
+            r.pos = start
+            break
+        batch = RecordBatch()
+        batch.start = start
+        batch.size = KEEPS_LENGTH + length
+        batch.base_offset = base
+        batch._read(r, known)
+        r.pos = start + batch.size
+        found.append(batch)
+    return found
 
 
 def checksum(data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
     """The CRC32C of the batch data[start:end], computed. Raises IndexError."""
     return crc32c(data, start + COVERED_FROM, end)
+
+
+def plus(number: cython.longlong, more: cython.longlong) -> cython.longlong:
+    """number + more, of which the latter is within 2^62; ABSENT where the sum is beyond int64."""
+    if (more > 0 and number > LARGEST - more) or (more < 0 and number < -LARGEST - more):
+        return ABSENT
+    return number + more

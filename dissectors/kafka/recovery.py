@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from dissectors.frame import Frame
-from dissectors.inbox import Inbox
+from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches
 from dissectors.kafka.body_notes import BodyNotes, RecordSet
-from dissectors.kafka.decode import NoteBody
-from dissectors.kafka.emit import KafkaEmitter
+from dissectors.kafka.decode import ApiVersion
+from dissectors.kafka.fetch import fetching
 from dissectors.kafka.lost_batches import BatchSearch, CapturedRanges, LostBatch, readable, units
-from dissectors.kafka.pending import VerifiedBatch
+from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.record_batch import RecordBatch
-from dissectors.options import Options
-from dissectors.rows.sink import Sink
-from dissectors.search import SearchBudget
+from dissectors.kafka.walk import Walker
+from dissectors.rows.exchange import OK, UNKNOWN
+from dissectors.rows.layout import ABSENT
+from dissectors.tcp.chunk import CLIENT, SERVER
+
+if TYPE_CHECKING:
+    from dissectors.kafka.conversation import KafkaConversation
 
 _EARLY = 10_000  # batches kept back until a frame proves the protocol
-
-
-class FoundBatches(Protocol):
-    """Where batches go that were found behind holes."""
-
-    def found(self, direction: int, seen: Sequence[VerifiedBatch]) -> None: ...
-
-
-class RecoveryContext(Protocol):
-    """What the recovery needs of its conversation."""
-
-    emit: KafkaEmitter
-    options: Options
-    sink: Sink
-    inboxes: tuple[Inbox, Inbox]
-
-    @property
-    def proven(self) -> bool: ...
-
-    def holes(self, frame: Frame) -> list[tuple[int, int]]: ...
-
-    def report_passed_over(self, budget: SearchBudget, direction: int, time: int, packet_ref: int) -> None: ...
-
-    @property
-    def carried(self) -> FoundBatches: ...
 
 
 class BatchRecovery:
@@ -51,7 +29,7 @@ class BatchRecovery:
 
     __slots__ = ("_conversation", "_early", "_searches", "held")
 
-    def __init__(self, conversation: RecoveryContext) -> None:
+    def __init__(self, conversation: KafkaConversation) -> None:
         self._conversation = conversation
         self._searches: tuple[BatchSearch, BatchSearch] | None = None  # once there is something to search
         self._early: list[tuple[int, LostBatch]] = []  # of the time before the protocol was proven
@@ -59,41 +37,43 @@ class BatchRecovery:
 
     # --- frames with holes ---
 
-    def notes(self, note: NoteBody, frame: Frame, body: int) -> tuple[BodyNotes, int]:
-        """Notes of a body, and the index up to which it was read: holes in its records do not end it."""
+    def notes(self, walker: Walker, api: ApiVersion, frame: Frame, at: int) -> tuple[BodyNotes, int]:
+        """Notes of a body, and the index up to which it was read: holes in its records do not end it.
+
+        at: index after the header's last fixed field. Raises ReadError where no body begins.
+        """
+        note, body = (
+            (api.note_request, api.request_body)
+            if frame.direction == CLIENT
+            else (api.note_response, api.response_body)
+        )
         data, end = frame.data, frame.end
         if not frame.complete:
-            end = readable(note(data, body, end), self._captured(frame), end)
-        return note(data, body, end), end
+            body(data[: min(end, frame.known)], at)
+            end = readable(note(walker, data, at, end), self._captured(frame), end)
+        return note(walker, data, at, end), end
 
-    def units(self, frame: Frame, records: RecordSet, *, lenient: bool, old: int | None) -> Iterator[RecordBatch]:
+    def units(self, frame: Frame, records: RecordSet, *, lenient: bool, old: int) -> Iterator[RecordBatch]:
         """The batches of a record set: see batches.units, and lost_batches.units where bytes are missing."""
         data, limit = frame.data, self._conversation.options.limits.decompressed_bytes
-        if self._conversation.emit.report.wants_messages:
+        if self._conversation.rows.report.wants_messages:
             limit = min(limit, self._conversation.sink.room)
         if frame.complete:
             return batches.units(data, records.start, records.size, frame.end, limit, lenient=lenient, old=old)
         return units(data, records, self._captured(frame), limit, self.search(frame.direction), old=old)
 
-    def from_a_batch_on(self, frame: Frame, records: RecordSet) -> RecordSet:
-        """A record set that may begin within a batch, from the first whole one on."""
+    def begin_with_batch(self, frame: Frame, records: RecordSet) -> None:
+        """Let a record set that may begin within a batch begin with the first whole one."""
         end = records.start + records.size
         found = self.search(frame.direction).first(frame.data, self._captured(frame), records.start, end)
-        start = end if found is None else found
-        return records._replace(start=start, size=end - start)
+        records.start = end if found is None else found
+        records.size = end - records.start
 
-    def count(self, frame: Frame, records: RecordSet, *, old: int | None) -> int:
-        """The messages in a record set, as far as its headers were captured."""
-        if frame.complete:
-            limit = self._conversation.options.limits.decompressed_bytes
-            return batches.count(frame.data, records.start, records.size, frame.end, limit)
-        return sum(unit.records or 0 for unit in self.units(frame, records, lenient=True, old=old))
-
-    def found(self, frame: Frame, start: int) -> Sequence[VerifiedBatch]:
+    def found(self, frame: Frame, start: int) -> list[RecordBatch]:
         """The whole batches in a frame from an index on, where nothing says of what topic they are."""
-        if start >= frame.end or not self._conversation.emit.report.looks_into_batches:
-            return ()
-        found: list[VerifiedBatch] = []
+        if start >= frame.end or not self._conversation.rows.report.looks_into_batches:
+            return []
+        found: list[RecordBatch] = []
         for at, end in self.places(frame, start):
             found += self.look(frame, at, end)
         return found
@@ -110,7 +90,7 @@ class BatchRecovery:
     def skipped(self, direction: int, start: int, end: int) -> None:
         """The bytes [start, end) of a direction's stream, still in its inbox, are in no frame."""
         conversation, search = self._conversation, self.search(direction)
-        if not conversation.emit.report.looks_into_batches:
+        if not conversation.rows.report.looks_into_batches:
             return
         self.held -= search.held
         for chunk in conversation.inboxes[direction].captured(start, end):
@@ -137,17 +117,39 @@ class BatchRecovery:
 
     def _report(self, direction: int, lost: LostBatch) -> None:
         if self._conversation.proven:
-            self._conversation.carried.found(direction, self.look(lost.frame(direction), 0, len(lost.data)))
+            self.report(direction, self.look(lost.frame(direction), 0, len(lost.data)))
         elif len(self._early) < _EARLY:
             self._early.append((direction, lost))
 
     # --- both ---
 
-    def look(self, frame: Frame, start: int, end: int) -> list[VerifiedBatch]:
+    def report(
+        self,
+        direction: int,
+        found: list[RecordBatch],
+        call: KafkaRequest | None = None,
+        exchange: FrameFacts | None = None,
+    ) -> None:
+        """Write batches behind a hole. call: what carried them; exchange: the frame of it that has a row."""
+        if not found:
+            return
+        precedents, offset = self._conversation.precedents, found[0].stream_offset
+        if direction == SERVER and call is not None and call.frame is not None:
+            role = fetching(call.api_code, call.replica)
+        else:
+            role = precedents.of(direction, offset).role
+        outcome = UNKNOWN if direction == CLIENT else OK
+        call = call or precedents.of(direction, offset).lost_request()
+        topic, partition = call.session.only() if call.session is not None else (None, None)
+        number = ABSENT if partition is None else partition
+        self._conversation.rows.batches(role, call, exchange, topic, number, found, outcome, ABSENT)
+
+    def look(self, frame: Frame, start: int, end: int) -> list[RecordBatch]:
         """The batch at [start, end) of a frame's data."""
-        emit = self._conversation.emit
-        unit = batches.units(frame.data, start, end - start, end, emit.limit, lenient=True)
-        return emit.look(frame, None, unit)
+        verifier = self._conversation.verifier
+        found = list(batches.units(frame.data, start, end - start, end, verifier.limit, lenient=True))
+        verifier.look(frame, None, found)
+        return found
 
     def _captured(self, frame: Frame) -> CapturedRanges:
         return CapturedRanges(self._conversation.holes(frame), frame.end, frame.offset - frame.start)

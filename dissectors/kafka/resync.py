@@ -14,6 +14,7 @@ from dissectors.kafka import schema
 from dissectors.kafka.decode import NO_CLIENT_ID, PRODUCE, REQUEST_HEAD, ApiVersion, api_version
 from dissectors.kafka.frames import HEAD, MAX_FRAME, SAMPLE, begins, decodes_request, decodes_response, is_text
 from dissectors.kafka.match import KafkaPendingRequests
+from dissectors.rows.layout import ABSENT
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wire.reader import ReadError
@@ -141,7 +142,7 @@ class ResyncContext(Protocol):
     """What the search may know of the connection."""
 
     waiting: KafkaPendingRequests
-    last_id: int | None
+    last_id: int
 
     def budget(self, direction: int) -> SearchBudget: ...
 
@@ -218,7 +219,7 @@ class Resync:
     def _judge_request(self, buf: bytes, end: int, final: bool, at: int) -> Judgement:
         """By itself, and where neither its client's name nor the connection speaks for it, by what follows."""
         verdict = self._judge_alone(buf, at, end)
-        if verdict is not Judgement.YES or self._conversation.last_id is not None:
+        if verdict is not Judgement.YES or self._conversation.last_id != ABSENT:
             return verdict
         size, key, version, correlation_id, client = REQUEST_HEAD.unpack_from(buf, at)
         if client > 0 and api_version(key, version).has_client_id:
@@ -229,7 +230,7 @@ class Resync:
         size, key, version, correlation_id, client = REQUEST_HEAD.unpack_from(buf, at)
         api = api_version(key, version)
         last = self._conversation.last_id
-        if last is not None and not (correlation_id - last + _BACK) & 0xFFFFFFFF < _BACK + _AHEAD:
+        if last != ABSENT and not (correlation_id - last + _BACK) & 0xFFFFFFFF < _BACK + _AHEAD:
             return Judgement.NO
         known = self._conversation.client_ids
         if client > 0 and api.has_client_id:
@@ -242,7 +243,7 @@ class Resync:
                 return Judgement.YES
             if known or not is_text(raw):
                 return Judgement.NO
-            if size > _PROVEN and last is None and end - at >= SAMPLE and not produces(buf, at):
+            if size > _PROVEN and last == ABSENT and end - at >= SAMPLE and not produces(buf, at):
                 return Judgement.NO  # a stranger's, and not large for its records
         elif size > _PROVEN:
             return Judgement.NO  # nothing speaks for it

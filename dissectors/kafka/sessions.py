@@ -6,132 +6,149 @@ only what changed, and what leaves the session. Epoch -1 ends it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any
 
+import cython
+
 from dissectors.kafka.body_notes import BodyNotes, Topic
+from dissectors.kafka.state import set_state, state_of
+
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
 
 NEW, FINAL = 0, -1
-_NONE: dict[int, int | None] = {}  # never added to
+_NONE: dict[int, int] = {}  # never added to
 _MAX_SESSIONS = 1000  # of one connection; a client has one for each broker
 
 
 class FetchSession:
-    """The partitions of one session."""
+    """The partitions of one session.
 
-    __slots__ = ("_epoch", "_gapless", "_held", "partitions", "topics")
+    held: topic -> partition -> fetch offset, ABSENT where none is given
+    topics, partitions: which, and how many
+    epoch: of the newest request
+    gapless: nothing of what was asked for since the first request is missing
+    """
 
-    def __init__(self, pairs: Iterable[tuple[Any, ...]], whole: bool) -> None:
-        self._held: dict[Topic | None, dict[int, int | None]] = {}  # partition -> fetch offset, where there is one
+    __slots__ = ("epoch", "gapless", "held", "partitions", "topics")
+
+    def __init__(self, notes: BodyNotes) -> None:
+        """notes: of the request that begins the session."""
+        self.held: dict[Topic | None, dict[int, int]] = {}
         self.topics: tuple[Topic, ...] = ()
         self.partitions = 0
-        self._epoch: int = NEW  # of the newest request
-        self._gapless = whole  # nothing of what was asked for since its first request is missing
-        self.change(pairs, ())
+        self.epoch = NEW
+        self.gapless = notes.whole
+        self.change(notes)
 
-    def follow(
-        self, epoch: int, pairs: Sequence[tuple[Any, ...]], forgotten: Sequence[tuple[Topic, int]], whole: bool
-    ) -> None:
-        """A request goes on with the session. whole: its body was read to the end."""
-        self._gapless = self._gapless and epoch == self._epoch + 1 and whole
-        self._epoch = epoch
-        if pairs or forgotten:
-            self.change(pairs, forgotten)
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
 
-    def change(self, pairs: Iterable[tuple[Any, ...]], forgotten: Sequence[tuple[Topic, int]]) -> None:
-        """Add and remove partitions. pairs: (topic, partition), and the fetch offset where there is one."""
-        same = not forgotten
-        for topic, partition, *offset in pairs:
-            held = self._held.setdefault(topic, {})
-            same = same and partition in held
-            held[partition] = offset[0] if offset else None
-        if same:
-            return
-        for topic, partition in forgotten:
-            left = self._held.get(topic)
-            if left is not None:
-                left.pop(partition, None)
-                if not left:
-                    del self._held[topic]
-        self.topics = tuple(topic for topic in self._held if topic is not None)  # none: neither name nor id was given
-        self.partitions = sum(map(len, self._held.values()))
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
+
+    def follow(self, epoch: cython.longlong, notes: BodyNotes) -> None:
+        """A request goes on with the session: it may add partitions, and remove some."""
+        self.gapless = self.gapless and epoch == self.epoch + 1 and notes.whole
+        self.epoch = epoch
+        self.change(notes)
+
+    def change(self, notes: BodyNotes) -> None:
+        """Add and remove the partitions that a request names."""
+        i: cython.Py_ssize_t
+        changed: cython.bint = False
+        for i in range(notes.placed.count):
+            topic = notes.placed_topic(i)
+            partition: int = notes.placed_partition(i)
+            if notes.is_forgotten(i):
+                continue
+            held = self.held.get(topic)
+            if held is None:
+                held = self.held[topic] = {}
+            changed = changed or partition not in held
+            held[partition] = notes.placed_offset(i)
+        for i in range(notes.placed.count):
+            if notes.is_forgotten(i):
+                changed = True
+                self._forget(notes.placed_topic(i), notes.placed_partition(i))
+        if changed:
+            self.topics = tuple([topic for topic in self.held if topic is not None])  # None: without name and id
+            self.partitions = sum(map(len, self.held.values()))
+
+    def _forget(self, topic: Topic | None, partition: int) -> None:
+        held = self.held.get(topic)
+        if held is not None:
+            held.pop(partition, None)
+            if not held:
+                del self.held[topic]
 
     def only(self) -> tuple[Topic | None, int | None]:
         """Topic and partition of all that an answer carries, where it can be only one."""
-        if len(self._held) != 1 or not self._gapless:
+        if len(self.held) != 1 or not self.gapless:
             return None, None
-        ((topic, partitions),) = self._held.items()
+        ((topic, partitions),) = self.held.items()
         return topic, next(iter(partitions)) if len(partitions) == 1 else None
 
-    def fetch_offset(self, topic: Topic | None, partition: int) -> int | None:
-        """The offset from which a partition is fetched; None where it is not known."""
-        return self._held.get(topic, _NONE).get(partition)
-
-    def fetch_offsets(self, each: Sequence[tuple[Topic | None, int]]) -> list[int | None]:
-        """The offsets from which some partitions are fetched; None for those of which it is not known."""
-        return [self._held.get(topic, _NONE).get(partition) for topic, partition in each]
+    def fetch_offset(self, topic: Topic | None, partition: cython.longlong) -> cython.longlong:
+        """The offset from which a partition is fetched; ABSENT where it is not known."""
+        return self.held.get(topic, _NONE).get(partition, ABSENT)
 
 
 class FetchSessions:
-    """The sessions of one connection."""
+    """The sessions of one connection, by their ids; those of share groups by group and member."""
 
-    __slots__ = ("_sessions",)
+    __slots__ = ("sessions",)
 
     def __init__(self) -> None:
-        self._sessions: dict[Hashable, FetchSession] = {}
+        self.sessions: dict[Hashable, FetchSession] = {}
 
-    def request(self, notes: BodyNotes) -> FetchSession | None:
-        """The session of a Fetch or ShareFetch; None where it began before the capture."""
-        values = notes.values
-        if "shareSessionEpoch" in values:
-            return self._share(values, notes)
-        epoch, number = values.get("sessionEpoch"), values.get("sessionId")
-        return self.fetch(
-            number or 0, FINAL if epoch is None else epoch, notes.pairs, notes.forgotten, whole=notes.whole
-        )
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
 
-    def fetch(
-        self,
-        number: int,
-        epoch: int,
-        pairs: Sequence[tuple[Any, ...]],
-        forgotten: Sequence[tuple[Topic, int]],
-        *,
-        whole: bool = True,
-    ) -> FetchSession | None:
-        """The session of a Fetch. pairs: (topic, partition, fetch offset)."""
-        if epoch in (NEW, FINAL):
-            if number:
-                self._sessions.pop(number, None)
-            return FetchSession(pairs, whole)
-        session = self._sessions.get(number)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
+
+    def fetch(self, number: cython.longlong, epoch: cython.longlong, notes: BodyNotes) -> FetchSession | None:
+        """The session of a Fetch; None where it began before the capture. ABSENT: of versions without sessions."""
+        if epoch in (NEW, FINAL, ABSENT):
+            if number != ABSENT and number:
+                self.sessions.pop(number, None)
+            return FetchSession(notes)
+        session = self.sessions.get(number)
         if session is not None:
-            session.follow(epoch, pairs, forgotten, whole)
+            session.follow(epoch, notes)
         return session
 
     def answer(
-        self, request: Mapping[str, Any], session: FetchSession | None, number: int | None, failed: bool
+        self,
+        number: cython.longlong,
+        epoch: cython.longlong,
+        session: FetchSession | None,
+        given: cython.longlong,
+        failed: cython.bint,
     ) -> None:
-        """The answer to a Fetch: it may name a new session."""
+        """The answer to a Fetch of a session and an epoch: `given` is the id of a new session, if it opens one."""
         if failed:
-            self._sessions.pop(request.get("sessionId"), None)
-        elif number and session is not None and request.get("sessionEpoch") == NEW:
-            self.open(number, session)
+            self.sessions.pop(number, None)
+        elif given != 0 and given != ABSENT and session is not None and epoch == NEW:
+            self.open(given, session)
 
     def open(self, key: Hashable, session: FetchSession) -> None:
         """A session begins."""
-        if len(self._sessions) >= _MAX_SESSIONS:
-            self._sessions.pop(next(iter(self._sessions)))
-        self._sessions[key] = session
+        if len(self.sessions) >= _MAX_SESSIONS:
+            self.sessions.pop(next(iter(self.sessions)))
+        self.sessions[key] = session
 
-    def _share(self, values: Mapping[str, Any], notes: BodyNotes) -> FetchSession | None:
+    def share(self, values: Mapping[str, Any], notes: BodyNotes) -> FetchSession | None:
+        """The session of a ShareFetch, of which the single values are given; None as for `fetch`."""
         key = (values.get("groupId"), values.get("memberId"))
-        epoch = values["shareSessionEpoch"]
+        epoch = values.get("shareSessionEpoch")
         if epoch == NEW:
-            self.open(key, FetchSession(notes.pairs, notes.whole))
-        session = self._sessions.get(key)
+            self.open(key, FetchSession(notes))
+        session = self.sessions.get(key)
         if epoch == FINAL:
-            self._sessions.pop(key, None)
+            self.sessions.pop(key, None)
         elif epoch != NEW and session is not None:
-            session.follow(epoch, notes.pairs, notes.forgotten, notes.whole)
+            session.follow(ABSENT if epoch is None else epoch, notes)
         return session

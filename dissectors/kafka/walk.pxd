@@ -13,7 +13,7 @@ cdef enum:
 @cython.final
 cdef class Walker:
     cdef readonly BodyNotes notes
-    cdef WireReader reader
+    cdef readonly WireReader reader
     cdef MessageWords message
     cdef long long[:, ::1] slots
     cdef long long number

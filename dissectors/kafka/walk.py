@@ -11,14 +11,16 @@ modes read the same words:
 from __future__ import annotations
 
 import threading
+from weakref import WeakKeyDictionary
 
 import cython
 
 from dissectors.kafka.body_notes import BodyNotes, NoteRows
 from dissectors.kafka.errors import known_codes
 from dissectors.kafka.words import NO_MESSAGE, MessageWords
+from dissectors.rows.sink import Sink
 from dissectors.wire.arrays import Bytes, Numbers, grid
-from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader, reader
+from dissectors.wire.reader import EndsEarlyError, ReadError, WireReader
 
 if not cython.compiled:
     from dissectors.kafka.body_notes import (
@@ -73,11 +75,14 @@ if not cython.compiled:
 
 
 class Walker:
-    """Walks bodies of all messages. Each thread has its own: `walker`."""
+    """Walks bodies of all messages. A run has one for requests and one for answers: each reads on in its buffer.
+
+    What looks at single bodies uses that of its thread: `walker`.
+    """
 
     def __init__(self) -> None:
         self.notes = BodyNotes()
-        self.reader = reader()
+        self.reader = WireReader()
         self.message = NO_MESSAGE
         self.slots: Numbers = grid(SLOTS, 3)  # errors that are read and not noted yet, and texts that explain them
         self.number = 0  # that goes with topic and partition
@@ -350,6 +355,7 @@ class Walker:
         if name_size <= 0 and id_at < 0:
             return -1
         row = self.notes.named.add()
+        self.notes.both += name_size > 0 and id_at >= 0
         self.notes.named.cells[row, NAME_AT] = name_at
         self.notes.named.cells[row, NAME_SIZE] = name_size
         self.notes.named.cells[row, ID_AT] = id_at
@@ -422,6 +428,15 @@ class _Here(threading.local):
 
 
 _here = _Here()
+_walkers: WeakKeyDictionary[Sink, tuple[Walker, Walker]] = WeakKeyDictionary()
+
+
+def walkers_of(sink: Sink) -> tuple[Walker, Walker]:
+    """The walkers of the conversations that write to a sink: for requests, for answers."""
+    found = _walkers.get(sink)
+    if found is None:
+        found = _walkers[sink] = (Walker(), Walker())
+    return found
 
 
 def walker() -> Walker:

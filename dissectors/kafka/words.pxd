@@ -30,6 +30,13 @@ cdef enum:
 
     VALUE_COUNT = 20
     GROUP_PLACE = 0
+    KEY_TYPE_PLACE = 1
+    ACKS_PLACE = 2
+    REPLICA_PLACE = 4
+    MAX_WAIT_PLACE = 5
+    ISOLATION_PLACE = 6
+    SESSION_PLACE = 7
+    EPOCH_PLACE = 8
     NO_SLOT = -1
     SLOTS = 8
 

@@ -1,66 +1,88 @@
-"""Finished rows -> Arrow record batches with the schema of their table, a column at a time.
+"""Finished rows -> one Arrow record batch with the schema of their table, a column at a time.
 
-Whole 64-bit numbers go as they lie, without a copy. Texts are taken from the numbered ones.
+Rows are put into order first, as numbers: `ORDER`. Of rows that are in order, whole 64-bit numbers go as they lie,
+without a copy.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dissectors import arrow, records
 from dissectors.arrow import Bools, Ints
-from dissectors.records import PACKET_MASK, PACKET_SHIFT
+from dissectors.records import ORDER, PACKET_MASK, PACKET_SHIFT
 from dissectors.redaction import public_path
+from dissectors.rows.gather import checksums, exchange_ids, numbered
 from dissectors.rows.layout import ABSENT, Kind
 from dissectors.rows.table import RowTable
-from dissectors.rows.texts import Texts
+from dissectors.wire.arrays import Bytes, Numbers
 
 _OF_CONNECTION = attrgetter(*(column.name for column in records.CONNECTION_COLUMNS))
 _NOBODY = (None,) * len(records.CONNECTION_COLUMNS)
-_HEX = np.array([b"%02x" % byte for byte in range(256)], "S2")
-_MAX_US = 253_402_300_799_999_999  # 9999-12-31: what datetime, pandas and JSON readers can hold
+_MAX_US = 253_402_300_799_999_999  # 9999-12-31
+_LAST = np.iinfo(np.int64).max
 
 
-def take_batches(
+def take_batch(
     table: RowTable, files: Sequence[str], *, full: bool = False, payloads: bool = False
-) -> list[pa.RecordBatch]:
-    """Take the finished rows of a table. files: file index -> path, for packet references."""
+) -> pa.RecordBatch | None:
+    """Take the finished rows of a table, in order; None where there are none. files: file index -> path."""
     blocks, loose = table.take()
     if not blocks:
-        return []
+        return None
     schema = records.schema(table.layout.table, full=full, payloads=payloads)
-    reading = _Reading(table, loose, files, {"": True, "full": full, "payloads": payloads})
-    return [
-        pa.RecordBatch.from_arrays(reading.arrays(np.asarray(block)[:, :rows]), schema=schema) for block, rows in blocks
-    ]
+    have = {"": True, "full": full, "payloads": payloads}
+    return pa.RecordBatch.from_arrays(_Rows(table, blocks, loose, files).arrays(have), schema=schema)
 
 
-class _Reading:
-    """What the numbers of some blocks of a table stand for, as Arrow arrays; made when the first row needs them."""
+class _Rows:
+    """The rows of some blocks of a table, in order, and what the numbers in them stand for."""
 
-    def __init__(self, table: RowTable, loose: list[Any], files: Sequence[str], have: dict[str, bool]) -> None:
+    def __init__(
+        self, table: RowTable, blocks: list[tuple[Numbers, int]], loose: list[Any], files: Sequence[str]
+    ) -> None:
+        self._table = table
         self._layout = table.layout
+        self._blocks = [np.asarray(block)[:, :rows] for block, rows in blocks]
         self._loose = loose
         self._files = files
-        self._have = have
-        self._table = table
-        self._texts: pa.Array | None = None
+        self._turn: Ints | None = None
+        self._turn = order([self._key(name) for name in ORDER[self._layout.table]])
 
-    def arrays(self, block: Ints) -> list[pa.Array]:
-        """The columns of a block: int64[fields, rows]."""
+    def arrays(self, have: dict[str, bool]) -> list[pa.Array]:
+        """The columns. have: which options of fields are set."""
         found: list[pa.Array] = []
-        for field, kind, numbers in zip(self._layout.fields, self._layout.kinds, block, strict=True):
-            if self._have[field.only]:
-                found += self._columns(field, kind, numbers, block)
+        for place, field in enumerate(self._layout.fields):
+            if have[field.only]:
+                found += self._columns(field, self._layout.kinds[place], self._numbers(place))
         return found
 
-    def _columns(self, field: records.Field, kind: Kind, numbers: Ints, block: Ints) -> list[pa.Array]:
+    def _numbers(self, place: int) -> Ints:
+        """A field of all rows: of one block in its own order, as it lies there."""
+        parts = [block[place] for block in self._blocks]
+        numbers: Ints = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return numbers if self._turn is None else numbers[self._turn]
+
+    def _key(self, name: str) -> Ints:
+        """A field as its column is ordered: rows without a value come last."""
+        place = self._layout.places[name]
+        numbers, kind = self._numbers(place), self._layout.fields[place].kind
+        absent = numbers == ABSENT
+        if kind == "time":
+            numbers = numbers // 1000
+            absent |= _beyond_calendars(numbers)
+        elif kind == "packet_ref":
+            numbers = numbers & PACKET_MASK
+        return np.where(absent, _LAST, numbers)
+
+    def _columns(self, field: records.Field, kind: Kind, numbers: Ints) -> list[pa.Array]:
         absent = numbers == ABSENT
         if kind == Kind.CONN:
             return connections(*_distinct(self._table.conns.values, numbers, absent))
@@ -69,86 +91,109 @@ class _Reading:
         if field.kind == "time":
             return [times(numbers, absent)]
         type = field.columns[0].type
+        if absent.all():
+            return [pa.nulls(len(numbers), type)]
         if kind == Kind.TEXT:
-            return [self._text(numbers, absent)]
+            return [texts(self._table.texts.arena, self._table.texts.starts, numbers)]
         if kind == Kind.LIST:
             lists, index = _distinct(self._table.lists.values, numbers, absent)
-            return [arrow.take(array(lists, type), index)]
+            return [arrow.take(column_of(lists, type), arrow.column(index, missing=absent))]
         if kind == Kind.LOOSE:
-            return [self._loose_column(field, numbers, absent, block)]
+            return [self._loose_column(field, numbers, absent)]
         if field.is_flag:
             return [arrow.column(numbers == 1, missing=absent)]
         return [whole_numbers(numbers, type, absent)]
 
-    def _text(self, numbers: Ints, absent: Bools) -> pa.Array:
-        if self._texts is None:
-            self._texts = texts(self._table.texts)
-        if (numbers == numbers[0]).all():  # a third of the cost
-            value = None if absent[0] else self._texts[int(numbers[0])]
-            return pa.nulls(len(numbers), pa.string()) if value is None else pa.repeat(value, len(numbers))
-        return arrow.take(self._texts, _index(numbers, absent))
-
-    def _loose_column(self, field: records.Field, numbers: Ints, absent: Bools, block: Ints) -> pa.Array:
+    def _loose_column(self, field: records.Field, numbers: Ints, absent: Bools) -> pa.Array:
         """Numbers as what the kind of the field makes of them, and loose values."""
         type = field.columns[0].type
-        if absent.all():
-            return pa.nulls(len(numbers), type)
         given = (numbers < 0) & ~absent  # as a text or as bytes
         if not given.any():
-            return self._made(field, numbers, absent, block)
+            return self._made(field, numbers)
         if (given | absent).all():
-            return array([None if n == ABSENT else self._loose[-1 - n] for n in numbers.tolist()], type)
-        made = self._made(field, numbers, absent | given, block).to_pylist()
+            return column_of([None if n == ABSENT else self._loose[-1 - n] for n in numbers.tolist()], type)
+        made = self._made(field, np.where(given, ABSENT, numbers)).to_pylist()
         for row in np.flatnonzero(given).tolist():
             made[row] = self._loose[-1 - int(numbers[row])]
-        return array(made, type)
+        return column_of(made, type)
 
-    def _made(self, field: records.Field, numbers: Ints, absent: Bools, block: Ints) -> pa.Array:
+    def _made(self, field: records.Field, numbers: Ints) -> pa.Array:
         """The texts that numbers from 0 on stand for."""
         if field.kind == "decimal":
-            return arrow.decimals(arrow.column(numbers, missing=absent))
-        made = self._ids(numbers, block) if field.kind == "exchange_id" else hex_column(numbers)
-        return arrow.where(~absent, made) if absent.any() else made
-
-    def _ids(self, numbers: Ints, block: Ints) -> pa.Array:
-        """Ids of exchanges, as `records.LOOSE_KINDS` has them."""
-        conn = block[self._layout.places["conn"]]
+            return arrow.decimals(arrow.column(numbers, missing=numbers == ABSENT))
+        if field.kind == "checksum":
+            return _text_column(checksums(numbers.data), numbers)
+        conn = self._numbers(self._layout.places["conn"])
         conns, index = _distinct(self._table.conns.values, conn, conn == ABSENT)
-        ids = arrow.take(pa.array([conn.id for conn in conns], pa.string()), index)
-        sides = arrow.take(pa.array(["-c", "-s"]), arrow.column(numbers & 1))
-        return arrow.joined(ids, sides, arrow.decimals(arrow.column(numbers >> 1)))
+        ids = "".join([one.id for one in conns]).encode()
+        return _text_column(exchange_ids(ids, index.data, numbers.data), numbers)
 
 
-def texts(numbered: Texts) -> pa.Array:
-    """All texts, by number; their bytes are not copied."""
-    offsets = np.asarray(numbered.starts)[: numbered.count + 1].astype(np.int32)
-    data = pa.py_buffer(numbered.arena)
-    return pa.Array.from_buffers(pa.string(), numbered.count, [None, pa.py_buffer(offsets), data])
+def order(keys: Sequence[Ints]) -> Ints | None:
+    """Indices of rows, ascending by keys, those that are equal as they come; None where all are in order already."""
+    first = keys[0]
+    if (first[1:] > first[:-1]).all():
+        return None
+    turn: Ints = np.argsort(first, kind="stable")
+    ordered = first[turn]
+    equal = ordered[1:] == ordered[:-1]
+    if equal.any():
+        tied = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+        rows = turn[tied]
+        turn[tied] = rows[np.lexsort([key[rows] for key in reversed(keys)])]
+    return None if (turn[1:] > turn[:-1]).all() else turn
 
 
-def connections(distinct: Sequence[Any], index: pa.Array) -> list[pa.Array]:
-    """CONNECTION_COLUMNS of rows: distinct connections (Conn or None), and which of them each row has."""
+def texts(arena: Bytes, starts: Numbers, numbers: Ints) -> pa.Array:
+    """Texts by their numbers, null for ABSENT: text w is arena[starts[w] : starts[w + 1]]."""
+    return _text_column(numbered(arena, starts, numbers.data), numbers)
+
+
+def _text_column(gathered: tuple[bytearray, bytearray], numbers: Ints) -> pa.Array:
+    """What `gather` made of numbers, as a column."""
+    absent = numbers == ABSENT
+    valid = arrow.bits(~absent) if absent.any() else None
+    return pa.Array.from_buffers(pa.string(), len(numbers), [valid, *map(pa.py_buffer, gathered)])
+
+
+def _some_of(values: Sequence[str | None], index: Ints) -> pa.Array:
+    """The text values[i] for each i of the index, which may be ABSENT."""
+    raw = [b"" if value is None else value.encode("utf-8", "backslashreplace") for value in values]
+    starts = array("q", [0, *accumulate(map(len, raw))])
+    if None in values:
+        of_value = np.array([ABSENT if value is None else i for i, value in enumerate(values)])
+        index = np.where(index == ABSENT, ABSENT, of_value[np.maximum(index, 0)])
+    return texts(b"".join(raw), starts, index)
+
+
+def connections(distinct: Sequence[Any], index: Ints) -> list[pa.Array]:
+    """CONNECTION_COLUMNS of rows: distinct connections (Conn or None), and which of them each row has, or ABSENT."""
     rows = [_NOBODY if conn is None else _OF_CONNECTION(conn) for conn in distinct or (None,)]
     return [
-        arrow.take(array(values, column.type), index)
+        _some_of(values, index)
+        if column.type == pa.string()
+        else arrow.take(pa.array(values, column.type), arrow.column(index, missing=index == ABSENT))
         for values, column in zip(zip(*rows, strict=True), records.CONNECTION_COLUMNS, strict=True)
     ]
 
 
-def packets(references: Ints, missing: Bools | None, files: Sequence[str]) -> list[pa.Array]:
+def packets(references: Ints, missing: Bools, files: Sequence[str]) -> list[pa.Array]:
     """Files and packet numbers of packet references."""
-    names = array([*map(public_path, files)], pa.string())
-    index, packet = (
-        arrow.column(each, missing=missing) for each in (references >> PACKET_SHIFT, references & PACKET_MASK)
-    )
-    return [arrow.take(names, index), packet]
+    names = [*map(public_path, files)]
+    index = np.where(missing, ABSENT, references >> PACKET_SHIFT)
+    return [_some_of(names, index), arrow.column(references & PACKET_MASK, missing=missing)]
 
 
 def times(ns: Ints, missing: Bools | None) -> pa.Array:
     """Nanoseconds as timestamps; null where no calendar of readers holds them."""
     us = ns // 1000
-    beyond = (us < 0) | (us > _MAX_US)
+    beyond = _beyond_calendars(us)
     return arrow.column(us, pa.timestamp("us", "UTC"), beyond if missing is None else beyond | missing)
+
+
+def _beyond_calendars(us: Ints) -> Bools:
+    """Whether datetime, pandas or JSON readers cannot hold each time (µs): before 1970, or after 9999."""
+    return (us < 0) | (us > _MAX_US)
 
 
 def whole_numbers(numbers: Ints, type: pa.DataType, missing: Bools) -> pa.Array:
@@ -159,15 +204,7 @@ def whole_numbers(numbers: Ints, type: pa.DataType, missing: Bools) -> pa.Array:
     return arrow.column(numbers, type, missing)
 
 
-def hex_column(values: npt.NDArray[Any]) -> pa.Array:
-    """Unsigned 32-bit numbers as `checksum.shown` has them: 0x and eight digits."""
-    characters = np.empty((len(values), 10), np.uint8)
-    characters[:, :2] = tuple(b"0x")
-    characters[:, 2:] = _HEX[values.astype(">u4").view(np.uint8)].view(np.uint8).reshape(-1, 8)
-    return arrow.texts(characters)
-
-
-def array(values: Sequence[Any], type: pa.DataType) -> pa.Array:
+def column_of(values: Sequence[Any], type: pa.DataType) -> pa.Array:
     """Python values as a column. Numbers that do not fit the type become null, text that is no Unicode is escaped."""
     try:
         return pa.array(values, type)
@@ -186,15 +223,11 @@ def _fitting(value: Any, type: pa.DataType) -> Any:
     return value
 
 
-def _distinct(values: Sequence[Any], numbers: Ints, absent: Bools) -> tuple[list[Any], pa.Array]:
-    """The numbered values that rows have, and which of these each row has."""
-    used = np.zeros(len(values), bool)
-    used[numbers[~absent]] = True
-    place = np.cumsum(used) - 1
-    index = np.where(absent, 0, place[np.where(absent, 0, numbers)] if len(values) else 0)
-    return [values[i] for i in np.flatnonzero(used).tolist()], _index(index, absent)
-
-
-def _index(numbers: Ints, absent: Bools) -> pa.Array:
-    """Numbers as indices, null where there is none."""
-    return arrow.column(numbers, missing=absent if absent.any() else None)
+def _distinct(values: Sequence[Any], numbers: Ints, absent: Bools) -> tuple[list[Any], Ints]:
+    """The numbered values that rows have, and which of these each row has: ABSENT where it has none."""
+    used = np.zeros(len(values) + 1, bool)  # behind the last: none
+    which = np.where(absent, len(values), numbers)
+    used[which] = True
+    used[-1] = False
+    place = np.where(used, np.cumsum(used) - 1, ABSENT)
+    return [values[i] for i in np.flatnonzero(used).tolist()], place[which]

@@ -15,7 +15,7 @@ from dissectors import records
 from dissectors.limits import Limits
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.redaction import public_path
-from dissectors.rows.blocks import take_batches
+from dissectors.rows.blocks import take_batch
 from dissectors.rows.late_names import LIKELY, Name
 from dissectors.rows.layout import layout
 from dissectors.rows.table import RowTable
@@ -157,12 +157,12 @@ class Sink:
         return max((len(self._tables[table]) for table in self.tables), default=0)
 
     def drain(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Take away the waiting rows, as one record batch a table."""
+        """Take away the waiting rows, in order, as one record batch a table."""
         self._room = self._most_messages - self._waiting
         for name, table in self._tables.items():
-            batches = list(take_batches(table, self.files, full=self.full, payloads=self.payloads))
-            if batches and name in self.tables:
-                yield name, joined(batches)
+            batch = take_batch(table, self.files, full=self.full, payloads=self.payloads)
+            if batch is not None and name in self.tables:
+                yield name, batch
         if max(self._texts.count, len(self._lists.values), len(self._conns.values)) > self._most_names:
             self._renumber()
 
@@ -195,11 +195,6 @@ class Sink:
         self._make_tables()
         for name, some in rows.items():
             self._tables[name].extend(some)
-
-
-def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One record batch of several; of one, itself: Arrow would copy it."""
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def to_batch(

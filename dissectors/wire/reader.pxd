@@ -33,8 +33,13 @@ cdef class WireReader:
     cpdef long long i32(self)
     cpdef long long i64(self)
     cpdef long long integer(self, int size)
+    cpdef long long u16le(self)
+    cpdef long long u32le(self)
+    cpdef long long i64le(self)
     cpdef long long uvarint(self)
     cpdef long long varint(self)
     cpdef long long announced(self, int kind)
     cpdef long long length(self, int kind)
     cpdef int skip_tags(self) except -1
+
+cpdef WireReader reader()

@@ -1,4 +1,6 @@
-"""The checked reader: numbers, varints and lengths in a piece of a buffer, from left to right, big-endian.
+"""The checked reader: numbers, varints and lengths in a piece of a buffer, from left to right.
+
+Numbers have their highest byte first, but those of the methods whose names end in `le`.
 
 Every method reads at `pos` and moves on. One that would read beyond `end` raises EndsEarlyError, and `pos` is then
 where the value would have ended. A length or a count from the wire is compared with what is left before it is used;
@@ -127,6 +129,26 @@ class WireReader:
         if size == 2:
             return self.i16()
         return self.i64() if size == 8 else self.i8()
+
+    def u16le(self) -> cython.longlong:
+        """Two bytes, unsigned, the lowest first."""
+        p: cython.Py_ssize_t = self.take(2)
+        return self.data[p] | (self.data[p + 1] << 8)
+
+    def u32le(self) -> cython.longlong:
+        """Four bytes, unsigned, the lowest first."""
+        p: cython.Py_ssize_t = self.take(4)
+        high: cython.longlong = self.data[p + 3]
+        return (high << 24) | (self.data[p + 2] << 16) | (self.data[p + 1] << 8) | self.data[p]
+
+    def i64le(self) -> cython.longlong:
+        """Eight bytes, signed, the lowest first."""
+        p: cython.Py_ssize_t = self.take(8)
+        low: cython.longlong = self.data[p + 3]
+        high: cython.longlong = self.data[p + 7]
+        low = (low << 24) | (self.data[p + 2] << 16) | (self.data[p + 1] << 8) | self.data[p]
+        high = (high << 24) | (self.data[p + 6] << 16) | (self.data[p + 5] << 8) | self.data[p + 4]
+        return ((high ^ SIGN32) - SIGN32) * TWO32 + low
 
     def uvarint(self) -> cython.longlong:
         """An unsigned varint of at most LENGTH_BYTES bytes. Raises VarintError where it is longer."""

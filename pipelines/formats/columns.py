@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.formats import units
 from pipelines.formats.intervals import is_interval
@@ -17,6 +16,8 @@ from pipelines.formats.intervals import is_interval
 
 def timestamps(column: pa.Array) -> pa.Array:
     """timestamp[us, UTC] -> `2026-01-31T10:00:00.000001Z`."""
+    import pyarrow.compute as pc  # as below: loading it takes longer than writing a screen of text
+
     local = column.cast(pa.timestamp("us"))
     text = pc.replace_substring(local.cast(pa.string()), " ", "T")
     return pc.binary_join_element_wise(text, "Z", "")
@@ -29,7 +30,7 @@ def base64_text(column: pa.Array) -> pa.Array:
 
 def mapped(column: pa.Array, change: Callable[[str], str]) -> pa.Array:
     """Every text changed by `change`, which is called once per distinct text."""
-    coded = pc.dictionary_encode(column)
+    coded = column.dictionary_encode()
     return pa.array([change(text) for text in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
 
 
@@ -73,4 +74,6 @@ def is_flat_list(kind: pa.DataType) -> bool:
 
 def joined(column: pa.Array, separator: str) -> pa.Array:
     """list of text -> one text."""
+    import pyarrow.compute as pc
+
     return pc.binary_join(column, separator)

@@ -189,7 +189,7 @@ def threads(master: str | None, settings: Mapping[str, str]) -> int | None:
         return None
     if found[1] != "*":
         return int(found[1] or 1)
-    from dissectors.workers import cores
+    from dissectors.local_decoder import cores
 
     return cores()
 

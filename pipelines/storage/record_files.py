@@ -27,7 +27,6 @@ import pyarrow.parquet as pq
 from dissectors import records
 from dissectors.limits import MIB
 from dissectors.options import Options
-from dissectors.release import ORDER
 from pipelines.formats.parquet import open_writer
 from pipelines.storage import filesystem
 
@@ -154,7 +153,7 @@ def _shares(table: str, batch: pa.RecordBatch) -> Iterator[tuple[str | None, int
     if not batch.num_rows:
         return
     sites = batch.column("site").dictionary_encode()
-    micros = batch.column(ORDER[table][0]).cast(pa.int64())
+    micros = batch.column(records.ordered_by(table)[0]).cast(pa.int64())
     site = sites.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     day = np.floor_divide(micros.fill_null(0).to_numpy(zero_copy_only=False), _DAY_US)
     timeless = pc.is_null(micros).to_numpy(zero_copy_only=False)

@@ -76,9 +76,9 @@ def _kafka_body(decode: Callable[..., Any]) -> Callable[[bytes], Any]:
 
 def _noted(name: str, version: int, data: bytes, start: int, end: int) -> None:
     notes = walker().note(message_words(name, version), data, start, end)
-    for kind in ("topics", "names", "sets", "faults", "pairs", "forgotten", "values", "throttle_ms"):
-        getattr(notes, kind)
-    for each in notes.sets:
+    for kind in ("topics", "names", "sets", "faults", "pairs", "forgotten", "values"):
+        getattr(notes, kind)()
+    for each in notes.sets():
         assert start <= each.start <= end
         assert each.size > 0
 
@@ -140,16 +140,16 @@ def _iggy_fields(data: bytes) -> None:
 def _iggy_run(data: bytes) -> None:
     for form in iggy_batches.FORMATS:
         with suppress(MalformedBodyError):
-            run = iggy_batches.read(form, data, 0, len(data), len(data), None)
+            run = iggy_batches.read(form, data, 0, len(data), len(data))
             for unit in run.units:
-                iggy_verify.verify(run.checksum_kind, unit, data, len(data))
+                iggy_verify.verify(run, unit, data, len(data))
 
 
 def _iggy_frames(data: bytes) -> None:
     for direction in (0, 1):
         iggy_frames.detect(direction, data, 0, len(data), LIMIT)
-        for framing in ("legacy", "vsr"):
-            iggy_frames.measure(framing, direction, data, 0, len(data), LIMIT)
+        iggy_frames.measure_legacy(direction, data, 0, len(data), LIMIT)
+        iggy_frames.measure_vsr(data, 0, len(data), LIMIT)
 
 
 def _envelope(data: bytes) -> None:

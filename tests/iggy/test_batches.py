@@ -123,7 +123,7 @@ def test_messages_are_read_byte_by_byte_as_they_were_written(size: int, kind: st
         [{"key": "k", "kind": "string", "value": "v"}]
     ] * 3
     if size == 56 or kind == "xxh3":
-        assert verify(read.checksum_kind, read.units[0], run, len(run)).verdict == "ok"
+        assert verify(read, read.units[0], run, len(run)).verdict == "ok"
 
 
 KINDS = {

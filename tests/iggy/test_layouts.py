@@ -9,6 +9,7 @@ import struct
 import pytest
 
 from dissectors.iggy import PROTOCOL, layouts, tables
+from dissectors.iggy.walk import Fields
 from dissectors.wire.proto import proto
 from tests.feeding import feed
 from tests.iggy import wire as w
@@ -62,8 +63,9 @@ def test_operations_name_commands_that_exist() -> None:
 @pytest.mark.parametrize("number", [b"\0\0\xc0\x7f", b"\0\0\x80\x7f", b"\0\0\x80\xff", b"\0\0\0\x3f"])
 def test_a_float_is_shown_as_json_can_hold_it(number: bytes) -> None:
     for layout in layouts.versions(layouts.RESPONSE, "GET_STATS"):
-        values: dict[str, object] = {}
-        layout.read(bytes(4) + number + bytes(400), 0, 408, values)
+        fields = Fields()
+        fields.read(layout.plan, bytes(4) + number + bytes(400), 0, 408)
+        values = fields.values()
         assert values["cpu_usage"] in ("nan", "inf", "-inf", 0.5)
         json.dumps(values, allow_nan=False)
 

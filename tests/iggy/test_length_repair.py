@@ -34,7 +34,7 @@ def test_every_bit_of_every_length_is_detected(which: int, at: int, bit: int) ->
     data[STARTS[which] + at] ^= 1 << bit
     run = batches.read("poll_56_xxh3", bytes(data), 0, len(data), len(data), 3)
     assert [m.start for m in run.messages] == STARTS
-    verdict = verify(run.checksum_kind, run.units[0], bytes(data), len(data))
+    verdict = verify(run, run.units[0], bytes(data), len(data))
     assert (verdict.verdict, verdict.bad, verdict.wrong) == ("bad", which, 1)
 
 
@@ -81,11 +81,11 @@ def vsr_batch() -> bytes:
 def test_every_bit_of_a_vsr_batchs_length_and_count_is_detected(at: int, bit: int) -> None:
     data = bytearray(vsr_batch())
     whole = batches.read("batch", bytes(data), 0, len(data), len(data), 3)
-    assert verify(XXH3, whole.units[0], bytes(data), len(data)).verdict == "ok"
+    assert verify(whole, whole.units[0], bytes(data), len(data)).verdict == "ok"
     data[at] ^= 1 << bit
     run = batches.read("batch", bytes(data), 0, len(data), len(data), 3)
     (unit,) = run.units
-    assert [(m.start, m.end) for m in unit.messages] == [(m.start, m.end) for m in whole.messages]
-    assert verify(XXH3, unit, bytes(data), len(data)).verdict == "bad"
+    assert [(m.start, m.end) for m in run.of(unit)] == [(m.start, m.end) for m in whole.messages]
+    assert verify(run, unit, bytes(data), len(data)).verdict == "bad"
     found = list(suspects(run, unit, bytes(data)))
     assert len(found) == 1

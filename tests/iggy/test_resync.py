@@ -15,7 +15,7 @@ from dissectors.options import Options
 from dissectors.rows.sink import Sink
 from dissectors.search import SearchBudget
 from dissectors.tcp.chunk import Chunk, Gap
-from tests.feeding import CLIENT, SERVER, conn, feed
+from tests.feeding import CLIENT, SERVER, conn, feed, in_any_order
 from tests.iggy import wire as w
 from tests.iggy.eras import ERAS, PAYLOADS
 
@@ -136,3 +136,24 @@ def test_the_rest_of_a_torn_answer_does_not_hide_the_next_one() -> None:
         ("unanswered", "POLL_MESSAGES"),
         *[("call", "POLL_MESSAGES"), ("call", "PING")] * 2,
     ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["iggy-0.4", "iggy-0.7"]),
+    st.lists(st.sampled_from("SPPi"), min_size=1, max_size=5),
+    st.integers(1, 400),
+    st.integers(0, 1),
+)
+def test_a_cut_tail_gives_the_same_rows_byte_by_byte(era: str, kinds: list[str], kept: int, lost: int) -> None:
+    """An answer is lost, some follow, and the capture ends within the last of them."""
+    send, sent, poll, polled, ping, pong = (data for _, data in ERAS[era][2:8])
+    pairs = {"S": (send, sent), "P": (poll, polled), "i": (ping, pong)}
+    script: list[tuple[int, bytes | int]] = [*ERAS[era], (CLIENT, poll), (SERVER, 8 + 40 * lost)]
+    for kind in kinds:
+        script += [(CLIENT, pairs[kind][0]), (SERVER, pairs[kind][1])]
+    last = pairs[kinds[-1]][1]
+    script[-1] = (SERVER, (last + polled)[: max(1, min(kept, len(last) + len(polled) - 1))])
+    whole, _ = feed(PROTOCOL, script)
+    bytewise, _ = feed(PROTOCOL, script, cut=lambda data: [data[i : i + 1] for i in range(len(data))])
+    assert in_any_order(bytewise) == in_any_order(whole)

@@ -12,7 +12,7 @@ from dissectors.kafka.full import full
 from dissectors.options import Options
 from dissectors.records import TABLES
 from dissectors.rows.sink import Sink
-from dissectors.tcp.chunk import Chunk, Resent
+from dissectors.tcp.chunk import Chunk, Gap, Resent
 from tests.feeding import CLIENT, SERVER, conn, feed, feed_every_way
 from tests.kafka.wire import (
     any_body,
@@ -93,13 +93,31 @@ def test_answers_to_pipelined_requests_are_distinguished_and_ids_may_repeat() ->
     assert [(b.topic, b.base_offset) for b in sink.batches] == [("a", 1), ("b", 2), ("c", 3)]
 
 
-def test_an_answer_to_a_later_request_leaves_the_earlier_ones_unanswered() -> None:
+def test_answers_in_another_order_belong_to_their_requests_and_that_is_a_finding() -> None:
+    script = [
+        (CLIENT, produce(1, {("a", 0): ONE}) + produce(2, {("b", 0): ONE}) + produce(3, {("c", 0): ONE})),
+        (SERVER, produced(2, [("b", 0, 0, 2)]) + produced(1, [("a", 0, 0, 1)])),
+    ]
+    sink = feed_every_way(PROTOCOL, script)
+    assert sorted((e.correlation_id, e.kind, e.complete) for e in sink.exchanges) == [
+        (1, "call", True),
+        (2, "call", True),
+        (3, "unanswered", True),
+    ]
+    assert sorted((b.topic, b.base_offset) for b in sink.batches if b.base_offset is not None) == [("a", 1), ("b", 2)]
+    (finding,) = [f for f in sink.findings if f.kind == "out_of_order_answers"]
+    assert json.loads(finding.evidence or "")["count"] == 1
+
+
+def test_a_hole_in_the_answers_explains_requests_before_the_next_one_that_is_answered() -> None:
+    lost = produced(1, [("a", 0, 0, 1)])
     script = [
         (CLIENT, produce(1, {("a", 0): ONE}) + produce(2, {("b", 0): ONE})),
+        (SERVER, len(lost)),
         (SERVER, produced(2, [("b", 0, 0, 2)])),
         (CLIENT, produce(3, {("c", 0): ONE})),
     ]
-    sink = feed_every_way(PROTOCOL, script)
+    sink, _ = feed(PROTOCOL, script)
     assert [(e.correlation_id, e.kind, e.complete) for e in sink.exchanges] == [
         (1, "unanswered", False),
         (2, "call", True),
@@ -107,7 +125,7 @@ def test_an_answer_to_a_later_request_leaves_the_earlier_ones_unanswered() -> No
     ]
 
 
-def test_a_request_without_an_answer_was_sent_again_by_the_time_a_later_one_was_answered() -> None:
+def test_a_request_whose_answer_was_lost_was_sent_again_by_the_time_a_later_one_was_answered() -> None:
     sink = Sink(("exchanges",))
     sink.files = ["x.pcap"]
     conversation = PROTOCOL.conversation(conn("kafka"), sink, Options(tables=("exchanges",)), midstream=False)
@@ -115,7 +133,8 @@ def test_a_request_without_an_answer_was_sent_again_by_the_time_a_later_one_was_
     conversation.receive(CLIENT, Chunk.of(0, first + second, [0], [1], [1], [1]))
     conversation.advance()
     conversation.resends.add(CLIENT, Resent(0, len(first), 2))
-    conversation.receive(SERVER, Chunk.of(0, answer, [0], [3], [3], [3]))
+    conversation.receive(SERVER, Gap(0, 40, "not captured", 3, 3, 3))
+    conversation.receive(SERVER, Chunk.of(40, answer, [40], [3], [3], [3]))
     conversation.resends.add(CLIENT, Resent(len(first), len(first + second), 4))
     conversation.advance()
     assert [(e.kind, e.retransmitted) for e in sink.exchanges] == [("unanswered", True), ("call", False)]

@@ -63,16 +63,16 @@ def test_the_notes_are_what_the_whole_body_says(name: str) -> None:
             assert notes.whole, version
             walk = Walk(message, version)
             walk.struct(message.fields, sent, None, None)
-            assert sorted(f.code for f in notes.faults) == sorted(walk.codes), version
-            assert {(f.topic, f.partition) for f in notes.faults if f.scope == "partition"} == walk.failed, version
-            assert [(s.topic, s.partition, s.size) for s in notes.sets] == walk.sets, version
+            assert sorted(f.code for f in notes.faults()) == sorted(walk.codes), version
+            assert {(f.topic, f.partition) for f in notes.faults() if f.scope == "partition"} == walk.failed, version
+            assert [(s.topic, s.partition, s.size) for s in notes.sets()] == walk.sets, version
             if name not in PAIRED:
-                assert sorted(map(repr, notes.topics)) == sorted(map(repr, walk.topics)), version
+                assert sorted(map(repr, notes.topics())) == sorted(map(repr, walk.topics)), version
             if "throttleTimeMs" in sent:
                 assert notes.throttle_ms == sent["throttleTimeMs"]
             for value in VALUES.get(name, ()):
                 if value in sent:
-                    assert notes.values[value] == sent[value], version
+                    assert notes.values()[value] == sent[value], version
 
 
 class Walk:

@@ -15,13 +15,13 @@ from dissectors.kafka.delivery import (
     acquired,
     acquired_ranges,
     delivered,
-    delivered_of_set,
     later_pieces,
     of_partition,
 )
 from dissectors.kafka.full import full
 from dissectors.kafka.record_batch import RecordBatch
 from dissectors.options import Options
+from dissectors.rows.layout import ABSENT
 from tests.feeding import CLIENT, SERVER, feed, feed_every_way
 from tests.kafka.wire import any_body, batch, fetch, fetched, message, record, request, response, wrapper
 
@@ -44,15 +44,14 @@ def test_records_before_the_fetch_offset_are_dropped() -> None:
     data, found = units(batch(THREE, 10), batch(THREE, 13))
     assert delivered(data, found, 12, (), LIMIT) == 4
     assert delivered(data, found, 10, (), LIMIT) == 6
-    assert delivered(data, found, None, (), LIMIT) == 6
+    assert delivered(data, found, ABSENT, (), LIMIT) == 6
     assert delivered(data, found, 13, (), LIMIT) == 3
-    assert delivered_of_set(data, 0, len(data), len(data), LIMIT, 12, ()) == 4
 
 
 def test_in_a_compacted_batch_the_records_themselves_say_which_lie_before_the_fetch_offset() -> None:
     data, found = units(batch([record(0, None, b"x"), record(5, None, b"y"), record(9, None, b"z")], 10))
-    compacted = [unit._replace(last_offset=19) for unit in found]
-    assert delivered(data, compacted, 15, (), LIMIT) == 2
+    found[0].last_offset = 19
+    assert delivered(data, found, 15, (), LIMIT) == 2
 
 
 @pytest.mark.parametrize(("magic", "first"), [(0, 100), (1, 0)])
@@ -60,9 +59,8 @@ def test_a_wrapper_is_read_from_the_fetch_offset_on_though_its_own_offset_is_its
     inner = [message(first + i, b"x", magic=magic) for i in (0, 1, 5, 9)]
     data, found = units(wrapper(109, inner, magic), message(110, b"x", magic=magic))
     assert delivered(data, found, 105, (), LIMIT) == 3
-    assert delivered_of_set(data, 0, len(data), len(data), LIMIT, 105, ()) == 3
-    assert delivered_of_set(data, 0, len(data), len(data), LIMIT, 100, ()) == 5
-    assert delivered_of_set(data, 0, len(data), len(data), LIMIT, None, ()) == 5
+    assert delivered(data, found, 100, (), LIMIT) == 5
+    assert delivered(data, found, ABSENT, (), LIMIT) == 5
 
 
 @pytest.mark.parametrize("tables", [("exchanges",), ("exchanges", "batches")])
@@ -118,9 +116,9 @@ def test_a_member_of_a_share_group_gets_what_it_acquired() -> None:
 
 def test_of_a_compacted_batch_only_records_that_are_there_are_acquired() -> None:
     data, found = units(batch([record(0, None, b"x"), record(5, None, b"y"), record(9, None, b"z")], 10))
-    compacted = [unit._replace(last_offset=19) for unit in found]
-    assert acquired(data, compacted, [(10, 14), (16, 19)], LIMIT) == 2
-    assert acquired(data, compacted, [(11, 14)], LIMIT) == 0
+    found[0].last_offset = 19
+    assert acquired(data, found, [(10, 14), (16, 19)], LIMIT) == 2
+    assert acquired(data, found, [(11, 14)], LIMIT) == 0
 
 
 @pytest.mark.parametrize("tables", [("exchanges",), ("exchanges", "batches")])

@@ -1,9 +1,6 @@
-"""Answers whose requests were not captured wait for the end of their connection, in little room."""
+"""Answers whose requests were not captured wait for the end of their connection."""
 
 from __future__ import annotations
-
-import gc
-import sys
 
 import pytest
 
@@ -33,7 +30,7 @@ def test_answers_come_back_as_they_were_oldest_first(count: int) -> None:
         was = answer(number)
         assert frame.data == was.data[was.start : was.end]
         assert (frame.start, frame.end, frame.complete) == (0, SIZE, was.complete)
-        assert frame[6:] == was[6:]
+        assert frame.facts == was.facts
     assert not list(orphans.release())
 
 
@@ -42,16 +39,4 @@ def test_no_more_are_kept_than_there_is_room_for() -> None:
     kept = [orphans.hold(answer(number), number, early=False) for number in range(100)]
     assert kept == [True] * 64 + [False] * 36
     assert len(list(orphans.release())) == 64
-    assert orphans.has_room(SIZE)
-
-
-def test_answers_that_wait_take_little_room() -> None:
-    gc.collect()
-    before = sys.getallocatedblocks()
-    connections = [KafkaOrphans() for _ in range(50)]
-    for orphans in connections:
-        for number in range(1_000, 1_064):
-            orphans.hold(answer(number), number, early=False)
-    gc.collect()
-    assert sys.getallocatedblocks() - before < 50 * 64 * 2  # as objects each takes some nine
-    assert sum(len(list(orphans.release())) for orphans in connections) == 50 * 64
+    assert orphans.hold(answer(1), 1, early=False)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dissectors import records
 from dissectors.frame import FrameFacts
 from dissectors.limits import Limits
-from dissectors.records import TABLES, Batch, Conn, Error, Exchange
+from dissectors.records import TABLES, Batch, Conn, Error, Exchange, Finding
 from dissectors.resends import Resends
 from dissectors.rows import fields
 from dissectors.rows.exchange import PendingRequest, Report
@@ -79,16 +79,18 @@ def expected(field: records.Field, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", TABLES)
 @settings(max_examples=20)
 @given(st.data())
-def test_rows_come_out_as_they_went_in(name: str, data: st.DataObject) -> None:
+def test_rows_come_out_as_they_went_in_by_time(name: str, data: st.DataObject) -> None:
     every = layout(name).fields
     row = st.tuples(*(values(field) for field in every))
     rows = data.draw(st.lists(row, min_size=1, max_size=5))
     batch = to_batch(name, rows, FILES, full=True, payloads=True)
     assert batch.schema == records.schema(name, full=True, payloads=True)
-    assert batch.to_pylist() == [
+    given = [
         {column: cell for field, value in zip(every, row) for column, cell in expected(field, value).items()}
         for row in rows
     ]
+    keys = records.ordered_by(name)
+    assert batch.to_pylist() == sorted(given, key=lambda row: [(row[key] is None, row[key] or 0) for key in keys])
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -236,3 +238,10 @@ def test_a_misspelt_column_is_an_error() -> None:
     report = Report(CONN, sink("batches"), Resends())
     with pytest.raises(KeyError):
         report.batch(PendingRequest(None, None, None), None, no_such_column=1)
+
+
+def test_rows_without_a_connection_stand_beside_those_of_unknown_protocols() -> None:
+    unknown = Conn("here", "10.0.0.1", 4000, "10.0.0.2", 7)
+    batch = to_batch("findings", [Finding(conn, "gap", time=i) for i, conn in enumerate((None, unknown, CONN))], FILES)
+    assert batch.column("protocol").to_pylist() == [None, None, "kafka"]
+    assert batch.column("site").to_pylist() == [None, "here", "here"]

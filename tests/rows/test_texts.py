@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dissectors.rows.blocks import texts
+from dissectors.rows import blocks
 from dissectors.rows.texts import Numbered, Texts
+
+
+def texts(numbered: Texts) -> pa.Array:
+    """All of them, by number."""
+    return blocks.texts(numbered.arena, numbered.starts, np.arange(numbered.count))
+
 
 ANY = st.text(max_size=20)  # lone surrogates too
 

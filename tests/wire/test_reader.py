@@ -12,7 +12,8 @@ from dissectors.wire.reader import EndsEarlyError, ReadError, VarintError, WireR
 from tests.kafka.encoder import uvarint
 
 PLAIN, WIDE, COMPACT = range(3)
-NUMBERS = {"u8": "B", "i8": "b", "u16": "H", "i16": "h", "u32": "I", "i32": "i", "i64": "q"}
+BIG = {"u8": ">B", "i8": ">b", "u16": ">H", "i16": ">h", "u32": ">I", "i32": ">i", "i64": ">q"}
+NUMBERS = BIG | {"u16le": "<H", "u32le": "<I", "i64le": "<q"}
 
 
 def reader(data: bytes, start: int = 0, end: int | None = None) -> WireReader:
@@ -26,10 +27,10 @@ def reader(data: bytes, start: int = 0, end: int | None = None) -> WireReader:
 def test_a_number_is_the_one_that_struct_reads(method: str, raw: bytes) -> None:
     size = struct.calcsize(NUMBERS[method])
     r = reader(b"x" + raw, 1)
-    assert getattr(r, method)() == struct.unpack_from(f">{NUMBERS[method]}", raw)[0]
+    assert getattr(r, method)() == struct.unpack_from(NUMBERS[method], raw)[0]
     assert r.pos == 1 + size
     if method in ("i8", "i16", "i32", "i64"):
-        assert reader(raw).integer(size) == struct.unpack_from(f">{NUMBERS[method]}", raw)[0]
+        assert reader(raw).integer(size) == struct.unpack_from(NUMBERS[method], raw)[0]
 
 
 @pytest.mark.parametrize("method", NUMBERS)

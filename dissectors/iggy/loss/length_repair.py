@@ -71,6 +71,7 @@ def moved(message: Msg, by: int) -> Msg:
         start=message.start + by,
         covered=message.covered + by,
         end=message.end + by,
+        id_at=message.id_at + by,
         payload=message.payload + by,
         headers=message.headers + by,
     )

@@ -19,6 +19,7 @@ from dissectors.iggy.pending import DISCONNECTED
 from dissectors.iggy.rows import IggyRows
 from dissectors.rows.exchange import CONSUME, PUSH, ErrorCode
 from dissectors.rows.exchange import ORPHAN as ORPHAN_KIND
+from dissectors.rows.table import int64
 from dissectors.tcp.chunk import SERVER
 from dissectors.wording import counted
 
@@ -53,7 +54,7 @@ class IggyOrphans:
         if frame.size >= _LEAST and not status and judged == ORPHAN:
             read = self._exchanges.body(layouts.RESPONSE, _POLL, frame, frame.start + 8)
             run = read.run if read.exact else None
-        if run and run.messages:
+        if run is not None and run.count:
             self._poll(read, frame)
         else:
             self.unknown(frame, status)
@@ -94,7 +95,7 @@ class IggyOrphans:
     def _poll(self, read: Body, frame: Frame) -> None:
         run, rows, facts = read.run, self._exchanges.rows, frame.facts
         assert run is not None
-        partition = read.values.get("partition_id")
+        partition = int64(read.values.get("partition_id"))
         poll = rows.lone(
             facts,
             ORPHAN_KIND,
@@ -104,4 +105,4 @@ class IggyOrphans:
             payload_bytes=run.payload_bytes,
             body=rows.text(read, frame, status=0),
         )
-        rows.report_batches(run, frame, facts, CONSUME, None, partition, poll)
+        rows.report_batches(run, frame, facts, CONSUME, partition, poll)

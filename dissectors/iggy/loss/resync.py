@@ -15,6 +15,7 @@ from typing import Any
 
 from dissectors.arrow import Octets
 from dissectors.iggy import batches, layouts, tables
+from dissectors.iggy.decode import announced, metadata_fits
 from dissectors.iggy.field_types import MalformedBodyError, ShortError
 from dissectors.iggy.frames import (
     COMMAND_AT,
@@ -39,6 +40,7 @@ from dissectors.iggy.loss.places import (
     header_places,
     request_places,
 )
+from dissectors.iggy.walk import Fields
 from dissectors.search import Judgement, Places, SearchBudget, first_start, places
 from dissectors.tcp.chunk import CLIENT, SERVER
 
@@ -138,9 +140,9 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bud
     at, errors, points = pos, 0, 0
     late = pos >= clues.earliest
     for frames in count(1):
-        if end - pos < 8:
-            known = pos == end and frames > 1 and late and (final or frames - 1 == clues.empties)
-            return Judgement.YES if known and (points or not clues.stranger) else Judgement.WAIT
+        suffice = frames > 1 and late and (final or frames - 1 == clues.empties) and (points or not clues.stranger)
+        if end - pos < PREFIX:  # the next one is not there, or cut off
+            return Judgement.YES if suffice else Judgement.WAIT
         status, length = PAIR.unpack_from(buf, pos)
         if length >= clues.most or (status and not may_be_error(buf, pos, end)):
             return Judgement.NO
@@ -149,7 +151,7 @@ def _judge_answer(buf: bytes, pos: int, end: int, final: bool, clues: Clues, bud
             have = _sample(pos, whole, end)
             verdict = _judge_filled(buf, pos, have, final, clues, budget)
             if verdict is Judgement.WAIT:
-                return budget.wait_for(min(whole, 2 * have - pos) - at)
+                return Judgement.YES if suffice else budget.wait_for(min(whole, 2 * have - pos) - at)
             points += _FIELDS
             if verdict is not Judgement.YES or not clues.stranger or points >= _PROOF:
                 return verdict
@@ -279,28 +281,28 @@ def _reads(
 ) -> Judgement:
     """Whether one of the command's layouts reads buf[pos:stop], of which buf[pos:end] is at hand."""
     have = min(stop, end)
+    fields = Fields()
     waits = False
     for layout in layouts.candidates(side, code, allowed):
         if not layout.releases & allowed:
             continue
-        values: dict[str, Any] = {}
         after = pos
         budget.spend(_READ)
         try:
-            after = layout.read(buf, pos, have, values)
+            after = fields.read(layout.plan, buf, pos, have)
             budget.spend(after - pos)
             if layout.run:
-                if not layouts.metadata_fits(values, pos, after):
+                if not metadata_fits(layout, fields, pos, after):
                     continue
                 if head_only and after < have:
                     return Judgement.YES
-                batches.read(layout.run, buf, after, stop, have, values.get("messages_count"), repair=False)
+                batches.read(layout.run, buf, after, stop, have, announced(layout, fields), False)
                 budget.spend(have - after)
             elif after != stop:
                 waits = waits or after == have < stop
                 continue
             if have == stop:
-                if _believable(values):
+                if _believable(fields.values()):
                     return Judgement.YES
                 continue
             waits = True

@@ -1,0 +1,16 @@
+from dissectors.frame cimport Frame
+from dissectors.iggy.carried cimport Carried
+from dissectors.iggy.era cimport Era
+from dissectors.iggy.frames cimport PREFIX
+from dissectors.iggy.pending cimport Answer, IggyRequest
+from dissectors.rows.fields cimport ABSENT
+from dissectors.wire.reader cimport WireReader, reader
+
+cdef class AnswerFit(Carried):
+    cdef public Era era
+
+    cpdef bint has_payload(self, IggyRequest request) except -1
+    cpdef bint fits(self, IggyRequest request, Answer answer) except -1
+    cpdef bint suits(self, IggyRequest request, Answer answer) except -1
+
+cpdef long long answer_code(IggyRequest request) except -2

@@ -1,0 +1,28 @@
+from dissectors.conversation cimport Conversation
+from dissectors.frame cimport Frame, FrameFacts
+from dissectors.iggy.era cimport Era
+from dissectors.iggy.exchanges cimport IggyExchanges
+from dissectors.iggy.frames cimport measure_legacy, measure_vsr
+from dissectors.iggy.legacy cimport Legacy
+from dissectors.iggy.pending cimport IggyRequest
+from dissectors.iggy.vsr cimport Vsr
+from dissectors.inbox cimport MORE
+
+cdef enum:
+    CLIENT = 0
+    SERVER = 1
+
+cdef class IggyConversation(Conversation):
+    cdef public Era era
+    cdef public IggyExchanges exchanges
+    cdef public Legacy legacy
+    cdef public Vsr vsr
+    cdef public str framing
+    cdef public bint is_vsr
+    cdef public long long most
+    cdef public tuple _searched
+    cdef public long long client_end
+    cdef public long long server_end
+    cdef public FrameFacts _first
+    cdef public long long _latest
+    cdef public str _reported

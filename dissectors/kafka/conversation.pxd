@@ -1,0 +1,64 @@
+cimport cython
+from dissectors.conversation cimport Conversation
+from dissectors.frame cimport Frame, FrameFacts
+from dissectors.kafka.body_notes cimport BodyNotes
+from dissectors.kafka.decode cimport API_VERSIONS, FETCH, FETCH_SNAPSHOT, PRODUCE, SHARE_FETCH, ApiVersion, api_version
+from dissectors.kafka.diagnostics cimport QUEUED_NS, KafkaDiagnostics
+from dissectors.kafka.fetch cimport asked, received, waited_for_data
+from dissectors.kafka.frames cimport measure_request, measure_response
+from dissectors.kafka.match cimport KafkaPendingRequests
+from dissectors.kafka.names cimport TopicNames
+from dissectors.kafka.request_sizes cimport RequestSizes
+from dissectors.kafka.pending cimport KafkaRequest, new_request
+from dissectors.kafka.produce cimport sent, settle
+from dissectors.kafka.rows cimport KafkaRows
+from dissectors.kafka.sessions cimport FetchSessions
+from dissectors.kafka.verify cimport BatchVerifier
+from dissectors.kafka.walk cimport Walker
+from dissectors.kafka.words cimport ACKS_PLACE, SESSION_PLACE
+from dissectors.rows.exchange cimport queued
+from dissectors.rows.fields cimport *
+from dissectors.rows.table cimport RowTable
+from dissectors.wire.reader cimport WireReader
+
+cdef enum:
+    CLIENT = 0
+    REQUEST_AT_LEAST = 12
+    RESPONSE_AT_LEAST = 8
+    BEHIND_ID = 14
+    WITHOUT_ID = 12
+
+@cython.final
+cdef class KafkaConversation(Conversation):
+    cdef public bint midstream
+    cdef public bint answered
+    cdef public long long answered_ns
+    cdef public KafkaPendingRequests waiting
+    cdef public KafkaRows rows
+    cdef public BatchVerifier verifier
+    cdef public KafkaDiagnostics diagnostics
+    cdef public FetchSessions sessions
+    cdef public RequestSizes used
+    cdef public object precedents
+    cdef public bint raw_sasl
+    cdef public list tokens
+    cdef public tuple software
+    cdef public long long last_id
+    cdef public long long first_fetch
+    cdef public dict known_clients
+    cdef public tuple unknown_apis
+    cdef public list holes_of_client
+    cdef public object _resync
+    cdef public object _recovery
+    cdef public object _orphans
+    cdef long long _frame_limit
+    cdef Walker _requests
+    cdef Walker _answers
+
+    cdef _request(self, Frame frame)
+    cdef KafkaRequest _open_request(self, Frame frame, Py_ssize_t have)
+    cdef str _client(self, Frame frame, Py_ssize_t start, Py_ssize_t end, Py_ssize_t have)
+    cdef _request_body(self, Frame frame, KafkaRequest call, ApiVersion api, Py_ssize_t at, Py_ssize_t have)
+    cdef _response(self, Frame frame)
+    cdef _answer(self, Frame frame, KafkaRequest call, ApiVersion api, Py_ssize_t have)
+    cdef _answer_noted(self, Frame frame, KafkaRequest call, ApiVersion api, BodyNotes notes, Py_ssize_t have, str body)

@@ -1,0 +1,125 @@
+"""Fetch, ShareFetch, FetchSnapshot: what was asked for, and the batches of the answer, which are written at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import cython
+
+from dissectors.frame import Frame
+from dissectors.kafka.batches import NO_MAGIC, old_format
+from dissectors.kafka.body_notes import BodyNotes, RecordSet
+from dissectors.kafka.decode import ApiVersion
+from dissectors.kafka.delivery import (
+    Aborted,
+    Acquired,
+    aborted_transactions,
+    acquired,
+    acquired_ranges,
+    later_pieces,
+    of_partition,
+)
+from dissectors.kafka.diagnostics import KafkaDiagnostics
+from dissectors.kafka.names import METADATA_TOPIC_ID
+from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.record_batch import RecordBatch
+from dissectors.kafka.rows import KafkaRows
+from dissectors.kafka.secrets import CLUSTER_METADATA
+from dissectors.kafka.verify import BatchVerifier
+from dissectors.rows.exchange import CONSUME, OK, REPLICATE
+
+if not cython.compiled:
+    from dissectors.kafka.decode import FETCH, FETCH_SNAPSHOT, SHARE_FETCH
+    from dissectors.kafka.delivery import READ_COMMITTED, delivered
+    from dissectors.kafka.words import EPOCH_PLACE, ISOLATION_PLACE, MAX_WAIT_PLACE, REPLICA_PLACE, SESSION_PLACE
+    from dissectors.rows.exchange import elapsed, held
+    from dissectors.rows.layout import ABSENT
+
+_METADATA_LOG = (METADATA_TOPIC_ID, CLUSTER_METADATA)
+
+
+def asked(call: KafkaRequest, notes: BodyNotes) -> None:
+    """Keep what the answer to a fetch is understood by."""
+    call.replica = notes.number(REPLICA_PLACE)
+    call.max_wait_ms = notes.number(MAX_WAIT_PLACE)
+    call.isolation = notes.number(ISOLATION_PLACE)
+    call.session_number = notes.number(SESSION_PLACE)
+    call.session_epoch = notes.number(EPOCH_PLACE)
+
+
+def fetching(api: int, replica: int) -> str:
+    """The role of batches that a fetch asks for. replica: the id of the broker that asks, below 0 for none."""
+    return REPLICATE if api == FETCH_SNAPSHOT or replica >= 0 else CONSUME
+
+
+def received(
+    rows: KafkaRows,
+    verifier: BatchVerifier,
+    diagnostics: KafkaDiagnostics,
+    frame: Frame,
+    call: KafkaRequest,
+    api: ApiVersion,
+    notes: BodyNotes,
+    role: str,
+) -> None:
+    """Write the batches of an answer to a fetch, and count the records that the application gets of them.
+
+    role: of the batches, as the request says it
+    """
+    records: RecordSet
+    batch: RecordBatch
+    total: cython.longlong = 0
+    size: cython.longlong = 0
+    offset: cython.longlong
+    looks: cython.bint = rows.report.wants_batches or rows.report.wants_messages or rows.report.wants_findings
+    shared: cython.bint = api.key == SHARE_FETCH and frame.complete
+    found: list[RecordSet] = notes.sets()
+    old: cython.int = old_format(False, api.version) if api.key == FETCH else NO_MAGIC
+    listed: Mapping[tuple[str, int], Aborted | Acquired] | None = None
+    for records in found:
+        size += records.size
+    if found and frame.complete and (shared or call.isolation == READ_COMMITTED):
+        listed = _listed(frame, api, shared)
+    if found and api.key == FETCH_SNAPSHOT:
+        begin_with_batches(verifier, frame, api, found)
+    for records in found:
+        if records.topic in _METADATA_LOG:
+            verifier.learn_names(frame, records)
+            role = REPLICATE  # only brokers and controllers read it
+        offset = ABSENT if call.session is None else call.session.fetch_offset(records.topic, records.partition)
+        records.batches = verifier.batches_of(frame, records, True, old)
+        if looks:
+            verifier.look(frame, records, records.batches)
+            if rows.report.wants_findings:
+                for batch in records.batches:
+                    diagnostics.seen_batch(frame, role, batch)
+            rows.batches(role, call, frame, records.topic, records.partition, records.batches, OK, ABSENT)
+        ranges = () if listed is None else of_partition(listed, records.topic, records.partition)
+        if shared:
+            total += acquired(frame.data, records.batches, ranges, verifier.limit)
+        else:
+            total += delivered(frame.data, records.batches, offset, ranges, verifier.limit)
+    call.records = total
+    call.payload_bytes = size
+
+
+def waited_for_data(frame: Frame, call: KafkaRequest, notes: BodyNotes) -> cython.longlong:
+    """Whether a broker held a fetch until it had something, or as long as it may: 1, 0 or ABSENT."""
+    if call.frame is None or call.max_wait_ms <= 0 or (notes.throttle != ABSENT and notes.throttle != 0):
+        return 0
+    return held(elapsed(call.frame.last_ns, frame.first_ns), call.queued_ns, call.payload_bytes)
+
+
+def _listed(frame: Frame, api: ApiVersion, shared: bool) -> Mapping[tuple[str, int], Aborted | Acquired]:
+    """What an answer lists for each partition: aborted transactions, or what a member of a share group acquired."""
+    body = api.full_response(frame.data, api.response_body(frame.data, frame.start + 8), frame.start + frame.size).body
+    return acquired_ranges(body) if shared else aborted_transactions(body)
+
+
+def begin_with_batches(verifier: BatchVerifier, frame: Frame, api: ApiVersion, found: list[RecordSet]) -> None:
+    """A later piece of a snapshot may begin within a batch, which is left out."""
+    at = api.response_body(frame.data, frame.start + 8)
+    later = later_pieces(api.full_response(frame.data, at, frame.start + frame.size).body)
+    for records in found:
+        if (records.topic, records.partition) in later:
+            verifier.conversation.recovery().begin_with_batch(frame, records)

@@ -1,0 +1,12 @@
+from dissectors.frame cimport Frame
+from dissectors.kafka.body_notes cimport BodyNotes, RecordSet
+from dissectors.kafka.diagnostics cimport KafkaDiagnostics
+from dissectors.kafka.pending cimport KafkaRequest
+from dissectors.kafka.record_batch cimport RecordBatch
+from dissectors.kafka.rows cimport KafkaRows
+from dissectors.kafka.verify cimport BatchVerifier
+from dissectors.rows.fields cimport ABSENT
+
+cdef int sent(KafkaRows rows, BatchVerifier verifier, KafkaDiagnostics diagnostics, Frame frame, KafkaRequest call, BodyNotes notes) except -1
+cdef settle(KafkaRows rows, KafkaDiagnostics diagnostics, KafkaRequest call, BodyNotes notes, bint answered, long long order)
+cdef bint _begins_later(RecordSet records) except -1

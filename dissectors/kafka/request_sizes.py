@@ -1,0 +1,58 @@
+"""What a client speaks on a connection, and how long its requests usually are: it tells what was in a hole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from dissectors.kafka.decode import ApiVersion
+from dissectors.kafka.state import set_state, state_of
+
+if not cython.compiled:
+    SIZES = 4000  # lengths that are remembered of a connection
+
+_HABIT = 3  # requests of one length that make it the usual length
+
+
+class RequestSizes:
+    """How often the requests of a connection were how long. The last ones, of one API and size, are counted apart."""
+
+    __slots__ = ("apis", "last_api", "last_size", "last_times", "times")
+
+    def __init__(self) -> None:
+        self.apis: tuple[ApiVersion, ...] = ()
+        self.times: dict[tuple[int, int, int], int] = {}  # by size, API and version
+        self.last_api: ApiVersion | None = None
+        self.last_size = 0
+        self.last_times = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
+
+    def note(self, api: ApiVersion, size: cython.longlong) -> None:
+        """A request was so long."""
+        if api is self.last_api and size == self.last_size:
+            self.last_times += 1
+            return
+        self._add()
+        self.last_api, self.last_size, self.last_times = api, size, 1
+        if api not in self.apis:
+            self.apis += (api,)
+
+    def usual(self, api: ApiVersion, size: int) -> bool:
+        """Whether requests of an API usually are so long."""
+        self._add()
+        return self.times.get((size, api.key, api.version), 0) >= _HABIT
+
+    def _add(self) -> None:
+        """Count the last ones with the others."""
+        if self.last_times and self.last_api is not None:
+            key = (self.last_size, self.last_api.key, self.last_api.version)
+            known = self.times.get(key, 0)
+            if known or len(self.times) < SIZES:
+                self.times[key] = known + self.last_times
+        self.last_times = 0

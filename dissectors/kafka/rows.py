@@ -1,0 +1,284 @@
+"""What a conversation learnt -> rows of records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import cython
+
+from dissectors.frame import FrameFacts
+from dissectors.kafka import secrets
+from dissectors.kafka.batches import checksum_kind
+from dissectors.kafka.body_notes import Fault, Topic
+from dissectors.kafka.errors import EXPECTED, error
+from dissectors.kafka.messages import Header
+from dissectors.kafka.names import TopicNames
+from dissectors.kafka.pending import KafkaRequest
+from dissectors.kafka.record_batch import RecordBatch
+from dissectors.kafka.state import set_state, state_of
+from dissectors.redaction import without_tokens
+from dissectors.rows.exchange import PRODUCE, ErrorCode, Report
+from dissectors.rows.table import RowTable
+
+if not cython.compiled:
+    from dissectors.kafka.record_batch import plus
+    from dissectors.rows.fields import (
+        BATCH_BASE_OFFSET,
+        BATCH_BASE_SEQUENCE,
+        BATCH_CHECKSUM_COMPUTED,
+        BATCH_CHECKSUM_KIND,
+        BATCH_CHECKSUM_STORED,
+        BATCH_CODEC,
+        BATCH_CONTROL,
+        BATCH_FIRST_TIMESTAMP,
+        BATCH_FORMAT,
+        BATCH_LAST_OFFSET,
+        BATCH_MAX_TIMESTAMP,
+        BATCH_OUTCOME,
+        BATCH_PACKET_REF,
+        BATCH_PARTITION,
+        BATCH_POSITION,
+        BATCH_PRODUCER,
+        BATCH_PRODUCER_EPOCH,
+        BATCH_RECORDS,
+        BATCH_ROLE,
+        BATCH_STORED_BYTES,
+        BATCH_STREAM_OFFSET,
+        BATCH_TIME,
+        BATCH_TOPIC,
+        BATCH_TRANSACTIONAL,
+        BATCH_UNCOMPRESSED_BYTES,
+        BATCH_VERDICT,
+        MESSAGE_EVENT_TIME,
+        MESSAGE_HEADER_BYTES,
+        MESSAGE_HEADER_COUNT,
+        MESSAGE_HEADERS,
+        MESSAGE_KEY,
+        MESSAGE_KEY_BYTES,
+        MESSAGE_OFFSET,
+        MESSAGE_PACKET_REF,
+        MESSAGE_PARTITION,
+        MESSAGE_POSITION,
+        MESSAGE_PRODUCER,
+        MESSAGE_ROLE,
+        MESSAGE_SEQUENCE,
+        MESSAGE_STREAM_OFFSET,
+        MESSAGE_TIME,
+        MESSAGE_TIMESTAMP,
+        MESSAGE_TOPIC,
+        MESSAGE_VALUE,
+        MESSAGE_VALUE_BYTES,
+    )
+    from dissectors.rows.layout import ABSENT
+
+    NS, LATEST_MS = 1_000_000, 9_223_372_036_854
+
+FORMATS = ("magic 0", "magic 1", "magic 2")
+
+
+class KafkaRows:
+    """Writes the rows of one connection."""
+
+    __slots__ = ("names", "report")
+
+    def __init__(self, report: Report, names: TopicNames) -> None:
+        self.report = report
+        self.names = names
+
+    def __getstate__(self) -> dict[str, Any]:
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        set_state(self, state)
+
+    def open_exchange(
+        self,
+        kind: str,
+        call: KafkaRequest,
+        response: FrameFacts | None,
+        topics: tuple[Topic, ...],
+        faults: list[Fault],
+        until: Any,
+    ) -> cython.Py_ssize_t:
+        """Open the row of an exchange, and write the rows of its errors; its slot, to be finished by `report`.
+
+        topics, faults: what the answer says. until: see `Report.open_exchange`.
+        """
+        call.topics = self.names.all(call.topic_keys, topics)
+        slot: cython.Py_ssize_t = self.report.open_exchange(kind, call, response, until)
+        if faults:
+            self.report.fail(slot, self.errors(call, response, faults))
+        return slot
+
+    def errors(self, call: KafkaRequest, response: FrameFacts | None, faults: Sequence[Fault]) -> list[ErrorCode]:
+        """Write the rows of the errors in an answer."""
+        errors = [self._error(fault, call.api) for fault in faults]
+        if response is not None:
+            for each in errors:
+                self.report.error(each, call, response)
+        return errors
+
+    def _error(self, fault: Fault, api: str | None) -> ErrorCode:
+        meaning = error(fault.code)
+        return ErrorCode(
+            fault.code,
+            meaning.name,
+            fault.scope,
+            meaning.retriable,
+            self.names.name(fault.topic),
+            fault.partition,
+            None if fault.message is None else without_tokens(fault.message),
+            (api, fault.code) in EXPECTED,
+        )
+
+    # --- what exchanges carry ---
+
+    def batches(
+        self,
+        role: str,
+        call: KafkaRequest,
+        frame: FrameFacts | None,
+        topic: Topic | None,
+        partition: cython.longlong,
+        found: list[RecordBatch],
+        outcome: str,
+        base: cython.longlong,
+    ) -> None:
+        """The rows of a partition's batches. frame: that carried them; None where its exchange has no row.
+
+        base: the offset that the broker gave to the first one produced; ABSENT where it gave none.
+        """
+        batch: RecordBatch
+        first: cython.longlong
+        last: cython.longlong
+        follows: cython.Py_ssize_t = -1
+        name = self.names.name(topic)
+        for batch in found:
+            first, last = batch.base_offset, batch.last_offset
+            if role == PRODUCE:
+                if follows >= 0 and follows != batch.start:
+                    base = ABSENT  # bytes are missing between them: so may batches be
+                follows = batch.start + batch.size
+                first, last = base, ABSENT
+                if base != ABSENT and batch.last_offset != ABSENT:
+                    last = plus(base, max(batch.last_offset - batch.base_offset, max(batch.count, 1) - 1))
+                base = ABSENT if last == ABSENT else plus(last, 1)
+            if self.report.wants_messages:
+                self.messages(role, call, frame, name, partition, batch, first)
+            if self.report.wants_batches:
+                self._batch(role, call, frame, name, partition, batch, outcome, first, last)
+
+    def _batch(
+        self,
+        role: str,
+        call: KafkaRequest,
+        frame: FrameFacts | None,
+        topic: str | None,
+        partition: cython.longlong,
+        batch: RecordBatch,
+        outcome: str,
+        first: cython.longlong,
+        last: cython.longlong,
+    ) -> None:
+        """The row of one batch. first, last: its offsets."""
+        table: RowTable = self.report.batches
+        slot: cython.Py_ssize_t = self.report.open_batch(call, frame)
+        table.put(slot, BATCH_ROLE, role)
+        table.put(slot, BATCH_TOPIC, topic)
+        table.waiting[slot, BATCH_PARTITION] = partition
+        table.waiting[slot, BATCH_BASE_OFFSET] = first
+        table.waiting[slot, BATCH_LAST_OFFSET] = last
+        if first >= 0 or first == ABSENT:
+            table.waiting[slot, BATCH_POSITION] = first
+        else:
+            table.put(slot, BATCH_POSITION, first)
+        table.waiting[slot, BATCH_RECORDS] = batch.count
+        table.put(slot, BATCH_CODEC, batch.codec)
+        table.waiting[slot, BATCH_STORED_BYTES] = batch.size
+        table.waiting[slot, BATCH_UNCOMPRESSED_BYTES] = batch.uncompressed
+        table.put(slot, BATCH_FORMAT, FORMATS[batch.magic])
+        if batch.producer_id >= 0:
+            table.put(slot, BATCH_PRODUCER, str(batch.producer_id))
+        if batch.producer_epoch >= 0:
+            table.waiting[slot, BATCH_PRODUCER_EPOCH] = batch.producer_epoch
+        if batch.base_sequence >= 0:
+            table.waiting[slot, BATCH_BASE_SEQUENCE] = batch.base_sequence
+        table.waiting[slot, BATCH_TRANSACTIONAL] = batch.transactional
+        table.waiting[slot, BATCH_CONTROL] = batch.control
+        table.waiting[slot, BATCH_FIRST_TIMESTAMP] = nanoseconds(batch.first_timestamp)
+        table.waiting[slot, BATCH_MAX_TIMESTAMP] = nanoseconds(batch.max_timestamp)
+        table.put(slot, BATCH_CHECKSUM_KIND, checksum_kind(batch))
+        table.waiting[slot, BATCH_CHECKSUM_STORED] = batch.crc
+        table.waiting[slot, BATCH_CHECKSUM_COMPUTED] = batch.computed
+        table.put(slot, BATCH_VERDICT, batch.verdict)
+        table.put(slot, BATCH_OUTCOME, outcome)
+        table.waiting[slot, BATCH_TIME] = batch.time
+        table.waiting[slot, BATCH_PACKET_REF] = batch.packet_ref
+        table.waiting[slot, BATCH_STREAM_OFFSET] = batch.stream_offset
+        self.report.finish_batch(slot)
+
+    def messages(
+        self,
+        role: str,
+        call: KafkaRequest,
+        frame: FrameFacts | None,
+        topic: str | None,
+        partition: int,
+        batch: RecordBatch,
+        base: int,
+    ) -> None:
+        """The rows of the messages of a batch. base: its first offset, ABSENT where it is not known."""
+        report, table = self.report, self.report.messages
+        payloads = report.sink.payloads
+        for entry in batch.entries:
+            offset = None if base == ABSENT else base + (entry.number if role == PRODUCE else entry.delta)
+            key, value = entry.key, entry.value
+            slot = report.open_message(call, frame)
+            for field, content in (
+                (MESSAGE_ROLE, role),
+                (MESSAGE_TOPIC, topic),
+                (MESSAGE_PARTITION, None if partition == ABSENT else partition),
+                (MESSAGE_OFFSET, offset),
+                (MESSAGE_POSITION, offset),
+                (MESSAGE_TIMESTAMP, _ns(entry.timestamp)),
+                (MESSAGE_EVENT_TIME, _ns(batch.max_timestamp) if batch.log_append else None),
+                (MESSAGE_SEQUENCE, batch.base_sequence + entry.number if batch.base_sequence >= 0 else None),
+                (MESSAGE_PRODUCER, None if batch.producer_id < 0 else str(batch.producer_id)),
+                (MESSAGE_KEY_BYTES, None if key is None else len(key)),
+                (MESSAGE_VALUE_BYTES, None if value is None else len(value)),
+                (MESSAGE_HEADER_COUNT, len(entry.headers)),
+                (MESSAGE_HEADER_BYTES, entry.header_bytes),
+                (MESSAGE_KEY, key if payloads else None),
+                (MESSAGE_VALUE, secrets.payload(topic, value) if payloads else None),
+                (MESSAGE_HEADERS, _headers(entry.headers) if payloads else None),
+                (MESSAGE_TIME, batch.time),
+                (MESSAGE_PACKET_REF, batch.packet_ref),
+                (MESSAGE_STREAM_OFFSET, batch.stream_offset),
+            ):
+                table.put(slot, field, content)
+            report.finish_message(slot)
+
+
+def nanoseconds(ms: cython.longlong) -> cython.longlong:
+    """Milliseconds in ns, ABSENT where there are none, or too many."""
+    return ABSENT if ms < 0 or ms > LATEST_MS else ms * NS
+
+
+def _ns(ms: int) -> int | None:
+    return None if ms < 0 else ms * NS
+
+
+def to_json(body: Any) -> str:
+    """A decoded body, or a part of one, as JSON."""
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+
+
+def _headers(headers: Sequence[Header]) -> str:
+    """Headers as JSON: pairs of name and value, as text; bytes that are no text are escaped."""
+    return to_json([[_text(name), None if value is None else _text(value)] for name, value in headers])
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

@@ -1,0 +1,19 @@
+cimport cython
+from dissectors.frame cimport Frame
+from dissectors.kafka.body_notes cimport RecordSet
+from dissectors.kafka.names cimport TopicNames
+from dissectors.kafka.record_batch cimport RecordBatch, read_batches
+from dissectors.rows.exchange cimport Report
+from dissectors.wire.reader cimport WireReader
+
+@cython.final
+cdef class BatchVerifier:
+    cdef public object conversation
+    cdef public Report report
+    cdef public TopicNames names
+    cdef public long long limit
+    cdef public bint reported_early
+    cdef WireReader _reader
+
+    cpdef list[RecordBatch] batches_of(self, Frame frame, RecordSet records, bint lenient, int old)
+    cpdef int look(self, Frame frame, RecordSet records, list[RecordBatch] found) except -1

@@ -1,0 +1,103 @@
+"""Texts of many rows, one behind the other, as Arrow's columns of text hold them.
+
+    offsets      int32[n + 1]: text i is characters[offsets[i] : offsets[i + 1]]; of no length where it is ABSENT
+    characters   UTF-8
+
+Every function takes int64[n] of numbers and gives (offsets, characters).
+"""
+
+from __future__ import annotations
+
+import cython
+
+from dissectors.wire.arrays import Bytes, Numbers, Writable
+
+if not cython.compiled:
+    from dissectors.rows.layout import ABSENT
+    from dissectors.wire.memory import copy
+
+    MOST, ID_SIZE, LONGEST_ID = 0x7FFFFFFF, 16, 16 + 2 + 19
+
+Columns = tuple[bytearray, bytearray]
+
+
+def numbered(arena: Bytes, starts: Numbers, which: Numbers) -> Columns:
+    """Texts by their numbers: text w is arena[starts[w] : starts[w + 1]]. Raises OverflowError beyond 2 GiB."""
+    i: cython.Py_ssize_t
+    w: cython.longlong
+    n: cython.Py_ssize_t = len(which)
+    total: cython.longlong = 0
+    offsets = bytearray(4 * (n + 1))
+    ends: Writable = memoryview(offsets).cast("i")
+    for i in range(n):
+        w = which[i]
+        if w != ABSENT:
+            total += starts[w + 1] - starts[w]
+            if total > MOST:
+                raise OverflowError("texts of more than 2 GiB in a column")
+        ends[i + 1] = total
+    characters = bytearray(total)
+    out: Writable = characters
+    for i in range(n):
+        w = which[i]
+        if w != ABSENT:
+            copy(out, ends[i], arena, starts[w], starts[w + 1] - starts[w])
+    return offsets, characters
+
+
+def exchange_ids(conn_ids: Bytes, conns: Numbers, marks: Numbers) -> Columns:
+    """Ids of exchanges, as `records.LOOSE_KINDS` has them: of connection conns[i], stream offset marks[i] >> 1.
+
+    conn_ids: sixteen characters of each connection.
+    """
+    i: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    digits: cython.Py_ssize_t
+    rest: cython.longlong
+    at: cython.Py_ssize_t = 0
+    n: cython.Py_ssize_t = len(marks)
+    offsets = bytearray(4 * (n + 1))
+    ends: Writable = memoryview(offsets).cast("i")
+    characters = bytearray(n * LONGEST_ID)
+    out: Writable = characters
+    for i in range(n):
+        if marks[i] != ABSENT:
+            copy(out, at, conn_ids, conns[i] * ID_SIZE, ID_SIZE)
+            out[at + ID_SIZE] = ord("-")
+            out[at + ID_SIZE + 1] = ord("s") if marks[i] & 1 else ord("c")
+            at += ID_SIZE + 2
+            digits = 1
+            rest = marks[i] >> 1
+            while rest >= 10:
+                rest = rest // 10
+                digits += 1
+            rest = marks[i] >> 1
+            for k in range(digits):
+                out[at + digits - 1 - k] = ord("0") + rest % 10
+                rest = rest // 10
+            at += digits
+        ends[i + 1] = at
+    return offsets, characters[:at]
+
+
+def checksums(values: Numbers) -> Columns:
+    """Unsigned 32-bit numbers as `checksum.shown` has them: 0x and eight digits."""
+    i: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    digit: cython.longlong
+    at: cython.Py_ssize_t = 0
+    n: cython.Py_ssize_t = len(values)
+    offsets = bytearray(4 * (n + 1))
+    ends: Writable = memoryview(offsets).cast("i")
+    characters = bytearray(10 * n)
+    out: Writable = characters
+    for i in range(n):
+        if values[i] != ABSENT:
+            out[at] = ord("0")
+            out[at + 1] = ord("x")
+            for k in range(8):
+                digit = (values[i] >> (28 - 4 * k)) & 15
+                out[at + 2 + k] = ord("0") + digit if digit < 10 else ord("a") + digit - 10
+            at += 10
+        ends[i + 1] = at
+    return offsets, characters[:at]
