@@ -15,19 +15,19 @@ Source: Pulsar binary protocol specification, "Interactions"; PulsarApi.proto fo
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import IntEnum
 from typing import NamedTuple
 
 CLIENT, SERVER, EITHER = 1, 2, 3  # who may send it: bit 0 for the client, bit 1 for the server
 
 
-class CommandRole(Enum):
+class CommandRole(IntEnum):
     """What a command has to do with others."""
 
-    REQUEST = "request"
-    ANSWER = "answer"
-    INITIAL_RESPONSE = "initial response"
-    ONE_WAY = "one way"
+    REQUEST = 0
+    ANSWER = 1
+    INITIAL_RESPONSE = 2
+    ONE_WAY = 3
 
 
 REQUEST, ANSWER, INITIAL_RESPONSE, ONE_WAY = CommandRole
@@ -210,13 +210,6 @@ CLOSED_BY_BROKERS = frozenset((CLOSE_PRODUCER, CLOSE_CONSUMER))
 """Requests of clients that brokers send too, without expecting an answer."""
 
 
-def part_of(command: CommandType, direction: int, has_id: bool) -> CommandRole:
-    """The part that a command takes, sent in a direction (0 by the client, 1 by the server), with a request id or not.
-
-    It matters for ACK only whether it has a request id.
-    """
-    if command.part is REQUEST and (
-        (command.code in CLOSED_BY_BROKERS and direction == 1) or (command.code == ACK and not has_id)
-    ):
-        return ONE_WAY
-    return command.part
+def part_of(command: CommandType, direction: int) -> CommandRole:
+    """The part that a command takes, sent in a direction (0 by the client, 1 by the server); ACK: with a request id."""
+    return ONE_WAY if command.code in CLOSED_BY_BROKERS and direction == 1 else command.part

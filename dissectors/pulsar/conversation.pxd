@@ -2,12 +2,14 @@ from dissectors.conversation cimport Conversation
 from dissectors.frame cimport Frame
 from dissectors.pulsar.batches cimport PulsarEntry
 from dissectors.pulsar.decode cimport Command, CommandLayout, command_of
+from dissectors.pulsar.diagnostics cimport PulsarDiagnostics
 from dissectors.pulsar.emit cimport PulsarEmitter
 from dissectors.pulsar.entries cimport Entries
 from dissectors.pulsar.fields cimport PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
 from dissectors.pulsar.frames cimport measure
 from dissectors.pulsar.match cimport PulsarPendingRequests, key_of
-from dissectors.pulsar.pending cimport PulsarRequest
+from dissectors.pulsar.pending cimport PulsarRequest, new_request
+from dissectors.pulsar.state cimport PulsarState
 from dissectors.rows.fields cimport ABSENT
 
 cdef enum:
@@ -15,30 +17,40 @@ cdef enum:
     SERVER = 1
     NO_REQUEST = -1
 
+    REQUEST = 0
+    INITIAL_RESPONSE = 2
+    ONE_WAY = 3
+
     CONNECTED = 3
     SEND = 6
     SEND_RECEIPT = 7
     MESSAGE = 9
+    ACK = 10
     SUCCESS = 13
     ERROR = 14
     PRODUCER_SUCCESS = 17
 
+cdef const unsigned char[::1] CHANGING, INSPECTED, FALLIBLE
+
 cdef class PulsarConversation(Conversation):
-    cdef public object state
+    cdef public PulsarState state
     cdef public PulsarPendingRequests pending
     cdef public PulsarEmitter emit
     cdef public Entries entries
-    cdef public object diagnostics
+    cdef public PulsarDiagnostics diagnostics
     cdef public long long limit
     cdef public object lost_requests
     cdef public long long client_end
     cdef public set _new_types
+    cdef public bint _full
+    cdef public long long _command_limit
+    cdef public long long _frame_limit
 
     cpdef long long measure(self, int direction, bytes buf, Py_ssize_t pos, Py_ssize_t end)
     cpdef on_frame(self, Frame frame)
     cdef int _on_request(self, Frame frame, Command command, CommandLayout layout) except -1
     cdef int _on_one_way(self, Frame frame, Command command, CommandLayout layout) except -1
-    cdef int _on_answer(self, Frame frame, Command command, CommandLayout layout, part) except -1
+    cdef int _on_answer(self, Frame frame, Command command, CommandLayout layout) except -1
     cdef object _error(self, Command command, topic)
     cdef int _update(self, Frame frame, Command command, PulsarRequest own, PulsarRequest request) except -1
     cdef int _open(self, int direction, tuple key, PulsarRequest request) except -1

@@ -17,31 +17,39 @@ from dissectors.pulsar.commands import (
     COMMANDS,
     CONNECT,
     FAILING,
-    INITIAL_RESPONSE,
-    ONE_WAY,
-    REQUEST,
-    CommandRole,
-    part_of,
     request_of,
 )
 from dissectors.pulsar.decode import Command, CommandLayout, command_of
-from dissectors.pulsar.diagnostics import PulsarDiagnostics
+from dissectors.pulsar.diagnostics import INSPECTIONS, PulsarDiagnostics
 from dissectors.pulsar.emit import PulsarEmitter
 from dissectors.pulsar.entries import Entries
 from dissectors.pulsar.errors import ALWAYS_ERRORS, FAILURES, error_code, error_in
 from dissectors.pulsar.frames import measure
 from dissectors.pulsar.match import PulsarPendingRequests, key_of
-from dissectors.pulsar.orphans import LostRequests
-from dissectors.pulsar.pending import PulsarRequest
-from dissectors.pulsar.state import PulsarState
+from dissectors.pulsar.orphans import ID_FIELDS, LostRequests
+from dissectors.pulsar.pending import PulsarRequest, new_request
+from dissectors.pulsar.state import UPDATES, PulsarState
 from dissectors.records import Conn
 from dissectors.resends import AT_END
 from dissectors.rows.exchange import UNKNOWN, ErrorCode, Report
 from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import Gap
+from dissectors.wire.arrays import Bytes
 
 if not cython.compiled:
-    from dissectors.pulsar.commands import CONNECTED, ERROR, MESSAGE, PRODUCER_SUCCESS, SEND, SEND_RECEIPT, SUCCESS
+    from dissectors.pulsar.commands import (
+        ACK,
+        CONNECTED,
+        ERROR,
+        INITIAL_RESPONSE,
+        MESSAGE,
+        ONE_WAY,
+        PRODUCER_SUCCESS,
+        REQUEST,
+        SEND,
+        SEND_RECEIPT,
+        SUCCESS,
+    )
     from dissectors.pulsar.fields import PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
     from dissectors.rows.layout import ABSENT
     from dissectors.tcp.chunk import CLIENT, SERVER
@@ -51,6 +59,19 @@ if not cython.compiled:
 _NEW_TYPES = 64  # of which a finding says that no table knows them
 
 
+def _marked(codes: Iterable[int]) -> Bytes:
+    """uint8[256]: by type of command, whether it is one of these."""
+    return memoryview(bytes(code in set(codes) for code in range(256)))
+
+
+CHANGING, INSPECTED, FALLIBLE = (
+    _marked([*UPDATES, *ID_FIELDS]),
+    _marked(INSPECTIONS),
+    _marked([*FAILURES, *ALWAYS_ERRORS]),
+)
+"""Types of commands that change what is known, that the diagnostics look at, that may carry an error."""
+
+
 class PulsarConversation(Conversation):
     """See dissectors.conversation.Conversation."""
 
@@ -58,7 +79,7 @@ class PulsarConversation(Conversation):
 
     CARRIED = (
         *(*Conversation.CARRIED, "state", "pending", "emit", "entries", "diagnostics", "limit", "lost_requests"),
-        *("client_end", "_new_types"),
+        *("client_end", "_new_types", "_full", "_command_limit", "_frame_limit"),
     )
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
@@ -71,6 +92,8 @@ class PulsarConversation(Conversation):
         watched = report.wants_findings or report.wants_errors
         self.diagnostics = PulsarDiagnostics(self, self.emit) if watched else None
         self.limit = options.limits.frame_bytes  # of a frame, as far as this connection has said
+        self._frame_limit, self._command_limit = options.limits.frame_bytes, options.limits.command_bytes
+        self._full = sink.full
         self.lost_requests = LostRequests()
         self.client_end = 0  # stream offset at which the client's last frame ended
         self._new_types: set[int] = set()  # types of commands that no table knows
@@ -85,10 +108,10 @@ class PulsarConversation(Conversation):
     def measure(
         self, direction: cython.int, buf: bytes, pos: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.longlong:
-        return measure(buf, pos, end, self.options.limits.frame_bytes)
+        return measure(buf, pos, end, self._frame_limit)
 
     def resync(self, direction: int, buf: bytes, pos: int, end: int, final: bool) -> tuple[int, bool]:
-        limit = self.limit if direction == SERVER else self.options.limits.frame_bytes
+        limit = self.limit if direction == SERVER else self._frame_limit
         return resync.search(buf, pos, end, limit, direction, final, self.budget(direction))
 
     def on_gap(self, direction: int, gap: Gap) -> None:
@@ -97,7 +120,7 @@ class PulsarConversation(Conversation):
             self.lost_requests.add_hole(gap.order, self.frames, gap.length)
 
     def on_frame(self, frame: Frame) -> None:
-        command: Command = command_of(frame, self.options.limits.command_bytes)
+        command: Command = command_of(frame, self._command_limit)
         layout: CommandLayout | None = command.layout
         if frame.direction == CLIENT:
             self.client_end = frame.offset + frame.size
@@ -108,14 +131,15 @@ class PulsarConversation(Conversation):
         if layout is None:
             self._on_new_type(frame, command)
             return
-        has_id = layout.second != 0 and command.number(layout.second) != ABSENT
-        part = part_of(layout.type, frame.direction, has_id)
-        if part is REQUEST:
+        part: cython.int = layout.client_part if frame.direction == CLIENT else layout.server_part
+        if layout.code == ACK and command.number(layout.second) == ABSENT:
+            part = ONE_WAY
+        if part == REQUEST:
             self._on_request(frame, command, layout)
-        elif part is ONE_WAY:
+        elif part == ONE_WAY:
             self._on_one_way(frame, command, layout)
         else:
-            self._on_answer(frame, command, layout, part)
+            self._on_answer(frame, command, layout)
 
     def on_close(self) -> None:
         for request in self.pending.rest():
@@ -158,7 +182,7 @@ class PulsarConversation(Conversation):
             self._update(frame, command, request, request)
         self.emit.one_way(frame.direction, request, None)
 
-    def _on_answer(self, frame: Frame, command: Command, layout: CommandLayout, part: CommandRole) -> None:
+    def _on_answer(self, frame: Frame, command: Command, layout: CommandLayout) -> None:
         key = key_of(command, layout)
         answer: PulsarRequest = self._request(frame, command, layout, key)
         open_key = self._find(frame, layout, key, command.cut)
@@ -167,11 +191,13 @@ class PulsarConversation(Conversation):
             self._describe(answer, frame, command, layout)
         if command.readable:
             self._update(frame, command, answer, answer if request is None else request)
-        error = self._error(command, answer.topic if request is None else request.topic)
-        if command.cut and error is None and command.code in FAILURES:
-            answer.status = UNKNOWN  # what would say so was not captured
+        error = None
+        if FALLIBLE[layout.code]:
+            error = self._error(command, answer.topic if request is None else request.topic)
+            if command.cut and error is None:
+                answer.status = UNKNOWN  # what would say so was not captured
         if open_key is None or request is None:
-            self._on_orphan(frame, answer, layout, part, key, error)
+            self._on_orphan(frame, answer, layout, key, error)
         elif (
             command.code == PRODUCER_SUCCESS
             and command.readable
@@ -192,11 +218,12 @@ class PulsarConversation(Conversation):
 
     def _update(self, frame: Frame, command: Command, own: PulsarRequest, request: PulsarRequest) -> None:
         """Take what a command changes. `own`: the command; `request`: the request that it answers, or itself."""
-        self.state.update(command.code, command.fields, request)
-        self.lost_requests.update(command.code, command.fields)
-        if command.code == CONNECTED and self.state.max_message_size is not None:
-            self.limit = min(self.limit, self.state.max_message_size + frames.PADDING)
-        if self.diagnostics is not None:
+        if CHANGING[command.code]:
+            self.state.update(command.code, command.fields, request)
+            self.lost_requests.update(command.code, command.fields)
+            if command.code == CONNECTED and self.state.max_message_size is not None:
+                self.limit = min(self.limit, self.state.max_message_size + frames.PADDING)
+        if INSPECTED[command.code] and self.diagnostics is not None:
             self.diagnostics.inspect(frame, command, own)
 
     def _on_orphan(
@@ -204,7 +231,6 @@ class PulsarConversation(Conversation):
         frame: Frame,
         answer: PulsarRequest,
         layout: CommandLayout,
-        part: CommandRole,
         key: tuple[Any, ...] | None,
         error: ErrorCode | None,
     ) -> None:
@@ -213,12 +239,12 @@ class PulsarConversation(Conversation):
         if layout.code == ERROR and unrequested and not self.state.connected:
             answer.type, answer.correlation_id = COMMANDS[CONNECT], ABSENT
             self.emit.orphan(answer, error)
-        elif part is INITIAL_RESPONSE or unrequested:
+        elif layout.type.part == INITIAL_RESPONSE or unrequested:
             self.emit.one_way(frame.direction, answer, error)
         else:
             if layout.code == SUCCESS and key is not None:
                 answer.type = self.lost_requests.explain(frame.order, self.frames, key[-1]) or layout.type
-            if answer.type is not None and answer.type.part is not REQUEST and request_of(answer.type) is None:
+            if answer.type is not None and answer.type.part != REQUEST and request_of(answer.type) is None:
                 self._report_orphan(frame, answer, layout.name, error)
             else:
                 self.emit.orphan(answer, error)
@@ -237,7 +263,7 @@ class PulsarConversation(Conversation):
             self._new_types.add(command.code)
             self.finding_at(frame, "unknown_api", f"Command type {command.code} is not known", type=command.code)
         number = command.first_number(frame)
-        request = PulsarRequest(frame, str(command.code), command.code, None, ABSENT if number is None else number)
+        request = new_request(frame, str(command.code), command.code, None, ABSENT if number is None else number)
         key = ("new type", number)
         if number is not None and self.pending.find(frame.direction, key) is not None:
             self._close(frame, key, request, None)
@@ -297,10 +323,10 @@ class PulsarConversation(Conversation):
         self, frame: Frame, command: Command, layout: CommandLayout, key: tuple[Any, ...] | None
     ) -> PulsarRequest:
         id_: cython.longlong = ABSENT if key is None or len(key) < 2 else key[-1]
-        request = PulsarRequest(frame, layout.name, layout.code, layout.type, id_)
+        request: PulsarRequest = new_request(frame, layout.name, layout.code, layout.type, id_)
         if layout.code == SEND_RECEIPT and command.read_id(SEND_RECEIPT_MESSAGE_ID):
             request.ledger, request.entry = command.ledger(), command.entry()
-        if self.sink.full and layout.code != SEND and layout.code != MESSAGE:
+        if self._full and layout.code != SEND and layout.code != MESSAGE:
             request.body = self._body(command, layout, None)
         return request
 
@@ -310,12 +336,12 @@ class PulsarConversation(Conversation):
             self.state.set_subject(request, layout, command.fields)
         if layout.code == SEND or layout.code == MESSAGE:
             entry = self.entries.read(frame, command, request)
-            if self.sink.full:
+            if self._full:
                 request.body = self._body(command, layout, entry)
 
     def _body(self, command: Command, layout: CommandLayout, entry: PulsarEntry | None) -> str | None:
         """A command as JSON, if a row may show it. Of an answer its request is not known yet."""
-        if layout.type.part is REQUEST and not self.sink.wants_body(layout.name):
+        if layout.type.part == REQUEST and not self.sink.wants_body(layout.name):
             return None
         from dissectors.pulsar.bodies import body_of  # only with --full
 

@@ -20,6 +20,9 @@ cdef class CommandLayout:
     cdef readonly Py_ssize_t first
     cdef readonly Py_ssize_t second
     cdef readonly Py_ssize_t subject
+    cdef readonly str about
+    cdef readonly int client_part
+    cdef readonly int server_part
 
 cpdef CommandLayout layout_of(long long code)
 

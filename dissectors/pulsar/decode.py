@@ -12,7 +12,7 @@ import cython
 
 from dissectors.frame import Frame
 from dissectors.pulsar import api
-from dissectors.pulsar.commands import COMMANDS, SPACES, CommandType
+from dissectors.pulsar.commands import COMMANDS, SPACES, CommandType, part_of
 from dissectors.wire import varint
 from dissectors.wire.protobuf import INT32, OCTETS, MessageFields, MessageShape, fields
 from dissectors.wire.reader import WireReader
@@ -35,6 +35,7 @@ class CommandLayout:
     outer: shape of the BaseCommand, in which it is one field; shape: of that field
     space, first, second: what a key begins with, and the numbers of the ids that follow; 0 for none
     subject: the number of the field with the topic, producer id or consumer id that it is about; else 0
+    client_part, server_part: its CommandRole where the client or the server sends it, ACK with a request id
     """
 
     def __init__(self, command: CommandType) -> None:
@@ -50,6 +51,8 @@ class CommandLayout:
         self.shape = api.shape(message.name)
         self.space = space
         self.first, self.second = ([numbers[name] for name in ids] + [0, 0])[:2]
+        self.about = command.about
+        self.client_part, self.server_part = part_of(command, 0), part_of(command, 1)
         self.subject = numbers[_SUBJECTS[command.about]] if command.about in _SUBJECTS else 0
 
 

@@ -1,5 +1,6 @@
 cimport cython
 from dissectors.frame cimport Frame, FrameFacts
+from dissectors.pulsar.state cimport PulsarState
 from dissectors.pulsar.pending cimport PulsarRequest
 from dissectors.rows.exchange cimport Report, queued
 from dissectors.rows.fields cimport ABSENT, EXCHANGE_DIALECT, EXCHANGE_LONG_POLL, EXCHANGE_RESPONSE, EXCHANGE_STATUS
@@ -7,7 +8,7 @@ from dissectors.rows.fields cimport ABSENT, EXCHANGE_DIALECT, EXCHANGE_LONG_POLL
 @cython.final
 cdef class PulsarEmitter:
     cdef readonly Report report
-    cdef readonly object state
+    cdef readonly PulsarState state
 
     cpdef int call(self, PulsarRequest request, Frame frame, PulsarRequest answer, error) except -1
     cpdef int unanswered(self, PulsarRequest request, until) except -1

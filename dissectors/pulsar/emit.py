@@ -64,7 +64,7 @@ class PulsarEmitter:
     def orphan(self, answer: PulsarRequest, error: ErrorCode | None) -> None:
         """An answer whose request was not captured: half of that request's exchange, where it says which."""
         if answer.type is not None:
-            request = answer.type if answer.type.part is REQUEST else request_of(answer.type)
+            request = answer.type if answer.type.part == REQUEST else request_of(answer.type)
             if request is not None:
                 answer.api, answer.api_code = request.name, request.code
         self._response(ORPHAN, answer, error)

@@ -16,7 +16,9 @@ from dissectors.pulsar.fields cimport (
     PUSH_ACK_SET,
     PUSH_MESSAGE_ID,
 )
+from dissectors.pulsar.names cimport Topic
 from dissectors.pulsar.pending cimport PendingBatch, PulsarRequest
+from dissectors.pulsar.state cimport PulsarState
 from dissectors.rows.exchange cimport Report
 from dissectors.rows.fields cimport *
 from dissectors.wire.memory cimport crc32c
@@ -34,18 +36,19 @@ cdef enum:
 @cython.final
 cdef class Entries:
     cdef public object _conversation
-    cdef public object _state
+    cdef public PulsarState _state
     cdef public Report _report
     cdef public object messages
     cdef public set encrypted
     cdef public long long _held
     cdef public bint _overflowed
+    cdef public long long _command_limit
 
     cpdef PulsarEntry read(self, Frame frame, Command command, PulsarRequest request)
     cdef int _look_into(self, Frame frame, Command command, PulsarRequest request, PulsarEntry entry, bint compacted) except -1
     cpdef int settle(self, PulsarRequest request, PulsarRequest answer, error) except -1
     cdef int _verify(self, Frame frame, PulsarEntry entry) except -1
     cdef int _unfold(self, Frame frame, PulsarEntry entry) except -1
-    @cython.locals(codec="long long")
+    @cython.locals(codec="long long", topic=Topic)
     cdef PendingBatch _batch(self, PulsarEntry entry)
     cdef int _write(self, PulsarRequest request, PendingBatch batch, str outcome) except -1

@@ -77,7 +77,7 @@ _ENCRYPTED = 1000  # producers and consumers of which a finding says that they e
 class Entries:
     """Reads the entries of one connection."""
 
-    CARRIED = ("_conversation", "_state", "_report", "messages", "encrypted", "_held", "_overflowed")
+    CARRIED = ("_conversation", "_state", "_report", "messages", "encrypted", "_held", "_overflowed", "_command_limit")
     """The attributes, as they are pickled."""
 
     def __init__(self, conversation: Conversation, state: PulsarState, report: Report) -> None:
@@ -86,6 +86,7 @@ class Entries:
         self._report = report
         self.messages = MessageRows(conversation, self.unpack, self.finding)
         self.encrypted: set[tuple[int, int]] = set()  # producers and consumers that are known to encrypt
+        self._command_limit = conversation.options.limits.command_bytes
         self._held = 0  # bytes of values that wait for receipts
         self._overflowed = False
 
@@ -103,7 +104,7 @@ class Entries:
         """
         if command.after > frame.known:
             return None
-        entry: PulsarEntry = entry_of(frame, command.after, self._conversation.options.limits.command_bytes)
+        entry: PulsarEntry = entry_of(frame, command.after, self._command_limit)
         if entry.defect is not None:
             self._conversation.finding_at(frame, "malformed_frame", entry.defect, api=request.api)
         elif entry.marked:

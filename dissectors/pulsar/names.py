@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any
 
 NAME_LENGTH = 1024
 """Characters kept of a name. Brokers accept far fewer; what is longer is hostile, and names are kept."""
@@ -16,11 +16,19 @@ NAME_LENGTH = 1024
 _PARTITION = re.compile(r"^(.*)-partition-(\d{1,9})$", re.DOTALL)
 
 
-class Topic(NamedTuple):
-    """A topic as records show it: the full name without the partition's suffix."""
+class Topic:
+    """A topic as records show it: the full name without the partition's suffix; partition: None where it has none.
 
-    name: str
-    partition: int | None
+    names: its name, as a list of topics
+    """
+
+    def __init__(self, name: str, partition: int | None) -> None:
+        self.name = name
+        self.partition = partition
+        self.names = (name,)
+
+    def __reduce__(self) -> Any:
+        return Topic, (self.name, self.partition)
 
 
 def short(name: str) -> str:
@@ -44,27 +52,55 @@ def _topic(name: str) -> Topic:
     return Topic(match[1], int(match[2])) if match else Topic(name, None)
 
 
-class Endpoint(NamedTuple):
-    """A producer or a consumer."""
+class Endpoint:
+    """A producer or a consumer.
 
-    topic: Topic
-    name: str | None = None  # producer or consumer name
-    subscription: str | None = None
-    compacted: bool = False  # a consumer that reads the compacted topic
-    epoch: int | None = None  # topic epoch of an exclusive producer
-    fenced: bool = False  # another has taken the topic since: the broker refuses what this producer sends
+    name: of the producer or consumer; subscription: of a consumer
+    compacted: a consumer that reads the compacted topic
+    epoch: topic epoch of an exclusive producer
+    fenced: another has taken the topic since: the broker refuses what this producer sends
+    """
+
+    def __init__(
+        self,
+        topic: Topic,
+        name: str | None = None,
+        subscription: str | None = None,
+        compacted: bool = False,
+        epoch: int | None = None,
+        fenced: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.name = name
+        self.subscription = subscription
+        self.compacted = compacted
+        self.epoch = epoch
+        self.fenced = fenced
+
+    def __reduce__(self) -> Any:
+        return Endpoint, (self.topic, self.name, self.subscription, self.compacted, self.epoch, self.fenced)
 
 
 class PulsarNames:
     """Producers and consumers of one connection, the newest `limit` of each."""
+
+    CARRIED = ("producers", "consumers", "scalable", "reads_compacted", "_exclusive", "_limit")
+    """The attributes, as they are pickled."""
 
     def __init__(self, limit: int) -> None:
         self.producers: dict[int, Endpoint] = {}
         self.consumers: dict[int, Endpoint] = {}
         self.scalable: dict[int, Endpoint] = {}  # consumers of whole scalable topics, which have ids of their own
         self.reads_compacted = False  # a consumer has read a compacted topic
-        self._exclusive: dict[Topic, int] = {}  # the exclusive producer of a topic
+        self._exclusive: dict[tuple[str, int | None], int] = {}  # the exclusive producer of a topic
         self._limit = limit
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.CARRIED}
+
+    def __setstate__(self, carried: dict[str, Any]) -> None:
+        for name, value in carried.items():
+            setattr(self, name, value)
 
     def add_producer(self, producer_id: int, producer: Endpoint) -> None:
         """A client introduces a producer."""
@@ -87,14 +123,15 @@ class PulsarNames:
         producer = self.producers.get(producer_id)
         if producer is None:
             return
-        self.producers[producer_id] = producer._replace(name=name, epoch=epoch)
+        self.producers[producer_id] = Endpoint(producer.topic, name, epoch=epoch, fenced=producer.fenced)
         if epoch is None:
             return
-        before = self._exclusive.get(producer.topic)
+        topic = (producer.topic.name, producer.topic.partition)
+        before = self._exclusive.get(topic)
         other = None if before is None else self.producers.get(before)
         if before is not None and other is not None and other.epoch is not None and other.epoch < epoch:
-            self.producers[before] = other._replace(fenced=True)
-        self._exclusive[producer.topic] = producer_id
+            self.producers[before] = Endpoint(other.topic, other.name, epoch=other.epoch, fenced=True)
+        self._exclusive[topic] = producer_id
         if len(self._exclusive) > self._limit:
             self._exclusive.pop(next(iter(self._exclusive)))
 

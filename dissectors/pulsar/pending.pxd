@@ -1,4 +1,6 @@
 cimport cython
+from dissectors.frame cimport Frame
+from dissectors.pulsar.names cimport Endpoint, Topic
 from dissectors.rows.exchange cimport PendingRequest
 from dissectors.rows.fields cimport ABSENT
 
@@ -7,8 +9,8 @@ cdef class PulsarRequest(PendingRequest):
     cdef public object type
     cdef public long long order
     cdef public long long endpoint_id
-    cdef public object endpoint
-    cdef public object topic
+    cdef public Endpoint endpoint
+    cdef public Topic topic
     cdef public long long ledger
     cdef public long long entry
     cdef public str status
@@ -17,8 +19,11 @@ cdef class PulsarRequest(PendingRequest):
     cdef public long long kept
     cdef public bint answer_announced
 
-    cpdef int attach(self, endpoint) except -1
-    cpdef int is_about(self, topic) except -1
+    cdef int begin_command(self, Frame frame, str name, long long code, object type, long long correlation_id) except -1
+    cpdef int attach(self, Endpoint endpoint) except -1
+    cpdef int is_about(self, Topic topic) except -1
+
+cpdef PulsarRequest new_request(Frame frame, str name, long long code, object type, long long correlation_id)
 
 @cython.final
 @cython.freelist(64)

@@ -37,10 +37,10 @@ class PulsarRequest(PendingRequest):
         *("batch", "messages", "kept", "answer_announced"),
     )
 
-    def __init__(
+    def begin_command(
         self, frame: Frame, name: str, code: cython.longlong, type: CommandType | None, correlation_id: cython.longlong
     ) -> None:
-        """correlation_id: ABSENT where it has none."""
+        """Set every attribute of a new request. correlation_id: ABSENT where it has none."""
         self.begin(frame.facts, name, code)
         self.correlation_id = correlation_id
         self.type = type
@@ -63,8 +63,17 @@ class PulsarRequest(PendingRequest):
     def is_about(self, topic: Topic) -> None:
         """It is about this topic."""
         self.topic = topic
-        self.topics = (topic.name,)
+        self.topics = topic.names
         self.partitions = ABSENT if topic.partition is None else 1
+
+
+def new_request(
+    frame: Frame, name: str, code: cython.longlong, type: CommandType | None, correlation_id: cython.longlong
+) -> PulsarRequest:
+    """A command of a frame, of which nothing else is known yet; see PulsarRequest. correlation_id: ABSENT for none."""
+    request: PulsarRequest = PulsarRequest.__new__(PulsarRequest)
+    request.begin_command(frame, name, code, type, correlation_id)
+    return request
 
 
 class PendingBatch:

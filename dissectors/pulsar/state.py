@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import cython
 
@@ -70,6 +71,12 @@ def _software(name: str) -> tuple[str, str | None]:
 class PulsarState:
     """What is known of one connection."""
 
+    CARRIED = (
+        *("names", "dialect", "client_software", "client_version", "server_version", "max_message_size"),
+        "connected",
+    )
+    """The attributes, as they are pickled."""
+
     def __init__(self, limit: int) -> None:
         self.names = PulsarNames(limit)
         self.dialect: str | None = None
@@ -79,7 +86,14 @@ class PulsarState:
         self.max_message_size: int | None = None
         self.connected = False  # the login was accepted
 
-    def update(self, code: int, fields: MessageFields, request: PulsarRequest) -> None:
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.CARRIED}
+
+    def __setstate__(self, carried: dict[str, Any]) -> None:
+        for name, value in carried.items():
+            setattr(self, name, value)
+
+    def update(self, code: cython.int, fields: MessageFields, request: PulsarRequest) -> None:
         """Take what a command of a type says. `request`: the request that it is, or answers."""
         update = UPDATES.get(code)
         if update is not None:
@@ -87,9 +101,8 @@ class PulsarState:
 
     def set_subject(self, request: PulsarRequest, layout: CommandLayout, fields: MessageFields) -> None:
         """Note in `request` which topics, producer or consumer a command is about."""
-        find = SUBJECTS.get(layout.type.about)
-        if find is not None:
-            find(self, request, layout, fields)
+        if layout.about:
+            SUBJECTS[layout.about](self, request, layout, fields)
 
     # --- updates ---
 
@@ -197,7 +210,9 @@ class PulsarState:
             request.is_about(topics[0])
         elif topics:
             request.topics = tuple(dict.fromkeys(one.name for one in topics))
-            request.partitions = len({one for one in topics if one.partition is not None}) or ABSENT
+            request.partitions = (
+                len({(one.name, one.partition) for one in topics if one.partition is not None}) or ABSENT
+            )
 
 
 _SUBSCRIPTION = shape("Subscription")
