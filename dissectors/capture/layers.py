@@ -132,7 +132,7 @@ class Layers:
         self.kind = kind.copy()
         self.pos = at.copy()
         self.end = at + have  # captured
-        self.full = at + wire  # on the wire, narrowed by IP lengths
+        self.full = at + wire  # on the wire, as the innermost IP header says
         self.via = np.zeros(n, np.int64)
         self.src_hi = np.zeros(n, np.uint64)
         self.src_lo = np.zeros(n, np.uint64)
@@ -294,7 +294,11 @@ def _ipv6(x: Layers, here: Ints) -> None:
 
 
 def _after_ip(x: Layers, here: Ints, start: Ints, pos: Ints, stop: Ints, good: Any, fragment: Any, proto: Any) -> None:
-    """Common end of both IP versions: step behind the header, narrow the packet to what the header says."""
+    """Common end of both IP versions: step behind the header; the packet ends where the header says.
+
+    The inner header of a tunnel counts, not the outer one: a mirror may cut what it sends, and then the outer length
+    is that of the rest.
+    """
     nested = x.ip_at[here] >= 0
     if nested.any():
         inner = here[nested]
@@ -305,7 +309,7 @@ def _after_ip(x: Layers, here: Ints, start: Ints, pos: Ints, stop: Ints, good: A
     x.ip_at[here] = start
     x.proto[here] = proto
     x.pos[here] = pos
-    x.full[here] = np.minimum(x.full[here], stop) if nested.any() else stop
+    x.full[here] = stop
     x.end[here] = np.minimum(x.end[here], stop)
     x.kind[here] = np.where(good, np.where(fragment, FRAGMENT, _PROTOCOL[proto]), OTHER)
 
