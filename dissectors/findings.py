@@ -116,6 +116,16 @@ KINDS: dict[str, FindingKind] = {
         "Capture with a larger buffer (`tcpdump -B`), or on a machine that keeps up.",
         suspicious=True,
     ),
+    "joined_files": FindingKind(
+        INFO,
+        "A file holds several captures, joined one behind the other: all are read, and packets are numbered through.",
+        "Nothing, if they follow each other in time; else join them with `mergecap`, which sorts by time.",
+    ),
+    "no_time": FindingKind(
+        INFO,
+        "Packets are stored without a time (simple packets of pcapng): nothing that depends on it is said.",
+        "Capture with a program that notes times.",
+    ),
     TRUNCATED: FindingKind(
         WARNING,
         "A file ends inside a packet, or is damaged from some point on; what came before it was read.",

@@ -397,7 +397,7 @@ class ConnectionSession:
             via=via or None,
             start_time=flow.first_time,
             end_time=flow.last_time,
-            duration_ns=flow.last_time - flow.first_time,
+            duration_ns=elapsed(flow.first_time, flow.last_time),
             handshake=handshake,
             rtt_ns=rtt,
             client_packets=client.packets,

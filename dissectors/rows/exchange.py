@@ -155,13 +155,13 @@ class PendingRequest:
 
 
 def elapsed(start: int | None, end: int | None) -> int | None:
-    """From start to end, ns: null where either is not known, or where the clock of the capture ran backwards."""
+    """From start to end, ns: None where a time is not known, or where the clock of the capture ran backwards."""
     ns = _elapsed(_number(start), _number(end))
     return None if ns == ABSENT else ns
 
 
 def _elapsed(start: cython.longlong, end: cython.longlong) -> cython.longlong:
-    return ABSENT if start == ABSENT or end == ABSENT or end < start else end - start
+    return ABSENT if start < 0 or end < start else end - start  # ABSENT and NO_TIME are below 0
 
 
 def _number(value: Any) -> cython.longlong:
@@ -170,7 +170,7 @@ def _number(value: Any) -> cython.longlong:
 
 def _elapsed_columns(start: Ints, end: Ints) -> Masked:
     """`elapsed` of columns."""
-    return Masked(end - start, end < start)
+    return Masked(end - start, (end < start) | (start < 0))
 
 
 def queued(request: FrameFacts, response: FrameFacts, before_ns: Any) -> Any:
@@ -183,8 +183,8 @@ def queued(request: FrameFacts, response: FrameFacts, before_ns: Any) -> Any:
         return None
     if isinstance(before_ns, np.ndarray):
         waited = np.minimum(before_ns, response.first_ns) - request.last_ns
-        return Masked(np.maximum(waited, 0), response.first_ns < request.last_ns)
-    if response.first_ns < request.last_ns:
+        return Masked(np.maximum(waited, 0), (response.first_ns < request.last_ns) | (request.last_ns < 0))
+    if response.first_ns < request.last_ns or request.last_ns < 0:
         return None
     return 0 if before_ns is None else max(0, min(before_ns, response.first_ns) - request.last_ns)
 

@@ -98,7 +98,8 @@ class Flow:
     def see(self, time: cython.longlong, packet_ref: cython.longlong, arrival: cython.longlong) -> cython.int:
         """Count a packet."""
         if not self.packets:
-            self.first_time, self.first_packet_ref = time, packet_ref
+            self.first_time = self.last_time = time
+            self.first_packet_ref = packet_ref
         self.packets += 1
         if time > self.last_time:
             self.last_time = time

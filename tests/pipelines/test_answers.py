@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import scapy.utils
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -792,3 +793,13 @@ def test_an_annotated_capture_gives_the_same_records(samples: list[str], tmp_pat
             rows = dissectors.dissect(one, tables="exchanges")["exchanges"].drop_columns(["site"]).to_pylist()
             twice.append([{k: v for k, v in row.items() if not k.endswith("_file")} for row in rows])
         assert twice[0] == twice[1] == twice[2]
+
+
+def test_annotating_captures_that_were_joined_with_cat_keeps_all_their_packets(
+    samples: list[str], tmp_path: Path
+) -> None:
+    joined, out = tmp_path / "joined.pcap", tmp_path / "out.pcapng"
+    joined.write_bytes(b"".join(Path(path).read_bytes() for path in samples[:3]))
+    run("annotate", joined, "-o", out, "-q")
+    packets = [[(p.time, p.wirelen, bytes(p)) for p in scapy.utils.rdpcap(str(path))] for path in (*samples[:3], out)]
+    assert packets[3] == packets[0] + packets[1] + packets[2]

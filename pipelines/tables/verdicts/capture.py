@@ -90,7 +90,7 @@ class Capture:
         conditions = ["false"]
         for verdict in self.told:
             row = verdict.rows
-            first, last = micros(row["first_time"]), micros(row["last_time"])
+            first, last = (0 if time is None else micros(time) for time in (row["first_time"], row["last_time"]))
             if verdict.kind == "broker_lost":
                 whom = f"server in {sql_list(row['servers'])}"
                 if row["clients"]:
