@@ -16,6 +16,7 @@ from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow
+from dissectors.tcp.numbers import BOTH
 from dissectors.tls import KeyLog, looks_like_tls
 from dissectors.wording import counted, were
 
@@ -412,6 +413,8 @@ class ConnectionSession:
             gap_bytes=client.gap_bytes + server.gap_bytes,
             zero_windows=client.zero_windows + server.zero_windows,
             keep_alives=client.keep_alives + server.keep_alives,
+            cut_bytes=client.cut_bytes + server.cut_bytes,
+            closed_by=self._closed_by(),
             closed="fin" if flow.finished else "reset" if flow.reset else "open",
             frames=summary.frames,
             framed_bytes=summary.framed_bytes,
@@ -421,6 +424,13 @@ class ConnectionSession:
             client_seq=client.base if client.started else None,
             server_seq=server.base if server.started else None,
         )
+
+    def _closed_by(self) -> str | None:
+        """Who sent the first FIN or RST: client, server or both."""
+        closer = self.flow.closer
+        if closer < 0:
+            return None
+        return "both" if closer == BOTH else SIDES[CLIENT if closer == self._guess_client() else SERVER]
 
 
 def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Notes]:

@@ -10,16 +10,16 @@ from dissectors.tcp.chunk import Chunk, Gap
 from dissectors.tcp.half import Half
 
 if not cython.compiled:
-    from dissectors.tcp.numbers import ACK, MASK, SYN
+    from dissectors.tcp.numbers import ACK, BOTH, MASK, SIGN, SYN
 
 Events = list[Chunk | Gap]
 Ends = tuple[int, int, int, int, int, int]
 """Address hi, lo and port of endpoint a, then of b."""
-_VERSION = 1  # of what is carried
+_VERSION = 2  # of what is carried
 _CARRIED = (
     "halves", "opener", "packets", "first_time", "last_time", "first_packet_ref", "last_packet_ref", "last_arrival",
     "via", "reset", "closed_at", "syn_time", "syn_ack_time", "ack_time", "session", "packable", "touched", "given_up",
-    "delivered",
+    "delivered", "closer",
 )  # fmt: skip
 
 
@@ -50,6 +50,7 @@ class Flow:
         self.touched = False
         self.given_up = False  # closed early: too many were open at once
         self.delivered = 0  # at the last packet
+        self.closer = -1  # direction of the first FIN or RST; BOTH where each side sent a FIN before it saw the other's
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = (_VERSION, *[getattr(self, name) for name in _CARRIED])
@@ -83,17 +84,30 @@ class Flow:
         half: Half,
         flags: cython.longlong,
         seq: cython.longlong,
+        ack: cython.longlong,
         time: cython.longlong,
         linger_ns: cython.longlong,
     ) -> cython.bint:
-        """Whether a packet of a direction belongs to another connection between the same endpoints."""
+        """Whether a packet of a direction belongs to another connection between the same endpoints.
+
+        A SYN-ACK does not that answers this connection's SYN with another number: at most one of two is acknowledged.
+        """
+        other: Half = self.halves[1 - half.direction]
         if self.closed_at is not None and time - self.closed_at > linger_ns:
             return True
         if not flags & SYN:
             return False
         if not half.started:
             return not flags & ACK and self.closed_at is not None
-        return (seq + 1) & MASK != half.base
+        return (seq + 1) & MASK != half.base and not (flags & ACK and other.syn and ack == other.base)
+
+    def note_fin(self, half: Half, other: Half, ack: cython.longlong) -> cython.int:
+        """Note that a direction sent its first FIN; ack: the number that it acknowledges."""
+        if self.closer < 0:
+            self.closer = half.direction
+        elif self.closer == other.direction and other.fin >= 0 and (ack - other.base - other.fin - 1) & SIGN:
+            self.closer = BOTH
+        return 0
 
     def see(self, time: cython.longlong, packet_ref: cython.longlong, arrival: cython.longlong) -> cython.int:
         """Count a packet."""

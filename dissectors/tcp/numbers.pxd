@@ -23,3 +23,4 @@ cdef enum:
     COPY_NS = 100000000
     UNACKED_GRACE = 8
     COLUMNS = 7
+    BOTH = 2

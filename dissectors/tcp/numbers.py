@@ -18,3 +18,4 @@ NAMED = 1  # set in the signature of a packet with data that has an IP id
 COPY_NS = 100_000_000  # what has no IP id is sent again later than this, and captured twice sooner
 UNACKED_GRACE = 8  # times the grace, for a hole that nobody acknowledges: its other direction may not be captured
 COLUMNS = 7  # of Delivered: start, order, packet, time, number of its buffer, index in it, bytes
+BOTH = 2  # directions: each side sent a FIN before it saw the other's

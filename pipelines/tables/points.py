@@ -71,8 +71,8 @@ def points(d: Dialect) -> str:
     return f"""
         with ends as (
             select site, connection, incarnation, client_seq, server_seq,
-                {d.plus("coalesce(client_bytes, 0)", "coalesce(gap_bytes, 0)", "1")} as client_span,
-                {d.plus("coalesce(server_bytes, 0)", "coalesce(gap_bytes, 0)", "1")} as server_span,
+                {d.plus("coalesce(client_bytes, 0)", "coalesce(gap_bytes, 0)", "coalesce(cut_bytes, 0)", "1")} as client_span,
+                {d.plus("coalesce(server_bytes, 0)", "coalesce(gap_bytes, 0)", "coalesce(cut_bytes, 0)", "1")} as server_span,
                 count(*) over (partition by site, client_seq, server_seq) as alike
             from all_connections
         ), pairs as (

@@ -79,12 +79,11 @@ def test_a_broker_that_does_not_answer_is_seen_in_both_directions() -> None:
 
 
 def test_packets_that_a_snap_length_cut_are_not_called_lost() -> None:
-    (spot,) = spots({"gap_bytes": 100}, cut=7)
-    assert (spot.kind, spot.text.split()[0]) == ("snaplen", "7")
-    gap = {"kind": "gap", "evidence": '{"reason": "snaplen"}'}
-    assert [spot.kind for spot in spots({"gap_bytes": 100}, findings=[gap, gap])] == ["snaplen"]
-    lost = {"kind": "gap", "evidence": '{"reason": "not captured"}'}
-    assert [spot.kind for spot in spots({"gap_bytes": 100}, findings=[gap, lost])] == ["snaplen", "loss"]
+    (spot,) = spots({"cut_bytes": 100}, cut=7)
+    assert spot.text == "7 packets cut short by the snap length"
+    (spot,) = spots({"cut_bytes": 100})
+    assert spot.text == "100 B of packets cut short by the snap length"
+    assert [spot.kind for spot in spots({"cut_bytes": 100, "gap_bytes": 5})] == ["snaplen", "loss"]
 
 
 def test_a_key_log_that_does_not_fit_is_reported() -> None:

@@ -56,7 +56,8 @@ _VIEWS = {
         from (select *, evidence->>'topic' as topic from findings) f left join v_names using ({_PLACE})""",
     "v_whole": f"""
         select {_PLACE} from connections
-        where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and client_packets > 0 and server_packets > 0""",
+        where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
+            and client_packets > 0 and server_packets > 0""",
     "v_excused": EXCUSED,
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
 }
