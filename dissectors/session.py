@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dissectors.capture.block import VIA, address
+from dissectors.capture.block import VIA, address, segment_name
 from dissectors.conversation import Conversation, ConversationSummary, Protocol
 from dissectors.findings import finding
 from dissectors.options import Options
@@ -415,6 +415,7 @@ class ConnectionSession:
             keep_alives=client.keep_alives + server.keep_alives,
             cut_bytes=client.cut_bytes + server.cut_bytes,
             closed_by=self._closed_by(),
+            segment="/".join(map(segment_name, flow.segments)) or None,
             closed="fin" if flow.finished else "reset" if flow.reset else "open",
             frames=summary.frames,
             framed_bytes=summary.framed_bytes,

@@ -148,6 +148,7 @@ def _tcp_packets(raw: RawBlock, file: int, clock: Ints, layers: Layers, buffer: 
         size,
         np.clip(layers.end[index] - at, 0, size),
         layers.via[index],
+        layers.segment[index],
     )
 
 

@@ -27,6 +27,9 @@ cdef class Flow:
     cdef public bint given_up
     cdef public long long delivered
     cdef public long long closer
+    cdef public long long stream
+    cdef public long long segment
+    cdef public tuple segments
 
     cdef bint begins_anew(self, Half half, long long flags, long long seq, long long ack, long long time, long long linger_ns) except -1
     cdef int note_fin(self, Half half, Half other, long long ack) except -1

@@ -19,18 +19,24 @@ _VERSION = 2  # of what is carried
 _CARRIED = (
     "halves", "opener", "packets", "first_time", "last_time", "first_packet_ref", "last_packet_ref", "last_arrival",
     "via", "reset", "closed_at", "syn_time", "syn_ack_time", "ack_time", "session", "packable", "touched", "given_up",
-    "delivered", "closer",
+    "delivered", "closer", "stream", "segment", "segments",
 )  # fmt: skip
 
 
 class Flow:
     """Both directions between endpoints a and b; direction 0 is a to b."""
 
-    def __init__(self, ends: Ends, incarnation: int, reassembler: Any) -> None:
-        """reassembler: the Reassembler that all connections of a tracker share."""
+    def __init__(self, ends: Ends, incarnation: int, reassembler: Any, stream: int = 0, segment: int = 0) -> None:
+        """reassembler: the Reassembler that all connections of a tracker share.
+
+        stream: which of several connections between these ends at a time; segment: VLAN or VNI of its first packet.
+        """
         self.ends = ends
         self.incarnation = incarnation
         self.reassembler = reassembler
+        self.stream = stream
+        self.segment = segment
+        self.segments: tuple[int, ...] = ()  # of all its packets, where its ends are seen in several
         self.halves = (Half(0), Half(1))
         self.opener: int | None = None  # direction of the SYN
         self.packets = 0
