@@ -98,6 +98,16 @@ KINDS: dict[str, FindingKind] = {
         "A stream began like one of the protocols and held no frame of it: it is reported as unknown.",
         "If you know better, name its protocol with `--decode-as PORT=PROTOCOL`.",
     ),
+    "tls_mismatch": FindingKind(
+        WARNING,
+        "One side of a connection speaks TLS, and the other does not: nothing comes of it.",
+        "Give the client the listener of its kind: security.protocol, the scheme of the URL, or another port.",
+    ),
+    "foreign_peer": FindingKind(
+        WARNING,
+        "A peer speaks another protocol: HTTP to a broker, or a server that is no broker.",
+        "Check the address and the port that the client was given.",
+    ),
     "retransmission_conflict": FindingKind(
         WARNING,
         "Bytes were retransmitted with other values.",

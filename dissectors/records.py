@@ -261,7 +261,7 @@ class Connection(NamedTuple):
     keep_alives: Annotated[Int64, "keep-alive and window probes"] = None
     closed: Annotated[Text, "fin (of both sides, whatever followed), reset or open"] = None
     frames: Annotated[Int64, "protocol frames"] = None
-    framed_bytes: Annotated[Int64, "captured bytes in frames", Unit("bytes")] = None
+    framed_bytes: Annotated[Int64, "captured bytes in frames, and in what stands before them", Unit("bytes")] = None
     skipped_bytes: Annotated[Int64, "captured bytes that fit no frame", Unit("bytes")] = None
     pending_bytes: Annotated[Int64, "captured bytes of a frame that never ended", Unit("bytes")] = None
     packet_ref: Annotated[PacketRef, "the first packet"] = None

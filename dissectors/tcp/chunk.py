@@ -59,6 +59,13 @@ class Chunk(NamedTuple):
         """The bytes of the first piece."""
         return self.data if len(self.starts) == 1 else self.data[: self.starts[1] - self.offset]
 
+    def behind(self, offset: int) -> Chunk:
+        """What lies from a stream offset on, which must be inside."""
+        first = bisect_right(self.starts, offset) - 1
+        starts = array("q", (offset,)) + self.starts[first + 1 :]
+        columns = (column[first:] for column in self[3:])
+        return Chunk(offset, self.data[offset - self.offset :], starts, *columns)
+
     def pieces(self, start: int, end: int) -> list[Piece]:
         """The pieces with bytes of [start, end)."""
         if end <= self.offset or start >= self.offset + len(self.data):

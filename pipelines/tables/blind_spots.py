@@ -23,7 +23,7 @@ from pipelines.formats import units
 LOOKED_AT = {
     "connections": (
         "protocol", "tls", "server_port", "handshake", "closed", "client_packets", "server_packets", "client_bytes",
-        "server_bytes", "gap_bytes", "cut_bytes", "start_time", "file", "packet",
+        "server_bytes", "gap_bytes", "foreign", "cut_bytes", "start_time", "file", "packet",
     ),
     "findings": ("kind", "evidence", "message"),
 }  # fmt: skip
@@ -67,6 +67,7 @@ class Alike(NamedTuple):
     client_bytes: bool  # whether bytes in them were
     server_bytes: bool
     gaps: bool  # whether bytes are missing
+    foreign: bool  # whether it is known what else speaks there
 
     @property
     def known(self) -> bool:
@@ -101,11 +102,10 @@ class Seen:
                 elif kind in (TRUNCATED, UNREADABLE):
                     self.damaged += arrow.take(messages, rows).to_pylist()
             return
-        *named, gaps = (column.to_pylist() for column in columns[:10])
-        captured = (map(bool, each) for each in (*named[5:], gaps))
-        self.connections.update(map(Alike, *named[:5], *captured))
-        self.missing_bytes += sum(filter(None, gaps))
-        cut, time, file, packet = columns[10:]
+        named = [column.to_pylist() for column in columns[:11]]
+        self.connections.update(map(Alike, *named[:5], *(map(bool, each) for each in named[5:])))
+        self.missing_bytes += sum(filter(None, named[9]))
+        cut, time, file, packet = columns[11:]
         self.cut_bytes += sum(filter(None, cut.to_pylist()))
         for name, mine in _places(file):
             there = arrow.as_numbers(packet, _NONE)[mine], arrow.as_numbers(time, _NONE)[mine]
@@ -192,7 +192,7 @@ class Seen:
         strange = [
             each
             for each in self.connections
-            if not each.known and not each.tls and (each.client_bytes or each.server_bytes)
+            if not (each.known or each.tls or each.foreign) and (each.client_bytes or each.server_bytes)
         ]
         if not strange:
             return None
