@@ -1,7 +1,8 @@
 """Peers that speak something else than a broker's protocol: known by their first bytes.
 
 tls        a ClientHello whose server answers nothing that is TLS: its port is a plaintext one
-tls-alert  a server's answer to plaintext: 21, version (3.0 to 3.4), length 2, level, description
+tls-alert  a server's answer to plaintext, or to a ClientHello that it refuses: 21, version (3.0 to 3.4), length 2,
+           level, description
 http       a request line, or a status line
 """
 

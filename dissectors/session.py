@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 Events = tuple[Side, Side]  # of direction 0 and 1
 _SERVER_HEAD = 16  # bytes of a server that tell what it speaks
-_TLS_ANSWERS = (b"\x15", b"\x16")  # how the first record of a TLS server begins: alert, handshake
+_NO_HANDSHAKE = {b"\x15": foreign.TLS_ALERT, b"\x16": None}
+"""What a connection without a whole ServerHello is, by the server's first byte: an alert, a hello that was cut."""
 Notes = tuple[Sequence[Resent], Sequence[Resent]]
 
 
@@ -232,17 +233,6 @@ class ConnectionSession:
         if self._tls is not None and self._tls.problem and self._keylog:
             self._report("not_decrypted", self._tls.problem)
 
-    @property
-    def _answered_tls(self) -> bool:
-        """Whether both sides speak TLS, as far as the capture shows: false of a ClientHello that nobody answers."""
-        if self._tls is None:
-            return False
-        if self._tls.version is not None or not self._opened:
-            return True
-        if self._server_head is None:  # of a connection that is open, or where the server was not captured
-            return self.flow.closer < 0 or not self.flow.halves[1 - self._tls.client].packets
-        return self._server_head[:1] in _TLS_ANSWERS
-
     # --- other peers ---
 
     def _look_at_server(self, events: Side) -> None:
@@ -251,10 +241,14 @@ class ConnectionSession:
             self._server_head = events[0].head[:_SERVER_HEAD]
 
     def _foreign_peer(self) -> str | None:
-        """What a peer speaks that is none of ours, if that is known."""
-        if self._tls is not None and not self._answered_tls:
-            return foreign.TLS
-        return self._foreign
+        """What a peer speaks that is none of ours, if that is known; of TLS, where no handshake took place."""
+        tls = self._tls
+        if tls is None or tls.version is not None or not self._opened:
+            return self._foreign
+        if self._server_head is not None:
+            return _NO_HANDSHAKE.get(self._server_head[:1], foreign.TLS)
+        was_there = self.flow.halves[1 - tls.client].packets > 0  # the server; it answered nothing, and it is over
+        return foreign.TLS if was_there and self.flow.closer >= 0 else None
 
     def _report_foreign(self) -> None:
         """Where a broker is asked or answers, or would by its port: what speaks there instead."""
@@ -264,9 +258,9 @@ class ConnectionSession:
             return
         if peer == foreign.TLS:
             self._report("tls_mismatch", f"The client speaks TLS, and the server at port {port} does not")
-        elif peer == foreign.TLS_ALERT:
+        elif peer == foreign.TLS_ALERT and self._tls is None:
             self._report("tls_mismatch", f"The client does not speak TLS, which the server at port {port} asks for")
-        else:
+        elif peer == foreign.HTTP:
             who = "client" if self.protocol is None else "server"
             self._report("foreign_peer", f"The {who} speaks {peer.upper()}, at port {port}")
 
@@ -487,7 +481,7 @@ class ConnectionSession:
             client_software=summary.client_software,
             client_version=summary.client_version,
             server_version=summary.server_version,
-            tls=self._answered_tls,
+            tls=self._tls is not None,
             tls_version=self._tls.version if self._tls is not None else None,
             sni=self._tls.sni if self._tls is not None else None,
             via=via or None,

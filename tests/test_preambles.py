@@ -146,15 +146,20 @@ def test_a_stream_whose_first_bytes_are_nobodys_is_searched_on(tmp_path: Path) -
     assert kinds.count("call") >= 18
 
 
-def test_tls_to_a_plaintext_port_is_a_mismatch_and_no_tls_connection(tmp_path: Path) -> None:
+def test_tls_to_a_plaintext_port_is_a_mismatch(tmp_path: Path) -> None:
     row, _, findings = rows(tmp_path, [(CLIENT, HELLO)], closer=SERVER)
-    assert (row["protocol"], row["tls"], row["foreign"], row["closed_by"]) == (None, False, "tls", "server")
+    assert (row["protocol"], row["tls"], row["foreign"], row["closed_by"]) == (None, True, "tls", "server")
     assert findings == ["tls_mismatch"]
 
 
 def test_a_client_hello_that_has_no_answer_yet_is_tls(tmp_path: Path) -> None:
     row, _, findings = rows(tmp_path, [(CLIENT, HELLO)])
     assert (row["tls"], row["foreign"], findings) == (True, None, [])
+
+
+def test_a_handshake_that_the_server_refuses_by_an_alert_is_no_mismatch(tmp_path: Path) -> None:
+    row, _, findings = rows(tmp_path, [(CLIENT, HELLO), (SERVER, b"\x15\3\3\0\2\2\x28")], closer=SERVER)
+    assert (row["tls"], row["foreign"], findings) == (True, "tls-alert", [])
 
 
 @pytest.mark.parametrize("turns", [kafka()[:1], pulsar()[:1]])

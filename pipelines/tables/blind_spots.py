@@ -155,7 +155,11 @@ class Seen:
         return BlindSpot("closed_early", text, "--limit flows=NUMBER follows more, if the memory is there")
 
     def _encrypted(self) -> BlindSpot | None:
-        sealed = [each for each in self.connections if each.tls and not each.known]
+        sealed = [
+            each
+            for each in self.connections
+            if each.tls and each.client_bytes and each.server_bytes and not (each.known or each.foreign)
+        ]
         if not sealed:
             return None
         text = f"{self._of(sealed, self.connections)} TLS without keys ({self._ports(sealed)})"

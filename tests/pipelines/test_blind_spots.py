@@ -73,6 +73,15 @@ def test_a_capture_that_shows_everything_says_nothing() -> None:
     assert spots() == []
 
 
+@pytest.mark.parametrize("change", [{"foreign": "tls"}, {"foreign": "tls-alert"}, {"server_bytes": 0}])
+def test_a_tls_handshake_that_failed_is_not_called_encrypted(change: dict[str, Any]) -> None:
+    assert spots({**SEALED, **change}) == []
+
+
+def test_a_peer_that_is_known_to_speak_something_else_is_not_called_unknown() -> None:
+    assert spots({"protocol": None, "foreign": "http"}) == []
+
+
 def test_a_broker_that_does_not_answer_is_seen_in_both_directions() -> None:
     """Its acknowledgements were captured: nothing has to be mirrored."""
     assert spots({"server_bytes": 0}, {}) == []
