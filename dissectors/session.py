@@ -110,7 +110,6 @@ class ConnectionSession:
         elif not (events[0] or events[1]):
             return  # all that came waits for its turn
         if self._tls is not None:
-            self._look_at_server(events[1 - self._tls.client])
             self._pass_on(*self._decrypt(self._tls, events, notes))
         elif self._bound:
             if self.conversation is not None:
@@ -219,14 +218,15 @@ class ConnectionSession:
         self._undetermined = Undetermined(self._recognition(headless=undetermined.recognition.headless))
         self._pass_on(*self._decrypt(self._tls, undetermined.waiting, undetermined.notes))
 
-    @staticmethod
-    def _decrypt(tls: TlsLayer, events: Events, notes: Notes) -> tuple[Events, Notes]:
+    def _decrypt(self, tls: TlsLayer, events: Events, notes: Notes) -> tuple[Events, Notes]:
+        """What TLS records carry."""
         out = []
         for direction in (0, 1):
             for note in notes[direction]:
                 out += tls.note_resent(direction, note)
             for event in events[direction]:
                 out += tls.receive(direction, event)
+        self._look_at_server(events[1 - self._guess_client()])
         return _sorted(out)
 
     def _report_tls(self) -> None:
@@ -247,7 +247,9 @@ class ConnectionSession:
             return self._foreign
         if self._server_head is not None:
             return _NO_HANDSHAKE.get(self._server_head[:1], foreign.TLS)
-        was_there = self.flow.halves[1 - tls.client].packets > 0  # the server; it answered nothing, and it is over
+        was_there = (
+            self.flow.halves[1 - self._guess_client()].packets > 0
+        )  # the server; it answered nothing, and it is over
         return foreign.TLS if was_there and self.flow.closer >= 0 else None
 
     def _report_foreign(self) -> None:

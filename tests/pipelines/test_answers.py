@@ -23,6 +23,8 @@ import pytest
 import scapy.utils
 from hypothesis import given
 from hypothesis import strategies as st
+from scapy.layers.inet import IP, TCP
+from scapy.utils import rdpcap, wrpcap
 from typer.testing import CliRunner
 
 import dissectors
@@ -756,6 +758,22 @@ def test_groups_of_iggy_belong_to_a_topic_of_a_stream() -> None:
 
 def test_a_group_whose_bodies_are_missing_is_no_error() -> None:
     assert groups.groups({name: MADE[name] for name in groups.TABLES}) == []
+
+
+# --- one direction ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_said_of_answers_whose_direction_was_not_captured(tmp_path: Path) -> None:
+    whole = [p for p in rdpcap("samples/kafka-refused.pcap") if TCP in p]
+    client = next(p for p in whole if p[TCP].flags == "S")
+    one_way = tmp_path / "one.pcap"
+    wrpcap(str(one_way), [p for p in whole if p[IP].src == client[IP].src and p[TCP].dport == client[TCP].dport])
+    counts = [json.loads(line)["unanswered"] for line in run("top", one_way, "-f", "json").stdout.splitlines()]
+    assert counts
+    assert set(counts) == {0}
+    (connection,) = dissectors.dissect([one_way], tables=["connections"])["connections"].slice(0, 1).to_pylist()
+    assert connection["server_packets"] == 0
+    assert "never answered" not in run("follow", f":{connection['client_port']}", one_way).stdout
 
 
 # --- annotate --------------------------------------------------------------------------------------------------------
