@@ -768,12 +768,12 @@ def test_nothing_is_said_of_answers_whose_direction_was_not_captured(tmp_path: P
     client = next(p for p in whole if p[TCP].flags == "S")
     one_way = tmp_path / "one.pcap"
     wrpcap(str(one_way), [p for p in whole if p[IP].src == client[IP].src and p[TCP].dport == client[TCP].dport])
-    counts = [json.loads(line)["unanswered"] for line in run("top", one_way, "-f", "json").stdout.splitlines()]
+    counts = [json.loads(line)["unanswered"] for line in run("top", one_way, "-f", "json").splitlines()]
     assert counts
     assert set(counts) == {0}
     (connection,) = dissectors.dissect([one_way], tables=["connections"])["connections"].slice(0, 1).to_pylist()
     assert connection["server_packets"] == 0
-    assert "never answered" not in run("follow", f":{connection['client_port']}", one_way).stdout
+    assert "never answered" not in run("follow", f":{connection['client_port']}", one_way)
 
 
 # --- annotate --------------------------------------------------------------------------------------------------------
