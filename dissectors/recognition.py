@@ -35,14 +35,17 @@ NONE_OF_OURS = Verdict(None)
 class Recognition:
     """What was seen of one connection whose protocol is not known yet."""
 
-    __slots__ = ("_broken", "_due", "_recognisers", "_seen", "_candidates", "_limit", "strange", "headless", "prefix")
+    __slots__ = (
+        "_broken", "_candidates", "_due", "_limit", "_recognisers", "_seen", "_strange_limit", "headless", "prefix",
+        "strange",
+    )  # fmt: skip
 
     def __init__(self, candidates: list[tuple[bool, int, Protocol]], limits: Limits, *, headless: bool = False) -> None:
         """candidates: as `candidates` gives them. headless: the first bytes are known to be missing."""
         self.prefix = (bytearray(), bytearray())  # of each direction, up to its first hole
         self.headless = headless
         self._candidates = candidates
-        self._limit = limits.sniff_bytes
+        self._limit, self._strange_limit = limits.sniff_bytes, limits.strange_bytes
         self._broken = [False, False]  # a hole ended the prefix
         self._seen = [0, 0]  # bytes of each direction, behind a hole too
         self._due = 1
@@ -102,6 +105,7 @@ class Recognition:
         if found.protocol is None:
             if not midstream and any(prefix) and not any(map(foreign.asks, prefix)):
                 self.headless = self.strange = True
+                self._limit = min(self._limit, self._strange_limit)
                 return self.verdict(opened=opened, final=final)
             return found if final or prefix[0] or prefix[1] else None
         _, hinted, confidence = best
