@@ -22,3 +22,9 @@ class UsageError(BrokerscopeError):
 
 class TruncatedError(BrokerscopeError):
     """A capture ends early or is damaged; what came before is good."""
+
+    def __init__(self, text: str, rest: bytes = b"", remaining: int | None = None) -> None:
+        """rest: the bytes at hand from the damage on; remaining: how many more of them may be read, None for all."""
+        super().__init__(text)
+        self.rest = rest
+        self.remaining = remaining

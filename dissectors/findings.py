@@ -98,6 +98,16 @@ KINDS: dict[str, FindingKind] = {
         "A stream began like one of the protocols and held no frame of it: it is reported as unknown.",
         "If you know better, name its protocol with `--decode-as PORT=PROTOCOL`.",
     ),
+    "tls_mismatch": FindingKind(
+        WARNING,
+        "One side of a connection speaks TLS, and the other does not: nothing comes of it.",
+        "Give the client the listener of its kind: security.protocol, the scheme of the URL, or another port.",
+    ),
+    "foreign_peer": FindingKind(
+        WARNING,
+        "A peer speaks another protocol: HTTP to a broker, or a server that is no broker.",
+        "Check the address and the port that the client was given.",
+    ),
     "retransmission_conflict": FindingKind(
         WARNING,
         "Bytes were retransmitted with other values.",
@@ -115,6 +125,16 @@ KINDS: dict[str, FindingKind] = {
         "The capturing program says that it lost packets.",
         "Capture with a larger buffer (`tcpdump -B`), or on a machine that keeps up.",
         suspicious=True,
+    ),
+    "joined_files": FindingKind(
+        INFO,
+        "A file holds several captures, joined one behind the other: all are read, and packets are numbered through.",
+        "Nothing, if they follow each other in time; else join them with `mergecap`, which sorts by time.",
+    ),
+    "no_time": FindingKind(
+        INFO,
+        "Packets are stored without a time (simple packets of pcapng): nothing that depends on it is said.",
+        "Capture with a program that notes times.",
     ),
     TRUNCATED: FindingKind(
         WARNING,

@@ -82,6 +82,9 @@ class Limits:
     sniff_bytes: int = 64 * KIB
     """Bytes of a stream that recognition looks at before it gives up."""
 
+    strange_bytes: int = 16 * KIB
+    """As many of a stream whose first bytes are nobody's: what stands before a protocol is short."""
+
     held_bytes: int = 16 * MIB
     """Bytes of one direction that wait for the other to be re-synchronised."""
 

@@ -1,8 +1,8 @@
 """Which protocol a connection speaks: by content, from its first bytes or from any later ones.
 
 The bytes of both directions come segment by segment. A connection whose beginning was captured is judged by its first
-bytes. In any other, each protocol searches for its frames, and a search remembers how far it has come. All are asked
-again only when the bytes have doubled: so recognition is linear in the bytes.
+bytes. In any other, and where these are nobody's, each protocol searches for its frames, and a search remembers how far
+it has come. All are asked again only when the bytes have doubled: so recognition is linear in the bytes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import cache
 from operator import itemgetter
 from typing import NamedTuple
 
+from dissectors import foreign
 from dissectors.conversation import Protocol
 from dissectors.limits import Limits
 from dissectors.search import Recogniser
@@ -34,17 +35,21 @@ NONE_OF_OURS = Verdict(None)
 class Recognition:
     """What was seen of one connection whose protocol is not known yet."""
 
-    __slots__ = ("_broken", "_due", "_recognisers", "_seen", "_candidates", "_limit", "headless", "prefix")
+    __slots__ = (
+        "_broken", "_candidates", "_due", "_limit", "_recognisers", "_seen", "_strange_limit", "headless", "prefix",
+        "strange",
+    )  # fmt: skip
 
     def __init__(self, candidates: list[tuple[bool, int, Protocol]], limits: Limits, *, headless: bool = False) -> None:
         """candidates: as `candidates` gives them. headless: the first bytes are known to be missing."""
         self.prefix = (bytearray(), bytearray())  # of each direction, up to its first hole
         self.headless = headless
         self._candidates = candidates
-        self._limit = limits.sniff_bytes
+        self._limit, self._strange_limit = limits.sniff_bytes, limits.strange_bytes
         self._broken = [False, False]  # a hole ended the prefix
         self._seen = [0, 0]  # bytes of each direction, behind a hole too
         self._due = 1
+        self.strange = False  # the first bytes are nobody's: only what is certain counts
         self._recognisers: dict[tuple[int, Protocol], Recogniser] = {}
 
     def take(self, direction: int, data: bytes | None) -> bool:
@@ -98,12 +103,18 @@ class Recognition:
             if confidence > 0 and rank > best:
                 best, found = rank, Verdict(protocol, direction)
         if found.protocol is None:
+            if not midstream and any(prefix) and not any(map(foreign.asks, prefix)):
+                self.headless = self.strange = True
+                self._limit = min(self._limit, self._strange_limit)
+                return self.verdict(opened=opened, final=final)
             return found if final or prefix[0] or prefix[1] else None
         _, hinted, confidence = best
         if confidence >= CERTAIN:
             return found
         if not final:
             return None
+        if self.strange:
+            return NONE_OF_OURS
         return found if confidence >= LIKELY or (hinted and confidence >= HINTED) else NONE_OF_OURS
 
     def _recogniser(self, direction: int, protocol: Protocol) -> Recogniser:

@@ -255,13 +255,13 @@ class Connection(NamedTuple):
     retransmitted_bytes: Annotated[Int64, "their bytes", Unit("bytes")] = None
     duplicates: Annotated[Int64, "packets captured twice (not retransmissions)"] = None
     out_of_order: Annotated[Int64, "segments that came later than bytes after them"] = None
-    gaps: Annotated[Int64, "holes: bytes that were sent but never captured"] = None
+    gaps: Annotated[Int64, "holes: bytes that were sent and in no packet of the capture"] = None
     gap_bytes: Annotated[Int64, "their bytes", Unit("bytes")] = None
     zero_windows: Annotated[Int64, "packets that announce a window of zero"] = None
     keep_alives: Annotated[Int64, "keep-alive and window probes"] = None
     closed: Annotated[Text, "fin (of both sides, whatever followed), reset or open"] = None
     frames: Annotated[Int64, "protocol frames"] = None
-    framed_bytes: Annotated[Int64, "captured bytes in frames", Unit("bytes")] = None
+    framed_bytes: Annotated[Int64, "captured bytes in frames, and in what stands before them", Unit("bytes")] = None
     skipped_bytes: Annotated[Int64, "captured bytes that fit no frame", Unit("bytes")] = None
     pending_bytes: Annotated[Int64, "captured bytes of a frame that never ended", Unit("bytes")] = None
     packet_ref: Annotated[PacketRef, "the first packet"] = None
@@ -269,6 +269,20 @@ class Connection(NamedTuple):
         Int64, "TCP sequence number of the client's first stream byte: with server_seq, known at any capture point"
     ] = None
     server_seq: Annotated[Int64, "TCP sequence number of the server's first stream byte"] = None
+    cut_bytes: Annotated[
+        Int64, "stream bytes that packets carried and the capture did not keep: cut by a snap length", Unit("bytes")
+    ] = None
+    closed_by: Annotated[
+        Text, "who sent the first FIN or RST: client, server, or both where each sent one before it saw the other's"
+    ] = None
+    preamble: Annotated[
+        Text, "what stands before the protocol on the connection: proxy-v1, proxy-v2, socks5, http-connect"
+    ] = None
+    origin: Annotated[
+        Text, "the address that the preamble names: of the client before the proxy, or of the tunnel's target"
+    ] = None
+    foreign: Annotated[Text, "what a peer speaks that is none of the protocols: tls, tls-alert, http"] = None
+    segment: Annotated[Text, "VLANs or VNIs of its packets, where the same addresses live in several"] = None
 
 
 class Finding(NamedTuple):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dissectors.capture.block import VIA, address
+from dissectors import foreign, preambles
+from dissectors.capture.block import VIA, address, segment_name
 from dissectors.conversation import Conversation, ConversationSummary, Protocol
 from dissectors.findings import finding
 from dissectors.options import Options
+from dissectors.preambles import Preamble
 from dissectors.recognition import CERTAIN, NONE_OF_OURS, Recognition, Verdict, by_port, candidates
 from dissectors.records import Conn, Connection
 from dissectors.rows.exchange import elapsed
@@ -16,7 +18,7 @@ from dissectors.rows.sink import Sink
 from dissectors.tcp.chunk import CLIENT, SERVER, SIDES, Chunk, Gap, Resent
 from dissectors.tcp.flow import Events as Side
 from dissectors.tcp.flow import Flow
-from dissectors.tcp.numbers import SEGMENT_ORDER
+from dissectors.tcp.numbers import BOTH, SEGMENT_ORDER
 from dissectors.tls import KeyLog, looks_like_tls
 from dissectors.wording import counted, were
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from dissectors.tls.layer import TlsLayer
 
 Events = tuple[Side, Side]  # of direction 0 and 1
+_SERVER_HEAD = 16  # bytes of a server that tell what it speaks
+_NO_HANDSHAKE = {b"\x15": foreign.TLS_ALERT, b"\x16": None}
+"""What a connection without a whole ServerHello is, by the server's first byte: an alert, a hello that was cut."""
 Notes = tuple[Sequence[Resent], Sequence[Resent]]
 
 
@@ -51,7 +56,11 @@ class ConnectionSession:
         "_keylog",
         "_protocols",
         "_bound",
+        "_foreign",
         "_gave_up",
+        "_left_out",
+        "_preamble",
+        "_server_head",
         "_undetermined",
         "_tls",
         "conn",
@@ -86,6 +95,10 @@ class ConnectionSession:
         self._bound = False  # whether it is known which protocol this is, or that none of ours
         self._gave_up = False  # a search for a protocol passed places over, and none was found
         self._undetermined: Undetermined | None = None
+        self._preamble: Preamble | None = None  # what was stepped over
+        self._server_head: bytes | None = None  # the first bytes of a connection's server
+        self._foreign: str | None = None  # what a peer speaks that is none of ours
+        self._left_out = 0  # bytes of it that no conversation gets
 
     def deliver(self) -> None:
         """Take what the flow delivered, as far as the conversation; it decodes when its protocol advances it."""
@@ -143,6 +156,7 @@ class ConnectionSession:
         if "findings" in self.sink.tables:
             self._report_conflicts()
             self._report_tls()
+            self._report_foreign()
             if self._gave_up:
                 message = "Many places look like the start of a frame; not all were judged, and no protocol was found"
                 self._report("search_abandoned", message)
@@ -204,19 +218,53 @@ class ConnectionSession:
         self._undetermined = Undetermined(self._recognition(headless=undetermined.recognition.headless))
         self._pass_on(*self._decrypt(self._tls, undetermined.waiting, undetermined.notes))
 
-    @staticmethod
-    def _decrypt(tls: TlsLayer, events: Events, notes: Notes) -> tuple[Events, Notes]:
+    def _decrypt(self, tls: TlsLayer, events: Events, notes: Notes) -> tuple[Events, Notes]:
+        """What TLS records carry."""
         out = []
         for direction in (0, 1):
             for note in notes[direction]:
                 out += tls.note_resent(direction, note)
             for event in events[direction]:
                 out += tls.receive(direction, event)
+        self._look_at_server(events[1 - self._guess_client()])
         return _sorted(out)
 
     def _report_tls(self) -> None:
         if self._tls is not None and self._tls.problem and self._keylog:
             self._report("not_decrypted", self._tls.problem)
+
+    # --- other peers ---
+
+    def _look_at_server(self, events: Side) -> None:
+        """Keep the first bytes of the server."""
+        if self._server_head is None and events and isinstance(events[0], Chunk):
+            self._server_head = events[0].head[:_SERVER_HEAD]
+
+    def _foreign_peer(self) -> str | None:
+        """What a peer speaks that is none of ours, if that is known; of TLS, where no handshake took place."""
+        tls = self._tls
+        if tls is None or tls.version is not None or not self._opened:
+            return self._foreign
+        if self._server_head is not None:
+            return _NO_HANDSHAKE.get(self._server_head[:1], foreign.TLS)
+        was_there = (
+            self.flow.halves[1 - self._guess_client()].packets > 0
+        )  # the server; it answered nothing, and it is over
+        return foreign.TLS if was_there and self.flow.closer >= 0 else None
+
+    def _report_foreign(self) -> None:
+        """Where a broker is asked or answers, or would by its port: what speaks there instead."""
+        peer = self._foreign_peer()
+        port = self.flow.target_ports[self._guess_client()]
+        if peer is None or (self.protocol is None and port not in by_port(self._protocols)):
+            return
+        if peer == foreign.TLS:
+            self._report("tls_mismatch", f"The client speaks TLS, and the server at port {port} does not")
+        elif peer == foreign.TLS_ALERT and self._tls is None:
+            self._report("tls_mismatch", f"The client does not speak TLS, which the server at port {port} asks for")
+        elif peer == foreign.HTTP:
+            who = "client" if self.protocol is None else "server"
+            self._report("foreign_peer", f"The {who} speaks {peer.upper()}, at port {port}")
 
     # --- recognition ---
 
@@ -251,6 +299,13 @@ class ConnectionSession:
         for direction, data in _pieces(events):
             if not recognition.take(direction, data):
                 continue
+            if self._tls is None and self._preamble is None and not (recognition.headless or recognition.exhausted):
+                preamble = self._read_preamble(recognition)
+                if isinstance(preamble, tuple):
+                    self._step_over(undetermined, *preamble)
+                    return
+                if preamble:
+                    continue
             if self._tls is None:
                 tls = looks_like_tls(bytes(recognition.prefix[0]), bytes(recognition.prefix[1]))
                 if tls:
@@ -265,6 +320,24 @@ class ConnectionSession:
             if verdict is not None:
                 self.bind_protocol(verdict)
                 return
+
+    def _read_preamble(self, recognition: Recognition) -> tuple[int, Preamble] | bool:
+        """(the client's direction, the preamble that a connection begins with); else as `preambles.read`."""
+        waits = False
+        for direction in (0, 1) if self._client is None else (self._client,):
+            found = preambles.read(bytes(recognition.prefix[direction]), bytes(recognition.prefix[1 - direction]))
+            if isinstance(found, Preamble):
+                return direction, found
+            waits = waits or found
+        return waits
+
+    def _step_over(self, undetermined: Undetermined, client: int, preamble: Preamble) -> None:
+        """What waits begins with a preamble: look at what follows it, as if the connection began there."""
+        self._client, self._preamble = client, preamble
+        self._undetermined = None
+        sizes = (preamble.client, preamble.server) if client == 0 else (preamble.server, preamble.client)
+        a, b = (_behind(events, size) for events, size in zip(undetermined.waiting, sizes, strict=True))
+        self._pass_on((a, b), undetermined.notes)
 
     def _conclude(self) -> None:
         """Decide by what was seen, if nothing is decided yet."""
@@ -306,8 +379,11 @@ class ConnectionSession:
         client = self._guess_client() if verdict.client is None else verdict.client
         if events is None and self._undetermined is not None:
             events, notes = self._undetermined.waiting, self._undetermined.notes
-        if self._undetermined is not None and protocol is None and self._undetermined.recognition.passed_over:
-            self._gave_up = True
+        if self._undetermined is not None and protocol is None:
+            recognition = self._undetermined.recognition
+            self._gave_up = recognition.passed_over > 0
+            self._foreign = foreign.asks(bytes(recognition.prefix[client]))
+        strange = self._undetermined is not None and self._undetermined.recognition.strange
         self._bound = True
         self._undetermined = None
         self._client = client
@@ -316,7 +392,9 @@ class ConnectionSession:
         self.protocol = protocol
         self.conn = self._conn(protocol.name)
         halves = self.flow.halves
-        self.conversation = protocol.conversation(self.conn, self.sink, self.options, midstream=not self._opened)
+        self.conversation = protocol.conversation(
+            self.conn, self.sink, self.options, midstream=strange or not self._opened
+        )
         if self._tls is None:
             self.conversation.bases = (halves[client].base, halves[1 - client].base)
         self._feed(events, notes)
@@ -325,12 +403,24 @@ class ConnectionSession:
         conversation = self.conversation
         assert conversation is not None
         client = self._client
+        if self._server_head is None and self._tls is None and client is not None:
+            self._look_at_server(events[1 - client])
+            if self._server_head is not None and self._opened:
+                self._foreign = foreign.answers(self._server_head)
+        if self._foreign is not None and client is not None:
+            events, notes = self._without_server(client, events, notes)
         for direction in (0, 1):
             side = CLIENT if direction == client else SERVER
             for note in notes[direction]:
                 conversation.resends.add(side, note)
             for event in events[direction]:
                 conversation.receive(side, event)
+
+    def _without_server(self, client: int, events: Events, notes: Notes) -> tuple[Events, Notes]:
+        """Events without those of a server that speaks something else."""
+        self._left_out += sum(len(event.data) for event in events[1 - client] if isinstance(event, Chunk))
+        sent, again = events[client], notes[client]
+        return ((sent, []), (again, ())) if client == 0 else (([], sent), ((), again))
 
     def _guess_client(self) -> int:
         """Who opened the connection; where nothing shows it, the lower port is the server's."""
@@ -384,6 +474,7 @@ class ConnectionSession:
         rtt = None
         if flow.ack_time is not None and flow.syn_time is not None and handshake == "full":
             rtt = elapsed(flow.syn_time, flow.ack_time)
+        preamble = self._preamble
         via = ",".join(name for i, name in enumerate(VIA) if flow.via >> i & 1)
         assert self.conn is not None
         return Connection(
@@ -398,7 +489,7 @@ class ConnectionSession:
             via=via or None,
             start_time=flow.first_time,
             end_time=flow.last_time,
-            duration_ns=flow.last_time - flow.first_time,
+            duration_ns=elapsed(flow.first_time, flow.last_time),
             handshake=handshake,
             rtt_ns=rtt,
             client_packets=client.packets,
@@ -413,15 +504,43 @@ class ConnectionSession:
             gap_bytes=client.gap_bytes + server.gap_bytes,
             zero_windows=client.zero_windows + server.zero_windows,
             keep_alives=client.keep_alives + server.keep_alives,
+            cut_bytes=client.cut_bytes + server.cut_bytes,
+            closed_by=self._closed_by(),
+            preamble=preamble.name if preamble else None,
+            origin=preamble.origin if preamble else None,
+            foreign=self._foreign_peer(),
+            segment="/".join(map(segment_name, flow.segments)) or None,
             closed="fin" if flow.finished else "reset" if flow.reset else "open",
             frames=summary.frames,
-            framed_bytes=summary.framed_bytes,
-            skipped_bytes=summary.skipped_bytes,
+            framed_bytes=summary.framed_bytes + (preamble.client + preamble.server if preamble else 0),
+            skipped_bytes=summary.skipped_bytes + self._left_out,
             pending_bytes=summary.pending_bytes,
             packet_ref=flow.first_packet_ref,
             client_seq=client.base if client.started else None,
             server_seq=server.base if server.started else None,
         )
+
+    def _closed_by(self) -> str | None:
+        """Who sent the first FIN or RST: client, server or both."""
+        closer = self.flow.closer
+        if closer < 0:
+            return None
+        return "both" if closer == BOTH else SIDES[CLIENT if closer == self._guess_client() else SERVER]
+
+
+def _behind(events: Side, size: int) -> Side:
+    """Events of a stream without its first bytes, which are whole."""
+    start = size
+    kept: Side = []
+    for event in events:
+        if not kept and not isinstance(event, Gap):
+            if event is events[0]:
+                start += event.offset
+            if event.offset + len(event.data) <= start:
+                continue
+            event = event.behind(start) if event.offset < start else event
+        kept.append(event)
+    return kept
 
 
 def _sorted(events: list[tuple[int, Chunk | Gap | Resent]]) -> tuple[Events, Notes]:

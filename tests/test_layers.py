@@ -29,7 +29,7 @@ LAYERS = (
     ("dissectors.tcp",),
     ("dissectors.tls",),
     ("dissectors.checksum",),
-    ("dissectors.inbox", "dissectors.resends", "dissectors.search"),
+    ("dissectors.inbox", "dissectors.resends", "dissectors.search", "dissectors.preambles", "dissectors.foreign"),
     ("dissectors.reporter",),
     ("dissectors.framing",),
     ("dissectors.conversation",),

@@ -14,6 +14,8 @@ from dissectors.arrow import Ints
 
 _V4_MAPPED = 0xFFFF << 32  # ::ffff:a.b.c.d: how an IPv4 address lies in (hi, lo)
 
+_VLAN_BITS, _VLAN = 12, 0xFFF
+
 # TCP flags
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
@@ -47,6 +49,7 @@ class PacketBlock:
     size: Ints  # payload bytes on the wire
     have: Ints  # payload bytes captured
     via: Ints  # bits of VIA
+    segment: Ints  # VNI + 1, and up to two VLANs in 12 bits each; 0 for none
 
     def __len__(self) -> int:
         return len(self.number)
@@ -101,6 +104,15 @@ def address(hi: int, lo: int) -> str:
     if hi == 0 and lo >> 32 == 0xFFFF:
         return f"{lo >> 24 & 255}.{lo >> 16 & 255}.{lo >> 8 & 255}.{lo & 255}"
     return str(ipaddress.IPv6Address(hi << 64 | lo))
+
+
+def segment_name(segment: int) -> str:
+    """`vlan 10`, `vlan 9.42` (the outer one first), `vni 7`, `vni 7 vlan 10`, `untagged`."""
+    outer, inner = segment >> _VLAN_BITS & _VLAN, segment & _VLAN
+    vlan = ".".join(str(each) for each in (outer, inner) if each)
+    vni = segment >> 2 * _VLAN_BITS
+    names = ([f"vni {vni - 1}"] if vni else []) + ([f"vlan {vlan}"] if vlan else [])
+    return " ".join(names) or "untagged"
 
 
 def address_halves(text: str) -> tuple[int, int]:

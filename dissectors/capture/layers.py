@@ -132,8 +132,9 @@ class Layers:
         self.kind = kind.copy()
         self.pos = at.copy()
         self.end = at + have  # captured
-        self.full = at + wire  # on the wire, narrowed by IP lengths
+        self.full = at + wire  # on the wire, as the innermost IP header says
         self.via = np.zeros(n, np.int64)
+        self.segment = np.zeros(n, np.int64)
         self.src_hi = np.zeros(n, np.uint64)
         self.src_lo = np.zeros(n, np.uint64)
         self.dst_hi = np.zeros(n, np.uint64)
@@ -179,6 +180,10 @@ class Layers:
                     handler(self, here)
         self.kind[self.kind > TCP] = OTHER
 
+    def enter(self, here: Ints, at: Ints) -> None:
+        """Enter the virtual network whose number (VNI, 24 bits) lies at these places: VLANs outside do not count."""
+        self.segment[here] = (self.be32[at].astype(np.int64) >> 8) + 1 << 24
+
     def mark(self, here: Ints, via: str) -> None:
         self.via[here] |= _BIT[via]
 
@@ -200,6 +205,9 @@ def _snap(x: Layers, here: Ints) -> None:
 def _vlan(x: Layers, here: Ints) -> None:
     p = x.pos[here]
     kind = x.be16[p + 2].astype(np.int64)
+    before = x.segment[here]
+    vlans = (before << 12 | x.be16[p] & 0xFFF) & 0xFFFFFF
+    x.segment[here] = before & ~0xFFFFFF | vlans
     x.pos[here] = p + 4
     x.kind[here] = np.where(kind <= 1500, SNAP, _ETHERTYPE[kind])
     x.mark(here, "vlan")
@@ -294,7 +302,11 @@ def _ipv6(x: Layers, here: Ints) -> None:
 
 
 def _after_ip(x: Layers, here: Ints, start: Ints, pos: Ints, stop: Ints, good: Any, fragment: Any, proto: Any) -> None:
-    """Common end of both IP versions: step behind the header, narrow the packet to what the header says."""
+    """Common end of both IP versions: step behind the header; the packet ends where the header says.
+
+    The inner header of a tunnel counts, not the outer one: a mirror may cut what it sends, and then the outer length
+    is that of the rest.
+    """
     nested = x.ip_at[here] >= 0
     if nested.any():
         inner = here[nested]
@@ -305,7 +317,7 @@ def _after_ip(x: Layers, here: Ints, start: Ints, pos: Ints, stop: Ints, good: A
     x.ip_at[here] = start
     x.proto[here] = proto
     x.pos[here] = pos
-    x.full[here] = np.minimum(x.full[here], stop) if nested.any() else stop
+    x.full[here] = stop
     x.end[here] = np.minimum(x.end[here], stop)
     x.kind[here] = np.where(good, np.where(fragment, FRAGMENT, _PROTOCOL[proto]), OTHER)
 
@@ -335,6 +347,7 @@ def _vxlan(x: Layers, here: Ints) -> None:
     p = x.pos[here]
     x.pos[here] = p + 8
     x.kind[here] = np.where(x.u8[p] & 0x08 != 0, ETHER, OTHER)
+    x.enter(here, p + 4)
     x.mark(here, "vxlan")
 
 
@@ -343,6 +356,7 @@ def _geneve(x: Layers, here: Ints) -> None:
     first = x.u8[p].astype(np.int64)
     x.pos[here] = p + 8 + (first & 0x3F) * 4
     x.kind[here] = np.where(first >> 6 == 0, _ETHERTYPE[x.be16[p + 2]], OTHER)
+    x.enter(here, p + 4)
     x.mark(here, "geneve")
 
 

@@ -54,6 +54,9 @@ MAGICS = {
 }
 
 
+_FILES = [magic + struct.pack(format.order + "HH", 2, 4) for magic, format in MAGICS.items()]  # how files begin
+
+
 def link_type(header: bytes, format: PcapFormat) -> int:
     """Link type of a file, from its header."""
     word: int = struct.unpack_from(format.order + "I", header, 20)[0]
@@ -77,10 +80,12 @@ def walk(buffer: bytes, format: PcapFormat, start: int, limits: Limits) -> tuple
     sizes = np.array(lengths, np.int64)
     edges = np.cumsum(np.concatenate(([start], sizes + header)))
     whole = len(lengths) - int(edges[-1] > len(buffer))
-    zeros = bytes(header)
-    for empty in np.flatnonzero(sizes[:whole] == 0).tolist():
-        if buffer.startswith(zeros, edges[empty]):  # room that was never written, or lost in a crash
-            return edges[:empty], int(edges[empty]), "zeros where a packet was expected"
+    zeros = bytes(header)  # room that was never written, or lost in a crash
+    wrong = {zeros: "zeros", **dict.fromkeys(_FILES, "the header of a file")}
+    for empty in np.flatnonzero(sizes[:whole] == 0).tolist():  # a file's header has zeros where a packet's length is
+        for beginning, what in wrong.items():
+            if buffer.startswith(beginning, edges[empty]):
+                return edges[:empty], int(edges[empty]), f"{what} where a packet was expected"
     stop = int(edges[whole])
     if captured > most and stop + header <= len(buffer):
         return edges[:whole], stop, f"a packet announces {captured} bytes"
@@ -97,11 +102,12 @@ def blocks(
 ) -> Iterator[RawBlock]:
     """The packets that follow the file header, or any packet boundary; at most `size` bytes of them.
 
-    Raises TruncatedError behind the last whole packet where the file is cut or damaged.
+    file_header: FILE_HEADER bytes; what follows them comes before what the stream gives. Raises TruncatedError behind
+    the last whole packet where the file is cut or damaged.
     """
     format = MAGICS[file_header[:4]]
     link = link_type(file_header, format)
-    left, again = b"", 0  # bytes of a packet that is not whole: at hand, to be read again
+    left, again = file_header[FILE_HEADER:], 0  # bytes of a packet that is not whole: at hand, to be read again
     remaining = size if size is not None else 1 << 62
     for most in block_sizes(limits):
         asked = min(most, remaining) + again
@@ -120,7 +126,8 @@ def blocks(
         while raws:
             yield raws.pop()
         if damage or problem:
-            raise TruncatedError(f"damaged after packet {number - 1}: {damage or problem}")
+            rest = b"" if problem else left
+            raise TruncatedError(f"damaged after packet {number - 1}: {damage or problem}", rest, remaining)
         if not got or remaining <= 0:
             break
         again = 0

@@ -21,7 +21,7 @@ from typing import IO
 
 import numpy as np
 
-from dissectors.capture.raw import RawBlock
+from dissectors.capture.raw import NO_TIME, RawBlock
 from dissectors.capture.source import block_sizes, read_fully
 from dissectors.errors import TruncatedError
 from dissectors.limits import Limits
@@ -56,6 +56,7 @@ class Notes:
     interfaces: list[Interface] = field(default_factory=list)  # of every section
     drops: int | None = None  # packets that the capturer says it lost
     secrets: list[bytes] = field(default_factory=list)  # TLS key logs
+    sections: list[int] = field(default_factory=list)  # number of the first packet of each
 
 
 class _Section:
@@ -67,16 +68,18 @@ class _Section:
         self.obsolete = struct.Struct(order + "HHIIII").unpack_from
 
 
-def blocks(stream: IO[bytes], head: bytes, limits: Limits, notes: Notes) -> Iterator[RawBlock]:
-    """The packets of a file whose first bytes are `head`. Raises TruncatedError where it is cut or damaged."""
+def blocks(stream: IO[bytes], head: bytes, limits: Limits, notes: Notes, number: int = 1) -> Iterator[RawBlock]:
+    """The packets of a file whose first bytes are `head`, numbered from `number` on.
+
+    Raises TruncatedError where it is cut or damaged.
+    """
     section = _Section("<")
     left = head
-    number = 1
     for most in block_sizes(limits):
         data, problem = read_fully(stream, most, pauses=True)
         buffer = left + data
         rows: list[tuple[int, int, int, int, int]] = []  # index, captured, original, time, link
-        at, section, damage = _walk(buffer, section, limits, notes, rows)
+        at, section, damage = _walk(buffer, section, limits, notes, rows, number)
         left, got = buffer[at:], len(data)
         raws = []
         if rows:
@@ -87,7 +90,8 @@ def blocks(stream: IO[bytes], head: bytes, limits: Limits, notes: Notes) -> Iter
         while raws:
             yield raws.pop()
         if damage or problem:
-            raise TruncatedError(f"damaged after packet {number - 1}: {damage or problem}")
+            rest = b"" if problem else left
+            raise TruncatedError(f"damaged after packet {number - 1}: {damage or problem}", rest)
         if not got:
             break
     if left:
@@ -95,9 +99,17 @@ def blocks(stream: IO[bytes], head: bytes, limits: Limits, notes: Notes) -> Iter
 
 
 def _walk(
-    buffer: bytes, section: _Section, limits: Limits, notes: Notes, rows: list[tuple[int, int, int, int, int]]
+    buffer: bytes,
+    section: _Section,
+    limits: Limits,
+    notes: Notes,
+    rows: list[tuple[int, int, int, int, int]],
+    number: int,
 ) -> tuple[int, _Section, str | None]:
-    """Walk whole blocks; (index after the last one, the section in force, what is wrong there)."""
+    """Walk whole blocks; (index after the last one, the section in force, what is wrong there).
+
+    number: of the first packet in the buffer.
+    """
     at, end = 0, len(buffer)
     while at + 12 <= end:
         kind, length = section.head(buffer, at)
@@ -114,6 +126,7 @@ def _walk(
         body, stop = at + 8, at + length - 4
         if kind == SECTION:
             section = fresh
+            notes.sections.append(number + len(rows))
         elif kind == ENHANCED and stop - body >= 20:
             which, high, low, captured, original = section.enhanced(buffer, body)
             if which < len(section.interfaces) and body + 20 + captured <= stop:
@@ -130,7 +143,7 @@ def _walk(
             (original,) = struct.unpack_from(section.order + "I", buffer, body)
             interface = section.interfaces[0]
             captured = min(original, interface.snaplen or original, stop - body - 4)
-            rows.append((body + 4, captured, max(captured, original), rows[-1][3] if rows else 0, interface.link))
+            rows.append((body + 4, captured, max(captured, original), NO_TIME, interface.link))
         elif kind == INTERFACE and stop - body >= 8:
             interface = _interface(buffer, body, stop, section.order)
             section.interfaces.append(interface)

@@ -13,6 +13,8 @@ from dissectors.capture.fragments import Fragments, Packet
 from dissectors.capture.layers import LINK_TYPES, OTHER, TCP, Layers
 from dissectors.capture.packed import pack, unpack
 
+NO_TIME = -1  # of a packet whose time the capture does not say; like any time before 1970, no row shows it
+
 
 @dataclass(slots=True)
 class RawBlock:
@@ -22,7 +24,7 @@ class RawBlock:
     at: Ints  # index of the packet in buffer
     have: Ints  # captured bytes
     wire: Ints  # original length
-    time: Ints  # ns since the epoch
+    time: Ints  # ns since the epoch; NO_TIME
     link: Ints  # link type
     number: int  # of the first packet, from 1
 
@@ -50,6 +52,7 @@ class Census:
     fragments: int = 0
     overlaps: int = 0  # fragments that disagree with bytes seen before
     cut: int = 0  # packets of which the capture kept only a part
+    timeless: int = 0  # packets whose time the capture does not say
     first_ns: int | None = None
     last_ns: int | None = None
     clock: int = 0  # latest time so far: packets are ordered by it
@@ -58,12 +61,15 @@ class Census:
         """Add a block."""
         if not len(raw):
             return
-        first, last = int(raw.time.min()), int(raw.time.max())
         self.packets += len(raw)
         self.bytes += int(raw.wire.sum())
         self.cut += int((raw.have < raw.wire).sum())
-        self.first_ns = first if self.first_ns is None else min(first, self.first_ns)
-        self.last_ns = last if self.last_ns is None else max(last, self.last_ns)
+        known = raw.time[raw.time != NO_TIME]
+        self.timeless += len(raw) - len(known)
+        if len(known):
+            first, last = int(known.min()), int(known.max())
+            self.first_ns = first if self.first_ns is None else min(first, self.first_ns)
+            self.last_ns = last if self.last_ns is None else max(last, self.last_ns)
 
 
 _FIRST_KIND = np.full(1 << 16, OTHER, np.int8)
@@ -142,6 +148,7 @@ def _tcp_packets(raw: RawBlock, file: int, clock: Ints, layers: Layers, buffer: 
         size,
         np.clip(layers.end[index] - at, 0, size),
         layers.via[index],
+        layers.segment[index],
     )
 
 

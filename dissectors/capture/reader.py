@@ -18,6 +18,7 @@ from dissectors.capture.source import open_capture, read_fully
 from dissectors.errors import InputError, TruncatedError
 from dissectors.limits import KIB, Limits
 from dissectors.redaction import public_path
+from dissectors.wording import counted, were
 
 _HEAD = pcap.FILE_HEADER
 _GLANCE = 16 * KIB  # read of a file that may be no capture
@@ -44,6 +45,7 @@ class Reached(NamedTuple):
 
 NOTHING = Reached()
 _MARKS = 64  # of a reader, at most
+_NAMED = 5  # captures that were joined, at most
 
 
 class Reader:
@@ -60,6 +62,7 @@ class Reader:
         self.notes = pcapng.Notes()
         self.problem: str | None = None  # why it ended early
         self.links: set[int] = set()
+        self.joined: list[int] = []  # numbers of the packets with which another capture begins in the same file
         self.beginning = Beginning()
         self.packets = 0  # number of the last packet that was read
         self.marks: list[Reached] = []  # places from which the rest can be read: nothing waits there for its fragments
@@ -104,7 +107,7 @@ class Reader:
     @property
     def end(self) -> int | None:
         """Where, in a plain pcap, the packet header after the last packet that was read lies, or will lie."""
-        return None if self.packet_header is None else self._end
+        return None if self.packet_header is None or self.joined else self._end
 
     def raw_blocks(self) -> Iterator[RawBlock]:
         """All packets, headers unread. A damaged end is described in `problem`."""
@@ -143,6 +146,13 @@ class Reader:
             out.append(("fragment_overlap", f"{name}: {text}"))
         if self.notes.drops:
             out.append(("capture_drops", f"{name}: the capturer says that it lost {self.notes.drops} packets"))
+        joined = sorted({*self.joined, *self.notes.sections} - {1})
+        if joined:
+            places = f"packet {', '.join(map(str, joined[:_NAMED]))}{' …' if len(joined) > _NAMED else ''}"
+            out.append(("joined_files", f"{name}: {counted(len(joined), 'more capture')} in this file, from {places}"))
+        if self.census.timeless:
+            text = f"{were(self.census.timeless, 'packet')} written without a time"
+            out.append(("no_time", f"{name}: {text}"))
         return out
 
     @property
@@ -162,13 +172,25 @@ class Reader:
         part = self._part
         if part is not None:
             self.census.clock = part.clock
-        if self.format == "pcapng":
-            yield from pcapng.blocks(self._stream, self._head, self.limits, self.notes)
-        elif part is None or part.offset is None:
-            yield from pcap.blocks(self._stream, self._head, self.limits)
-        else:
+        head, number, size = self._head, 1, None
+        if part is not None and part.offset is not None:
             self._stream.seek(part.offset)
-            yield from pcap.blocks(self._stream, self._head, self.limits, number=part.number, size=part.size)
+            number, size = part.number, part.size
+        while True:  # for each of the captures that were joined to this file
+            try:
+                if _format(head) == "pcapng":
+                    yield from pcapng.blocks(self._stream, head, self.limits, self.notes, number)
+                else:
+                    yield from pcap.blocks(self._stream, head, self.limits, number=number, size=size)
+                return
+            except TruncatedError as error:
+                head, size = error.rest, error.remaining
+                if len(head) < _HEAD:
+                    head += read_fully(self._stream, _HEAD - len(head))[0]
+                if _format(head) is None or len(head) < _HEAD:
+                    raise
+                number = self.packets + 1
+                self.joined.append(number)
 
 
 def _format(head: bytes) -> str | None:

@@ -75,6 +75,8 @@ def parts(
 ) -> list[Part]:
     """Parts of about `split_bytes`, 1 or more, of an uncompressed pcap file, in order; none for any other file.
 
+    A file to which others were joined has no parts either: their headers stand between packets.
+
     look: is shown all packets on the way. since: what of the file has not been read; all where it is None.
     """
     try:
@@ -100,6 +102,8 @@ def parts(
             out.append(Part(start, end - start, first, before, after))
             start, first, before = end, raw.number + i + 1, int(clocks[i])
         at, clock = int(ends[-1]), int(clocks[-1])
+    if reader.joined:
+        return []
     rest = file_size(path) - start  # with what may be damaged behind the last whole packet
     if rest > 0:
         out.append(Part(start, rest, first, before, after))

@@ -205,17 +205,18 @@ def stored_checksum(stored: int, computed: int, width: int) -> Diagnosis | None:
         note = f"The stored checksum is wrong: {known[stored]}"
     elif _changed(was, right) == 1:
         note = "One byte of the stored checksum is wrong; the data are intact"
-        return Diagnosis(STORED, _stored_flips(was, right), True, 1, note, size * 255 / 2.0**width)
+        return Diagnosis(STORED, stored_flips(was, right), True, 1, note, size * 255 / 2.0**width)
     else:
         return None
-    return Diagnosis(STORED, _stored_flips(was, right), True, 1, note, (width + len(known)) / 2.0**width)
+    return Diagnosis(STORED, stored_flips(was, right), True, 1, note, (width + len(known)) / 2.0**width)
 
 
 def _changed(a: bytes, b: bytes) -> int:
     return sum(x != y for x, y in zip(a, b, strict=True))
 
 
-def _stored_flips(was: bytes, right: bytes) -> tuple[Flip, ...]:
+def stored_flips(was: bytes, right: bytes) -> tuple[Flip, ...]:
+    """The bits in which a stored checksum, as shown, differs from the right one."""
     return tuple(
         Flip(at, bit, x, y, True)
         for at, (x, y) in enumerate(zip(was, right, strict=True))
@@ -239,7 +240,7 @@ def _double(case: DamagePattern) -> Iterator[Diagnosis]:
     if mixed:
         bit, distance = mixed[0]
         was, right = case.stored.to_bytes(4, "big"), (case.stored ^ 1 << bit).to_bytes(4, "big")
-        flips = case.flips([distance]) + _stored_flips(was, right)
+        flips = case.flips([distance]) + stored_flips(was, right)
         note = "One bit of the data and one of the stored checksum flipped"
         yield Diagnosis(DOUBLE_BIT, flips, True, len(mixed), note, 32 * case.bits / 2.0**case.odds)
 

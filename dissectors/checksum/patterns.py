@@ -40,6 +40,7 @@ BLOCKS = (32, 64, 128, 256, 512, 1024, 1448, 1460, 2048, 4096, 8192, 16384, 3276
 JUDGED = 16  # changed bytes up to which a correction is judged by its looks
 REPEAT_WORK = 1 << 23  # bytes compared to find a repeated block of any size
 VARIED = 12  # different bytes in a block, above which a repetition is no chance
+MOST_ZEROS = 0.9  # of the data in one run: where there are more, they are rather the data themselves
 RUN = 4  # zeros in a row that are worth telling
 SHOWN = 64  # bytes listed one by one at most
 
@@ -304,7 +305,7 @@ def zeroed_run(case: DamagePattern) -> Iterator[Diagnosis]:
         return
     start, end = runs[0]
     longest, second = end - start, runs[1][1] - runs[1][0] if len(runs) > 1 else 0
-    if longest < RUN or longest < 2 * second or longest > len(case.data) // 2:
+    if longest < RUN or longest < 2 * second or longest > MOST_ZEROS * len(case.data):
         return
     what, pattern = f"{longest} bytes at {start} are zero", ZEROED
     if end == len(case.data) and longest >= 2 * RUN:

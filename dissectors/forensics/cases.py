@@ -10,6 +10,7 @@ from dissectors.checksum import XXH3
 from dissectors.checksum.diagnosis import SINGLE_BIT, STORED, UNKNOWN, Diagnosis, Flip
 from dissectors.checksum.linear import POLYNOMIALS
 from dissectors.checksum.locate import CERTAIN, locate
+from dissectors.checksum.otherwise import otherwise
 from dissectors.forensics import foreign_bytes, reference_bytes, units
 from dissectors.forensics.attribution import Attribution, Evidence, attribute
 from dissectors.forensics.burst_narrowing import narrow
@@ -152,6 +153,16 @@ def _diagnose(
         right, source = message, "the same message elsewhere"
     if right is not None and suspect.kind not in POLYNOMIALS:  # nothing to be computed from the checksum
         return (*reference_bytes.compared(suspect, right, carriers, source), right)
+    other = otherwise(
+        suspect.kind,
+        suspect.unit,
+        suspect.covered,
+        (suspect.checksum_at, suspect.checksum_at + suspect.checksum_bytes),
+        suspect.stored,
+        suspect.computed,
+    )
+    if other is not None:
+        return other, [_in_unit(suspect, flip) for flip in other.flips], _corrected(suspect, other)
     data = b"".join(suspect.unit[a:b] for a, b in suspect.covered)
     is_valid = units.validity(suspect)
     diagnosis = locate(

@@ -16,6 +16,7 @@ from dissectors.findings import SUSPICIOUS
 from dissectors.forensics.cases import Case, examine
 from dissectors.forensics.oddities import oddities
 from dissectors.forensics.packets import Wanted, gather
+from dissectors.forensics.refused import Refusal, refusals
 from dissectors.forensics.related import KEYS, SIGHTING, Relations, Surroundings, is_reaction
 from dissectors.options import Options
 from dissectors.redaction import public_path
@@ -57,6 +58,7 @@ class Investigation:
         self._seen = 0
         self._reactions: list[dict[str, Any]] = []
         self._choose = choose
+        self._discarded: list[dict[str, Any]] = []
 
     def run(self) -> None:
         """The first pass."""
@@ -84,6 +86,8 @@ class Investigation:
         self._reactions += batch.take(wanted).to_pylist() if wanted else []
 
     def _findings(self, batch: pa.RecordBatch) -> None:
+        discarded = batch.filter(pc.equal(batch.column("kind"), "discarded"))
+        self._discarded += discarded.slice(0, TROUBLES - len(self._discarded)).to_pylist()
         rows = batch.filter(pc.is_in(batch.column("kind"), pa.array(SUSPICIOUS)))
         self.troubles += rows.slice(0, TROUBLES - len(self.troubles)).to_pylist()
 
@@ -107,6 +111,11 @@ class Investigation:
                 if same and first <= row["stream_offset"] < last and row["verdict"] == "ok":
                     return "; its checksum is right, so it was broken before the producer computed that"
         return ""
+
+    def refusals(self) -> Iterator[Refusal]:
+        """What receivers called corrupt although its bytes fit here, in order of time."""
+        if self._sightings:
+            yield from refusals(pa.Table.from_batches(self._sightings), self._reactions, self._discarded)
 
     def cases(self) -> Iterator[Case]:
         """The second pass; in order of time."""

@@ -79,7 +79,7 @@ class Surroundings:
             for why, keys in IDENTITIES:
                 if any(row[key] is None for key in keys):
                     continue
-                hits = self.sightings.filter(_equal(self.sightings, row, keys)).slice(0, RELATED).to_pylist()
+                hits = self.sightings.filter(equal(self.sightings, row, keys)).slice(0, RELATED).to_pylist()
                 found += [{**hit, "why": why} for hit in hits if not _same(hit, row) and not _among(hit, found)]
         rows = [{key: hit[key] for key in (*_SHOWN, "time", "file", "packet", "why")} for hit in found[:RELATED]]
         for listed, hit in zip(rows, found, strict=False):
@@ -109,7 +109,8 @@ def _witnesses(row: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> li
     return out
 
 
-def _equal(table: pa.Table, row: Mapping[str, Any], keys: Sequence[str]) -> Any:
+def equal(table: pa.Table, row: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """Whether each row of a table agrees with one in these columns."""
     mask = None
     for key in keys:
         column = table.column(key)
@@ -126,4 +127,4 @@ def _among(hit: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> bool:
     return any(_same(hit, other) for other in found)
 
 
-__all__ = ["KEYS", "Relations", "Surroundings", "Witness", "is_reaction"]
+__all__ = ["ANSWERED", "KEYS", "Relations", "Surroundings", "Witness", "equal", "is_reaction"]

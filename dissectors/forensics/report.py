@@ -61,8 +61,8 @@ def as_json(case: Case, *, with_bytes: bool = False) -> dict[str, Any]:
     out["packets"] = [asdict(packet) for packet in case.packets]
     out["inner"] = [_inner_sum(one) for one in case.inner.captured]
     out["related"] = case.related
-    plain: dict[str, Any] = _plain(out)
-    return plain
+    made: dict[str, Any] = plain(out)
+    return made
 
 
 def _is_secret(case: Case) -> bool:
@@ -95,12 +95,13 @@ def _hexadecimal(excerpt: Excerpt) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it: times as texts."""
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 # --- text ------------------------------------------------------------------------------------------------------------

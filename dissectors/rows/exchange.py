@@ -170,7 +170,7 @@ def _revived(kind: type[PendingRequest], values: Sequence[Any]) -> PendingReques
 
 def elapsed(start: cython.longlong, end: cython.longlong) -> cython.longlong:
     """From start to end, ns: ABSENT where either is not known, or where the clock of the capture ran backwards."""
-    return ABSENT if start == ABSENT or end == ABSENT or end < start else end - start
+    return ABSENT if start < 0 or end < start else end - start  # times that are not known are below 0
 
 
 def queued(request: FrameFacts, response: FrameFacts, before_ns: cython.longlong) -> cython.longlong:
@@ -179,7 +179,7 @@ def queued(request: FrameFacts, response: FrameFacts, before_ns: cython.longlong
     For servers that serve the requests of one connection one at a time. `before_ns` is ABSENT where no answer came
     before.
     """
-    if request.last_ns == ABSENT or response.first_ns < request.last_ns:
+    if request.last_ns < 0 or response.first_ns < request.last_ns:  # times that are not known are below 0
         return ABSENT
     waited: cython.longlong = (before_ns if before_ns < response.first_ns else response.first_ns) - request.last_ns
     return 0 if before_ns == ABSENT or waited < 0 else waited

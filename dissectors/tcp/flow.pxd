@@ -1,6 +1,6 @@
 cimport cython
 from dissectors.tcp.half cimport Half
-from dissectors.tcp.numbers cimport ACK, MASK, SYN
+from dissectors.tcp.numbers cimport ACK, BOTH, MASK, SIGN, SYN
 
 @cython.final
 cdef class Flow:
@@ -26,6 +26,11 @@ cdef class Flow:
     cdef public bint touched
     cdef public bint given_up
     cdef public long long delivered
+    cdef public long long closer
+    cdef public long long stream
+    cdef public long long segment
+    cdef public tuple segments
 
-    cdef bint begins_anew(self, Half half, long long flags, long long seq, long long time, long long linger_ns) except -1
+    cdef bint begins_anew(self, Half half, long long flags, long long seq, long long ack, long long time, long long linger_ns) except -1
+    cdef int note_fin(self, Half half, Half other, long long ack) except -1
     cdef int see(self, long long time, long long packet_ref, long long arrival) except -1

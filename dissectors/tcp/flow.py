@@ -10,27 +10,33 @@ from dissectors.tcp.chunk import Chunk, Gap
 from dissectors.tcp.half import Half
 
 if not cython.compiled:
-    from dissectors.tcp.numbers import ACK, MASK, SYN
+    from dissectors.tcp.numbers import ACK, BOTH, MASK, SIGN, SYN
 
 Events = list[Chunk | Gap]
 Ends = tuple[int, int, int, int, int, int]
 """Address hi, lo and port of endpoint a, then of b."""
-_VERSION = 1  # of what is carried
+_VERSION = 2  # of what is carried
 _CARRIED = (
     "halves", "opener", "packets", "first_time", "last_time", "first_packet_ref", "last_packet_ref", "last_arrival",
     "via", "reset", "closed_at", "syn_time", "syn_ack_time", "ack_time", "session", "packable", "touched", "given_up",
-    "delivered",
+    "delivered", "closer", "stream", "segment", "segments",
 )  # fmt: skip
 
 
 class Flow:
     """Both directions between endpoints a and b; direction 0 is a to b."""
 
-    def __init__(self, ends: Ends, incarnation: int, reassembler: Any) -> None:
-        """reassembler: the Reassembler that all connections of a tracker share."""
+    def __init__(self, ends: Ends, incarnation: int, reassembler: Any, stream: int = 0, segment: int = 0) -> None:
+        """reassembler: the Reassembler that all connections of a tracker share.
+
+        stream: which of several connections between these ends at a time; segment: VLAN or VNI of its first packet.
+        """
         self.ends = ends
         self.incarnation = incarnation
         self.reassembler = reassembler
+        self.stream = stream
+        self.segment = segment
+        self.segments: tuple[int, ...] = ()  # of all its packets, where its ends are seen in several
         self.halves = (Half(0), Half(1))
         self.opener: int | None = None  # direction of the SYN
         self.packets = 0
@@ -50,6 +56,7 @@ class Flow:
         self.touched = False
         self.given_up = False  # closed early: too many were open at once
         self.delivered = 0  # at the last packet
+        self.closer = -1  # direction of the first FIN or RST; BOTH where each side sent a FIN before it saw the other's
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = (_VERSION, *[getattr(self, name) for name in _CARRIED])
@@ -83,22 +90,36 @@ class Flow:
         half: Half,
         flags: cython.longlong,
         seq: cython.longlong,
+        ack: cython.longlong,
         time: cython.longlong,
         linger_ns: cython.longlong,
     ) -> cython.bint:
-        """Whether a packet of a direction belongs to another connection between the same endpoints."""
+        """Whether a packet of a direction belongs to another connection between the same endpoints.
+
+        A SYN-ACK does not that answers this connection's SYN with another number: at most one of two is acknowledged.
+        """
+        other: Half = self.halves[1 - half.direction]
         if self.closed_at is not None and time - self.closed_at > linger_ns:
             return True
         if not flags & SYN:
             return False
         if not half.started:
             return not flags & ACK and self.closed_at is not None
-        return (seq + 1) & MASK != half.base
+        return (seq + 1) & MASK != half.base and not (flags & ACK and other.syn and ack == other.base)
+
+    def note_fin(self, half: Half, other: Half, ack: cython.longlong) -> cython.int:
+        """Note that a direction sent its first FIN; ack: the number that it acknowledges."""
+        if self.closer < 0:
+            self.closer = half.direction
+        elif self.closer == other.direction and other.fin >= 0 and (ack - other.base - other.fin - 1) & SIGN:
+            self.closer = BOTH
+        return 0
 
     def see(self, time: cython.longlong, packet_ref: cython.longlong, arrival: cython.longlong) -> cython.int:
         """Count a packet."""
         if not self.packets:
-            self.first_time, self.first_packet_ref = time, packet_ref
+            self.first_time = self.last_time = time
+            self.first_packet_ref = packet_ref
         self.packets += 1
         if time > self.last_time:
             self.last_time = time

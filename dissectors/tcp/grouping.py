@@ -22,6 +22,7 @@ _ENDS = struct.Struct("=6Q")
 _KEY = f"V{_ENDS.size}"  # of a connection: its endpoints as bytes, which take a third of the room of numbers
 _SHARE_BITS = SHARES.bit_length() - 1  # of a hash, its highest
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD)
+MIXED = -1  # of a connection whose packets have several VLANs or VNIs
 _AS_THEY_ARE = ("seq", "ack", "flags", "window", "at", "size", "have", "via", "time")  # columns
 
 
@@ -46,8 +47,9 @@ class Grouped:
         self._keys = np.ascontiguousarray(ends[:, self._starts].T).view(_KEY).ravel().tolist()
         self._block = block
         self._index = order
+        self._direction = ~forward
         columns = {name: getattr(block, name) for name in _AS_THEY_ARE}
-        columns["direction"] = ~forward
+        columns["direction"] = self._direction
         columns["packet_ref"] = block.file << PACKET_SHIFT | block.number
         columns["arrival"] = np.arange(arrivals, arrivals + len(block))
         columns["signature"] = _signatures(block, arrivals)
@@ -76,6 +78,32 @@ class Grouped:
         """(start, end, key, share) of each connection: `ends_of` its key are its endpoints."""
         yield from zip(self._starts.tolist(), self._stops.tolist(), self._keys, self._shares.tolist(), strict=True)
 
+    def segments(self) -> list[int]:
+        """The VLAN or VNI (`PacketBlock.segment`) of the packets of each connection; MIXED where they have several."""
+        segment = self._block.segment
+        if not segment.any():
+            return [0] * len(self._starts)
+        segment = segment[self._index]
+        first = segment[self._starts]
+        changes = segment != np.repeat(first, self._stops - self._starts)
+        found: list[int] = np.where(np.logical_or.reduceat(changes, self._starts), MIXED, first).tolist()
+        return found
+
+    def lanes(self, start: int, end: int) -> list[int]:
+        """`segment << 1 | direction` of the sorted packets [start, end)."""
+        index = self._index[start:end]
+        found: list[int] = (self._block.segment[index] << 1 | self._direction[index]).tolist()
+        return found
+
+    def segment(self, i: int) -> int:
+        """The VLAN or VNI of sorted packet i."""
+        return int(self._block.segment[self._index[i]])
+
+    def numbers(self, i: int) -> tuple[int, int, int]:
+        """TCP sequence and acknowledgement number, and flags, of sorted packet i."""
+        block, at = self._block, self._index[i]
+        return int(block.seq[at]), int(block.ack[at]), int(block.flags[at])
+
     def index(self, i: int) -> int:
         """Where sorted packet i lies in the block."""
         return int(self._index[i])
@@ -99,12 +127,12 @@ class Grouped:
 
 def ends_of(key: bytes) -> Ends:
     """The endpoints of a connection, by its key."""
-    return cast(Ends, _ENDS.unpack(key))
+    return cast(Ends, _ENDS.unpack_from(key))
 
 
-def key_of(ends: Ends) -> bytes:
-    """The key of a connection between these endpoints."""
-    return _ENDS.pack(*ends)
+def key_of(ends: Ends, stream: int = 0) -> bytes:
+    """The key of a connection between these endpoints. stream: 0, or which of several at a time (`tcp/segments.py`)."""
+    return _ENDS.pack(*ends) + bytes([stream] * (stream > 0))
 
 
 def connection_keys(block: PacketBlock) -> tuple[Any, Words, Words]:
@@ -126,6 +154,11 @@ def connection_keys(block: PacketBlock) -> tuple[Any, Words, Words]:
         key = (key ^ key >> np.uint64(29)) * np.uint64(_MIX[0])
         key ^= (a_port << np.uint64(16) | b_port) * np.uint64(_MIX[1])
     return forward, key, ends
+
+
+def stream_of(key: bytes) -> int:
+    """Which of several connections between its endpoints at a time has this key; 0 where there are not several."""
+    return key[-1] if len(key) > _ENDS.size else 0
 
 
 def share_of(key: bytes) -> int:

@@ -35,11 +35,16 @@ cdef class Half:
     cdef public long long out_of_order
     cdef public long long gaps
     cdef public long long gap_bytes
+    cdef public long long cut_bytes
     cdef public long long zero_windows
     cdef public long long keep_alives
+    cdef public long long rival
 
     cdef int start(self, long long seq, bint syn) except -1
     cdef long long offset(self, long long seq)
     cdef int sign(self, long long signature) except -1
     cdef bint was_last(self, long long signature)
     cdef bint knows(self, long long signature)
+    cdef int settle(self, long long number) except -1
+
+cdef long long _apart(long long a, long long b)

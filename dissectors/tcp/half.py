@@ -11,13 +11,13 @@ from dissectors.tcp.chunk import Chunk, Gap, Resent
 if not cython.compiled:
     from dissectors.tcp.numbers import MASK, SIGN, SIGNATURES
 
-_VERSION = 1  # of what is carried
+_VERSION = 2  # of what is carried
 _NONE: list[Any] = []  # most halves hold nothing most of the time; never added to
 _CARRIED = (
     "started", "syn", "base", "next", "expect", "top", "held", "held_bytes", "acked", "ack_waived_to", "fin",
     "finished", "hole_since", "ack_wait_since", "control_ns", "strays", "noted", "recent", "out", "resent",
     "conflicts", "more_conflicts", "packets", "bytes", "retransmissions", "retransmitted_bytes", "duplicates",
-    "out_of_order", "gaps", "gap_bytes", "zero_windows", "keep_alives",
+    "out_of_order", "gaps", "gap_bytes", "cut_bytes", "zero_windows", "keep_alives", "rival",
 )  # fmt: skip
 
 
@@ -42,6 +42,11 @@ class Conflict(NamedTuple):
     first_packet_ref: int
     packet_ref: int
     time: int
+
+
+def _apart(a: cython.longlong, b: cython.longlong) -> cython.longlong:
+    """Distance of two sequence numbers."""
+    return min((a - b) & MASK, (b - a) & MASK)
 
 
 class Half:
@@ -83,8 +88,10 @@ class Half:
         self.out_of_order = 0
         self.gaps = 0
         self.gap_bytes = 0
+        self.cut_bytes = 0  # of packets that the capture cut
         self.zero_windows = 0
         self.keep_alives = 0
+        self.rival = -1  # where the stream begins by another SYN-ACK, while it is open which one the peer takes
 
     def __reduce__(self) -> tuple[Any, ...]:
         signatures = tuple([self.signatures[i] for i in range(SIGNATURES)])
@@ -105,6 +112,14 @@ class Half:
         self.syn = syn
         self.base = self.expect = seq & MASK
         self.ack_waived_to = 0
+        return 0
+
+    def settle(self, number: cython.longlong) -> cython.int:
+        """Decide between two SYN-ACKs: by the sequence number of a later packet, or one that the peer acknowledges."""
+        if not self.next and not self.held and _apart(number, self.rival) < _apart(number, self.base):
+            self.start(self.rival, True)
+            self.acked = self.top = 0
+        self.rival = -1
         return 0
 
     @property

@@ -27,3 +27,4 @@ cdef enum:
     SEGMENT_PACKET = 2
     SEGMENT_TIME = 3
     SEGMENT_FIELDS = 4
+    BOTH = 2

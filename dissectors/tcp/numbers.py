@@ -18,3 +18,4 @@ NAMED = 1  # set in the signature of a packet with data that has an IP id
 COPY_NS = 100_000_000  # what has no IP id is sent again later than this, and captured twice sooner
 UNACKED_GRACE = 8  # times the grace, for a hole that nobody acknowledges: its other direction may not be captured
 SEGMENT_START, SEGMENT_ORDER, SEGMENT_PACKET, SEGMENT_TIME, SEGMENT_FIELDS = range(5)  # see Chunk.segments
+BOTH = 2  # directions: each side sent a FIN before it saw the other's

@@ -77,7 +77,8 @@ class Reassembler:
         while i < end:
             j: cython.Py_ssize_t = packets.index[i]
             half: Half = flow.halves[packets.direction[j]]
-            if flow.begins_anew(half, packets.flags[j], packets.seq[j], packets.time[j], self._linger_ns):
+            flags: cython.longlong = packets.flags[j]
+            if flow.begins_anew(half, flags, packets.seq[j], packets.ack[j], packets.time[j], self._linger_ns):
                 break
             self._packet(flow, half, packets, j)
             i += 1
@@ -110,6 +111,11 @@ class Reassembler:
         flow.see(self._time, self._packet_ref, self._arrival)
         flow.via |= packets.via[j]
         half.packets += 1
+        if not packets.flags[j] & SYN:
+            if half.rival >= 0:
+                half.settle(packets.seq[j])
+            if other.rival >= 0:
+                other.settle(packets.ack[j])
         if half.noted and self._is_copy(half, packets, j):
             half.duplicates += 1
         elif self._is_stray(flow, half, packets.seq[j], packets.flags[j]):
@@ -170,6 +176,8 @@ class Reassembler:
             half.control_ns = self._time
         half.sign(packets.signature[j])
         if flags & RST:
+            if flow.closer < 0:
+                flow.closer = half.direction
             flow.reset = True
             if flow.closed_at is None:
                 flow.closed_at = self._time
@@ -204,12 +212,16 @@ class Reassembler:
                 half.retransmissions += not size
             elif offset + size >= half.next:
                 half.fin = offset + size
+                flow.note_fin(half, other, packets.ack[j])
         return True
 
     def _syn(self, flow: Flow, half: Half, seq: int, flags: int) -> bool:
-        """Take a SYN; False where it is a repeated one."""
+        """Take a SYN; False where it is a repeated one, or another answer to the peer's SYN."""
         if half.started and half.syn:
-            half.retransmissions += 1
+            if (seq + 1) & MASK == half.base:
+                half.retransmissions += 1
+            elif not half.next:
+                half.rival = (seq + 1) & MASK
             return False
         if not half.started or not half.next:
             half.start(seq + 1, True)
@@ -412,8 +424,11 @@ class Reassembler:
         self._flush(half)
         half.put(Gap(half.next, length, reason, self._order(flow), packet_ref, time))
         half.next += length
-        half.gaps += 1
-        half.gap_bytes += length
+        if reason == "snaplen":
+            half.cut_bytes += length
+        else:
+            half.gaps += 1
+            half.gap_bytes += length
 
     def _flush(self, half: Half) -> cython.int:
         """Make a chunk of what was delivered since the last one, and remember its end for retransmissions."""

@@ -12,10 +12,11 @@ import numpy as np
 from dissectors.capture.block import ACK, SYN, PacketBlock
 from dissectors.limits import SHARES, Limits
 from dissectors.tcp.flow import Ends, Flow
-from dissectors.tcp.grouping import Grouped, ends_of, key_of, share_of
+from dissectors.tcp.grouping import MIXED, Grouped, ends_of, key_of, share_of, stream_of
 from dissectors.tcp.packed import Packed, Packer
 from dissectors.tcp.reassembly import Reassembler
 from dissectors.tcp.recent import History, Runs
+from dissectors.tcp.segments import Lanes
 
 _AWAY_NS = 60_000_000_000  # how long a connection that was closed early is not followed again
 _EASE = 8  # of the connections kept ready beyond the limit, one in so many is not, after each step of decoding
@@ -53,6 +54,8 @@ class Tracker:
         self._most = -(-limits.flows // SHARES)  # connections of a share
         self._shares: list[set[bytes]] = [set() for _ in range(SHARES)]  # keys of those that are followed
         self._incarnations = Incarnations(limits.endpoints)
+        self._lanes = Lanes()
+        self._tagged = False  # whether a packet of a VLAN or VNI has come
         self._closing: list[tuple[int, bytes, int, int]] = []
         """A heap of what has closed: clock (ns) at which it ends, key, incarnation, time (ns) of its last packet."""
         self._away: dict[bytes, int] = {}  # key -> when its connection was closed early; oldest first
@@ -146,7 +149,7 @@ class Tracker:
             if packed is None:
                 flow.packable = False
                 continue
-            key = key_of(flow.ends)
+            key = key_of(flow.ends, flow.stream)
             self._flows[key] = packed
             self._unpacked -= 1
             a, b = flow.halves
@@ -185,41 +188,69 @@ class Tracker:
 
     def _packets(self, grouped: Grouped) -> Iterator[tuple[Flow, bool]]:
         self._arrivals += grouped.size
-        packets = grouped.packets
-        for start, end, key, share in grouped.groups():
-            i = start
-            if key not in self._flows:
-                i = self._return(grouped, start, end, key, share)
-                if i == end:
-                    continue
-                self._shares[share].add(key)
-            flow = self._flow(key)
-            while (i := self._reassembler.take(flow, packets, i, end)) < end:  # the next packet begins another one
-                yield self._end(flow), True
-                flow = self._flow(key)
-                self._shares[share].add(key)
-            if flow.closed_at is not None and not flow.touched:
-                flow.touched = True
-                self._end_later(flow, key, grouped.clock(end - 1))
-            if flow.has_news:
-                yield flow, False
+        segments = grouped.segments()
+        self._tagged = self._tagged or any(segments)
+        for (start, end, key, share), segment in zip(grouped.groups(), segments, strict=True):
+            if self._tagged and self._is_split(key, segment):
+                for first, last, stream in self._lanes.split(grouped, start, end, key, self._found):
+                    yield from self._connection(grouped, first, last, stream, share)
+                    flow = self._found(stream)
+                    if flow is not None:
+                        flow.segments = self._lanes.segments(key, stream)
+            else:
+                yield from self._connection(grouped, start, end, key, share)
+
+    def _is_split(self, key: bytes, segment: int) -> bool:
+        """Whether packets between these ends, of one segment or MIXED, may be of several connections."""
+        if segment == MIXED or key in self._lanes:
+            return True
+        flow = self._found(key)
+        return flow is not None and flow.segment != segment
+
+    def _connection(
+        self, grouped: Grouped, start: int, end: int, key: bytes, share: int
+    ) -> Iterator[tuple[Flow, bool]]:
+        """Take the sorted packets [start, end) of the connection with this key, or of those that follow it."""
+        i = start
+        if key not in self._flows:
+            i = self._return(grouped, start, end, key, share)
+            if i == end:
+                return
+            self._shares[share].add(key)
+        flow = self._found(key) or self._begin(key, grouped.segment(i))
+        while (i := self._reassembler.take(flow, grouped.packets, i, end)) < end:  # the next one begins another
+            yield self._end(flow), True
+            flow = self._begin(key, grouped.segment(i))
+            self._shares[share].add(key)
+        if flow.closed_at is not None and not flow.touched:
+            flow.touched = True
+            self._end_later(flow, key, grouped.clock(end - 1))
+        if flow.has_news:
+            yield flow, False
 
     def __len__(self) -> int:
         """Connections that are followed."""
         return len(self._flows)
 
-    def _flow(self, key: bytes) -> Flow:
+    def _found(self, key: bytes) -> Flow | None:
+        """The connection with this key, if there is one; unpacked, for packets have come for it."""
         flow = self._flows.get(key)
-        if isinstance(flow, Flow):
+        if flow is None or isinstance(flow, Flow):
             return flow
-        if flow is not None:
-            flow = self._unpack(key)
-            if flow.closed_at is None:
-                self._most_unpacked += 1  # what is busy now and then is packed once: the limit adapts
-            return flow
+        flow = self._unpack(key)
+        if flow.closed_at is None:
+            self._most_unpacked += 1  # what is busy now and then is packed once: the limit adapts
+        return flow
+
+    def _begin(self, key: bytes, segment: int) -> Flow:
+        """A new connection with this key; segment: the VLAN or VNI of its first packet."""
         self._unpacked += 1
         ends = ends_of(key)
-        flow = self._flows[key] = Flow(ends, self._incarnations.next(ends), self._reassembler)
+        number = self._incarnations.next(ends)
+        if self._tagged:
+            beside = (self._brief(each) for each in self._lanes.keys(key_of(ends)) if each in self._flows)
+            number = max([number, *(each.incarnation + 1 for each in beside)])
+        flow = self._flows[key] = Flow(ends, number, self._reassembler, stream_of(key), segment)
         return flow
 
     def _unpack(self, key: bytes) -> Flow:
@@ -256,7 +287,9 @@ class Tracker:
     def _end(self, flow: Flow) -> Flow:
         flow.finish()
         self._incarnations.end(flow.ends, flow.incarnation)
-        key = key_of(flow.ends)
+        key = key_of(flow.ends, flow.stream)
+        if self._tagged:
+            self._lanes.forget(key_of(flow.ends), key)
         if self._flows.get(key) is flow:
             del self._flows[key]
             self._unpacked -= 1
@@ -342,7 +375,7 @@ class Incarnations:
         if len(self._recent) >= self._limit:
             self._floor = max(self._floor, max(self._older.values(), default=0))
             self._older, self._recent = self._recent, {}
-        self._recent[key_of(ends)] = number + 1
+        self._recent[key_of(ends)] = max(number + 1, self.next(ends))
 
 
 def _worth(flow: Flow | Packed) -> tuple[int, int]:

@@ -23,10 +23,13 @@ def follow(tables: Relations, connection: Mapping[str, Any]) -> list[Row]:
     where = "WHERE site = ? AND connection = ? AND incarnation = ? ORDER BY time"
     events = [_opened(connection)]
     for exchange in query(tables, f"SELECT * FROM exchanges {where}", keys):
-        events += _frames(exchange)
+        events += _frames(exchange, heard=connection["server_packets"] != 0)
     events += [_note(row) for row in query(tables, f"SELECT * FROM findings {where}", keys)]
     events.sort(key=lambda event: (event["time"] is None, event["time"], event["side"] == NOTE, event["packet"] or 0))
     return [*events, _closed(connection)]
+
+
+_BY = {"client": "the client", "server": "the server", "both": "both sides"}
 
 
 def _opened(connection: Mapping[str, Any]) -> Row:
@@ -39,6 +42,8 @@ def _opened(connection: Mapping[str, Any]) -> Row:
 def _closed(connection: Mapping[str, Any]) -> Row:
     ends = {"fin": "closed", "reset": "reset"}
     parts = [ends.get(connection["closed"] or "", "still open when the capture ends")]
+    if connection["closed"] in ends and connection["closed_by"] is not None:
+        parts[0] += f" by {_BY[connection['closed_by']]}"
     counted = (
         ("retransmissions", "segment", statuses.RETRANSMITTED),
         ("gaps", "gap", ""),
@@ -52,14 +57,14 @@ def _closed(connection: Mapping[str, Any]) -> Row:
     return _event(connection["end_time"], NOTE, "", ", ".join(parts), {}, "", "")
 
 
-def _frames(exchange: Mapping[str, Any]) -> list[Row]:
-    """The request and the response of an exchange, as far as they are there."""
+def _frames(exchange: Mapping[str, Any], *, heard: bool) -> list[Row]:
+    """The request and the response of an exchange, as far as they are there; heard: the server's side was captured."""
     version = "" if exchange["version"] is None else f" v{exchange['version']}"
     api, number = f"{exchange['api'] or '?'}{version}", exchange["correlation_id"]
     made = []
     if exchange["request_packet"] is not None:
         about = [f"#{number}" if number is not None else "", units.size(exchange["request_bytes"]), _about(exchange)]
-        if exchange["kind"] == "unanswered":
+        if exchange["kind"] == "unanswered" and heard:
             about.append("never answered")
         made.append(_event(exchange["time"], CLIENT, api, _said(about), exchange, "request_file", "request_packet"))
     if exchange["response_packet"] is not None:

@@ -41,17 +41,28 @@ def write(path: str, comments: Comments, stream: BinaryIO, limits: Limits) -> in
     source, _, raw = open_capture(path)
     with raw:
         head, _ = read_fully(source, pcap.FILE_HEADER)
-        if head[:4] == pcapng.MAGIC:
-            return _from_pcapng(source, head, comments, stream, limits)
-        if head[:4] in pcap.MAGICS and len(head) == pcap.FILE_HEADER:
-            return _from_pcap(source, head, comments, stream, limits)
-    raise InputError(f"{path}: is not a pcap or pcapng capture")
+        if not _begins_capture(head):
+            raise InputError(f"{path}: is not a pcap or pcapng capture")
+        number = 0
+        while _begins_capture(head):  # for each of the captures that are joined in this file
+            copy = _from_pcapng if head[:4] == pcapng.MAGIC else _from_pcap
+            number, head = copy(source, head, comments, stream, limits, number)
+            head += read_fully(source, max(0, pcap.FILE_HEADER - len(head)))[0]
+    return number
+
+
+def _begins_capture(head: bytes) -> bool:
+    """Whether bytes are those of a capture's beginning."""
+    return head[:4] == pcapng.MAGIC or (head[:4] in pcap.MAGICS and len(head) >= pcap.FILE_HEADER)
 
 
 # --- from pcap -------------------------------------------------------------------------------------------------------
 
 
-def _from_pcap(source: IO[bytes], head: bytes, comments: Comments, stream: BinaryIO, limits: Limits) -> int:
+def _from_pcap(
+    source: IO[bytes], head: bytes, comments: Comments, stream: BinaryIO, limits: Limits, number: int
+) -> tuple[int, bytes]:
+    """Write the packets behind `number`; (number of the last one, the bytes at hand behind it)."""
     format = pcap.MAGICS[head[:4]]
     order = format.order
     snaplen, link = struct.unpack_from(order + "II", head, 16)
@@ -63,7 +74,7 @@ def _from_pcap(source: IO[bytes], head: bytes, comments: Comments, stream: Binar
     stream.write(_block(order, pcapng.INTERFACE, described))
     per_second = 1_000_000_000 if format.unit == 1 else 1_000_000
     record = struct.Struct(order + "IIII").unpack_from
-    left, number = b"", 0
+    left = head[pcap.FILE_HEADER :]
     while True:
         data, _ = read_fully(source, limits.block_bytes)
         buffer = left + data
@@ -76,17 +87,19 @@ def _from_pcap(source: IO[bytes], head: bytes, comments: Comments, stream: Binar
             packet = buffer[at + format.header : at + format.header + captured]
             options = _commented(order, comments.get(number, ()))
             stream.write(_block(order, pcapng.ENHANCED, fixed + _padded(packet) + options))
-        if damage or not data:
-            return number
         left = buffer[stop:]
+        if damage or not data:
+            return number, left
 
 
 # --- from pcapng -----------------------------------------------------------------------------------------------------
 
 
-def _from_pcapng(source: IO[bytes], head: bytes, comments: Comments, stream: BinaryIO, limits: Limits) -> int:
-    """Blocks are copied as they are, but for packets with a comment."""
-    number, interfaces = 0, 0
+def _from_pcapng(
+    source: IO[bytes], head: bytes, comments: Comments, stream: BinaryIO, limits: Limits, number: int
+) -> tuple[int, bytes]:
+    """Copy blocks as they are, but for packets with a comment; (number of the last packet, nothing: it reads on)."""
+    interfaces = 0
     for order, kind, block in _blocks(source, head, limits):
         if kind == pcapng.SECTION:
             interfaces = 0
@@ -97,7 +110,7 @@ def _from_pcapng(source: IO[bytes], head: bytes, comments: Comments, stream: Bin
             if number in comments and kind != pcapng.SIMPLE:  # which has no options
                 block = _with_comments(order, kind, block, comments[number])
         stream.write(block)
-    return number
+    return number, b""
 
 
 def _blocks(source: IO[bytes], head: bytes, limits: Limits) -> Iterator[tuple[str, int, bytes]]:

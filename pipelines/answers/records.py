@@ -16,6 +16,7 @@ from pipelines.sql import database
 from pipelines.storage import filesystem, scratch
 from pipelines.storage.layout import RECORD_FOLDER, TABLE_FOLDER
 from pipelines.storage.stored_records import StoredRecords
+from pipelines.tables.points import several
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -198,8 +199,8 @@ def counted_once(tables: Relations) -> Iterator[tuple[Relations, Mapping[tuple[s
 
     tables: of points.SAME; among them `connections`, and `exchanges`, which tell the point nearest to the server.
     """
-    ((sites,),) = (row.values() for row in query(tables, "SELECT count(DISTINCT site) FROM connections"))
-    if sites < 2:
+    (seen,) = query(tables, several("connections"))
+    if not seen["several"]:
         yield tables, {}
         return
     from pipelines.tables.compute import bound

@@ -38,16 +38,20 @@ SORTS = {"p99": "p99_ns", "time": "time_ns", "bytes": "bytes", "errors": "errors
 """--sort -> column, largest first"""
 
 _QUERY = f"""
-WITH excused AS ({EXCUSED}), keyed AS (
+WITH excused AS ({EXCUSED}), deaf AS (  -- no answer of theirs was captured: nothing is known of any
+    SELECT site, connection, incarnation FROM connections WHERE server_packets = 0
+), keyed AS (
     SELECT {{exchange_key}} AS key, {{bucket}} AS bucket, e.*, e.status = 'error' AND x.exchange_id IS NULL AS failed,
-           {HELD} OR total_ns IS NULL AS untimed
+           {HELD} OR total_ns IS NULL AS untimed,
+           EXISTS (SELECT 1 FROM deaf d WHERE d.site = e.site AND d.connection = e.connection
+               AND d.incarnation = e.incarnation) AS deaf
     FROM {{exchanges}} e LEFT JOIN excused x USING (exchange_id, site)
 ), carried AS (
     SELECT protocol, {{batch_key}} AS key, {{bucket}} AS bucket, sum(records) AS messages, sum(stored_bytes) AS stored
     FROM batches GROUP BY ALL
 )
 SELECT {{time}} k.protocol, k.key, count(*) AS count, count(*) FILTER (failed) AS errors,
-       count(*) FILTER (kind = 'unanswered') AS unanswered,
+       count(*) FILTER (kind = 'unanswered' AND NOT deaf) AS unanswered,
        quantile_disc(total_ns, 0.5) FILTER (NOT untimed) AS p50_ns,
        quantile_disc(total_ns, 0.99) FILTER (NOT untimed) AS p99_ns,
        max(total_ns) FILTER (NOT untimed) AS max_ns,
@@ -67,7 +71,8 @@ _STORED = "any_value(c.stored)::BIGINT"
 def top(tables: Relations, by: str, sort: str, every_us: int | None = None) -> list[Row]:
     """One row a key, the largest first; with every_us, of each span of so many microseconds, in order of time.
 
-    Columns: protocol, key, count, errors (expected ones left out), unanswered, p50_ns, p99_ns, max_ns and time_ns of
+    Columns: protocol, key, count, errors (expected ones left out), unanswered (as far as answers
+    were captured), p50_ns, p99_ns, max_ns and time_ns of
     the total time (long polls left out), bytes (on the wire; by topic and partition: of message data), messages; with
     every_us, time first: the beginning of the span.
     """

@@ -83,6 +83,7 @@ def forensics(
             if folder is not None:
                 for name, data in report.extract(case, number).items():
                     (folder / name).write_bytes(data)
+    _tell_refusals(investigation, format)
     if extract is not None and cases and not reading.quiet:
         exits.say(f"wrote the evidence to {extract}")
     if format == "text":
@@ -90,6 +91,21 @@ def forensics(
     reading.say_problems(investigation.reader.problems)
     if investigation.bad:
         raise typer.Exit(exits.BAD_CHECKSUMS)
+
+
+def _tell_refusals(investigation: Investigation, format: str) -> None:
+    """What receivers called corrupt although its bytes fit here."""
+    from dissectors.forensics import report
+    from pipelines.cli import printing
+
+    refusals = list(investigation.refusals())
+    if format == "json":
+        for refusal in refusals:
+            print(json.dumps(report.plain(refusal.as_json())))
+    elif refusals:
+        print("\nRefused as corrupt, though the checksum holds here:")
+        for refusal in refusals:
+            printing.show_text(refusal.sentence)
 
 
 def _tell_rest(investigation: Investigation, cases: list[Case]) -> None:

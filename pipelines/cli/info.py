@@ -6,6 +6,7 @@ import collections
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 TABLES = ("connections", "findings")
+REFUSED, SILENT = "refused", "without an answer"  # attempts to connect
 TCP = ("retransmissions", "duplicates", "out_of_order", "gaps", "gap_bytes", "zero_windows")
 """Columns of `connections` that are summed up."""
 
@@ -69,6 +71,7 @@ def gather(run: Run, rows: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, An
     findings: collections.Counter[str] = collections.Counter()
     tcp: collections.Counter[str] = collections.Counter(dict.fromkeys(TCP, 0))
     round_trips: list[int] = []
+    connects = collections.Counter[str]()
     seen = Seen()
     for table, batch in rows:
         seen.add(table, batch)
@@ -91,6 +94,8 @@ def gather(run: Run, rows: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, An
             )
             if dialect:
                 software.setdefault(protocol or "other", set()).add(dialect)
+        attempts = ("handshake", "closed", "client_packets", "server_packets", "client_bytes", "server_seq")
+        connects.update(filter(None, starmap(failed_connect, _columns(batch, *attempts))))
         for protocol, name, version in _columns(batch, "protocol", "client_software", "client_version"):
             if name:
                 software.setdefault(protocol or "other", set()).add(f"{name} {version or ''}".strip())
@@ -100,10 +105,27 @@ def gather(run: Run, rows: Iterable[tuple[str, pa.RecordBatch]]) -> dict[str, An
     return {
         "files": [_file(reader) for reader in sorted(run.readers, key=lambda r: r.file)],
         "protocols": {name: {**protocols[name], "seen": sorted(software.get(name, ()))} for name in sorted(protocols)},
+        "failed_connects": {how: connects[how] for how in (REFUSED, SILENT)},
         "tcp": {**tcp, "rtt_ns": statistics.median_low(round_trips) if round_trips else None},
         "findings": dict(sorted(findings.items())),
         "blind_spots": [spot._asdict() for spot in seen.spots(cut)],
     }
+
+
+def failed_connect(
+    handshake: str | None,
+    closed: str | None,
+    client_packets: int | None,
+    server_packets: int | None,
+    client_bytes: int | None,
+    server_seq: int | None,
+) -> str | None:
+    """How an attempt to connect failed, by columns of `connections`: REFUSED, SILENT, or None for a connection."""
+    if handshake != "partial" or client_bytes or server_seq is not None:
+        return None
+    if server_packets:
+        return REFUSED if closed == "reset" else None
+    return SILENT if (client_packets or 0) > 1 else None  # one SYN alone may be the end of the capture
 
 
 def _columns(batch: Any, *names: str) -> Any:
@@ -180,7 +202,8 @@ def lines(summary: dict[str, Any]) -> list[str]:
         coverage = units.share(counts["framed_bytes"] / known) if known else ""
         connections = units.counted(counts["connections"], "connection")
         if name == "other":
-            out.append(f"{name:<8} {connections}, {units.size(counts['captured_bytes'])}")
+            failed = [f"{units.count(n)} {how}" for how, n in summary["failed_connects"].items() if n]
+            out.append(f"{name:<8} {', '.join([connections, units.size(counts['captured_bytes']), *failed])}")
             continue
         out.append(
             f"{name:<8} {connections}, {units.size(counts['captured_bytes'])}"

@@ -20,6 +20,7 @@ from dissectors.findings import UNREADABLE
 from dissectors.limits import Limits
 from dissectors.options import ALL_CORES, Options
 from dissectors.records import DEFAULT_TABLES
+from dissectors.wording import counted
 from pipelines.cli import exits
 from pipelines.cli.pandas_guard import without_pandas
 from pipelines.cli.progress import total_size
@@ -329,9 +330,12 @@ def reads_captures(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def saw_the_same(sites: Sequence[str], count: int) -> str:
-    """What is said of connections that several capture points saw."""
+    """What is said of connections that several capture points saw, or one of them more than once."""
+    if len(set(sites)) == 1:
+        more = counted(count, "connection")
+        return f"{sites[0]} saw {more} before and after address translation: each counts once"
     return (
-        f"{', '.join(sites)} saw the same {count} connection{'s' if count != 1 else ''}: each counts once, as at "
+        f"{', '.join(sites)} saw the same {counted(count, 'connection')}: each counts once, as at "
         f"{sites[0]}, nearest to the server"
     )
 

@@ -7,6 +7,7 @@ from pipelines.report.elements import Html, join, shown, tag
 from pipelines.report.load import Row
 from pipelines.report.section import Builder
 from pipelines.tables.blind_spots import LOOKED_AT, BlindSpot, Seen
+from pipelines.tables.dialect import DuckDB
 from pipelines.tables.verdicts.kinds import NOTE
 
 FIRST = 5  # verdicts in sight before one asks for more
@@ -87,6 +88,7 @@ def _spots(page: Builder, told: set[str]) -> list[BlindSpot]:
         return []
     seen = Seen()
     for table, columns in LOOKED_AT.items():
-        for batch in records.batches(f"select {', '.join(columns)} from {table}"):
+        named = ", ".join(map(DuckDB().quoted, columns))
+        for batch in records.batches(f"select {named} from {table}"):
             seen.add(table, batch)
     return [spot for spot in seen.spots() if spot.verdict not in told]

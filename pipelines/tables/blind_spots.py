@@ -23,7 +23,7 @@ from pipelines.formats import units
 LOOKED_AT = {
     "connections": (
         "protocol", "tls", "server_port", "handshake", "closed", "client_packets", "server_packets", "client_bytes",
-        "server_bytes", "gap_bytes", "start_time", "file", "packet",
+        "server_bytes", "gap_bytes", "foreign", "cut_bytes", "start_time", "file", "packet",
     ),
     "findings": ("kind", "evidence", "message"),
 }  # fmt: skip
@@ -31,7 +31,6 @@ LOOKED_AT = {
 YEAR_2000_US = 946_684_800_000_000  # older than any broker: a clock that was not set begins in 1970
 STEP_US = 1_000_000  # a clock that goes back by less is the disorder of an ordinary capture
 NAMED = 3  # ports or files that a line names
-SNAPLEN = '"snaplen"'  # in the evidence of a gap that a snap length made
 _OVERFLOW = {"connections", "running", "packets", "size"}  # in the evidence of connections that were closed early
 _NONE = -1  # in a column of numbers: no value
 
@@ -68,6 +67,7 @@ class Alike(NamedTuple):
     client_bytes: bool  # whether bytes in them were
     server_bytes: bool
     gaps: bool  # whether bytes are missing
+    foreign: bool  # whether it is known what else speaks there
 
     @property
     def known(self) -> bool:
@@ -82,7 +82,7 @@ class Seen:
     connections: Counter[Alike] = field(default_factory=Counter)
     missing_bytes: int = 0
     findings: Counter[str] = field(default_factory=Counter)  # by kind
-    by_snaplen: int = 0  # gaps that a snap length made
+    cut_bytes: int = 0  # by a snap length
     overflow: Counter[str] = field(default_factory=Counter)  # of connections closed early: what full shares report
     damaged: list[str] = field(default_factory=list)  # what is said of each file that was not read, or not whole
     clocks: dict[str, list[tuple[Ints, Ints]]] = field(default_factory=dict)
@@ -95,20 +95,18 @@ class Seen:
             kinds, evidence, messages = columns
             for kind, rows in _places(kinds):
                 self.findings[kind] += len(rows)
-                if kind == "gap":
-                    self.by_snaplen += int(arrow.containing(arrow.take(evidence, rows), SNAPLEN).sum())
-                elif kind == "limit":
+                if kind == "limit":
                     told = map(json.loads, filter(None, arrow.take(evidence, rows).to_pylist()))
                     for counts in (one for one in told if one.keys() >= _OVERFLOW):
                         self.overflow.update({name: counts[name] for name in _OVERFLOW})
                 elif kind in (TRUNCATED, UNREADABLE):
                     self.damaged += arrow.take(messages, rows).to_pylist()
             return
-        *named, gaps = (column.to_pylist() for column in columns[:10])
-        captured = (map(bool, each) for each in (*named[5:], gaps))
-        self.connections.update(map(Alike, *named[:5], *captured))
-        self.missing_bytes += sum(filter(None, gaps))
-        time, file, packet = columns[10:]
+        named = [column.to_pylist() for column in columns[:11]]
+        self.connections.update(map(Alike, *named[:5], *(map(bool, each) for each in named[5:])))
+        self.missing_bytes += sum(filter(None, named[9]))
+        cut, time, file, packet = columns[11:]
+        self.cut_bytes += sum(filter(None, cut.to_pylist()))
         for name, mine in _places(file):
             there = arrow.as_numbers(packet, _NONE)[mine], arrow.as_numbers(time, _NONE)[mine]
             self.clocks.setdefault(name, []).append(there)
@@ -116,7 +114,7 @@ class Seen:
     def spots(self, cut_packets: int | None = None) -> list[BlindSpot]:
         """The blind spots. cut_packets: packets kept only in part, where the reader counted them."""
         made = (
-            self._damaged(), self._closed_early(), self._encrypted(), self._cut(cut_packets), self._lost(cut_packets),
+            self._damaged(), self._closed_early(), self._encrypted(), self._cut(cut_packets), self._lost(),
             self._one_way(), self._unknown(), self._headless(), self._unfinished(), self._clock(), self._unset_clock(),
         )  # fmt: skip
         return [spot for spot in made if spot is not None]
@@ -157,7 +155,11 @@ class Seen:
         return BlindSpot("closed_early", text, "--limit flows=NUMBER follows more, if the memory is there")
 
     def _encrypted(self) -> BlindSpot | None:
-        sealed = [each for each in self.connections if each.tls and not each.known]
+        sealed = [
+            each
+            for each in self.connections
+            if each.tls and each.client_bytes and each.server_bytes and not (each.known or each.foreign)
+        ]
         if not sealed:
             return None
         text = f"{self._of(sealed, self.connections)} TLS without keys ({self._ports(sealed)})"
@@ -166,20 +168,18 @@ class Seen:
         return BlindSpot("tls", text, "--keylog FILE reads them")
 
     def _cut(self, packets: int | None) -> BlindSpot | None:
-        count = packets or self.by_snaplen
-        if not count:
+        if not packets and not self.cut_bytes:
             return None
-        what = "packets" if packets else "places"
+        what = f"{units.count(packets)} packets" if packets else f"{units.size(self.cut_bytes)} of packets"
         return BlindSpot(
             "snaplen",
-            f"{units.count(count)} {what} cut short by the snap length",
+            f"{what} cut short by the snap length",
             "bodies and checksums are incomplete; capture with tcpdump -s 0",
         )
 
-    def _lost(self, cut_packets: int | None) -> BlindSpot | None:
+    def _lost(self) -> BlindSpot | None:
         lost = [each for each in self.connections if each.gaps]
-        cut = self.by_snaplen == self.findings["gap"] if self.findings["gap"] else bool(cut_packets)
-        if not lost or cut:
+        if not lost:
             return None
         text = f"{units.size(self.missing_bytes)} missing on {self._of(lost, self.connections)}"
         return BlindSpot("loss", text, "capture with a larger buffer (tcpdump -B 65536)")
@@ -196,7 +196,7 @@ class Seen:
         strange = [
             each
             for each in self.connections
-            if not each.known and not each.tls and (each.client_bytes or each.server_bytes)
+            if not (each.known or each.tls or each.foreign) and (each.client_bytes or each.server_bytes)
         ]
         if not strange:
             return None

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pipelines.tables import TABLES
 from pipelines.tables.dialect import Dialect
-from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, sharing
+from pipelines.tables.points import NO_POINTS, POINTS, SAME, counted, points, several, sharing
 from pipelines.tables.table import Ask, Table
 
 WIDTHS_US = tuple(int(s * 1_000_000) for s in (0.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 86400))
@@ -73,9 +73,8 @@ def compute(engine: TableEngine, folder: Path, by: Sequence[str] = (), bucket_us
 def relations(engine: TableEngine) -> tuple[dict[str, str], dict[tuple[str, ...], int]]:
     """What all names in queries stand for, and what Computed.shared holds."""
     known = dict(engine.relations)
-    counts = "select count(distinct site) as sites from all_connections"
-    (seen,) = engine.fetch(bound(engine.dialect, counts, known)).to_pylist()
-    known, shared = counted_once(engine) if seen["sites"] > 1 else (known, {})
+    (seen,) = engine.fetch(bound(engine.dialect, several("all_connections"), known)).to_pylist()
+    known, shared = counted_once(engine) if seen["several"] else (known, {})
     if not shared:
         known[POINTS] = NO_POINTS
         known.update({table: f"all_{table}" for table in SAME})

@@ -8,9 +8,10 @@ Records stay per site. What several points saw counts once, as the point nearest
 
 Two rows are the same connection where addresses and ports are the same and the sequence numbers overlap; or, where an
 address was translated on the way, where both directions begin at the same sequence number, 64 bits in all, which no
-other connection of either site shares. The point nearest to the server is the one at which answers took least time:
-durations only, so no two clocks need to agree. Rows of a shared connection are the same thing where they agree in
-what is given below and are the first, second … such row of their point.
+other connection of either site shares. One site may see both sides of a translation, as on all interfaces of a host:
+then the two also begin at the same moment. The point nearest to the server is the one at which answers took least time:
+durations only, so no two clocks need to agree. Rows of a shared connection are the same thing where they agree in what
+is given below and are the first, second … such row of their point.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ NO_POINTS = """(
 )"""
 SHOWN = 100  # sets of capture points that are listed
 _CIRCLE = 1 << 32  # sequence numbers
+_AT_ONCE_US = 100_000  # within which both sides of a translation are passed
+_VIEWS = 4  # of one connection at one site, at most: what more have in common says nothing
 
 
 class Sameness(NamedTuple):
@@ -64,15 +67,30 @@ SAME = {
 }  # fmt: skip
 
 
+def several(connections: str) -> str:
+    """Whether some connections may have been seen more than once, as a row with one column; connections: a relation."""
+    return f"""
+        with alike as (
+            select site, count(*) as rows, min(connection) <> max(connection) as translated,
+                client_seq is not null and server_seq is not null as known
+            from {connections} group by site, client_seq, server_seq
+        )
+        select count(distinct site) > 1 or
+            coalesce(max(case when known and translated and rows <= {_VIEWS} then 1 else 0 end), 0) = 1 as several
+        from alike
+    """
+
+
 def points(d: Dialect) -> str:
     """The connections that several points saw: (site, connection, incarnation, shared_id, rank, points)."""
     key = "concat_ws(' ', {0}.site, {0}.connection, cast({0}.incarnation as string))"
     seen = numbered("exchanges", "all_exchanges", "s.shared_id", "shared")
+    missing = ("coalesce(gap_bytes, 0)", "coalesce(cut_bytes, 0)", "1")
     return f"""
         with ends as (
-            select site, connection, incarnation, client_seq, server_seq,
-                {d.plus("coalesce(client_bytes, 0)", "coalesce(gap_bytes, 0)", "1")} as client_span,
-                {d.plus("coalesce(server_bytes, 0)", "coalesce(gap_bytes, 0)", "1")} as server_span,
+            select site, connection, incarnation, client_seq, server_seq, {d.micros("start_time")} as start_us,
+                {d.plus("coalesce(client_bytes, 0)", *missing)} as client_span,
+                {d.plus("coalesce(server_bytes, 0)", *missing)} as server_span,
                 count(*) over (partition by site, client_seq, server_seq) as alike
             from all_connections
         ), pairs as (
@@ -83,6 +101,12 @@ def points(d: Dialect) -> str:
             select a.site, a.connection, a.incarnation, {key.format("a")} as own, {key.format("b")} as other
             from ends a join ends b on a.client_seq = b.client_seq and a.server_seq = b.server_seq
             where a.site <> b.site and a.alike = 1 and b.alike = 1
+            union
+            select a.site, a.connection, a.incarnation, {key.format("a")} as own, {key.format("b")} as other
+            from ends a join ends b
+                on a.site = b.site and a.client_seq = b.client_seq and a.server_seq = b.server_seq
+            where a.alike <= {_VIEWS} and a.connection <> b.connection
+                and abs(a.start_us - b.start_us) <= {_AT_ONCE_US}
         ), shared as (
             select site, connection, incarnation, least(own, min(other)) as shared_id
             from pairs group by site, connection, incarnation, own

@@ -14,9 +14,11 @@ import lz4.frame
 import pytest
 import zstandard
 
+import dissectors
 from dissectors.capture import stores
 from dissectors.capture.files import expand, site_of
 from dissectors.capture.merge import merge
+from dissectors.capture.raw import NO_TIME
 from dissectors.capture.reader import Reader, is_capture
 from dissectors.errors import InputError
 from dissectors.limits import Limits
@@ -161,7 +163,47 @@ def test_simple_and_obsolete_packet_blocks(tmp_path: Path) -> None:
     ticks = T0 // 1000
     old = struct.pack("<HHIIII", 0, 0, ticks >> 32, ticks & 0xFFFFFFFF, len(packet.data), packet.wire)
     file.block(2, old + packet.data).block(3, struct.pack("<I", PACKETS[1].wire) + PACKETS[1].data)
-    assert payloads(blocks(tmp_path / "t.pcapng", file.out)) == WANT[:2]
+    (block,) = blocks(tmp_path / "t.pcapng", file.out)
+    assert payloads([block]) == WANT[:2]
+    assert block.time.tolist() == [T0, NO_TIME]  # a simple packet block has none
+
+
+def test_packets_without_a_time_give_rows_without_times_and_durations(tmp_path: Path) -> None:
+    file = Pcapng().interface()
+    for packet in PACKETS:
+        file.block(3, struct.pack("<I", packet.wire) + packet.data)
+    path = tmp_path / "t.pcapng"
+    path.write_bytes(file.out)
+    rows = dissectors.dissect([path], tables=["connections", "findings"])
+    for row in rows["connections"].to_pylist():
+        assert (row["start_time"], row["end_time"], row["duration_ns"]) == (None, None, None)
+    (told,) = (row["message"] for row in rows["findings"].to_pylist() if row["kind"] == "no_time")
+    assert told == f"{path}: {len(PACKETS)} packets were written without a time"
+
+
+ENHANCED = Pcapng().interface().enhanced(PACKETS[0]).enhanced(PACKETS[1]).out
+JOINED = {
+    "pcap": pcap(PACKETS[2:4]),
+    "other byte order": pcap(PACKETS[2:4], order=">"),
+    "other precision": pcap(PACKETS[2:4], nano=True),
+    "pcapng": Pcapng().interface().enhanced(PACKETS[2]).enhanced(PACKETS[3]).out,
+}
+
+
+@pytest.mark.parametrize("first", [pcap(PACKETS[:2]), pcap(PACKETS[:2], order=">"), ENHANCED])
+@pytest.mark.parametrize("second", JOINED)
+@pytest.mark.parametrize("block_bytes", [None, 100])
+def test_captures_that_were_joined_with_cat_are_read_on_and_it_is_reported(
+    tmp_path: Path, first: bytes, second: str, block_bytes: int | None
+) -> None:
+    path = tmp_path / "t.pcap"
+    path.write_bytes(first + JOINED[second])
+    reader = Reader(str(path), 0, Limits() if block_bytes is None else Limits(block_bytes=block_bytes))
+    found = list(reader.blocks())
+    assert payloads(found) == WANT[:4]
+    assert [n for block in found for n in block.number.tolist()] == [1, 2, 3, 4]
+    assert (reader.problem, reader.end) == (None, None)
+    assert reader.remarks() == [("joined_files", f"{path}: 1 more capture in this file, from packet 3")]
 
 
 @pytest.mark.parametrize("kind", ["pcap", "pcapng"])

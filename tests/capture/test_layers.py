@@ -133,6 +133,17 @@ def test_a_cut_packet_shows_what_is_missing(tmp_path: Path) -> None:
     assert (block.size[0], block.have[0]) == (len(PAYLOAD), 96 - 54)
 
 
+@pytest.mark.parametrize("name", ["VXLAN", "GENEVE", "GRE", "GRE, Ethernet", "ERSPAN II", "IP in IP", "GTP-U"])
+def test_a_packet_that_a_mirror_cut_inside_its_tunnel_is_as_one_cut_by_a_snap_length(tmp_path: Path, name: str) -> None:
+    whole = ScapyEther(bytes(ENCAPSULATED[name][1]()))
+    sent = IP(src="192.0.2.1", dst="192.0.2.2", proto=whole[IP].proto) / bytes(whole[IP].payload)[:120]
+    data = bytes(Ether() / sent)  # the outer header says the length of what the mirror sent
+    (block,) = blocks(tmp_path / "t.pcap", pcap([packet(data)]))
+    assert block.size.tolist() == [len(PAYLOAD)]
+    assert bytes(block.buffer[block.at[0] : block.at[0] + block.have[0]]) == PAYLOAD[: block.have[0]]
+    assert 0 < block.have[0] < 120
+
+
 @pytest.mark.parametrize("version", [4, 6])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_fragments_are_put_together(tmp_path: Path, version: int, backwards: bool) -> None:

@@ -245,13 +245,21 @@ def test_a_short_run_of_zeros_is_restored(kind: str, length: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [CRC32, CRC32C, XXH3])
-@pytest.mark.parametrize("length", [4, 6, 20, 100])
+@pytest.mark.parametrize("length", [4, 6, 20, 100, 190])
 def test_a_longer_run_of_zeros_is_recognised_and_not_called_proven(kind: str, length: int) -> None:
     data = text(400)
     broken = data[:200] + bytes(length) + data[200 + length :]
     found = locate(kind, broken, compute(kind, data))
     assert (found.pattern, found.verified) == ("zeroed_run", False)
     assert found.flips[0] == Flip(200, None, 0, None)
+
+
+@pytest.mark.parametrize("kind", [CRC32, CRC32C, XXH3])
+def test_a_run_of_zeros_over_more_than_half_of_the_data_is_recognised(kind: str) -> None:
+    data = text(400)
+    broken = data[:40] + bytes(300) + data[340:]
+    found = locate(kind, broken, compute(kind, data))
+    assert (found.pattern, found.flips[0]) == ("zeroed_run", Flip(40, None, 0, None))
 
 
 def test_a_header_full_of_zeros_is_not_suspicious() -> None:

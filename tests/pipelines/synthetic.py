@@ -206,6 +206,7 @@ def _connection(conn: Conn, rng: random.Random, seconds: int) -> Connection:
         out_of_order=1,
         gaps=0,
         gap_bytes=0,
+        cut_bytes=0,
         zero_windows=0,
         keep_alives=0,
         closed="fin",

@@ -20,8 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import scapy.utils
 from hypothesis import given
 from hypothesis import strategies as st
+from scapy.layers.inet import IP, TCP
+from scapy.utils import rdpcap, wrpcap
 from typer.testing import CliRunner
 
 import dissectors
@@ -775,6 +778,22 @@ def test_a_group_whose_bodies_are_missing_is_no_error() -> None:
     assert groups.groups({name: MADE[name] for name in groups.TABLES}) == []
 
 
+# --- one direction ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_said_of_answers_whose_direction_was_not_captured(tmp_path: Path) -> None:
+    whole = [p for p in rdpcap("samples/kafka-refused.pcap") if TCP in p]
+    client = next(p for p in whole if p[TCP].flags == "S")
+    one_way = tmp_path / "one.pcap"
+    wrpcap(str(one_way), [p for p in whole if p[IP].src == client[IP].src and p[TCP].dport == client[TCP].dport])
+    counts = [json.loads(line)["unanswered"] for line in run("top", one_way, "-f", "json").splitlines()]
+    assert counts
+    assert set(counts) == {0}
+    (connection,) = dissectors.dissect([one_way], tables=["connections"])["connections"].slice(0, 1).to_pylist()
+    assert connection["server_packets"] == 0
+    assert "never answered" not in run("follow", f":{connection['client_port']}", one_way)
+
+
 # --- annotate --------------------------------------------------------------------------------------------------------
 
 FIELDS = ("frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "tcp.seq_raw", "tcp.checksum", "eth.src")
@@ -810,3 +829,13 @@ def test_an_annotated_capture_gives_the_same_records(samples: list[str], tmp_pat
             rows = dissectors.dissect(one, tables="exchanges")["exchanges"].drop_columns(["site"]).to_pylist()
             twice.append([{k: v for k, v in row.items() if not k.endswith("_file")} for row in rows])
         assert twice[0] == twice[1] == twice[2]
+
+
+def test_annotating_captures_that_were_joined_with_cat_keeps_all_their_packets(
+    samples: list[str], tmp_path: Path
+) -> None:
+    joined, out = tmp_path / "joined.pcap", tmp_path / "out.pcapng"
+    joined.write_bytes(b"".join(Path(path).read_bytes() for path in samples[:3]))
+    run("annotate", joined, "-o", out, "-q")
+    packets = [[(p.time, p.wirelen, bytes(p)) for p in scapy.utils.rdpcap(str(path))] for path in (*samples[:3], out)]
+    assert packets[3] == packets[0] + packets[1] + packets[2]

@@ -73,18 +73,26 @@ def test_a_capture_that_shows_everything_says_nothing() -> None:
     assert spots() == []
 
 
+@pytest.mark.parametrize("change", [{"foreign": "tls"}, {"foreign": "tls-alert"}, {"server_bytes": 0}])
+def test_a_tls_handshake_that_failed_is_not_called_encrypted(change: dict[str, Any]) -> None:
+    assert spots({**SEALED, **change}) == []
+
+
+def test_a_peer_that_is_known_to_speak_something_else_is_not_called_unknown() -> None:
+    assert spots({"protocol": None, "foreign": "http"}) == []
+
+
 def test_a_broker_that_does_not_answer_is_seen_in_both_directions() -> None:
     """Its acknowledgements were captured: nothing has to be mirrored."""
     assert spots({"server_bytes": 0}, {}) == []
 
 
 def test_packets_that_a_snap_length_cut_are_not_called_lost() -> None:
-    (spot,) = spots({"gap_bytes": 100}, cut=7)
-    assert (spot.kind, spot.text.split()[0]) == ("snaplen", "7")
-    gap = {"kind": "gap", "evidence": '{"reason": "snaplen"}'}
-    assert [spot.kind for spot in spots({"gap_bytes": 100}, findings=[gap, gap])] == ["snaplen"]
-    lost = {"kind": "gap", "evidence": '{"reason": "not captured"}'}
-    assert [spot.kind for spot in spots({"gap_bytes": 100}, findings=[gap, lost])] == ["snaplen", "loss"]
+    (spot,) = spots({"cut_bytes": 100}, cut=7)
+    assert spot.text == "7 packets cut short by the snap length"
+    (spot,) = spots({"cut_bytes": 100})
+    assert spot.text == "100 B of packets cut short by the snap length"
+    assert [spot.kind for spot in spots({"cut_bytes": 100, "gap_bytes": 5})] == ["snaplen", "loss"]
 
 
 def test_a_key_log_that_does_not_fit_is_reported() -> None:

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dissectors
+from dissectors.capture.block import ACK, RST, SYN
+from tests.wires import CLIENT, SERVER, T0, Side, pcap, segment
 
 HEAVY = ("pyspark", "pandas", "duckdb", "rich", "fsspec", "dpkt", "pyarrow.compute")
 
@@ -184,6 +186,20 @@ def test_info_gives_format_span_and_protocols(capture: str) -> None:
     assert file["packets"] > 0
     assert list(info["protocols"]) == ["kafka"]
     assert "kafka" in run("info", capture).stdout
+
+
+def test_info_counts_connects_that_were_refused_or_never_answered(tmp_path: Path) -> None:
+    packets = []
+    for port in (40001, 40002):  # refused
+        client = Side("10.0.0.2", port)
+        packets += [segment(client, SERVER, 1000, 0, flags=SYN), segment(SERVER, client, 0, 1001, flags=RST | ACK)]
+    silent = Side("10.0.0.9", 9092)
+    packets += [segment(CLIENT, silent, 1000, 0, flags=SYN, time=T0 + n * 10**9, ip_id=n) for n in range(1, 4)]
+    path = tmp_path / "t.pcap"
+    path.write_bytes(pcap(sorted(packets, key=lambda p: p.time)))
+    info = json.loads(run("info", str(path), "--format", "json").stdout)
+    assert info["failed_connects"] == {"refused": 2, "without an answer": 1}
+    assert "3 connections, 0 B, 2 refused, 1 without an answer" in run("info", str(path)).stdout
 
 
 def test_forensics_ends_with_1_only_where_a_checksum_is_bad(samples: list[str], capture: str) -> None:

@@ -95,6 +95,32 @@ def test_two_points_give_the_tables_of_the_one_nearest_to_the_server(
     assert {(row["client_only"], row["server_only"]) for row in hops} == {(0, 0)}
 
 
+def test_a_point_that_sees_packets_before_and_after_address_translation_counts_them_once(
+    at_one_point: Records, tmp_path: Path
+) -> None:
+    both = tables(together(AT_BROKER, translated(AT_BROKER)), tmp_path)
+    for name in TABLES:
+        if name != "hops":
+            assert both[name].to_pylist() == at_one_point[name].to_pylist(), name
+
+
+def test_connections_that_begin_at_other_times_are_not_two_views_of_one(tmp_path: Path) -> None:
+    later = changed(translated(AT_BROKER), {"start_time": shifted})
+    both = tables(together(AT_BROKER, later), tmp_path)
+    calls = pc.sum(pc.equal(AT_BROKER["exchanges"]["kind"], "call")).as_py()
+    assert pc.sum(both["latency"]["count"]).as_py() == 2 * calls
+
+
+def test_many_connections_that_begin_at_the_same_numbers_are_not_views_of_one(tmp_path: Path) -> None:
+    def constant(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        return pa.chunked_array([pa.array([1001] * len(column), pa.int64())])
+
+    alike = changed(AT_BROKER, {"client_seq": constant, "server_seq": constant})
+    both = tables(alike, tmp_path)
+    calls = pc.sum(pc.equal(AT_BROKER["exchanges"]["kind"], "call")).as_py()
+    assert pc.sum(both["latency"]["count"]).as_py() == calls
+
+
 @pytest.mark.parametrize("before", [lambda records: records, translated], ids=["same addresses", "translated"])
 def test_the_page_counts_what_two_points_saw_once(tmp_path: Path, before: Callable[[Records], Records]) -> None:
     one, both = (counted(records, tmp_path) for records in (AT_BROKER, together(AT_BROKER, before(AT_CLIENTS))))

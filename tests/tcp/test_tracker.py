@@ -14,7 +14,7 @@ from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
 from dissectors.tcp.chunk import Chunk, Gap
 from dissectors.tcp.flow import Flow
-from dissectors.tcp.numbers import ORDER_SHIFT
+from dissectors.tcp.numbers import BOTH, ORDER_SHIFT
 from dissectors.tcp.tracker import Tracker
 from tests.pipelines import cutting
 from tests.wires import CLIENT, SERVER, T0, Packet, Side, blocks, pcap, segment
@@ -289,10 +289,12 @@ def test_the_same_holds_where_a_block_begins_in_between(tmp_path: Path, block_by
     assert question.orders[0] < answer.orders[0]
 
 
-def test_a_packet_cut_by_the_snaplen_leaves_a_gap_of_its_rest(tmp_path: Path) -> None:
+def test_a_packet_cut_by_the_snaplen_leaves_a_hole_of_its_rest(tmp_path: Path) -> None:
     conversation = ConversationT().send(CLIENT, b"abcdef", keep=54 + 2).send(CLIENT, b"ghi")
-    data, gaps, _ = the_stream(tmp_path, conversation.packets)
+    data, gaps, flow = the_stream(tmp_path, conversation.packets)
+    half = flow.halves[client_half(flow)]
     assert (data, gaps) == (b"abghi", [(2, 4)])
+    assert (half.gaps, half.gap_bytes, half.cut_bytes) == (0, 0, 4)  # nothing of it was lost
 
 
 def test_a_packet_cut_within_its_tcp_options_is_a_gap_also_where_the_capture_ends_there(tmp_path: Path) -> None:
@@ -319,6 +321,52 @@ def test_used_again_the_same_ports_are_another_incarnation(tmp_path: Path) -> No
     assert [f.incarnation for f in flows] == [0, 1]
     assert [stream(f, client_half(f))[0] for f in flows] == [b"one", b"two"]
     assert [f.finished for f in flows] == [True, False]
+
+
+@pytest.mark.parametrize("other", [5_000, 900_000_000, 3_000_000_000])
+@pytest.mark.parametrize("place", [1, 2, 3, 5])
+@pytest.mark.parametrize("again", [0, 1])
+def test_a_second_answer_to_a_syn_that_the_client_does_not_acknowledge_opens_nothing(
+    tmp_path: Path, other: int, place: int, again: int
+) -> None:
+    earlier = ConversationT(500).send(CLIENT, b"", ACK | FIN).send(SERVER, b"", ACK | FIN).packets if again else []
+    conversation = ConversationT(700_000).send(CLIENT, b"abc").send(SERVER, b"12").send(CLIENT, b"def")
+    answer = segment(SERVER, CLIENT, other, 700_001, flags=SYN | ACK, time=conversation.packets[place].time, ip_id=99)
+    conversation.packets.insert(place, answer)
+    *_, flow = flows = track(tmp_path, [*earlier, *conversation.packets])
+    assert len(flows) == 1 + again
+    client = client_half(flow)
+    assert (stream(flow, client), stream(flow, 1 - client)) == ((b"abcdef", []), (b"12", []))
+    assert flow.halves[1 - client].base == SERVER_ISN + 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "closer"),
+    [
+        ([], None),
+        ([(SERVER, FIN), (CLIENT, FIN)], SERVER),
+        ([(CLIENT, FIN), (SERVER, FIN)], CLIENT),
+        ([(SERVER, RST), (CLIENT, RST)], SERVER),
+        ([(CLIENT, FIN), (SERVER, RST)], CLIENT),
+    ],
+)
+def test_who_sent_the_first_fin_or_rst_closed_a_connection(
+    tmp_path: Path, ends: list[tuple[Side, int]], closer: Side | None
+) -> None:
+    conversation = ConversationT().send(CLIENT, b"abc")
+    for side, flag in ends:
+        conversation.send(side, b"", ACK | flag)
+    (flow,) = track(tmp_path, conversation.packets)
+    client = client_half(flow)
+    assert flow.closer == {None: -1, CLIENT: client, SERVER: 1 - client}[closer]
+
+
+def test_both_closed_where_each_sent_a_fin_before_it_saw_the_others(tmp_path: Path) -> None:
+    conversation = ConversationT().send(CLIENT, b"abc").send(CLIENT, b"", ACK | FIN)
+    conversation.next[CLIENT] -= 1  # which the server has not seen yet
+    conversation.send(SERVER, b"", ACK | FIN)
+    (flow,) = track(tmp_path, conversation.packets)
+    assert flow.closer == BOTH
 
 
 @pytest.mark.parametrize("isn", [500_000, 1_000_000_000, 3_000_000_000])

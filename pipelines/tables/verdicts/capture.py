@@ -56,7 +56,8 @@ _VIEWS = {
         from (select *, evidence->>'topic' as topic from findings) f left join v_names using ({_PLACE})""",
     "v_whole": f"""
         select {_PLACE} from connections
-        where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and client_packets > 0 and server_packets > 0""",
+        where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
+            and client_packets > 0 and server_packets > 0""",
     "v_excused": EXCUSED,
     "v_rebalances": REBALANCES.query(DuckDB(), Ask()),
 }
@@ -90,7 +91,7 @@ class Capture:
         conditions = ["false"]
         for verdict in self.told:
             row = verdict.rows
-            first, last = micros(row["first_time"]), micros(row["last_time"])
+            first, last = (0 if time is None else micros(time) for time in (row["first_time"], row["last_time"]))
             if verdict.kind == "broker_lost":
                 whom = f"server in {sql_list(row['servers'])}"
                 if row["clients"]:
