@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipelines.formats import units, verdict_words
+from pipelines.report import evidence
 from pipelines.report.elements import Html, join, shown, tag
 from pipelines.report.load import Row
 from pipelines.report.section import Builder
@@ -15,7 +16,8 @@ FIRST = 5  # verdicts in sight before one asks for more
 def box(page: Builder) -> Html:
     """The box on top of the page."""
     verdicts = page.analysis.verdicts
-    items = [_item(page, verdict) for verdict in verdicts]
+    tables = evidence.carry(page, verdicts)
+    items = [_item(page, verdict, tables.get(verdict["rank"])) for verdict in verdicts]
     rest = tag("details", tag("summary", f"{units.count(len(items) - FIRST)} more"), _list(items[FIRST:], FIRST + 1))
     return tag(
         "section",
@@ -49,11 +51,10 @@ def _list(items: list[Html], start: int = 1) -> Html:
     return tag("ol", *items, start=start)
 
 
-def _item(page: Builder, verdict: Row) -> Html:
+def _item(page: Builder, verdict: Row, table: str | None) -> Html:
+    """One verdict. table: name of the carried table of the rows that it counts."""
     about = (verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict))
-    place = next((row for row in verdict["evidence"] if row["packet"] is not None), None)
-    more = verdict["count"] - 1
-    evidence = [place and _packet(page, place), f" and {units.count(more)} more" if place and more > 0 else None]
+    rows = tag("div", class_="view", data_view="evidence", data_name=table) if table else None
     chain = [
         tag("li", tag("b", f"{link['time']:%H:%M:%S.%f}"[:-3]), " ", shown(link["text"]), " ", _packet(page, link))
         for link in verdict["chain"]
@@ -63,9 +64,11 @@ def _item(page: Builder, verdict: Row) -> Html:
         tag("b", verdict["severity"]),
         " ",
         shown(verdict["sentence"]),
-        tag("small", " · ".join(part for part in about if part), " · " if any(about) and place else None, *evidence),
+        tag("small", " · ".join(part for part in about if part)),
         tag("small", " ".join(shown(text) for text in (verdict["detail"], verdict["advice"]) if text)),
         tag("details", tag("summary", "how it went"), tag("ul", *chain)) if chain else None,
+        tag("details", tag("summary", verdict_words.counted(verdict)), rows, class_="evidence") if rows else None,
+        id=f"verdict-{verdict['rank']}",
         class_=verdict["severity"],
         data_kind=verdict["kind"],
     )

@@ -5,8 +5,11 @@
     v_findings     findings          v_rebalances   the table `rebalances`
     v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
 
-All but v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, file, packet, exchange_id,
-cost_ns, and the record's own columns. A client is `ip name`, where a request of its connection named it.
+    v_noted        exchanges with a finding about one of their frames: columns of v_calls, `finding` and its `evidence`
+
+All but v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, cost_ns, where the row is
+(`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own columns. A client is
+`ip name`, where a request of its connection named it.
 """
 
 from __future__ import annotations
@@ -30,30 +33,41 @@ _NAMED = f"""
 _VIEWS = {
     "v_names": _NAMED,
     "v_calls": f"""
-        select *, {CLIENT} as client, {SERVER} as server, {HELD} as held, {SERVICE_NS} as service_ns,
-            time + to_microseconds(coalesce(total_ns, 0) // 1000) as until,
+        select *, 'exchanges' as counted, null::bigint as stream_offset, {CLIENT} as client, {SERVER} as server,
+            {HELD} as held, {SERVICE_NS} as service_ns, time + to_microseconds(coalesce(total_ns, 0) // 1000) as until,
             coalesce(request_file, response_file) as file, coalesce(request_packet, response_packet) as packet,
             coalesce(total_ns, 0) as cost_ns
         from exchanges""",
     "v_errors": f"""
-        select *, {CLIENT} as client, {SERVER} as server, null::varchar as "group", time as until, 0 as cost_ns,
+        select *, 'exchanges' as counted, null::bigint as stream_offset, {CLIENT} as client, {SERVER} as server,
+            null::varchar as "group", time as until, 0 as cost_ns,
             case when topic is null then [] else [topic] end as topics
         from errors where not coalesce(expected, false)""",
     "v_batches": f"""
-        select *, {CLIENT} as client, {SERVER} as server, time as until, 0 as cost_ns,
+        select *, 'batches' as counted, {CLIENT} as client, {SERVER} as server, time as until, 0 as cost_ns,
             case when topic is null then [] else [topic] end as topics
         from batches""",
     "v_connections": f"""
-        select c.*, client_id, concat_ws(' ', client_ip, client_id) as client, {SERVER} as server,
+        select c.*, 'connections' as counted, null::bigint as stream_offset, client_id,
+            concat_ws(' ', client_ip, client_id) as client, {SERVER} as server,
             []::varchar[] as topics, null::varchar as "group", start_time as time, end_time as until,
             null::varchar as exchange_id, 0 as cost_ns
         from connections c left join v_names using ({_PLACE})""",
     "v_findings": f"""
-        select f.*, case when client_ip is not null then concat_ws(' ', client_ip, client_id) end as client,
+        select f.*, 'findings' as counted,
+            case when client_ip is not null then concat_ws(' ', client_ip, client_id) end as client,
             case when server_ip is not null then {SERVER} end as server, time as until, 0 as cost_ns,
             case when topic is null then [] else [topic] end as topics,
             coalesce(evidence->>'subscription', evidence->>'group') as "group", null::varchar as exchange_id
         from (select *, evidence->>'topic' as topic from findings) f left join v_names using ({_PLACE})""",
+    "v_noted": """
+        select distinct on (x.site, x.exchange_id, f.kind) x.*, f.kind as finding, f.evidence
+        from v_findings f join v_calls x
+            on f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation
+        where (f.topic is null or list_contains(coalesce(x.topics, [f.topic]), f.topic)) and case f.direction
+            when 'client' then f.file = x.request_file and f.packet = x.request_packet
+            else f.file = x.response_file and f.packet = x.response_packet end
+        order by x.site, x.exchange_id, f.kind, f.stream_offset""",
     "v_whole": f"""
         select {_PLACE} from connections
         where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and client_packets > 0 and server_packets > 0""",

@@ -16,6 +16,7 @@ from pipelines.tables.verdicts.integrity import bad_checksum
 from pipelines.tables.verdicts.kinds import SEVERITIES
 from pipelines.tables.verdicts.lookups import lookups_redirected
 from pipelines.tables.verdicts.malformed import malformed_batches
+from pipelines.tables.verdicts.permits import without_permits
 from pipelines.tables.verdicts.protocol_version import wrong_protocol_version
 from pipelines.tables.verdicts.rebalances import rebalances
 from pipelines.tables.verdicts.redelivered import redelivered
@@ -50,6 +51,7 @@ CHECKS = (
     Check(share_group, "not_accepted"),
     Check(redelivered, "consumption"),
     Check(lookups_redirected, "lookup_redirect"),
+    Check(without_permits, "slow_consumer"),
     Check(rebalances),
     Check(retransmissions),
     Check(slow_requests),

@@ -203,6 +203,11 @@ KINDS: dict[str, VerdictKind] = {
         "A consumer left the broker without permits for a second or more: it is slower than its topic.",
         "Add consumers, raise the receiver queue, or look at what the application does with a message.",
     ),
+    "permits_exhausted": VerdictKind(
+        WARNING,
+        "A consumer used up its permits and granted no more: the broker may not send it anything.",
+        "Look at what the application waits for: a receiver queue that nobody empties, or a consumer that is paused.",
+    ),
     # --- the capture ---
     "not_understood": VerdictKind(
         WARNING,

@@ -58,6 +58,11 @@ def times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{units.count(number)} times")
 
 
+def number(value: int) -> str:
+    """`10,490`."""
+    return units.count(value)
+
+
 def span(ns: float) -> str:
     """`8.30 s`."""
     return units.duration(ns)

@@ -68,6 +68,9 @@ LOST_SHARE = 0.01
 UNDERSTOOD = 0.99
 """Share of the bytes of known protocols that belong to frames: less means that frames were not found."""
 
+STOOD_STILL_US = 5_000_000
+"""Without a permit for so long until its connection ends, a consumer does not merely lag: it has stopped."""
+
 OUT_NS = 100 * MS
 """A pause in what a client sends, when its broker went or its topic moved: below this nobody notices."""
 

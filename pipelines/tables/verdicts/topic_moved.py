@@ -53,10 +53,12 @@ def topic_moved(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(_MOVES):
         by_topic.setdefault(row["topic"], []).append(row)
     for topic, rows in by_topic.items():
-        yield _told(capture, topic, rows)
+        yield from _told(capture, topic, rows)
 
 
-def _told(capture: Capture, topic: str, rows: list[Row]) -> Ruling:
+def _told(capture: Capture, topic: str, rows: list[Row]) -> Iterator[Ruling]:
+    closes = f"""
+        select * from v_noted where finding = 'closed_by_broker' and list_contains(topics, {say.literal(topic)})"""
     moves: dict[int, list[Row]] = {}
     for one in rows:
         moves.setdefault(one["move"], []).append(one)
@@ -68,19 +70,17 @@ def _told(capture: Capture, topic: str, rows: list[Row]) -> Ruling:
     else:
         moved = f"was unloaded and loaded again {say.times(len(moves))} by {way[0]}"
     clients = [one["client"] for one in out]
-    (row,) = capture.rows(
-        together(f"select * from v_findings where kind = 'closed_by_broker' and topic = {say.literal(topic)}")
-    )
     again = resent(capture, f"topic = {say.literal(topic)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
-    brokers = sorted({*row["servers"], *filter(None, way)})
-    row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
-    return Ruling(
-        "topic_moved",
-        f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}.",
-        row,
-        again.text or None,
-        chain=_chain(moves),
-    )
+    for row in capture.rows(together(closes)):
+        brokers = sorted({*row["servers"], *filter(None, way)})
+        row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
+        yield Ruling(
+            "topic_moved",
+            f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}.",
+            row,
+            again.text or None,
+            chain=_chain(moves),
+        )
 
 
 def _chain(moves: dict[int, list[Row]]) -> list[Link]:
