@@ -72,6 +72,7 @@ def connection(port: int = 1, start: float = 0, end: float = 100, **more: Any) -
         "client_bytes": 1000, "server_bytes": 1000, "client_seq": port, "server_seq": port + 1, "frames": 10,
         "framed_bytes": 2000, "skipped_bytes": 0, "pending_bytes": 0, "gaps": 0, "gap_bytes": 0, "retransmissions": 0,
         "zero_windows": 0, "file": "a.pcap", "packet": int(start * 100) + 1,
+        "duration_ns": int((end - start) * SECOND),
     } | more  # fmt: skip
 
 
@@ -415,3 +416,179 @@ def test_a_group_that_rebalances_for_long_or_again_and_again_is_a_warning() -> N
     restless = said(exchanges=rounds(1, 2, 3, 4, 5, 6), connections=[connection()])
     assert restless[0]["sentence"] == "Group g rebalanced 6 times; the longest took 600 ms, 3.60 s in all."
     assert (restless[0]["severity"], restless[0]["count"], len(restless[0]["chain"])) == ("warning", 12, 6)
+
+
+# --- leaders, dead letters, habits, clocks ---------------------------------------------------------------------------
+
+
+def batch(at: float, **more: Any) -> Row:
+    """A batch of one message that was produced and taken."""
+    where = place(at, more.pop("port", 1), more.pop("broker", 9092))
+    return {
+        **where, "role": "produce", "topic": "orders", "partition": 0, "records": 1, "format": "magic 2",
+        "verdict": "ok", "outcome": "ok", "client_id": "payer", "file": "a.pcap", "packet": int(at * 100) + 1,
+        "stream_offset": int(at * 1000), "exchange_id": f"Produce-{at}", "producer": "7",
+    } | more  # fmt: skip
+
+
+def moved_leader(served: float) -> tuple[Rows, Rows, Rows]:
+    """Exchanges, errors and batches of a producer whose leader moves; the new one serves at that second."""
+    failed = call(1, status="error")
+    answers = [error(failed, "NOT_LEADER_OR_FOLLOWER", partition=0)]
+    again = batch(served, port=2, broker=9093, exchange_id=f"Produce-{served}")
+    return [failed, call(served, port=2, broker=9093)], answers, [batch(0.5), again]
+
+
+@pytest.mark.parametrize(("served", "severity"), [(1.25, "note"), (3, "warning")])
+def test_a_partition_that_another_broker_serves_after_an_error_has_moved(served: float, severity: str) -> None:
+    exchanges, errors, batches = moved_leader(served)
+    ports = [connection(1), connection(2, broker=9093)]
+    (row,) = said(exchanges=exchanges, errors=errors, batches=batches, connections=ports)
+    assert (row["kind"], row["severity"], row["count"], row["counted"]) == ("leader_moved", severity, 1, "exchanges")
+    assert row["sentence"].startswith("1 partition of topic orders moved from broker 10.0.0.1:9092 to 10.0.0.1:9093")
+    assert [link["text"] for link in row["chain"]] == ["orders [0] is served by 10.0.0.1:9093"]
+
+
+def test_a_partition_that_the_old_broker_serves_again_has_not_moved() -> None:
+    failed = call(1, status="error")
+    errors = [error(failed, "NOT_LEADER_OR_FOLLOWER", partition=0)]
+    found = kinds(exchanges=[failed, call(1.5)], errors=errors, batches=[batch(1.5)], connections=[connection()])
+    assert found == [("errors", "note")]
+
+
+def test_a_lost_broker_names_who_took_its_partitions_over() -> None:
+    batches = [batch(7), batch(9, port=9, broker=9093)]
+    (row,) = said(connections=[*KILLED, connection(9, 0, 60, broker=9093)], batches=batches)
+    assert "1 partition is served by 10.0.0.1:9093 now: topic orders" in [link["text"] for link in row["chain"]]
+
+
+def dead(topic: str, **more: Any) -> Row:
+    return pulsar(batch(1, topic=topic, format="entry", producer=None, **more))
+
+
+@pytest.mark.parametrize(
+    ("letter", "severity"),
+    [
+        (dead("persistent://public/default/t-sub-DLQ"), "warning"),
+        (dead("persistent://public/default/bin") | {"producer": "t-sub-consumer-x-DLQ"}, "warning"),
+        (dead("persistent://public/default/t-sub-RETRY"), "note"),
+        (batch(1, topic="orders.DLT"), "warning"),
+        (dead("persistent://public/default/t-sub-DLQ", outcome="error"), None),
+        (dead("persistent://public/default/DLQueue"), None),
+        (dead("persistent://public/default/t-sub-DLQ", role="consume"), None),
+    ],
+)
+def test_messages_that_went_to_a_dead_letter_topic_are_told(letter: Row, severity: str | None) -> None:
+    found = kinds(batches=[letter])
+    assert found == ([("dead_lettered", severity)] if severity else [])
+
+
+def test_a_producer_that_asks_for_no_answer_is_told() -> None:
+    silent_calls = [call(n, kind="oneway", status="unknown") for n in range(3)]
+    (row,) = said(exchanges=silent_calls, connections=[connection()])
+    assert (row["kind"], row["severity"], row["count"]) == ("acks_zero", "note", 3)
+    assert row["sentence"].startswith("payer sent 3 requests for topic orders with acks=0")
+
+
+def asks(every: float, times: int, **more: Any) -> Rows:
+    return [call(n * every, api="Metadata", **more) for n in range(times)]
+
+
+def test_a_client_that_asks_for_metadata_more_often_than_a_retry_does_is_told() -> None:
+    (row,) = said(exchanges=asks(0.5, 80), connections=[connection()])
+    assert (row["kind"], row["count"]) == ("metadata_storm", 80)
+    assert row["sentence"] == (
+        "payer sent Metadata for topic orders 80 times, 60 or more of them within a minute on one connection."
+    )
+    assert said(exchanges=asks(1.1, 80), connections=[connection()]) == []
+    each_another = [row | {"topics": [str(n)]} for n, row in enumerate(asks(0.01, 80))]  # a client that starts
+    assert said(exchanges=each_another, connections=[connection()]) == []
+    many_clients = [row | place(n / 100, port=n + 1) for n, row in enumerate(asks(0.01, 80))]
+    assert said(exchanges=many_clients, connections=[connection(n + 1) for n in range(80)]) == []
+
+
+def test_a_client_that_connects_for_every_message_is_told() -> None:
+    brief = [connection(n + 1, n / 2, n / 2 + 0.2, closed="fin") for n in range(70)]
+    (row,) = said(connections=brief)
+    assert (row["kind"], row["count"], row["counted"]) == ("connection_churn", 70, "connections")
+    assert "opened 70 connections to 10.0.0.1:9092, each for 200 ms or so" in row["sentence"]
+    assert said(connections=brief[:60]) == []
+    assert said(connections=[connection(n + 1, n / 2, n / 2 + 60, closed="fin") for n in range(70)]) == []
+
+
+def test_timestamps_from_the_future_are_a_matter_of_clocks() -> None:
+    def stamped(ahead: float, times: int) -> Rows:
+        return [batch(n, max_timestamp=NOON + timedelta(seconds=n + ahead)) for n in range(times)]
+
+    (row,) = said(batches=stamped(3600, 9))
+    assert (row["kind"], row["severity"], row["count"]) == ("clock", "note", 9)
+    assert row["sentence"] == "Timestamps of 9 batches of payer are 1 h 00 min ahead of the capture's clock."
+    for batches in (stamped(0.5, 9), stamped(-3600, 9), stamped(3600, 2), [*stamped(3600, 3), *stamped(0, 9)]):
+        assert said(batches=batches) == []
+
+
+# --- connections -----------------------------------------------------------------------------------------------------
+
+HELLO = {"protocol": None, "tls": True, "client_bytes": 517, "server_bytes": 0, "frames": 0, "framed_bytes": 0}
+
+
+def test_tls_that_a_plaintext_listener_ignores_is_a_mismatch() -> None:
+    began = [connection(n, n, n + 1, closed="fin", **HELLO) for n in (1, 2)]
+    (row,) = said(connections=[*began, connection(9)])
+    assert (row["kind"], row["severity"], row["count"]) == ("tls_mismatch", "critical", 2)
+    assert "10.0.0.2 began TLS twice with 10.0.0.1:9092, which speaks plaintext to others" in row["sentence"]
+
+
+@pytest.mark.parametrize("more", [{"closed": "open"}, {"server_bytes": 900}, {"gaps": 1, "gap_bytes": 9}])
+def test_tls_that_was_answered_or_not_captured_whole_is_no_mismatch(more: Row) -> None:
+    assert "tls_mismatch" not in dict(kinds(connections=[connection(1, 0, 1, **(HELLO | {"closed": "fin"} | more))]))
+
+
+def test_a_plaintext_client_of_a_tls_listener_is_a_mismatch() -> None:
+    alert = {"server_bytes": 7, "framed_bytes": 1000, "pending_bytes": 7, "frames": 1, "closed": "fin"}
+    asked = call(0.1, api="ApiVersions", **UNANSWERED)
+    (row,) = said(connections=[connection(1, 0, 1, **alert)], exchanges=[asked])
+    assert (row["kind"], row["count"]) == ("tls_mismatch", 1)
+    assert "its answer has the 7 bytes of a TLS alert" in row["sentence"]
+
+
+def test_a_ping_that_nobody_answered_before_the_connection_was_closed_is_told() -> None:
+    ping = pulsar(call(10, api="PING", topics=None, **UNANSWERED))
+    (row,) = said(exchanges=[ping], connections=[pulsar(connection(end=40, closed="fin"))])
+    assert (row["kind"], row["cost_ns"]) == ("keepalive_timeout", 30 * SECOND)
+    for end, closed in ((11, "fin"), (40, "open")):
+        assert said(exchanges=[ping], connections=[pulsar(connection(end=end, closed=closed))]) == []
+
+
+def test_answers_in_another_order_than_requests_are_told_and_not_as_missing() -> None:
+    late = call(1, correlation_id=5, **UNANSWERED)
+    orphan = call(2, correlation_id=5, kind="orphan", total_ns=None, wait_ns=None, request_file=None,
+                  request_packet=None, response_file="a.pcap", response_packet=9)  # fmt: skip
+    (row,) = said(exchanges=[late, call(1.5, correlation_id=6), orphan], connections=[connection()])
+    assert (row["kind"], row["count"], row["cost_ns"]) == ("out_of_order_answers", 1, SECOND)
+
+
+def test_a_login_that_a_broker_answers_by_closing_is_refused() -> None:
+    token = call(1, api="SaslToken", client_id=None, topics=None, **UNANSWERED)
+    assert kinds(exchanges=[token], connections=[connection(end=10)]) == [("auth_refused", "warning")]
+
+
+# --- permits ---------------------------------------------------------------------------------------------------------
+
+
+def flow(at: float) -> Row:
+    return pulsar(call(at, api="FLOW", kind="oneway", topics=["t"], group="s"))
+
+
+def message(at: float) -> Row:
+    return pulsar(call(at, api="MESSAGE", kind="push", topics=["t"], group="s"))
+
+
+@pytest.mark.parametrize(
+    ("frames", "kind"),
+    [([flow(1), message(2)], "permits_exhausted"), ([flow(1), message(2), flow(90)], "slow_consumer")],
+)
+def test_a_consumer_without_permits_lags_or_has_stopped(frames: Rows, kind: str) -> None:
+    dry = pulsar(finding("slow_consumer", 1, topic="t", subscription="s", without_permits_ns=98 * SECOND))
+    (row,) = said(exchanges=frames, findings=[dry], connections=[pulsar(connection())])
+    assert (row["kind"], row["cost_ns"], row["groups"]) == (kind, 98 * SECOND, ["s"])

@@ -19,6 +19,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.interruption import came_back, out_of_service, resent
 from pipelines.tables.verdicts.kinds import CRITICAL, WARNING
+from pipelines.tables.verdicts.leader_moved import taken_over
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, DRAIN_US, IN_USE_US, LINKS, SOON_US
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list, together
 
@@ -174,7 +175,7 @@ def _told(capture: Capture, loss: _Loss) -> Ruling:
         f"{say.counted(loss.most('connections'), 'connection')} to it ended; {attempts} to connect "
         f"{'failed' if loss.most('refused') else 'got no answer'}. {again.text}".strip(),
         CRITICAL if killed or out else WARNING,
-        chain=_chain(capture, loss, out, back),
+        chain=_chain(capture, loss, servers, out, back, over_us),
     )
 
 
@@ -204,7 +205,9 @@ def _attempts(loss: _Loss) -> str:
         and epoch_us(start_time) between {loss.first("first_us")} and {loss.last("last_us")})"""
 
 
-def _chain(capture: Capture, loss: _Loss, out: list[Row], back: int | None) -> list[Link]:
+def _chain(
+    capture: Capture, loss: _Loss, servers: list[str], out: list[Row], back: int | None, over_us: int
+) -> list[Link]:
     lost_us = loss.first("lost_us")
     links = [Link(say.moment(lost_us), f"{say.counted(loss.most('connections'), 'connection')} to it end")]
     verb = "refused" if loss.most("refused") else "unanswered"
@@ -220,7 +223,7 @@ def _chain(capture: Capture, loss: _Loss, out: list[Row], back: int | None) -> l
                 row["packet"],
             )
         )
-    links += came_back(out)
+    links += came_back(out) + taken_over(capture, servers, lost_us, over_us + SOON_US)
     if back:
         links.append(Link(say.moment(back), "it accepts connections again"))
     return sorted(links, key=lambda link: link.time)[:LINKS]

@@ -27,6 +27,13 @@ from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
 """The record tables that verdicts are made of."""
 
+_AMONG_BROKERS = (
+    "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
+    "AlterPartition", "FetchSnapshot",
+)  # fmt: skip
+_OF_BROKER = f"""(
+    coalesce(api in {sql_list(_AMONG_BROKERS)}, false)
+    or coalesce(regexp_matches(client_id, '^(broker-[0-9]+-fetcher|raft-client)-'), false))"""
 _PLACE = "site, connection, incarnation"
 _NAMED = f"""
     select {_PLACE}, min(client_id) as client_id from exchanges where client_id is not null group by {_PLACE}"""
@@ -40,7 +47,7 @@ _VIEWS = {
         from exchanges""",
     "v_errors": f"""
         select *, 'exchanges' as counted, null::bigint as stream_offset, {CLIENT} as client, {SERVER} as server,
-            null::varchar as "group", time as until, 0 as cost_ns,
+            null::varchar as "group", time as until, 0 as cost_ns, {_OF_BROKER} as among_brokers,
             case when topic is null then [] else [topic] end as topics
         from errors where not coalesce(expected, false)""",
     "v_batches": f"""
@@ -120,6 +127,10 @@ class Capture:
             elif verdict.kind == "wrong_protocol_version":
                 conditions.append(f"server in {sql_list(row['servers'])}")
         return f"({' or '.join(conditions)})"
+
+    def keep(self, name: str, query: str) -> None:
+        """The rows of a query as a table, which checks that come later may read."""
+        self._duckdb.execute(f"create or replace temp table {name} as {query}")
 
     def rows(self, query: str) -> list[Row]:
         """The rows of a query that gives few."""

@@ -83,6 +83,11 @@ KINDS: dict[str, VerdictKind] = {
         "A connection was closed while requests on it had no answer.",
         "Look at who closed it first: a broker that refuses a request without words, or a client that timed out.",
     ),
+    "out_of_order_answers": VerdictKind(
+        WARNING,
+        "Answers of one connection came in another order than its requests; Kafka answers in order.",
+        "Look at what stands in for the broker, a proxy or another server: clients rely on the order, and fail.",
+    ),
     "slow_requests": VerdictKind(
         WARNING,
         "Requests took longer than a person waits.",
@@ -110,6 +115,11 @@ KINDS: dict[str, VerdictKind] = {
         "Look at the broker's process and host at that time. A broker that is stopped in order hands its partitions "
         "over first; after a crash the cluster waits for its session to time out.",
     ),
+    "leader_moved": VerdictKind(
+        NOTE,
+        "Partitions got another leader: the old one turned requests down until clients had asked where they are.",
+        "Nothing, if brokers were restarted or partitions reassigned; else look at why the old leader went.",
+    ),
     "topic_moved": VerdictKind(
         WARNING,
         "A broker closed a topic's producers and consumers, and they were opened again, there or at another broker.",
@@ -136,6 +146,16 @@ KINDS: dict[str, VerdictKind] = {
         "A subscription got messages more than once.",
         "Look at negative acknowledgements and at consumers that go away before they acknowledge.",
     ),
+    "dead_lettered": VerdictKind(
+        WARNING,
+        "Consumers gave messages up, or put them aside to try again.",
+        "Read the messages in that topic: nobody else will.",
+    ),
+    "permits_exhausted": VerdictKind(
+        WARNING,
+        "A consumer used up its permits and granted no more: the broker may not send it anything.",
+        "Look at what the application waits for: a receiver queue that nobody empties, or a consumer that is paused.",
+    ),
     "share_group": VerdictKind(
         WARNING,
         "Members of a share group released messages for another delivery or rejected them.",
@@ -156,6 +176,16 @@ KINDS: dict[str, VerdictKind] = {
         CRITICAL,
         "Client and server speak different versions of the protocol: nothing works.",
         "Bring client and server to releases that fit each other.",
+    ),
+    "tls_mismatch": VerdictKind(
+        CRITICAL,
+        "One side speaks TLS and the other does not.",
+        "Compare security.protocol, or the scheme of the service URL, with the listener that the client connects to.",
+    ),
+    "keepalive_timeout": VerdictKind(
+        WARNING,
+        "A PING had no answer, and the connection was closed for it.",
+        "Look at the side that was silent, which may have paused, and at firewalls that forget idle connections.",
     ),
     "zero_window": VerdictKind(
         NOTE,
@@ -188,6 +218,21 @@ KINDS: dict[str, VerdictKind] = {
         "A producer sends without idempotence: a batch that is retried may be written twice.",
         "Set enable.idempotence=true.",
     ),
+    "acks_zero": VerdictKind(
+        NOTE,
+        "A producer asks for no answers: what is lost is lost in silence.",
+        "Set acks=all, unless messages may be lost.",
+    ),
+    "metadata_storm": VerdictKind(
+        WARNING,
+        "A client asks where a topic or coordinator is more often than any retry does.",
+        "Look for clients that are made for each message, and for topics that they ask for and that are not there.",
+    ),
+    "connection_churn": VerdictKind(
+        WARNING,
+        "A client opens connections for a moment and closes them, again and again.",
+        "Keep one producer or consumer for as long as the process runs: each new one costs logins and lookups.",
+    ),
     "unbatched": VerdictKind(
         NOTE,
         "Nearly every batch of a producer holds one message.",
@@ -202,11 +247,6 @@ KINDS: dict[str, VerdictKind] = {
         WARNING,
         "A consumer left the broker without permits for a second or more: it is slower than its topic.",
         "Add consumers, raise the receiver queue, or look at what the application does with a message.",
-    ),
-    "permits_exhausted": VerdictKind(
-        WARNING,
-        "A consumer used up its permits and granted no more: the broker may not send it anything.",
-        "Look at what the application waits for: a receiver queue that nobody empties, or a consumer that is paused.",
     ),
     # --- the capture ---
     "not_understood": VerdictKind(
@@ -223,6 +263,11 @@ KINDS: dict[str, VerdictKind] = {
         NOTE,
         "Only one direction of connections was captured: nothing is said of answers there.",
         "Mirror both directions.",
+    ),
+    "clock": VerdictKind(
+        NOTE,
+        "Timestamps of messages lie ahead of the time at which they were captured.",
+        "Compare the clocks of the client and of the host that captured: delays between them are not to be trusted.",
     ),
     "capture_loss": VerdictKind(
         WARNING,

@@ -18,7 +18,7 @@ _DRY = f"""
         coalesce(epoch_us(ended) - epoch_us(last_message) >= {STOOD_STILL_US}
             and epoch_us(coalesce(last_flow, f.time)) <= epoch_us(last_message), false) as stuck
     from v_findings f left join (
-        select site, connection, incarnation, "group", unnest(topics) as topic,
+        select site, connection, incarnation, "group", topics[1] as topic,
             max(time) filter (api = 'FLOW') as last_flow, max(time) filter (api = 'MESSAGE') as last_message
         from exchanges where protocol = 'pulsar' and api in ('FLOW', 'MESSAGE') group by all
     ) seen using (site, connection, incarnation, "group", topic)

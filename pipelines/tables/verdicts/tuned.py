@@ -30,7 +30,7 @@ def _on_its_connections(finding: str, rows: str) -> str:
 class _Told(NamedTuple):
     """How findings of one kind become a verdict."""
 
-    finding: str
+    finding: str | None  # without which there is nothing to tell
     verdict: str
     sentence: str  # with what `_words` gives
     rows: str  # what is counted, as a SELECT
@@ -44,6 +44,10 @@ def _findings(kind: str) -> str:
 
 
 TOLD = (
+    _Told(
+        None, "acks_zero", "{who} sent {requests}{topics} with acks=0: no answer says whether a message was lost.",
+        "select * from v_calls where protocol = 'kafka' and api = 'Produce' and kind = 'oneway'",
+    ),
     _Told(
         "removed_in_4_0", "removed_apis",
         "Brokers refuse {requests} of {who} since Kafka 4.0: {versions}.",
@@ -119,7 +123,7 @@ TOLD = (
 def tuned(capture: Capture) -> Iterator[Ruling]:
     """One verdict for each row of TOLD and group of its rows."""
     for told in TOLD:
-        if told.finding in capture.findings:
+        if told.finding is None or told.finding in capture.findings:
             for row in capture.rows(together(told.rows, ["protocol", *told.by], told.more)):
                 yield Ruling(told.verdict, told.sentence.format(**_words(row)), row, severity=told.severity)
 
