@@ -70,10 +70,10 @@ def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
             and (server_bytes = {_ALERT} or (tls_there and not plain_there))"""
     for row in capture.rows(together(alerted, ["protocol", "server"], "bool_or(tls_there) as tls_there")):
         why = "others speak TLS with it" if row["tls_there"] else f"its answer has the {_ALERT} bytes of a TLS alert"
+        who = say.clients(row["clients"])
         yield Ruling(
             "tls_mismatch",
-            f"{say.clients(row['clients'])} spoke plaintext {say.times(row['count'])} to {row['server']}, and {why}; no "
-            "request was answered.",
+            f"{who} spoke plaintext {say.times(row['count'])} to {row['server']}, and {why}; no request was answered.",
             row,
         )
 

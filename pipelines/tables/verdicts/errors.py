@@ -27,6 +27,7 @@ FENCED = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "ProducerFenced")
 CORRUPT = ("CORRUPT_MESSAGE", "ChecksumError")
 """Names of errors by which a receiver says that a checksum does not hold."""
 
+_LOGINS = ("SaslAuthenticate", "LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")
 _NO_RIGHT = (
     "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"
 )
@@ -47,6 +48,7 @@ _SEEN = f"""
             {_FAMILY.replace("api", "e.api")} as family,
             case when x.kind = 'push' then 'unasked' when {_ASKED} then 'asked'
                 when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
+                when e.api in {sql_list(_LOGINS)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
                 when e.among_brokers then 'broker'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt' else 'failed' end as sort,
@@ -84,7 +86,9 @@ _MORE = """
 
 def errors(capture: Capture) -> Iterator[Ruling]:
     """All errors but those that are part of normal work, by name."""
-    seen = f"select * from ({_SEEN}) where not (sort = 'corrupt' and {_BAD_HERE}) and not ({_MOVED})"
+    seen = f"""
+        select * from ({_SEEN}) where not (sort = 'corrupt' and {_BAD_HERE}) and not ({_MOVED})
+            and not (healed and {capture.explained()})"""
     for row in capture.rows(together(seen, ["protocol", "sort", "what", "healed"], _MORE)):
         yield _SAID[row["sort"]](row)
 

@@ -10,8 +10,9 @@ from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, together
 
-# What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a
-# segment of a scalable topic is split, or because a producer that is being created takes the place of the others.
+# What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a topic
+# is terminated or a segment of a scalable topic split, or because a producer that is being created takes the place of
+# the others.
 _MOVES = f"""
     with closed as (
         select topic, server, client, site, connection, time, file, packet, evidence->>'moved_to' as named,
@@ -20,6 +21,9 @@ _MOVES = f"""
         where kind = 'closed_by_broker' and topic is not null and topic not like 'segment://%' and not exists (
             select 1 from exchanges s where s.api in ('SEEK', 'UNSUBSCRIBE') and s.site = f.site
                 and s.connection = f.connection and epoch_us(f.time) - epoch_us(s.time) between 0 and {AT_ONCE_US})
+            and not exists (
+                select 1 from exchanges s where s.api = 'REACHED_END_OF_TOPIC' and list_contains(s.topics, f.topic)
+                    and abs(epoch_us(f.time) - epoch_us(s.time)) <= {AT_ONCE_US})
     ), numbered as (
         select *, case when at_us - lag(at_us) over (partition by topic order by at_us, packet) <= {AT_ONCE_US}
             then 0 else 1 end as begins
