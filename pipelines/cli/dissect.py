@@ -58,15 +58,18 @@ def dissect(
     since: Since = None,
     until: Until = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME,…", help="Of these topics; * and ? stand for any text.")
+        str | None, typer.Option("--topic", metavar="NAME,…", help="Only these topics; * and ? stand for any text.")
     ] = None,
-    client: Annotated[str | None, typer.Option("--client", metavar="ID|IP|IP:PORT", help="Of this client.")] = None,
-    api: Annotated[str | None, typer.Option("--api", metavar="NAME,…", help="Of these APIs: Produce, SEND.")] = None,
+    client: Annotated[str | None, typer.Option("--client", metavar="ID|IP|IP:PORT", help="Only this client.")] = None,
+    api: Annotated[str | None, typer.Option("--api", metavar="NAME,…", help="Only these APIs: Produce, SEND.")] = None,
     group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME,…", help="Of these consumer groups or subscriptions.")
+        str | None, typer.Option("--group", metavar="NAME,…", help="Only these consumer groups or subscriptions.")
     ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Only what failed, in exchanges also what normal work expects to fail.")
+        bool,
+        typer.Option(
+            "--errors", help="Only what failed; of exchanges also expected errors, such as MEMBER_ID_REQUIRED."
+        ),
     ] = False,
     slower_than: Annotated[
         str | None, typer.Option("--slower-than", metavar="50ms", help="Only what took longer than this.")
@@ -75,7 +78,7 @@ def dissect(
         str | None, typer.Option("--columns", metavar="NAME,…", help="These columns, in this order.")
     ] = None,
     sort: Annotated[
-        str | None, typer.Option("--sort", metavar="[-]COLUMN", help="In order of this column; - for largest first.")
+        str | None, typer.Option("--sort", metavar="[-]COLUMN", help="Sort by this column; - for largest first.")
     ] = None,
     head: Annotated[
         int | None, typer.Option("--head", "--limit-rows", metavar="N", min=0, help="Only the first N rows.")

@@ -44,10 +44,12 @@ StoredCaptures = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help="From this time on: 01:11:18, 2026-01-31T01:11, …T01:11+02:00; UTC."),
+    typer.Option(
+        "--since", metavar="TIME", help="Only from this time on: 01:11:18, 2026-01-31T01:11, …T01:11+02:00; UTC."
+    ),
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Before this time; 23:50 to 00:10 is over midnight.")
+    str | None, typer.Option("--until", metavar="TIME", help="Only before this time; 23:50 to 00:10 spans midnight.")
 ]
 
 
@@ -57,7 +59,11 @@ class Reading:
 
     decode_as: Annotated[
         list[str] | None,
-        typer.Option("--decode-as", metavar="PORT=PROTOCOL", help="Take this server port as kafka, pulsar or iggy."),
+        typer.Option(
+            "--decode-as",
+            metavar="PORT=PROTOCOL",
+            help="Decode connections to this server port as kafka, pulsar or iggy.",
+        ),
     ] = None
     keylog: Annotated[
         str | None, typer.Option("--keylog", metavar="FILE", help="TLS secrets in NSS key log format (SSLKEYLOGFILE).")
@@ -67,7 +73,7 @@ class Reading:
         typer.Option(
             "--dialect",
             metavar="PROTOCOL=DIALECT",
-            help="Take this wire dialect for every connection of the protocol, for example iggy=iggy-0.5.",
+            help="Wire dialect of all connections of a protocol, for example iggy=iggy-0.5.",
         ),
     ] = None
     site: Annotated[
@@ -75,7 +81,7 @@ class Reading:
         typer.Option(
             "--site",
             metavar="folder|file|REGEX",
-            help="What names the capture point: connections never merge across two.",
+            help="What names a capture point. Connections of different capture points are kept apart.",
         ),
     ] = "folder"
     limit: Annotated[
@@ -88,7 +94,7 @@ class Reading:
         int | None,
         typer.Option(
             "--jobs", "-j", metavar="N", min=1,
-            help="Decode with so many processes; by default one for each core. Small captures take one.",
+            help="Number of decoding processes; by default one for each core, one for small captures.",
         ),
     ] = None  # fmt: skip
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")] = False

@@ -37,8 +37,8 @@ def sql(
     """Ask the records in SQL (DuckDB). Without a query: a prompt.
 
     The tables are exchanges, batches, errors, connections, findings and messages; of a folder that `analyze` wrote also
-    its tables, as t_latency and so on. A query reads nothing else: no file, no network, no extension. Of captures only
-    those tables are decoded that it names.
+    its tables, as t_latency and so on. A query reads nothing else: no file, no network, no extension. From captures
+    only the tables that the query names are decoded.
 
     \b
     Examples:

@@ -33,11 +33,13 @@ def top(
     reading: Reading,
     since: Since = None,
     until: Until = None,
-    by: Annotated[By, typer.Option("--by", help="What the rows stand for.")] = "api",
-    sort: Annotated[Sort, typer.Option("--sort", help="What is largest first.")] = "time",
-    head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Rows.")] = 20,
+    by: Annotated[By, typer.Option("--by", help="Group by.")] = "api",
+    sort: Annotated[Sort, typer.Option("--sort", help="Sort by this, largest first.")] = "time",
+    head: Annotated[
+        int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
+    ] = 20,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
 ) -> None:
     """What costs most: by topic, client, server, api, group or connection.

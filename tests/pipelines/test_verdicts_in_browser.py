@@ -28,6 +28,7 @@ def test_a_verdict_opens_the_rows_that_it_counts(name: str, samples: list[str], 
     heads: list[str] = browser.run(
         "[...document.querySelectorAll('#wrong details.evidence > summary')].map((one) => one.textContent)"
     )
+    assert "characters)" not in browser.run("document.querySelector('#wrong').textContent")  # nothing is cut
     verdicts = browser.run("document.querySelectorAll('#wrong li[data-kind]').length")
     assert len(heads) == verdicts > 0
     browser.run("document.querySelectorAll('#wrong > details').forEach((rest) => { rest.open = true; })")
