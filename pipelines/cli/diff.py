@@ -38,7 +38,7 @@ def diff(
 ) -> None:
     """Two captures side by side: what became slower, what fails more, what is new, what is gone.
 
-    A difference is told where both sides have 20 values or more and it is not chance; long polls are left out.
+    A difference is reported where both sides have 20 values or more and it is not chance; long polls are left out.
 
     \b
     Examples:

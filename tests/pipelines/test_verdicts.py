@@ -353,7 +353,7 @@ def test_aborted_transactions_are_told_by_their_id_with_their_messages() -> None
     batch = {**place(1.5), "role": "produce", "transactional": True, "producer": "7", "records": 12, "verdict": "ok"}
     aborted = finding("transaction_aborted", 2.0005, transactional_id="tx", producer_id=7)
     rows = said(exchanges=ends, batches=[batch], findings=[aborted], connections=[connection()])
-    assert [row["sentence"] for row in rows] == ["Producer payer (tx) gave up 1 of 3 transactions, 12 messages."]
+    assert [row["sentence"] for row in rows] == ["Producer payer (tx) aborted 1 of 3 transactions, 12 messages."]
 
 
 def test_a_share_group_says_what_it_released_and_rejected() -> None:

@@ -33,8 +33,8 @@ def zero_window(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(still, ["protocol"], "saturated(sum(zero_windows)) as packets")):
         yield Ruling(
             "zero_window",
-            f"{say.counted(row['count'], 'connection')} of {say.clients(row['clients'])} stood still because a "
-            f"receiver did not read: it closed its window {say.times(row['packets'])}.",
+            f"{say.counted(row['count'], 'connection')} of {say.clients(row['clients'])} stood still while a "
+            f"receiver did not read: zero window, {say.times(row['packets'])}.",
             row,
         )
 
@@ -104,7 +104,7 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
         yield Ruling(
             "tls_without_keys",
             f"{say.counted(row['count'], 'connection')} to {say.listed(row['servers'], 'server')} "
-            f"{'is' if row['count'] == 1 else 'are'} TLS, and the keys are not at hand.",
+            f"{'is' if row['count'] == 1 else 'are'} TLS, and no key log was given for them.",
             row,
         )
     deaf = """
@@ -128,7 +128,7 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(lost + apart, ["protocol"], sums)):
         yield Ruling(
             "not_understood",
-            f"{units.size(row['unread'])} on {say.counted(row['count'], 'connection')} belong to no frame of "
-            f"{row['protocol']}.",
+            f"{units.size(row['unread'])} on {say.counted(row['count'], 'connection')} are not decoded: "
+            f"they are no frames of {row['protocol']}.",
             row,
         )

@@ -24,17 +24,17 @@ KINDS: dict[str, VerdictKind] = {
     # --- data ---
     "bad_checksum": VerdictKind(
         CRITICAL,
-        "A checksum on the wire is not that of the bytes that it covers.",
+        "A checksum does not match the bytes that it covers.",
         "Run `brokerscope forensics`: it says which bytes broke, and on which side of the capture point.",
     ),
     "refused_as_corrupt": VerdictKind(
         CRITICAL,
         "A receiver called data corrupt.",
-        "Where the checksum holds here, bytes broke between the capture point and the receiver; else see bad_checksum.",
+        "If the checksum is right here, bytes broke between the capture point and the receiver; else see bad_checksum.",
     ),
     "malformed_batches": VerdictKind(
         WARNING,
-        "Batches are not what their head says, though their checksum holds: the sender wrote them so.",
+        "What batches hold is not what their header says, though their checksum is right: the sender wrote them so.",
         "Update the client that wrote them; a broker may refuse them or fail on them.",
     ),
     "discarded": VerdictKind(
@@ -55,7 +55,7 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "auth_refused": VerdictKind(
         WARNING,
-        "A broker refused a login.",
+        "A broker refused a login, by its answer or by closing the connection.",
         "Check the credentials, the mechanism and the listener that this client is configured with.",
     ),
     "not_authorized": VerdictKind(
@@ -90,8 +90,8 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "slow_requests": VerdictKind(
         WARNING,
-        "Requests took longer than a person waits.",
-        "Look at the stage that took the time: `brokerscope show FILE:PACKET` has them all.",
+        "Requests took a second or longer.",
+        "See which stage took the time: `brokerscope show FILE:PACKET`.",
     ),
     "slow_tail": VerdictKind(
         NOTE,
@@ -101,7 +101,7 @@ KINDS: dict[str, VerdictKind] = {
     "uneven_broker": VerdictKind(
         WARNING,
         "One broker needs far longer than the others for the same API.",
-        "Look at the load, disks and collections of garbage of this broker, and at how partitions are spread.",
+        "Look at load, disks and garbage collection of this broker, and at how partitions are spread.",
     ),
     "head_of_line": VerdictKind(
         WARNING,
@@ -138,8 +138,8 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "transactions_aborted": VerdictKind(
         WARNING,
-        "A producer gave transactions up.",
-        "Nothing, if the application aborts on purpose; else look at why it does.",
+        "A producer aborted transactions.",
+        "Nothing, if the application aborts on purpose; else look at why it aborts.",
     ),
     "redelivered": VerdictKind(
         WARNING,
@@ -189,7 +189,7 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "zero_window": VerdictKind(
         NOTE,
-        "A receiver did not read, so its peer had to stop sending.",
+        "A receiver closed its TCP window, so its peer had to stop sending.",
         "Look at the application on the side that did not read.",
     ),
     "retransmissions": VerdictKind(

@@ -34,7 +34,7 @@ def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
         whose = f"{say.clients(row['clients'])} ({row['id']})" if row["id"] else say.clients(row["clients"])
         yield Ruling(
             "transactions_aborted",
-            f"Producer {whose} gave up {row['count']} of {say.counted(ended['count'], 'transaction')}{messages}.",
+            f"Producer {whose} aborted {row['count']} of {say.counted(ended['count'], 'transaction')}{messages}.",
             row,
             "Consumers that read committed messages skip these.",
         )
