@@ -17,7 +17,7 @@ from pipelines.answers.records import database_of
 from pipelines.cli import app
 from pipelines.tables.verdicts.capture import RECORDS
 from pipelines.tables.verdicts.engine import judged
-from pipelines.tables.verdicts.evidence import rows_of
+from pipelines.tables.verdicts.evidence import SAME_ROW
 
 Row = dict[str, Any]
 SAMPLES = sorted(
@@ -131,6 +131,12 @@ def test_the_page_carries_the_rows_that_each_verdict_counts(surfaces: Surfaces) 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_evidence_is_the_very_rows_that_a_verdict_counts(path: Path) -> None:
     with database_of(dissectors.dissect([path], tables=RECORDS)) as duckdb:
-        for verdict in judged(duckdb).to_pylist():
-            found = duckdb.execute(f"select count(*) from ({rows_of(verdict)})").fetchall()
-            assert found == [(verdict["count"],)], verdict["sentence"]
+        verdicts = judged(duckdb)
+        duckdb.register("verdicts", verdicts)
+        for row in verdicts.to_pylist():
+            table = row["counted"]
+            found = duckdb.execute(f"""
+                select count(*) from {table} r semi join (
+                    select unnest(evidence, recursive := true) from verdicts where rank = {row["rank"]}
+                ) e on {SAME_ROW[table]}""").fetchall()
+            assert found == [(row["count"],)], row["sentence"]
