@@ -78,7 +78,7 @@ def plain(page: str) -> str:
 def test_the_verdicts_are_the_same_everywhere(surfaces: Surfaces) -> None:
     verdicts = surfaces.of_capture["verdicts"]
     assert verdicts == surfaces.of_out["verdicts"]
-    keys = ("kind", "severity", "sentence", "count", "counted")
+    keys = ("kind", "severity", "sentence", "count", "counted", "evidence")
     table = surfaces.sql(f"select {', '.join(keys)} from t_verdicts order by rank")
     assert table == [{key: row[key] for key in keys} for row in verdicts]
     page = plain(surfaces.page)
