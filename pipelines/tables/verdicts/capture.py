@@ -35,6 +35,9 @@ _OF_BROKER = f"""(
     coalesce(api in {sql_list(_AMONG_BROKERS)}, false)
     or coalesce(regexp_matches(client_id, '^(broker-[0-9]+-fetcher|raft-client)-'), false))"""
 _PLACE = "site, connection, incarnation"
+_SAME_PLACE = "f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation"
+_OF_FRAMES = ("transaction_aborted", "not_accepted", "closed_by_broker", "lookup_redirect", "discarded")
+"""Findings about single frames that verdicts are made of."""
 _NAMED = f"""
     select {_PLACE}, min(client_id) as client_id from exchanges where client_id is not null group by {_PLACE}"""
 _VIEWS = {
@@ -67,14 +70,23 @@ _VIEWS = {
             case when topic is null then [] else [topic] end as topics,
             coalesce(evidence->>'subscription', evidence->>'group') as "group", null::varchar as exchange_id
         from (select *, evidence->>'topic' as topic from findings) f left join v_names using ({_PLACE})""",
-    "v_noted": """
-        select distinct on (x.site, x.exchange_id, f.kind) x.*, f.kind as finding, f.evidence
-        from v_findings f join v_calls x
-            on f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation
-        where (f.topic is null or list_contains(coalesce(x.topics, [f.topic]), f.topic)) and case f.direction
-            when 'client' then f.file = x.request_file and f.packet = x.request_packet
-            else f.file = x.response_file and f.packet = x.response_packet end
-        order by x.site, x.exchange_id, f.kind, f.stream_offset""",
+    "v_noted": f"""
+        with of_frames as (
+            select site, connection, incarnation, file, packet, stream_offset, direction, topic, evidence,
+                kind as finding
+            from v_findings where kind in {sql_list(_OF_FRAMES)}
+        ), noted as (
+            select x.*, finding, f.evidence, f.topic, f.stream_offset as begins from of_frames f join v_calls x
+                on {_SAME_PLACE} and f.file = x.request_file and f.packet = x.request_packet
+            where f.direction = 'client'
+            union all
+            select x.*, finding, f.evidence, f.topic, f.stream_offset as begins from of_frames f join v_calls x
+                on {_SAME_PLACE} and f.file = x.response_file and f.packet = x.response_packet
+            where f.direction is distinct from 'client'
+        )
+        select distinct on (site, exchange_id, finding) * exclude (topic, begins) from noted
+        where topic is null or list_contains(coalesce(topics, [topic]), topic)
+        order by site, exchange_id, finding, begins""",
     "v_whole": f"""
         select {_PLACE} from connections
         where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and client_packets > 0 and server_packets > 0""",
@@ -85,7 +97,7 @@ _MACROS = (
     f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
     "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
 )
-_ONCE = frozenset({"v_names", "v_whole", "v_excused", "v_rebalances"})  # small, and read by many checks
+_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_rebalances"})  # small, and read by many checks
 
 
 class Capture:
