@@ -11,8 +11,8 @@ from tests import chromium
 
 ROOT = Path(__file__).parent.parent
 PICTURES = {  # file -> width, height in pixels; dark
-    "report.png": (1400, 1500, False),
-    "report-dark.png": (1400, 1000, True),
+    "report.png": (1300, 1400, False),
+    "report-dark.png": (1300, 950, True),
 }
 START = {"report-dark.png": "#time"}  # the section at which a picture begins; the top of the page otherwise
 

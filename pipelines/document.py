@@ -70,9 +70,17 @@ Severity is critical where data is wrong or lost, or where nothing works; warnin
 fails; note where it is worth knowing and there is nothing to do now. Errors that a retry healed are notes. Within a
 severity, what costs most comes first: the time of requests, clients concerned, and rows counted.
 
-Each verdict is one sentence with its rows as evidence: `count` of them, each with file, packet and exchange_id. What a
-capture cannot show is not judged: nothing is said of missing answers where bytes are missing, or where only one
-direction was captured.
+Each verdict is one sentence with its rows as evidence: `count` rows of the record table that `counted` names, and where
+each of them begins. On the page a verdict opens these rows; in SQL, those of the first verdict are:
+
+```sql
+select x.* from exchanges x
+join (select unnest(evidence, recursive := true) from t_verdicts where rank = 1) e
+    on x.exchange_id = e.exchange_id and e.file in (x.request_file, x.response_file)
+```
+
+Rows of another table are joined by file, packet and stream_offset. What a capture cannot show is not judged: nothing is
+said of missing answers where bytes are missing, or where only one direction was captured.
 """
 
 _OPTIONS_PAGE = """# Options on Spark

@@ -27,7 +27,10 @@ SLOW = (
         "test_together.py",
         "test_workers.py",
     ),
-    *(f"pipelines/test_{name}.py" for name in ("analyze", "hostile_names", "planted_secrets", "points", "report")),
+    *(
+        f"pipelines/test_{name}.py"
+        for name in ("analyze", "hostile_names", "one_verdict", "planted_secrets", "points", "report")
+    ),
     "pipelines/test_selection.py",
 )
 QUICK = 10  # examples of a property, however many its test asks for

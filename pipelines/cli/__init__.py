@@ -16,7 +16,7 @@ from pipelines.process import prepare
 
 # name of the command, of its module and of its function -> what the list of commands says of it
 COMMANDS = {
-    "summary": "The verdict: what is wrong, and the worst rows.",
+    "summary": "What is wrong, ranked, and the slowest requests.",
     "info": "What is in these files.",
     "top": "What costs most, by topic, client, server, api …",
     "dissect": "The records: exchanges, batches, errors …",
@@ -24,13 +24,13 @@ COMMANDS = {
     "follow": "One connection as a conversation.",
     "groups": "Consumer groups and their rebalances.",
     "transactions": "Each transaction and how it ended.",
-    "diff": "Before and after.",
-    "sql": "Any question, in SQL.",
-    "forensics": "Every checksum; who broke a bad one.",
+    "diff": "What changed between two captures.",
+    "sql": "Query the records in SQL.",
+    "forensics": "Verify every checksum; find where a bad one broke.",
     "annotate": "The capture with comments for Wireshark.",
-    "analyze": "Records, tables and a page, here or on Spark.",
-    "report": "The page again.",
-    "package": "What Spark's workers lack, as an archive.",
+    "analyze": "Write records, tables and a report, here or on Spark.",
+    "report": "Rebuild the HTML report, or one of a part.",
+    "package": "Build an archive for Spark's workers.",
 }
 
 

@@ -40,7 +40,7 @@ def analyze(
         typer.Option(
             "--engine",
             metavar="spark|local",
-            help="Where to run: on Spark, or in this process. Fitted to --master and the size by default.",
+            help="Run on Spark, or in this process (local). By default by --master and the size of the captures.",
         ),
     ] = None,
     master: Annotated[
@@ -48,14 +48,14 @@ def analyze(
     ] = None,
     conf: Annotated[
         list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's. May be repeated."),
+        typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting. May be repeated."),
     ] = None,
     table_format: Annotated[
         str | None,
         typer.Option(
             "--table-format",
             metavar="FORMAT",
-            help="Records and tables as tables of this format too, as iceberg or delta; on Spark.",
+            help="Also write records and tables in this table format, such as iceberg or delta; Spark only.",
         ),
     ] = None,
     namespace: Annotated[
@@ -63,36 +63,40 @@ def analyze(
         typer.Option(
             "--namespace",
             metavar="CATALOG.NAME",
-            help="Where tables of that format go: a catalog of Spark's; brokerscope in its current one by default.",
+            help="Catalog and namespace for --table-format; by default brokerscope in Spark's current catalog.",
         ),
     ] = None,
     update: Annotated[
         bool,
-        typer.Option("--update", help="Decode only files that OUT has not got yet. On Spark; same OUT each time."),
+        typer.Option(
+            "--update", help="Decode only captures that are new since the last run with this OUT; Spark only."
+        ),
     ] = False,
     records_only: Annotated[
         bool,
         typer.Option(
-            "--records-only", help="With --update: leave tables and page, which cost what OUT holds, to a later run."
+            "--records-only", help="With --update: write records only; leave tables and report to a later run."
         ),
     ] = False,
     follow: Annotated[
         str | None,
-        typer.Option("--follow", metavar="60s", help="As --update, again and again: look so often for what is new."),
+        typer.Option("--follow", metavar="60s", help="Repeat --update at this interval."),
     ] = None,
     bucket: Annotated[
         str | None,
-        typer.Option("--bucket", metavar="10s", help="Width of a time bucket: ms, s, m, h or d. Fitted by default."),
+        typer.Option(
+            "--bucket", metavar="10s", help="Width of a time bucket: ms, s, m, h or d. Chosen to fit by default."
+        ),
     ] = None,
     by: Annotated[
         str | None,
         typer.Option("--by", metavar="topic,client…", help="More keys for the latency table (see docs/tables.md)."),
     ] = None,
 ) -> None:
-    """Records, tables and a report from captures: on Spark, or in this process where captures are small.
+    """Write records, tables and a report of captures, on Spark or, where captures are small, in this process.
 
-    Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, OUT/forensics.jsonl (an object a bad checksum) and
-    OUT/report.html; prints the tables, unless --quiet.
+    Writes OUT/records/<table>/, OUT/tables/<table>.parquet and .csv, OUT/forensics.jsonl (one object for each bad
+    checksum) and OUT/report.html; prints the tables, unless --quiet.
     """
     options = reading.options()
     if "-" in captures:

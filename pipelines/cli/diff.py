@@ -30,15 +30,15 @@ FIELDS = (
 @reads_captures
 def diff(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A capture, or a folder that `analyze` wrote.")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same, later.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="A later capture, or a folder that `analyze` wrote.")],
     reading: Reading,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
 ) -> None:
     """Two captures side by side: what became slower, what fails more, what is new, what is gone.
 
-    A verdict needs at least 20 values on each side, and a difference that is not chance; long polls are left out.
+    A difference is reported where both sides have 20 values or more and it is not chance; long polls are left out.
 
     \b
     Examples:

@@ -58,7 +58,10 @@ def dissect(
         str | None, typer.Option("--where", metavar="SQL", help="Only rows for which this SQL condition holds.")
     ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Only what failed, in exchanges also what normal work expects to fail.")
+        bool,
+        typer.Option(
+            "--errors", help="Only what failed; of exchanges also expected errors, such as MEMBER_ID_REQUIRED."
+        ),
     ] = False,
     slower_than: Annotated[
         str | None, typer.Option("--slower-than", metavar="50ms", help="Only what took longer than this.")
@@ -67,7 +70,7 @@ def dissect(
         str | None, typer.Option("--columns", metavar="NAME,…", help="These columns, in this order.")
     ] = None,
     sort: Annotated[
-        str | None, typer.Option("--sort", metavar="[-]COLUMN", help="In order of this column; - for largest first.")
+        str | None, typer.Option("--sort", metavar="[-]COLUMN", help="Sort by this column; - for largest first.")
     ] = None,
     head: Annotated[
         int | None, typer.Option("--head", "--limit-rows", metavar="N", min=0, help="Only the first N rows.")

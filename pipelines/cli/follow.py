@@ -46,7 +46,7 @@ def follow(
     reading: Reading,
     part: AskedPart,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
 ) -> None:
     """One connection in time order: requests, responses and pushes, gaps and what else was found.

@@ -27,24 +27,24 @@ def forensics(
     reading: Reading,
     part: AskedPart,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
     extract: Annotated[
         str | None,
         typer.Option(
             "--extract",
             metavar="DIR",
-            help="Write each bad batch, as received and as corrected, and its packets: with all that is in them.",
+            help="Write each bad batch, as received and as corrected, and its packets here. They hold message data.",
         ),
     ] = None,
     bytes_: Annotated[
-        bool, typer.Option("--bytes", help="Show the bytes around what broke: they may be data of messages.")
+        bool, typer.Option("--bytes", help="Show the bytes around the broken ones; they may be message data.")
     ] = False,
 ) -> None:
-    """Every checksum: the verdicts; of each bad one where it broke and who did it. Exit code 1 if one is bad.
+    """Verify every checksum; for each bad one, say where it broke and on which side. Exit code 1 if one is bad.
 
-    Of the data of messages nothing is shown but the values of broken bytes, where they are four at most. --bytes shows
-    all broken bytes and those around them. Logs in which brokers keep credentials are never shown, nor extracted.
+    Message data is not shown, but for the values of up to four broken bytes. --bytes shows all broken bytes and those
+    around them. Internal topics in which brokers keep credentials are never shown nor extracted.
 
     \b
     Examples:

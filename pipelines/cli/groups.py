@@ -42,9 +42,11 @@ def groups(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Events.")] = 200,
+    head: Annotated[
+        int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of events.")
+    ] = 200,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
 ) -> None:
     """Consumer groups and subscriptions: who joined, who left, each rebalance and how long it took, the lag.

@@ -35,7 +35,7 @@ def info(
     reading: Reading,
     part: AskedPart,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
 ) -> None:
     """What is in these files: format, span, packets, connections, protocols, and what cannot be seen in them.

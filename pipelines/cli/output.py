@@ -17,7 +17,10 @@ STDOUT = "-"
 RowFormat = Annotated[
     Format | None,
     typer.Option(
-        "--format", "-f", metavar="|".join(FORMATS), help="How to write them; by default as FILE is named, else text."
+        "--format",
+        "-f",
+        metavar="|".join(FORMATS),
+        help="Output format; by default that of the name of FILE, else text.",
     ),
 ]
 

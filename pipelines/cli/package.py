@@ -14,15 +14,17 @@ def package(
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The archive, a .tar.gz.")],
     dependencies: Annotated[
         bool,
-        typer.Option("--dependencies", help="With numpy, pyarrow and all else that workers need beside PySpark."),
+        typer.Option("--dependencies", help="Include numpy, pyarrow and all else that workers need beside PySpark."),
     ] = False,
     others: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="NAME", help="Another package that is installed here, as s3fs. Repeatable."),
+        typer.Option(
+            "--with", metavar="NAME", help="Include this installed package too, such as s3fs. May be repeated."
+        ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not say how to use it.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print how to use it.")] = False,
 ) -> None:
-    """An archive that brings brokerscope to Spark's workers, and the settings that hand it to them.
+    """Build an archive of brokerscope for Spark's workers, and print the settings that ship it to them.
 
     \b
     Examples:

@@ -51,10 +51,12 @@ StoredCaptures = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help="From this time on: 01:11:18, 2026-01-31T01:11, …T01:11+02:00; UTC."),
+    typer.Option(
+        "--since", metavar="TIME", help="Only from this time on: 01:11:18, 2026-01-31T01:11, …T01:11+02:00; UTC."
+    ),
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Before this time; 23:50 to 00:10 is over midnight.")
+    str | None, typer.Option("--until", metavar="TIME", help="Only before this time; 23:50 to 00:10 spans midnight.")
 ]
 
 
@@ -65,18 +67,20 @@ class AskedPart:
     since: Since = None
     until: Until = None
     protocol: Annotated[
-        str | None, typer.Option("--protocol", metavar="NAME,…", help="Of these protocols: kafka, pulsar, iggy.")
+        str | None, typer.Option("--protocol", metavar="NAME,…", help="Only these protocols: kafka, pulsar, iggy.")
     ] = None
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME,…", help="Of these topics; * and ? stand for any text.")
+        str | None, typer.Option("--topic", metavar="NAME,…", help="Only these topics; * and ? stand for any text.")
     ] = None
-    client: Annotated[str | None, typer.Option("--client", metavar="ID|IP|IP:PORT,…", help="Of these clients.")] = None
-    server: Annotated[str | None, typer.Option("--server", metavar="IP|PORT|IP:PORT,…", help="Of these brokers.")] = (
+    client: Annotated[str | None, typer.Option("--client", metavar="ID|IP|IP:PORT,…", help="Only these clients.")] = (
         None
     )
-    api: Annotated[str | None, typer.Option("--api", metavar="NAME,…", help="Of these APIs: Produce, SEND.")] = None
+    server: Annotated[str | None, typer.Option("--server", metavar="IP|PORT|IP:PORT,…", help="Only these brokers.")] = (
+        None
+    )
+    api: Annotated[str | None, typer.Option("--api", metavar="NAME,…", help="Only these APIs: Produce, SEND.")] = None
     group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME,…", help="Of these consumer groups or subscriptions.")
+        str | None, typer.Option("--group", metavar="NAME,…", help="Only these consumer groups or subscriptions.")
     ] = None
 
     @property
@@ -91,7 +95,11 @@ class Reading:
 
     decode_as: Annotated[
         list[str] | None,
-        typer.Option("--decode-as", metavar="PORT=PROTOCOL", help="Take this server port as kafka, pulsar or iggy."),
+        typer.Option(
+            "--decode-as",
+            metavar="PORT=PROTOCOL",
+            help="Decode connections to this server port as kafka, pulsar or iggy.",
+        ),
     ] = None
     keylog: Annotated[
         str | None, typer.Option("--keylog", metavar="FILE", help="TLS secrets in NSS key log format (SSLKEYLOGFILE).")
@@ -101,7 +109,7 @@ class Reading:
         typer.Option(
             "--dialect",
             metavar="PROTOCOL=DIALECT",
-            help="Take this wire dialect for every connection of the protocol, for example iggy=iggy-0.5.",
+            help="Wire dialect of all connections of a protocol, for example iggy=iggy-0.5.",
         ),
     ] = None
     site: Annotated[
@@ -109,7 +117,7 @@ class Reading:
         typer.Option(
             "--site",
             metavar="folder|file|REGEX",
-            help="What names the capture point: connections never merge across two.",
+            help="What names a capture point. Connections of different capture points are kept apart.",
         ),
     ] = "folder"
     limit: Annotated[
@@ -122,7 +130,7 @@ class Reading:
         int | None,
         typer.Option(
             "--jobs", "-j", metavar="N", min=1,
-            help="Decode with so many processes; by default one for each core. Small captures take one.",
+            help="Number of decoding processes; by default one for each core, one for small captures.",
         ),
     ] = None  # fmt: skip
     no_cache: Annotated[

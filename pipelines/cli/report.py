@@ -24,15 +24,15 @@ def report(
     until: Until = None,
     last: Annotated[
         str | None,
-        typer.Option("--last", metavar="24h", help="The last so much time, up to the last request in OUT."),
+        typer.Option("--last", metavar="24h", help="Only this long before the newest request in OUT."),
     ] = None,
     site: Annotated[
         str | None,
-        typer.Option("--site", metavar="NAME,…", help="At these capture points; * and ? are wild."),
+        typer.Option("--site", metavar="NAME,…", help="Only these capture points; * and ? stand for any text."),
     ] = None,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", metavar="NAME,…", help="Of these topics; connections that use them."),
+        typer.Option("--topic", metavar="NAME,…", help="Only these topics, and connections that use them."),
     ] = None,
     output: Annotated[
         str | None,
@@ -45,9 +45,9 @@ def report(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the page's path.")] = False,
 ) -> None:
-    """The HTML page again, from what `analyze` wrote; or the page of a part, whose tables are computed for it.
+    """Rebuild the HTML report of a folder that `analyze` wrote, or make one of a part of it.
 
-    So are those of all records, where OUT has other ones than its tables were made of (`analyze --records-only`).
+    Tables are computed again for a part, and where records are newer than tables (`analyze --records-only`).
 
     \b
     Examples:

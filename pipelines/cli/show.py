@@ -46,8 +46,8 @@ def show(
 ) -> None:
     """One exchange: both bodies, times, verdicts, errors, and the way to it in Wireshark.
 
-    Of a packet: the exchanges whose request or response begins in it, or the one that it is a part of. More captures of
-    the same set may follow, which may hold the names of its topics. --bytes adds what was not decoded, in hex.
+    For a packet: the exchanges whose request or response begins in it, or the one that it is a part of. Name
+    more captures of the same set if they hold the names of its topics. --bytes adds what was not decoded, in hex.
 
     \b
     Examples:

@@ -45,7 +45,7 @@ def sql(
 
     The tables are exchanges, batches, errors, connections, findings and messages; of a folder that `analyze` wrote also
     its tables, as t_latency and so on. A query reads nothing else but what --attach names: no file, no network, no
-    extension. Of captures only those tables are decoded that it names.
+    extension. From captures only the tables that the query names are decoded.
 
     \b
     Examples:

@@ -47,7 +47,7 @@ def summary(
     reading: Reading,
     part: AskedPart,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
     all: Annotated[
         bool, typer.Option("--all", help=f"Every verdict, not only the first {VERDICTS}, with its causes and effects.")
@@ -57,7 +57,7 @@ def summary(
 
     What is wrong is ranked by severity and by what it costs; docs/verdicts.md explains each kind.
 
-    CAPTURE may be a folder that `analyze` wrote. Of a part of the time, connections that were open then count.
+    CAPTURE may be a folder that `analyze` wrote. With --since or --until, connections that were open then count.
 
     \b
     Examples:

@@ -35,14 +35,16 @@ def top(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    by: Annotated[By, typer.Option("--by", help="What the rows stand for.")] = "api",
-    sort: Annotated[Sort, typer.Option("--sort", help="What is largest first.")] = "time",
+    by: Annotated[By, typer.Option("--by", help="Group by.")] = "api",
+    sort: Annotated[Sort, typer.Option("--sort", help="Sort by this, largest first.")] = "time",
     every: Annotated[
-        str | None, typer.Option("--every", metavar="10s", help="Along time: the rows of each span so long.")
+        str | None, typer.Option("--every", metavar="10s", help="Along time: the rows of each span of this length.")
     ] = None,
-    head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Rows.")] = 20,
+    head: Annotated[
+        int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
+    ] = 20,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
 ) -> None:
     """What costs most: by topic, partition, client, server, api, group or connection; along time with --every.

@@ -33,9 +33,11 @@ def transactions(
     captures: Captures,
     reading: Reading,
     part: AskedPart,
-    head: Annotated[int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Rows.")] = 200,
+    head: Annotated[
+        int, typer.Option("--head", "--limit-rows", metavar="N", min=1, help="Maximum number of rows.")
+    ] = 200,
     format: Annotated[
-        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="How to write it.")
+        Literal["text", "json"], typer.Option("--format", "-f", metavar="text|json", help="Output format.")
     ] = "text",
 ) -> None:
     """Transactions of Kafka and Pulsar: who began them, how long they were open, what they wrote, how they ended.

@@ -47,7 +47,7 @@ def _lines(batch: pa.RecordBatch) -> bytes:
 def _fragments(name: str, column: pa.Array) -> pa.Array:
     """A column of JSON values as text; null where the value is null."""
     kind = column.type
-    if name in JSON_COLUMNS:
+    if pa.types.is_string(kind) and name in JSON_COLUMNS:
         return _harmless(column)
     if pa.types.is_string(kind):
         return columns.mapped(column, _quote)

@@ -11,6 +11,7 @@ from pipelines.formats.plain import cut
 Row = Mapping[str, Any]
 NAMED = 3  # clients that are named before they are counted
 LONGEST_NAME = 250  # characters of one of them: names may have 64 KiB
+_ONE = {"exchanges": "exchange", "batches": "batch", "connections": "connection", "findings": "finding"}
 _SECOND = 1_000_000_000
 
 
@@ -34,11 +35,15 @@ def cost(verdict: Row) -> str:
     return f"{units.duration(verdict['cost_ns'])} in all" if verdict["cost_ns"] else ""
 
 
+def counted(verdict: Row) -> str:
+    """What the verdict counts: `34 exchanges`, `1 batch`."""
+    return units.counted(verdict["count"], _ONE.get(verdict["counted"] or "", "row"))
+
+
 def where(verdict: Row) -> str:
-    """The first packet of the evidence, and how many rows there are: `a.pcap:17 and 33 more`."""
-    places = [cells.where(row["file"], row["packet"]) for row in verdict["evidence"][:1] if row["packet"] is not None]
-    rest = verdict["count"] - 1
-    return "".join(f"{place}{f' and {units.count(rest)} more' if rest > 0 else ''}" for place in places if place)
+    """What it counts, and the first packet of it: `34 exchanges from a.pcap:17`."""
+    first = next((cells.where(row["file"], row["packet"]) for row in verdict["evidence"] if row["packet"]), "")
+    return f"{counted(verdict)} from {first}" if first else counted(verdict)
 
 
 def _listed(names: Sequence[str], noun: str) -> str:

@@ -5,6 +5,7 @@ records.py   OUT/records, queried in SQL, in bounded memory
 counted.py   records -> counts by all that requests, or batches, have in common: one pass over each table
 facts.py     these -> counts by protocol, broker, topic, client, group and time: what the selector works on
 wrong.py     what is wrong: the box on top
+evidence.py  the rows that each verdict counts
 section.py   what a section is; sections/: one module each
 payload.py   tables and facts -> the data block of the page
 elements.py  HTML that cannot be broken by what a capture holds

@@ -44,6 +44,10 @@ class Records:
             self.run(f"create temp table {name} as {sql}")
             self._kept.add(name)
 
+    def give(self, name: str, rows: pa.Table) -> None:
+        """Name a table of few rows, in place of one that had the name."""
+        self._engine.duckdb.register(name, rows)
+
     def run(self, sql: str) -> None:
         """Run a statement that gives no rows."""
         self._engine.duckdb.execute(sql)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pipelines.formats import units, verdict_words
+from pipelines.formats.plain import cut
+from pipelines.report import evidence
 from pipelines.report.elements import Html, join, shown, tag
 from pipelines.report.load import Row
 from pipelines.report.section import Builder
 from pipelines.tables.blind_spots import LOOKED_AT, BlindSpot, Seen
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.thresholds import LONGEST_TEXT
 
 FIRST = 5  # verdicts in sight before one asks for more
 
@@ -16,7 +19,8 @@ FIRST = 5  # verdicts in sight before one asks for more
 def box(page: Builder) -> Html:
     """The box on top of the page."""
     verdicts = page.analysis.verdicts
-    items = [_item(page, verdict) for verdict in verdicts]
+    tables = evidence.carry(page, verdicts)
+    items = [_item(page, verdict, tables.get(verdict["rank"])) for verdict in verdicts]
     rest = tag("details", tag("summary", f"{units.count(len(items) - FIRST)} more"), _list(items[FIRST:], FIRST + 1))
     return tag(
         "section",
@@ -50,26 +54,34 @@ def _list(items: list[Html], start: int = 1) -> Html:
     return tag("ol", *items, start=start)
 
 
-def _item(page: Builder, verdict: Row) -> Html:
-    about = (verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict))
-    place = next((row for row in verdict["evidence"] if row["packet"] is not None), None)
-    more = verdict["count"] - 1
-    evidence = [place and _packet(page, place), f" and {units.count(more)} more" if place and more > 0 else None]
+def _item(page: Builder, verdict: Row, table: str | None) -> Html:
+    """One verdict. table: name of the carried table of the rows that it counts."""
+    about = [verdict_words.who(verdict), verdict_words.when(verdict), verdict_words.cost(verdict)]
+    if table is None:
+        about.append(verdict_words.where(verdict))
+    rows = tag("div", class_="view", data_view="evidence", data_name=table) if table else None
     chain = [
-        tag("li", tag("b", f"{link['time']:%H:%M:%S.%f}"[:-3]), " ", shown(link["text"]), " ", _packet(page, link))
+        tag("li", tag("b", f"{link['time']:%H:%M:%S.%f}"[:-3]), " ", _whole(link["text"]), " ", _packet(page, link))
         for link in verdict["chain"]
     ]
     return tag(
         "li",
         tag("b", verdict["severity"]),
         " ",
-        shown(verdict["sentence"]),
-        tag("small", " · ".join(part for part in about if part), " · " if any(about) and place else None, *evidence),
-        tag("small", " ".join(shown(text) for text in (verdict["detail"], verdict["advice"]) if text)),
+        _whole(verdict["sentence"]),
+        tag("small", " · ".join(part for part in about if part)),
+        tag("small", " ".join(_whole(text) for text in (verdict["detail"], verdict["advice"]) if text)),
         tag("details", tag("summary", "how it went"), tag("ul", *chain)) if chain else None,
+        tag("details", tag("summary", verdict_words.counted(verdict)), rows, class_="evidence") if rows else None,
+        id=f"verdict-{verdict['rank']}",
         class_=verdict["severity"],
         data_kind=verdict["kind"],
     )
+
+
+def _whole(text: str) -> str:
+    """A text of a verdict: a sentence, longer than a name may be; tables of older versions know no limit."""
+    return cut(text, LONGEST_TEXT)
 
 
 def _packet(page: Builder, place: Row) -> Html | None:

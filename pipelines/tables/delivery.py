@@ -68,7 +68,7 @@ DELIVERY = Table(
         TableColumn("deliveries", "batches seen on their way to a consumer; each consumer counts", "count"),
         TableColumn("batches", "different batches among them", "count"),
         TableColumn("same_checksum", "deliveries that carry the checksum with which the batch was produced", "count"),
-        TableColumn("other_checksum", "deliveries that carry another one: the broker wrote the batch anew", "count"),
+        TableColumn("other_checksum", "deliveries that carry another one: the broker rewrote the batch", "count"),
         *quantile_columns("delay_", "delay"),
         TableColumn("delay_max_ns", "delay, longest", "ns"),
     ),

@@ -134,7 +134,7 @@ REBALANCES = Table(
     "Rebalances of Kafka's groups, one row each. Of a classic consumer group it runs from the first JoinGroup that is "
     "accepted to the last answer to a SyncGroup; members do not consume meanwhile, and a join that the broker refuses, "
     "as MEMBER_ID_REQUIRED, is not part of it. Of a consumer, share or streams group it runs from the first member "
-    f"that is told a new epoch to the last. Lists hold at most {LISTED} names.",
+    f"that receives a new epoch to the last. Lists hold at most {LISTED} names.",
     (
         TableColumn("protocol", "kafka"),
         TableColumn("group", "consumer group"),

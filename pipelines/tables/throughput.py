@@ -90,10 +90,10 @@ def _throughput(d: Dialect, ask: Ask) -> str:
 
 THROUGHPUT = Table(
     "throughput",
-    "Message data on the move: one row per topic, role and time bucket. Control batches, what brokers refused and what "
-    "producers sent again are not among `messages` and the bytes. Of what is consumed, `messages` are those that the "
-    "application receives: not those of aborted transactions, nor those before the offset that it asked for; where one "
-    "answer carries several topics, they share what is left out.",
+    "Message data sent and received: one row per topic, role and time bucket. `messages` and the bytes leave out "
+    "control batches, what brokers refused and what producers sent a second time. Of what is consumed, `messages` are "
+    "those that the application receives: not those of aborted transactions, nor those before the offset that it asked "
+    "for; where one answer carries several topics, they share what is left out.",
     (
         TableColumn("protocol", "kafka, pulsar or iggy"),
         TableColumn("topic", "topic name"),

@@ -250,7 +250,7 @@ def test_top_leaves_expected_errors_out_of_errors() -> None:
 
 def test_summary_says_what_is_wrong(samples: list[str]) -> None:
     text = " ".join(run("summary", sample(samples, "pulsar-corrupted.pcap")).split())
-    assert "1. critical: 1 of 13 checksums does not hold, in topic public/default/e2-e2." in text
+    assert "1. critical: 1 of 13 checksums is wrong, in topic public/default/e2-e2." in text
     assert "ChecksumError" in text
     assert len(run("summary", *samples).splitlines()) <= 60
 

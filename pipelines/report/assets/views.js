@@ -168,6 +168,11 @@ const VIEWS = {
     const view = new TableView(place, name === "slowest" ? 20 : FEW), table = carried(data.tables[name]);
     return () => { const { rows, notes } = selectRows(table); view.show({ ...table, rows }, notes); };
   },
+  evidence(place, { name }) {
+    const box = place.closest("details"), table = carried(data.tables[name]);
+    box.addEventListener("toggle", () => new TableView(place).show(table), { once: true });
+    return () => {};
+  },
   latency(place) {
     const view = new TableView(place), table = carried(data.tables.latency);
     return () => {

@@ -31,7 +31,7 @@ PATTERNS = {
     "unknown": "Pattern unknown",
 }
 PLACES = {
-    "before_tcp": "broke before TCP: in the sender, or in a box that computes the sum anew",
+    "before_tcp": "broke before TCP: in the sender, or in a device on the way that recomputes the checksum",
     "after_tcp": "broke after TCP: on the wire, or in the capture",
     "producer": "broke at the producer",
     "broker": "broke in the broker",

@@ -54,7 +54,7 @@ _GROUP_COLUMNS = (
     TableColumn("commits", "offset commits and acknowledgements", "count"),
     TableColumn("joins", "requests to join it", "count"),
     TableColumn("leaves", "requests to leave it", "count"),
-    TableColumn("rebalances", "how often the members joined anew; Kafka's classic groups", "count"),
+    TableColumn("rebalances", "how often the members joined again; Kafka's classic groups", "count"),
     TableColumn("rebalancing_ns", "time from the first join to the last answer in the capture, all rebalances", "ns"),
     TableColumn("errors", "answers that hold an error", "count"),
     TableColumn("clients", "clients that named it", "list"),

@@ -4,6 +4,7 @@ kinds.py       kinds of verdicts: severity, meaning, advice
 thresholds.py  from where on something is worth a verdict, with reasons
 capture.py     the records as checks see them
 verdict.py     what a verdict is, and how rows are put together for one
+evidence.py    the rows that a verdict counts, found again in the records
 say.py         words of sentences
 engine.py      all checks, ranked
 others         checks, a module a subject
@@ -39,7 +40,8 @@ VERDICTS = Table(
         TableColumn("sentence", "what is wrong, with a number and a name"),
         TableColumn("detail", "what else is worth knowing"),
         TableColumn("advice", "what to do"),
-        TableColumn("count", "requests, batches, connections … that it is about", "count"),
+        TableColumn("count", "rows of a record table that it is about", "count"),
+        TableColumn("counted", "which table: exchanges, batches, connections or findings"),
         TableColumn("cost_ns", "time that it cost, summed over these", "ns"),
         TableColumn("first_time", "when it began", "time"),
         TableColumn("last_time", "when it ended", "time"),
@@ -47,7 +49,7 @@ VERDICTS = Table(
         TableColumn("servers", "brokers", "list"),
         TableColumn("topics", "topics", "list"),
         TableColumn("groups", "consumer groups and subscriptions", "list"),
-        TableColumn("evidence", "the rows that are counted: file, packet and exchange_id of each", "rows"),
+        TableColumn("evidence", "where each counted row is: file, packet, exchange_id and stream_offset", "rows"),
         TableColumn("chain", "causes and effects in order: time, text, file and packet of each", "rows"),
     ),
     _verdicts,

@@ -12,16 +12,18 @@ whose clients leave one after the other, or that nobody wants to reach again, wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.interruption import came_back, out_of_service, resent
 from pipelines.tables.verdicts.kinds import CRITICAL, WARNING
+from pipelines.tables.verdicts.leader_moved import taken_over
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, DRAIN_US, IN_USE_US, LINKS, SOON_US
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, sql_list, together
 
+ERRORS_NAMED = 5  # errors that a link names
 _MANY = 2  # connections that ended, or attempts that were not answered
 _UNOPENED = "handshake = 'partial' and server_seq is null and coalesce(client_bytes, 0) = 0"
 REFUSED = f"({_UNOPENED} and closed = 'reset' and server_packets > 0)"
@@ -167,14 +169,23 @@ def _told(capture: Capture, loss: _Loss) -> Ruling:
         f"; {say.client(one['client'])} could not produce for {say.span(one['out_ns'])}" for one in out[:1]
     )
     attempts = say.counted(loss.most("attempts"), "attempt")
+    rows = _rows(capture, loss) | {
+        "cost_ns": sum(one["out_ns"] for one in out), "protocol": first["protocol"],
+        "first_time": say.moment(lost_us), "last_time": say.moment(over_us),
+    }  # fmt: skip
+    links = [
+        *came_back(out),
+        *taken_over(capture, servers, lost_us, over_us + SOON_US),
+        *_errors(capture, rows["clients"], lost_us, over_us + SOON_US),
+    ]
     return Ruling(
         "broker_lost",
         f"Broker {ip}:{', :'.join(map(str, loss.ports))} {how} at {say.clock(lost_us)}{until}{outage}.",
-        _rows(capture, loss) | {"cost_ns": sum(one["out_ns"] for one in out), "protocol": first["protocol"]},
+        rows,
         f"{say.counted(loss.most('connections'), 'connection')} to it ended; {attempts} to connect "
         f"{'failed' if loss.most('refused') else 'got no answer'}. {again.text}".strip(),
         CRITICAL if killed or out else WARNING,
-        chain=_chain(capture, loss, out, back),
+        chain=_chain(capture, loss, links, back),
     )
 
 
@@ -204,9 +215,24 @@ def _attempts(loss: _Loss) -> str:
         and epoch_us(start_time) between {loss.first("first_us")} and {loss.last("last_us")})"""
 
 
-def _chain(capture: Capture, loss: _Loss, out: list[Row], back: int | None) -> list[Link]:
+def _errors(capture: Capture, clients: Sequence[str], from_us: int, to_us: int) -> list[Link]:
+    """The errors that its clients got meanwhile, as one link; none where there were none."""
+    if not clients:
+        return []
+    (row,) = capture.rows(f"""
+        select count(distinct exchange_id) as count, list(distinct name order by name) as names, min(time) as time,
+            arg_min(file, row(time, packet)) as file, arg_min(packet, row(time, packet)) as packet
+        from v_errors where client in {sql_list(clients)} and epoch_us(time) between {from_us} and {to_us}""")
+    if not row["count"]:
+        return []
+    text = f"{say.counted(row['count'], 'answer')} with errors meanwhile: {say.joined(row['names'][:ERRORS_NAMED])}"
+    return [Link(row["time"], text, row["file"], row["packet"])]
+
+
+def _chain(capture: Capture, loss: _Loss, effects: list[Link], back: int | None) -> list[Link]:
+    """What happened, in order: its connections end, attempts fail, the effects, and its return."""
     lost_us = loss.first("lost_us")
-    links = [Link(say.moment(lost_us), f"{say.counted(loss.most('connections'), 'connection')} to it end")]
+    links = [Link(say.moment(lost_us), f"{say.counted(loss.most('connections'), 'connection')} to it end"), *effects]
     verb = "refused" if loss.most("refused") else "unanswered"
     for row in capture.rows(f"""
         select server_port, min(start_time) as time, count(*) as count, arg_min(file, start_time) as file,
@@ -220,7 +246,6 @@ def _chain(capture: Capture, loss: _Loss, out: list[Row], back: int | None) -> l
                 row["packet"],
             )
         )
-    links += came_back(out)
     if back:
         links.append(Link(say.moment(back), "it accepts connections again"))
     return sorted(links, key=lambda link: link.time)[:LINKS]

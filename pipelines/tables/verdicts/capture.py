@@ -5,8 +5,11 @@
     v_findings     findings          v_rebalances   the table `rebalances`
     v_whole        connections of which both directions and every byte were captured: (site, connection, incarnation)
 
-All but v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, file, packet, exchange_id,
-cost_ns, and the record's own columns. A client is `ip name`, where a request of its connection named it.
+    v_noted        exchanges with a finding about one of their frames: columns of v_calls, `finding` and its `evidence`
+
+All but v_rebalances and v_whole have protocol, client, server, topics, "group", time, until, cost_ns, where the row is
+(`counted`: its record table; file, packet, exchange_id, stream_offset), and the record's own columns. A client is
+`ip name`, where a request of its connection named it.
 """
 
 from __future__ import annotations
@@ -24,36 +27,66 @@ from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
 """The record tables that verdicts are made of."""
 
+_AMONG_BROKERS = (
+    "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
+    "AlterPartition", "FetchSnapshot",
+)  # fmt: skip
+_OF_BROKER = f"""(
+    coalesce(api in {sql_list(_AMONG_BROKERS)}, false)
+    or coalesce(regexp_matches(client_id, '^(broker-[0-9]+-fetcher|raft-client)-'), false))"""
 _PLACE = "site, connection, incarnation"
+_SAME_PLACE = "f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation"
+_OF_FRAMES = ("transaction_aborted", "not_accepted", "closed_by_broker", "lookup_redirect", "discarded")
+"""Findings about single frames that verdicts are made of."""
 _NAMED = f"""
     select {_PLACE}, min(client_id) as client_id from exchanges where client_id is not null group by {_PLACE}"""
 _VIEWS = {
     "v_names": _NAMED,
     "v_calls": f"""
-        select *, {CLIENT} as client, {SERVER} as server, {HELD} as held, {SERVICE_NS} as service_ns,
-            time + to_microseconds(coalesce(total_ns, 0) // 1000) as until,
+        select *, 'exchanges' as counted, null::bigint as stream_offset, {CLIENT} as client, {SERVER} as server,
+            {HELD} as held, {SERVICE_NS} as service_ns, time + to_microseconds(coalesce(total_ns, 0) // 1000) as until,
             coalesce(request_file, response_file) as file, coalesce(request_packet, response_packet) as packet,
             coalesce(total_ns, 0) as cost_ns
         from exchanges""",
     "v_errors": f"""
-        select *, {CLIENT} as client, {SERVER} as server, null::varchar as "group", time as until, 0 as cost_ns,
+        select *, 'exchanges' as counted, null::bigint as stream_offset, {CLIENT} as client, {SERVER} as server,
+            null::varchar as "group", time as until, 0 as cost_ns, {_OF_BROKER} as among_brokers,
             case when topic is null then [] else [topic] end as topics
         from errors where not coalesce(expected, false)""",
     "v_batches": f"""
-        select *, {CLIENT} as client, {SERVER} as server, time as until, 0 as cost_ns,
+        select *, 'batches' as counted, {CLIENT} as client, {SERVER} as server, time as until, 0 as cost_ns,
             case when topic is null then [] else [topic] end as topics
         from batches""",
     "v_connections": f"""
-        select c.*, client_id, concat_ws(' ', client_ip, client_id) as client, {SERVER} as server,
+        select c.*, 'connections' as counted, null::bigint as stream_offset, client_id,
+            concat_ws(' ', client_ip, client_id) as client, {SERVER} as server,
             []::varchar[] as topics, null::varchar as "group", start_time as time, end_time as until,
             null::varchar as exchange_id, 0 as cost_ns
         from connections c left join v_names using ({_PLACE})""",
     "v_findings": f"""
-        select f.*, case when client_ip is not null then concat_ws(' ', client_ip, client_id) end as client,
+        select f.*, 'findings' as counted,
+            case when client_ip is not null then concat_ws(' ', client_ip, client_id) end as client,
             case when server_ip is not null then {SERVER} end as server, time as until, 0 as cost_ns,
             case when topic is null then [] else [topic] end as topics,
             coalesce(evidence->>'subscription', evidence->>'group') as "group", null::varchar as exchange_id
         from (select *, evidence->>'topic' as topic from findings) f left join v_names using ({_PLACE})""",
+    "v_noted": f"""
+        with of_frames as (
+            select site, connection, incarnation, file, packet, stream_offset, direction, topic, evidence,
+                kind as finding
+            from v_findings where kind in {sql_list(_OF_FRAMES)}
+        ), noted as (
+            select x.*, finding, f.evidence, f.topic, f.stream_offset as begins from of_frames f join v_calls x
+                on {_SAME_PLACE} and f.file = x.request_file and f.packet = x.request_packet
+            where f.direction = 'client'
+            union all
+            select x.*, finding, f.evidence, f.topic, f.stream_offset as begins from of_frames f join v_calls x
+                on {_SAME_PLACE} and f.file = x.response_file and f.packet = x.response_packet
+            where f.direction is distinct from 'client'
+        )
+        select distinct on (site, exchange_id, finding) * exclude (topic, begins) from noted
+        where topic is null or list_contains(coalesce(topics, [topic]), topic)
+        order by site, exchange_id, finding, begins""",
     "v_whole": f"""
         select {_PLACE} from connections
         where coalesce(gap_bytes, 0) = 0 and coalesce(gaps, 0) = 0 and coalesce(cut_bytes, 0) = 0
@@ -65,7 +98,7 @@ _MACROS = (
     f"saturated(value) as greatest(least(coalesce(value, 0), {LARGEST}), -{LARGEST})::bigint",  # of a sum: 0 of none
     "whole(value) as try_cast(value as bigint)",  # of a text: null where it is no number that fits
 )
-_ONCE = frozenset({"v_names", "v_whole", "v_excused", "v_rebalances"})  # small, and read by many checks
+_ONCE = frozenset({"v_names", "v_noted", "v_whole", "v_excused", "v_rebalances"})  # small, and read by many checks
 
 
 class Capture:
@@ -107,6 +140,10 @@ class Capture:
             elif verdict.kind == "wrong_protocol_version":
                 conditions.append(f"server in {sql_list(row['servers'])}")
         return f"({' or '.join(conditions)})"
+
+    def keep(self, name: str, query: str) -> None:
+        """The rows of a query as a table, which checks that come later may read."""
+        self._duckdb.execute(f"create or replace temp table {name} as {query}")
 
     def rows(self, query: str) -> list[Row]:
         """The rows of a query that gives few."""

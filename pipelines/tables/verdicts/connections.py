@@ -9,7 +9,7 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.broker_lost import REFUSED, SILENT
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.kinds import NOTE, WARNING
-from pipelines.tables.verdicts.thresholds import UNDERSTOOD
+from pipelines.tables.verdicts.thresholds import KEEPALIVE_US, UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 
@@ -33,8 +33,66 @@ def zero_window(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(still, ["protocol"], "saturated(sum(zero_windows)) as packets")):
         yield Ruling(
             "zero_window",
-            f"{say.counted(row['count'], 'connection')} of {say.clients(row['clients'])} stood still because a "
-            f"receiver did not read: it closed its window {say.times(row['packets'])}.",
+            f"{say.counted(row['count'], 'connection')} of {say.clients(row['clients'])} stood still while a "
+            f"receiver did not read: zero window, {say.times(row['packets'])}.",
+            row,
+        )
+
+
+# opened, and whole, to a server where others speak TLS, or do not
+_SEEN = """
+    select c.*, o.tls_there, o.plain_there
+    from v_connections c semi join v_whole using (site, connection, incarnation)
+    join (
+        select site, server_ip, server_port, bool_or(tls and server_bytes > 0) as tls_there,
+            bool_or(tls is not true and protocol is not null and framed_bytes > client_bytes) as plain_there
+        from connections group by all
+    ) o using (site, server_ip, server_port)
+    where handshake = 'full' and client_bytes > 0 and closed <> 'open'"""
+_ALERT = 7
+"""Bytes of a TLS alert, with which a TLS server ends a connection that is none."""
+
+
+def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
+    """TLS on one side only: a server that says nothing to TLS, one that answers plain requests by an alert."""
+    silent = f"select * from ({_SEEN}) where tls and server_bytes = 0"
+    for row in capture.rows(together(silent, ["server"], "bool_or(plain_there) as plain_there")):
+        speaks = ", which speaks plaintext to others" if row["plain_there"] else ""
+        yield Ruling(
+            "tls_mismatch",
+            f"{say.clients(row['clients'])} began TLS {say.times(row['count'])} with {row['server']}{speaks}: each "
+            "connection was closed without an answer.",
+            row,
+        )
+    alerted = f"""
+        select * from ({_SEEN})
+        where tls is not true and frames > 0 and framed_bytes <= client_bytes and server_bytes > 0
+            and (server_bytes = {_ALERT} or (tls_there and not plain_there))"""
+    for row in capture.rows(together(alerted, ["protocol", "server"], "bool_or(tls_there) as tls_there")):
+        why = "others speak TLS with it" if row["tls_there"] else f"its answer has the {_ALERT} bytes of a TLS alert"
+        who = say.clients(row["clients"])
+        yield Ruling(
+            "tls_mismatch",
+            f"{who} spoke plaintext {say.times(row['count'])} to {row['server']}, and {why}; no request was answered.",
+            row,
+        )
+
+
+def keepalive_timeout(capture: Capture) -> Iterator[Ruling]:
+    """Connections that were closed after a PING that nobody answered."""
+    dead = f"""
+        select c.* replace ((epoch_us(end_time) - epoch_us(time)) * 1000 as cost_ns)
+        from v_calls c join (select site, connection, incarnation, end_time, closed from connections) n
+            using (site, connection, incarnation)
+        semi join v_whole using (site, connection, incarnation)
+        where api = 'PING' and kind = 'unanswered' and closed <> 'open'
+            and epoch_us(end_time) - epoch_us(time) >= {KEEPALIVE_US}"""
+    for row in capture.rows(together(dead, ["protocol"], "max(cost_ns) as longest_ns")):
+        yield Ruling(
+            "keepalive_timeout",
+            f"{say.counted(row['count'], 'PING')} between {say.clients(row['clients'])} and "
+            f"{say.listed(row['servers'], 'broker')} had no answer; the connection was closed "
+            f"{say.span(row['longest_ns'])} later.",
             row,
         )
 
@@ -46,7 +104,7 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
         yield Ruling(
             "tls_without_keys",
             f"{say.counted(row['count'], 'connection')} to {say.listed(row['servers'], 'server')} "
-            f"{'is' if row['count'] == 1 else 'are'} TLS, and the keys are not at hand.",
+            f"{'is' if row['count'] == 1 else 'are'} TLS, and no key log was given for them.",
             row,
         )
     deaf = """
@@ -56,7 +114,7 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
         (known,) = capture.rows("select count(*) as count from connections where protocol is not null")
         yield Ruling(
             "one_direction",
-            f"Of {row['count']} of {say.counted(known['count'], 'connection')} only one direction was captured.",
+            f"Only one direction was captured of {row['count']} of {say.counted(known['count'], 'connection')}.",
             row,
             severity=WARNING if 2 * row["count"] >= known["count"] else NOTE,
         )
@@ -70,7 +128,7 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(together(lost + apart, ["protocol"], sums)):
         yield Ruling(
             "not_understood",
-            f"{units.size(row['unread'])} on {say.counted(row['count'], 'connection')} belong to no frame of "
-            f"{row['protocol']}.",
+            f"{units.size(row['unread'])} on {say.counted(row['count'], 'connection')} are not decoded: "
+            f"they are no frames of {row['protocol']}.",
             row,
         )

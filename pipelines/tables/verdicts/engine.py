@@ -10,12 +10,23 @@ import pyarrow as pa
 from pipelines.tables.verdicts.broker_lost import broker_lost
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.capture_loss import capture_loss
-from pipelines.tables.verdicts.connections import failed_connects, unreadable, zero_window
+from pipelines.tables.verdicts.clock import clock
+from pipelines.tables.verdicts.connections import (
+    failed_connects,
+    keepalive_timeout,
+    tls_mismatch,
+    unreadable,
+    zero_window,
+)
+from pipelines.tables.verdicts.dead_letters import dead_lettered
 from pipelines.tables.verdicts.errors import errors
+from pipelines.tables.verdicts.habits import connection_churn, metadata_storm
 from pipelines.tables.verdicts.integrity import bad_checksum
 from pipelines.tables.verdicts.kinds import SEVERITIES
+from pipelines.tables.verdicts.leader_moved import leader_moved
 from pipelines.tables.verdicts.lookups import lookups_redirected
 from pipelines.tables.verdicts.malformed import malformed_batches
+from pipelines.tables.verdicts.permits import without_permits
 from pipelines.tables.verdicts.protocol_version import wrong_protocol_version
 from pipelines.tables.verdicts.rebalances import rebalances
 from pipelines.tables.verdicts.redelivered import redelivered
@@ -27,7 +38,7 @@ from pipelines.tables.verdicts.throttled import throttled
 from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import tuned
-from pipelines.tables.verdicts.unanswered import unanswered
+from pipelines.tables.verdicts.unanswered import out_of_order_answers, unanswered
 from pipelines.tables.verdicts.verdict import SCHEMA, Row, Ruling
 
 
@@ -41,6 +52,8 @@ class Check(NamedTuple):
 CHECKS = (
     Check(broker_lost),
     Check(topic_moved, "closed_by_broker"),
+    Check(leader_moved),
+    Check(tls_mismatch),
     Check(wrong_protocol_version),
     Check(bad_checksum),
     Check(malformed_batches),
@@ -50,6 +63,13 @@ CHECKS = (
     Check(share_group, "not_accepted"),
     Check(redelivered, "consumption"),
     Check(lookups_redirected, "lookup_redirect"),
+    Check(without_permits, "slow_consumer"),
+    Check(dead_lettered),
+    Check(metadata_storm),
+    Check(connection_churn),
+    Check(keepalive_timeout),
+    Check(out_of_order_answers),
+    Check(clock),
     Check(rebalances),
     Check(retransmissions),
     Check(slow_requests),

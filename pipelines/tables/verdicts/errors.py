@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.kinds import NOTE
+from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE, MOVED
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
 
 LOGIN_REFUSED = (
@@ -26,6 +27,7 @@ FENCED = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "ProducerFenced")
 CORRUPT = ("CORRUPT_MESSAGE", "ChecksumError")
 """Names of errors by which a receiver says that a checksum does not hold."""
 
+_LOGINS = ("SaslAuthenticate", "LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")
 _NO_RIGHT = (
     "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"
 )
@@ -34,13 +36,6 @@ _LOOKING = "^(GET_|Describe|List|Find|Metadata|LOOKUP|PARTITIONED_METADATA|.*Des
 _ASKED = f"""(
     regexp_matches(e.name, '(?i)already_?exists|^election_not_needed$')
     or (regexp_matches(e.name, '(?i)not_?found|^unknown_topic') and regexp_matches(e.api, '{_LOOKING}')))"""
-_AMONG_BROKERS = (
-    "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
-    "AlterPartition", "FetchSnapshot",
-)  # fmt: skip
-_BROKER = (
-    f"(e.api in {sql_list(_AMONG_BROKERS)} or regexp_matches(e.client_id, '^(broker-[0-9]+-fetcher|raft-client)-'))"
-)
 _HANDLED = ("OFFSET_OUT_OF_RANGE", "UNKNOWN_PRODUCER_ID", "FETCH_SESSION_TOPIC_ID_ERROR", "STALE_MEMBER_EPOCH")
 """Errors that are not for a retry of the same request, and that clients get past by another one."""
 _FAMILY = f"case when api in {sql_list(_GROUP_APIS)} then 'group' else api end"
@@ -53,8 +48,9 @@ _SEEN = f"""
             {_FAMILY.replace("api", "e.api")} as family,
             case when x.kind = 'push' then 'unasked' when {_ASKED} then 'asked'
                 when e.name in {sql_list(LOGIN_REFUSED)} then 'login'
+                when e.api in {sql_list(_LOGINS)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
-                when {_BROKER} then 'broker'
+                when e.among_brokers then 'broker'
                 when e.name in {sql_list(CORRUPT)} then 'corrupt' else 'failed' end as sort,
             e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
@@ -80,6 +76,8 @@ _SEEN = f"""
     from named n left join healed h on n.protocol = h.protocol and n.who = h.who and n.family = h.family
         and n.topic_asked is not distinct from h.topic_asked and n."group" is not distinct from h."group"
         and n.what = h.what"""
+_MOVED = f"""
+    what in {sql_list(LEADER_ELSEWHERE)} and (site, exchange_id) in (select (site, exchange_id) from {MOVED})"""
 _BAD_HERE = "(site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"  # told as such
 _MORE = """
     list(distinct api order by api) as apis, max(epoch_us(healed_time) - epoch_us(time)) as after_us,
@@ -88,7 +86,9 @@ _MORE = """
 
 def errors(capture: Capture) -> Iterator[Ruling]:
     """All errors but those that are part of normal work, by name."""
-    seen = f"select * from ({_SEEN}) where not (sort = 'corrupt' and {_BAD_HERE})"
+    seen = f"""
+        select * from ({_SEEN}) where not (sort = 'corrupt' and {_BAD_HERE}) and not ({_MOVED})
+            and not (healed and {capture.explained()})"""
     for row in capture.rows(together(seen, ["protocol", "sort", "what", "healed"], _MORE)):
         yield _SAID[row["sort"]](row)
 

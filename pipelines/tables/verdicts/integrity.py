@@ -1,4 +1,4 @@
-"""Checksums that do not hold."""
+"""Checksums that are wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bad_checksum(capture: Capture) -> Iterator[Ruling]:
         yield Ruling(
             "bad_checksum",
             f"{units.count(row['count'])} of {say.counted(row['verified'], 'checksum')} "
-            f"{'does' if row['count'] == 1 else 'do'} not hold{where and f', in {where}'}.",
+            f"{'is' if row['count'] == 1 else 'are'} wrong{where and f', in {where}'}.",
             row,
             f"The receiver refused {say.counted(row['refused'], 'batch')} of these." if row["refused"] else None,
         )

@@ -24,17 +24,17 @@ KINDS: dict[str, VerdictKind] = {
     # --- data ---
     "bad_checksum": VerdictKind(
         CRITICAL,
-        "A checksum on the wire is not that of the bytes that it covers.",
+        "A checksum does not match the bytes that it covers.",
         "Run `brokerscope forensics`: it says which bytes broke, and on which side of the capture point.",
     ),
     "refused_as_corrupt": VerdictKind(
         CRITICAL,
         "A receiver called data corrupt.",
-        "Where the checksum holds here, bytes broke between the capture point and the receiver; else see bad_checksum.",
+        "If the checksum is right here, bytes broke between the capture point and the receiver; else see bad_checksum.",
     ),
     "malformed_batches": VerdictKind(
         WARNING,
-        "Batches are not what their head says, though their checksum holds: the sender wrote them so.",
+        "What batches hold is not what their header says, though their checksum is right: the sender wrote them so.",
         "Update the client that wrote them; a broker may refuse them or fail on them.",
     ),
     "discarded": VerdictKind(
@@ -55,7 +55,7 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "auth_refused": VerdictKind(
         WARNING,
-        "A broker refused a login.",
+        "A broker refused a login, by its answer or by closing the connection.",
         "Check the credentials, the mechanism and the listener that this client is configured with.",
     ),
     "not_authorized": VerdictKind(
@@ -83,10 +83,15 @@ KINDS: dict[str, VerdictKind] = {
         "A connection was closed while requests on it had no answer.",
         "Look at who closed it first: a broker that refuses a request without words, or a client that timed out.",
     ),
+    "out_of_order_answers": VerdictKind(
+        WARNING,
+        "Answers of one connection came in another order than its requests; Kafka answers in order.",
+        "Look at what stands in for the broker, a proxy or another server: clients rely on the order, and fail.",
+    ),
     "slow_requests": VerdictKind(
         WARNING,
-        "Requests took longer than a person waits.",
-        "Look at the stage that took the time: `brokerscope show FILE:PACKET` has them all.",
+        "Requests took a second or longer.",
+        "See which stage took the time: `brokerscope show FILE:PACKET`.",
     ),
     "slow_tail": VerdictKind(
         NOTE,
@@ -96,7 +101,7 @@ KINDS: dict[str, VerdictKind] = {
     "uneven_broker": VerdictKind(
         WARNING,
         "One broker needs far longer than the others for the same API.",
-        "Look at the load, disks and collections of garbage of this broker, and at how partitions are spread.",
+        "Look at load, disks and garbage collection of this broker, and at how partitions are spread.",
     ),
     "head_of_line": VerdictKind(
         WARNING,
@@ -109,6 +114,11 @@ KINDS: dict[str, VerdictKind] = {
         "The connections of a broker ended, or fell silent, and it refused new ones or did not answer them.",
         "Look at the broker's process and host at that time. A broker that is stopped in order hands its partitions "
         "over first; after a crash the cluster waits for its session to time out.",
+    ),
+    "leader_moved": VerdictKind(
+        NOTE,
+        "Partitions got another leader: the old one turned requests down until clients had asked where they are.",
+        "Nothing, if brokers were restarted or partitions reassigned; else look at why the old leader went.",
     ),
     "topic_moved": VerdictKind(
         WARNING,
@@ -128,13 +138,23 @@ KINDS: dict[str, VerdictKind] = {
     ),
     "transactions_aborted": VerdictKind(
         WARNING,
-        "A producer gave transactions up.",
-        "Nothing, if the application aborts on purpose; else look at why it does.",
+        "A producer aborted transactions.",
+        "Nothing, if the application aborts on purpose; else look at why it aborts.",
     ),
     "redelivered": VerdictKind(
         WARNING,
         "A subscription got messages more than once.",
         "Look at negative acknowledgements and at consumers that go away before they acknowledge.",
+    ),
+    "dead_lettered": VerdictKind(
+        WARNING,
+        "Consumers gave messages up, or put them aside to try again.",
+        "Read the messages in that topic: nobody else will.",
+    ),
+    "permits_exhausted": VerdictKind(
+        WARNING,
+        "A consumer used up its permits and granted no more: the broker may not send it anything.",
+        "Look at what the application waits for: a receiver queue that nobody empties, or a consumer that is paused.",
     ),
     "share_group": VerdictKind(
         WARNING,
@@ -157,9 +177,19 @@ KINDS: dict[str, VerdictKind] = {
         "Client and server speak different versions of the protocol: nothing works.",
         "Bring client and server to releases that fit each other.",
     ),
+    "tls_mismatch": VerdictKind(
+        CRITICAL,
+        "One side speaks TLS and the other does not.",
+        "Compare security.protocol, or the scheme of the service URL, with the listener that the client connects to.",
+    ),
+    "keepalive_timeout": VerdictKind(
+        WARNING,
+        "A PING had no answer, and the connection was closed for it.",
+        "Look at the side that was silent, which may have paused, and at firewalls that forget idle connections.",
+    ),
     "zero_window": VerdictKind(
         NOTE,
-        "A receiver did not read, so its peer had to stop sending.",
+        "A receiver closed its TCP window, so its peer had to stop sending.",
         "Look at the application on the side that did not read.",
     ),
     "retransmissions": VerdictKind(
@@ -187,6 +217,21 @@ KINDS: dict[str, VerdictKind] = {
         NOTE,
         "A producer sends without idempotence: a batch that is retried may be written twice.",
         "Set enable.idempotence=true.",
+    ),
+    "acks_zero": VerdictKind(
+        NOTE,
+        "A producer asks for no answers: what is lost is lost in silence.",
+        "Set acks=all, unless messages may be lost.",
+    ),
+    "metadata_storm": VerdictKind(
+        WARNING,
+        "A client asks where a topic or coordinator is more often than any retry does.",
+        "Look for clients that are made for each message, and for topics that they ask for and that are not there.",
+    ),
+    "connection_churn": VerdictKind(
+        WARNING,
+        "A client opens connections for a moment and closes them, again and again.",
+        "Keep one producer or consumer for as long as the process runs: each new one costs logins and lookups.",
     ),
     "unbatched": VerdictKind(
         NOTE,
@@ -218,6 +263,11 @@ KINDS: dict[str, VerdictKind] = {
         NOTE,
         "Only one direction of connections was captured: nothing is said of answers there.",
         "Mirror both directions.",
+    ),
+    "clock": VerdictKind(
+        NOTE,
+        "Timestamps of messages lie ahead of the time at which they were captured.",
+        "Compare the clocks of the client and of the host that captured: delays between them are not to be trusted.",
     ),
     "capture_loss": VerdictKind(
         WARNING,

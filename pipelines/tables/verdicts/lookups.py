@@ -11,7 +11,7 @@ from pipelines.tables.verdicts.verdict import Ruling, together
 
 def lookups_redirected(capture: Capture) -> Iterator[Ruling]:
     """By broker that was asked and broker that was named."""
-    sent_on = "select *, evidence->>'to' as named from v_findings where kind = 'lookup_redirect'"
+    sent_on = "select *, evidence->>'to' as named from v_noted where finding = 'lookup_redirect'"
     for row in capture.rows(together(sent_on, ["protocol", "server", "named"])):
         yield Ruling(
             "lookups_redirected",

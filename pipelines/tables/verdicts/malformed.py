@@ -9,10 +9,11 @@ from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.verdict import Ruling, together
 
 _ODD = """
-    select f.* replace (x.exchange_id as exchange_id), x.error_name
-    from v_findings f left join v_calls x
-        on f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation
-            and f.direction = 'client' and f.packet = x.request_packet and f.file = x.request_file
+    select f.*, (
+            select max(error_name) from exchanges x
+            where f.site = x.site and f.connection = x.connection and f.incarnation = x.incarnation
+                and f.direction = 'client' and f.packet = x.request_packet and f.file = x.request_file) as error_name
+    from v_findings f
     where f.kind in ('batch_mismatch', 'decompress_failed')
         or (f.kind = 'malformed_frame' and f.message like 'Records are not%')"""
 

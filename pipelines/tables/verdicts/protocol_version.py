@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.verdict import Ruling, together
+from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 # whole connections with requests, on which the server said something and none of it is an answer
 _FOREIGN = """
@@ -23,8 +23,10 @@ _FOREIGN = """
 
 
 def wrong_protocol_version(capture: Capture) -> Iterator[Ruling]:
-    """Servers whose bytes are no answers in the protocol version of the client."""
-    for row in capture.rows(together(_FOREIGN, ["protocol", "server"], "any_value(spoken) as spoken")):
+    """Servers whose bytes are no answers in the protocol version of the client; those that speak TLS are told apart."""
+    tls = [server for one in capture.told if one.kind == "tls_mismatch" for server in one.rows["servers"]]
+    foreign = f"select * from ({_FOREIGN}){f' where server not in {sql_list(tls)}' if tls else ''}"
+    for row in capture.rows(together(foreign, ["protocol", "server"], "any_value(spoken) as spoken")):
         version = row["spoken"] or row["protocol"]
         yield Ruling(
             "wrong_protocol_version",

@@ -24,11 +24,10 @@ _AGAIN = """
     )
     select * from sent s where nth > 1 and not exists (
         select 1 from seeks k where k."group" = s."group" and k.time between s.before and s.time)"""
-_DEAD_LETTER = "-DLQ"  # how clients name dead letter topics: TOPIC-SUBSCRIPTION-DLQ
 
 
 def redelivered(capture: Capture) -> Iterator[Ruling]:
-    """Of each subscription, what it got again; and what went to its dead letter topic."""
+    """Of each subscription, what it got again."""
     hop = ", connection" if "proxy" in capture.findings else ""  # each delivery is seen on both sides of it
     more = "saturated(sum(records)) as messages, max(nth) as most"
     for row in capture.rows(together(_AGAIN.format(hop=hop), ["protocol", "topic", '"group"'], more)):
@@ -36,20 +35,13 @@ def redelivered(capture: Capture) -> Iterator[Ruling]:
         (whole,) = capture.rows(f"""
             select saturated(sum(records)) as messages from batches where role = 'consume'
                 and topic = {say.literal(topic)} and "group" = {say.literal(group)}""")
-        (dead,) = capture.rows(f"""
-            select saturated(sum(records)) as messages from batches where role = 'produce'
-                and outcome is distinct from 'error'
-                and topic = {say.literal(f"{topic}-{group}{_DEAD_LETTER}")}""")
         moved = any(told.kind == "topic_moved" and topic in told.rows["topics"] for told in capture.told)
         often = f"One came {row['most']} times." if row["most"] > 2 else ""
-        letters = (
-            f"{say.counted(dead['messages'], 'message')} went to its dead letter topic." if dead["messages"] else ""
-        )
         yield Ruling(
             "redelivered",
             f"Subscription {group} got {say.counted(row['messages'], 'message')} of topic {say.topic(topic)} again, "
             f"of {units.count(whole['messages'])} that were delivered.",
             row,
-            " ".join(filter(None, (often, letters, "Its topic moved." if moved else ""))) or None,
+            " ".join(filter(None, (often, "Its topic moved." if moved else ""))) or None,
             NOTE if moved and row["most"] == 2 else None,
         )

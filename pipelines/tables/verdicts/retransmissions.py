@@ -30,11 +30,12 @@ def retransmissions(capture: Capture) -> Iterator[Ruling]:
             select saturated(sum(retransmissions)) as resent,
                 saturated(sum(client_packets::hugeint + server_packets)) as packets
             from connections""")
+        resent = tcp["resent"]  # saturated: 0 where none is known
         yield Ruling(
             "retransmissions",
             f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited for retransmissions, "
-            f"up to {say.span(row['longest_ns'])}.",
+            f"{say.most(row['count'], row['longest_ns'])}.",
             row,
-            f"{say.counted(tcp['resent'] or 0, 'segment')} of {say.counted(tcp['packets'], 'packet')} were "
-            f"retransmitted, {say.share(tcp['resent'] or 0, tcp['packets'])}.",
+            f"{say.counted(resent, 'segment')} of {say.counted(tcp['packets'], 'packet')} "
+            f"{'was' if resent == 1 else 'were'} retransmitted, {say.share(resent, tcp['packets'])}.",
         )

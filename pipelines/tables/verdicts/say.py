@@ -12,8 +12,9 @@ FEW = 2  # names that a sentence gives before it counts
 
 
 def client(name: str) -> str:
-    """`10.0.0.2 nw-k-p` -> `nw-k-p`; of a client without a name its address."""
-    return name.partition(" ")[2] or name.strip()
+    """`10.0.0.2 nw-k-p` -> `nw-k-p`; of a client without a name its address; a number, as brokers use, is no name."""
+    known = name.partition(" ")[2] or name.strip()
+    return f"client {known}" if known.isdigit() else known
 
 
 def clients(names: Sequence[str]) -> str:
@@ -58,9 +59,19 @@ def times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{units.count(number)} times")
 
 
+def number(value: int) -> str:
+    """`10,490`."""
+    return units.count(value)
+
+
 def span(ns: float) -> str:
     """`8.30 s`."""
     return units.duration(ns)
+
+
+def most(number: int, ns: float) -> str:
+    """The longest of so many: `206 ms` of one, `up to 206 ms` of more."""
+    return span(ns) if number == 1 else f"up to {span(ns)}"
 
 
 def share(part: float, whole: float) -> str:

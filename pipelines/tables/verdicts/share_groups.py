@@ -17,7 +17,7 @@ _SUMS = """
 
 def share_group(capture: Capture) -> Iterator[Ruling]:
     """Of each share group, what its members released for another delivery, and what they rejected for good."""
-    refused = "select * from v_findings where kind = 'not_accepted'"
+    refused = "select * from v_noted where finding = 'not_accepted' and api in ('ShareFetch', 'ShareAcknowledge')"
     for row in capture.rows(together(refused, ["protocol", '"group"'], _SUMS)):
         group = row["group"]
         (fetched,) = capture.rows(f"""

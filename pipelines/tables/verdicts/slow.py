@@ -47,7 +47,7 @@ def slow_requests(capture: Capture) -> Iterator[Ruling]:
         yield Ruling(
             "slow_requests",
             f"{say.counted(row['count'], 'request')} {row['api'] or 'of an unknown API'} of "
-            f"{say.clients(row['clients'])} took up to {say.span(row['longest_ns'])}; {_WHERE[row['cause']]}.",
+            f"{say.clients(row['clients'])} took {say.most(row['count'], row['longest_ns'])}; {_WHERE[row['cause']]}.",
             row,
         )
 
@@ -57,7 +57,8 @@ def head_of_line(capture: Capture) -> Iterator[Ruling]:
     queued = f"""
         select * replace (queued_ns as cost_ns) from v_calls
         where kind = 'call' and queued_ns >= {QUEUED_NS} and coalesce(throttle_ms, 0) = 0
-            and api not in ('Fetch', 'ShareFetch', 'Produce') and not {_BEHIND_THROTTLE}"""
+            and api not in ('Fetch', 'ShareFetch', 'Produce') and not {_BEHIND_THROTTLE}
+            and not {capture.explained()}"""
     more = "max(queued_ns) as longest_ns, list(distinct api order by api) as apis"
     for row in capture.rows(together(queued, ["protocol"], more)):
         if row["count"] < QUEUED:
@@ -65,9 +66,9 @@ def head_of_line(capture: Capture) -> Iterator[Ruling]:
         yield Ruling(
             "head_of_line",
             f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])} waited behind others on their "
-            f"own connection, up to {say.span(row['longest_ns'])}.",
+            f"own connection, {say.most(row['count'], row['longest_ns'])}.",
             row,
-            f"These were {say.apis(row['apis'])}.",
+            f"These were {say.joined(row['apis'])}.",
             WARNING if row["cost_ns"] >= QUEUED_SUM_NS else NOTE,
         )
 
@@ -80,13 +81,14 @@ _BEHIND_THROTTLE = """
 
 def slow_tail(capture: Capture) -> Iterator[Ruling]:
     """APIs of which one request in a hundred takes far longer than the usual one."""
+    plain = f"{_PLAIN} and not {capture.explained()}"
     for spread in capture.rows(f"""
         select protocol, api, count(*) as n, quantile_disc(total_ns, 0.5) as p50_ns,
             quantile_disc(total_ns, 0.99) as p99_ns
-        from v_calls where {_PLAIN} group by all
+        from v_calls where {plain} group by all
         having n >= {ENOUGH} and p99_ns >= {TAIL_NS} and p99_ns / {TAIL} >= p50_ns order by all"""):
         tail = f"""
-            select * from v_calls where {_PLAIN} and total_ns >= {spread["p99_ns"]}
+            select * from v_calls where {plain} and total_ns >= {spread["p99_ns"]}
                 and protocol = {say.literal(spread["protocol"])}
                 and api is not distinct from {say.literal(spread["api"])}"""
         for row in capture.rows(together(tail)):

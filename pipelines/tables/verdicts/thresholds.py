@@ -68,6 +68,9 @@ LOST_SHARE = 0.01
 UNDERSTOOD = 0.99
 """Share of the bytes of known protocols that belong to frames: less means that frames were not found."""
 
+STOOD_STILL_US = 5_000_000
+"""Without a permit for so long until its connection ends, a consumer does not merely lag: it has stopped."""
+
 OUT_NS = 100 * MS
 """A pause in what a client sends, when its broker went or its topic moved: below this nobody notices."""
 
@@ -76,6 +79,22 @@ ANSWER_US = 1_000_000
 
 MOVE_US = 60_000_000
 """A topic that is not opened again within a minute after a broker closed it was given up, not moved."""
+
+A_MINUTE = 60
+"""Questions of one kind on one connection, or short connections of one client, within a minute: while something fails,
+clients try again once a second (retry.backoff.max.ms, reconnect.backoff.max.ms), so this is no retry."""
+
+SHORT_LIVED_NS = 10 * SECOND
+"""A connection that lives no longer was opened for one piece of work: clients keep theirs for minutes when idle."""
+
+AHEAD_US = 2_000_000
+"""Hosts that keep time agree to milliseconds, and a message is never sent before it is made."""
+
+AHEAD_BATCHES = 5
+"""Batches of a client from the future that are its clock, not a timestamp that the application chose."""
+
+KEEPALIVE_US = 10_000_000
+"""A PING without an answer for so long before the end was not merely in flight; peers wait 30 s by default."""
 
 QUEUED_NS, QUEUED = 10 * MS, 5
 """Waiting behind others of one's own connection: so long, so many times, is a habit."""

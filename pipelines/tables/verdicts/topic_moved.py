@@ -10,8 +10,9 @@ from pipelines.tables.verdicts.interruption import resent
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, LINKS, MOVE_US
 from pipelines.tables.verdicts.verdict import Link, Row, Ruling, together
 
-# What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a
-# segment of a scalable topic is split, or because a producer that is being created takes the place of the others.
+# What brokers closed, and the next time that it was opened; but not what closes after a client's own seek, when a topic
+# is terminated or a segment of a scalable topic split, or because a producer that is being created takes the place of
+# the others.
 _MOVES = f"""
     with closed as (
         select topic, server, client, site, connection, time, file, packet, evidence->>'moved_to' as named,
@@ -20,6 +21,9 @@ _MOVES = f"""
         where kind = 'closed_by_broker' and topic is not null and topic not like 'segment://%' and not exists (
             select 1 from exchanges s where s.api in ('SEEK', 'UNSUBSCRIBE') and s.site = f.site
                 and s.connection = f.connection and epoch_us(f.time) - epoch_us(s.time) between 0 and {AT_ONCE_US})
+            and not exists (
+                select 1 from exchanges s where s.api = 'REACHED_END_OF_TOPIC' and list_contains(s.topics, f.topic)
+                    and abs(epoch_us(f.time) - epoch_us(s.time)) <= {AT_ONCE_US})
     ), numbered as (
         select *, case when at_us - lag(at_us) over (partition by topic order by at_us, packet) <= {AT_ONCE_US}
             then 0 else 1 end as begins
@@ -53,10 +57,12 @@ def topic_moved(capture: Capture) -> Iterator[Ruling]:
     for row in capture.rows(_MOVES):
         by_topic.setdefault(row["topic"], []).append(row)
     for topic, rows in by_topic.items():
-        yield _told(capture, topic, rows)
+        yield from _told(capture, topic, rows)
 
 
-def _told(capture: Capture, topic: str, rows: list[Row]) -> Ruling:
+def _told(capture: Capture, topic: str, rows: list[Row]) -> Iterator[Ruling]:
+    closes = f"""
+        select * from v_noted where finding = 'closed_by_broker' and list_contains(topics, {say.literal(topic)})"""
     moves: dict[int, list[Row]] = {}
     for one in rows:
         moves.setdefault(one["move"], []).append(one)
@@ -68,19 +74,17 @@ def _told(capture: Capture, topic: str, rows: list[Row]) -> Ruling:
     else:
         moved = f"was unloaded and loaded again {say.times(len(moves))} by {way[0]}"
     clients = [one["client"] for one in out]
-    (row,) = capture.rows(
-        together(f"select * from v_findings where kind = 'closed_by_broker' and topic = {say.literal(topic)}")
-    )
     again = resent(capture, f"topic = {say.literal(topic)}", rows[0]["at_us"], rows[-1]["at_us"] + MOVE_US)
-    brokers = sorted({*row["servers"], *filter(None, way)})
-    row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
-    return Ruling(
-        "topic_moved",
-        f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}.",
-        row,
-        again.text or None,
-        chain=_chain(moves),
-    )
+    for row in capture.rows(together(closes)):
+        brokers = sorted({*row["servers"], *filter(None, way)})
+        row |= {"cost_ns": sum(one["out_ns"] for one in out), "last_time": rows[-1]["until"], "servers": brokers}
+        yield Ruling(
+            "topic_moved",
+            f"Topic {say.topic(topic)} {moved}; {say.clients(clients)} {say.verb(clients, 'was', 'were')} out {spans}.",
+            row,
+            again.text or None,
+            chain=_chain(moves),
+        )
 
 
 def _chain(moves: dict[int, list[Row]]) -> list[Link]:

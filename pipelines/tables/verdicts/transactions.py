@@ -8,18 +8,18 @@ from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
-# an EndTxn that was answered, and the messages of its producer since the one before
+# an EndTxn that gave its transaction up, and the messages of its producer since the one before
 _ABORTED = """
     select f.*, (
             select sum(records) from batches b
             where b.role = 'produce' and b.transactional and not coalesce(b.control, false)
-                and b.producer = f.producer_id and b.time < f.time and b.time > coalesce(before, to_timestamp(0))
+                and b.producer = f.producer_id and b.time < f.until and b.time > coalesce(before, to_timestamp(0))
         ) as messages
     from (
         select *, evidence->>'transactional_id' as id, evidence->>'producer_id' as producer_id, (
-                select max(until) from v_calls c where c.api = 'EndTxn' and c.client = v.client and c.until < v.time
+                select max(until) from v_calls c where c.api = 'EndTxn' and c.client = v.client and c.until < v.until
             ) as before
-        from v_findings v where kind = 'transaction_aborted'
+        from v_noted v where finding = 'transaction_aborted' and api = 'EndTxn'
     ) f"""
 
 
@@ -34,7 +34,7 @@ def transactions_aborted(capture: Capture) -> Iterator[Ruling]:
         whose = f"{say.clients(row['clients'])} ({row['id']})" if row["id"] else say.clients(row["clients"])
         yield Ruling(
             "transactions_aborted",
-            f"Producer {whose} gave up {row['count']} of {say.counted(ended['count'], 'transaction')}{messages}.",
+            f"Producer {whose} aborted {row['count']} of {say.counted(ended['count'], 'transaction')}{messages}.",
             row,
             "Consumers that read committed messages skip these.",
         )

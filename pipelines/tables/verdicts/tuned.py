@@ -1,4 +1,7 @@
-"""What single connections are found to do: findings that are verdicts, a row each in TOLD."""
+"""How clients are set up and what they do by habit: findings that are verdicts, a row each in TOLD.
+
+A finding says of a whole connection that something is so; the verdict counts the requests or batches that make it so.
+"""
 
 from __future__ import annotations
 
@@ -16,80 +19,128 @@ _OF_BROKERS = (
 )  # fmt: skip
 
 
+def _on_its_connections(finding: str, rows: str) -> str:
+    """Rows of connections that have a finding. rows: a SELECT from a view of `capture.py`."""
+    return f"""
+        select * from ({rows})
+        semi join (select site, connection, incarnation from findings where kind = '{finding}')
+            using (site, connection, incarnation)"""
+
+
 class _Told(NamedTuple):
     """How findings of one kind become a verdict."""
 
-    finding: str
+    finding: str | None  # without which there is nothing to tell
     verdict: str
-    sentence: str  # with {who}, {connections} and the fields of `more`
+    sentence: str  # with what `_words` gives
+    rows: str  # what is counted, as a SELECT
     by: tuple[str, ...] = ()  # columns that make a group, beside the protocol
     more: str = ""  # aggregates that the sentence uses
-    where: str = "true"
     severity: str | None = None
+
+
+def _findings(kind: str) -> str:
+    return f"select * from v_findings where kind = '{kind}'"
 
 
 TOLD = (
     _Told(
+        None, "acks_zero", "{who} sent {requests}{topics} with acks=0: no answer says whether a message was lost.",
+        "select * from v_calls where protocol = 'kafka' and api = 'Produce' and kind = 'oneway'",
+    ),
+    _Told(
         "removed_in_4_0", "removed_apis",
-        "{who} will be refused by brokers of Kafka 4.0 and later: {versions}.", (),
-        "list(distinct (evidence->>'api') || ' ' || (evidence->>'version')) as version_list",
-        f"evidence->>'api' not in {_OF_BROKERS}",
+        "Brokers refuse {requests} of {who} since Kafka 4.0: {versions}.",
+        f"""
+        select c.* from v_calls c semi join (
+            select site, connection, incarnation, evidence->>'api' as api, whole(evidence->>'version') as version
+            from findings where kind = 'removed_in_4_0') f using (site, connection, incarnation, api, version)
+        where c.kind in ('call', 'unanswered', 'oneway') and c.api not in {_OF_BROKERS}""",
+        more="list(distinct api || ' version ' || version) as version_list",
     ),
     _Told(
         "old_message_format", "old_message_format",
-        "{batches} of {who} are in message format {formats}, which brokers must convert.", (),
-        "saturated(sum(whole(evidence->>'count'))) as batch_count, "
-        "list(distinct evidence->>'magic' order by evidence->>'magic') as version_list",
-        "evidence->>'role' = 'produce'",
+        "{batches} of {who}{topics} {are} in message format {versions}, which brokers must convert.",
+        _on_its_connections(
+            "old_message_format",
+            "select * from v_batches where role = 'produce' and format in ('magic 0', 'magic 1')",
+        ),
+        more="list(distinct replace(format, 'magic ', '')) as version_list",
     ),
     _Told(
         "not_idempotent", "not_idempotent",
-        "Batches of {who} are produced without idempotence: one that is retried may be written twice.",
+        "{batches} of {who}{topics} {are} produced without idempotence: one that is retried may be written twice.",
+        _on_its_connections(
+            "not_idempotent",
+            """
+            select b.* from v_batches b
+                anti join (select site, exchange_id from exchanges where kind = 'oneway') using (site, exchange_id)
+            where role = 'produce' and format = 'magic 2' and producer is null""",
+        ),
     ),
     _Told(
-        "unbatched", "unbatched", "Nearly every batch of {who} holds one message, of {batches}.", (),
-        "saturated(sum(whole(evidence->>'count'))) as batch_count",
+        "unbatched", "unbatched", "{number} of {every} of {who}{topics} hold one message each.",
+        "select * from (" + _on_its_connections(
+            "unbatched",
+            """
+            select *, count(*) over (partition by protocol) as every
+            from v_batches where role = 'produce' and format = 'magic 2'""",
+        ) + ") where records = 1",
+        more="any_value(every) as every",
     ),
     _Told(
-        "useless_compression", "useless_compression", "Compression saves nothing in {batches} of {who}.", (),
-        "saturated(sum(whole(evidence->>'count'))) as batch_count",
+        "useless_compression", "useless_compression", "Compression saves nothing in {batches} of {who}{topics}.",
+        _on_its_connections(
+            "useless_compression", "select * from v_batches where codec <> 'none' and uncompressed_bytes > 0"
+        ),
     ),
     _Told(
-        "slow_consumer", "slow_consumer",
-        "{who} left the broker without permits for {longest}, slower than its topic {topic}.", ("topic",),
-        "max(whole(evidence->>'without_permits_ns')) as longest_ns",
+        "duplicate_sequence", "duplicate_sequence",
+        "{who} sent {batches}{topics} again with the sequence number of the one before, and no refusal was seen.",
+        "select * from (" + _on_its_connections(
+            "duplicate_sequence",
+            """
+            select *, lag(base_sequence) over same as before, lag(outcome) over same as outcome_before from v_batches
+            where role = 'produce' and producer is not null and base_sequence >= 0
+            window same as (
+                partition by site, connection, incarnation, producer, producer_epoch, topic, partition
+                order by stream_offset)""",
+        ) + ") where base_sequence = before and outcome_before is distinct from 'error'",
+        severity=NOTE,
     ),
-    _Told("duplicate_sequence", "duplicate_sequence",
-        "{who} sent {batches} again with the sequence number of the one before, and no refusal was seen.", (),
-        "saturated(sum(whole(evidence->>'count'))) as batch_count", severity=NOTE),
-    _Told("discarded", "discarded", "{who} threw {times} a message away as damaged.", ()),
+    _Told(
+        "discarded", "discarded", "{who} threw {times} a message{topics} away as damaged.",
+        "select * from v_noted where finding = 'discarded' and api = 'ACK'",
+    ),
     _Told(
         "retransmission_conflict", "conflicting_bytes",
-        "Bytes were retransmitted with other values {times}, on {connections}.",
+        "Bytes were retransmitted with other values {times}, on connections of {who} to {servers}.",
+        _findings("retransmission_conflict"),
     ),
 )  # fmt: skip
 
 
 def tuned(capture: Capture) -> Iterator[Ruling]:
-    """One verdict for each row of TOLD and group of its findings."""
+    """One verdict for each row of TOLD and group of its rows."""
     for told in TOLD:
-        if told.finding in capture.findings:
-            rows = f"select * from v_findings where kind = '{told.finding}' and {told.where}"
-            for row in capture.rows(together(rows, ["protocol", *told.by], told.more)):
+        if told.finding is None or told.finding in capture.findings:
+            for row in capture.rows(together(told.rows, ["protocol", *told.by], told.more)):
                 yield Ruling(told.verdict, told.sentence.format(**_words(row)), row, severity=told.severity)
 
 
 def _words(row: Row) -> dict[str, str]:
     """What a sentence may name."""
-    number = row.get("batch_count") or 0
-    versions = say.joined(sorted(row.get("version_list") or ()))
+    count = row["count"]
+    topics = say.named(row["topics"], "topic")
     return {
         "who": say.clients(row["clients"]),
-        "connections": say.counted(row["count"], "connection"),
-        "times": say.times(row["count"]),
-        "batches": say.counted(number, "batch"),
-        "versions": versions,
-        "formats": versions,
-        "longest": say.span(row.get("longest_ns") or 0),
-        "topic": say.topic(row.get("topic") or ""),
+        "servers": say.listed(row["servers"], "server"),
+        "topics": topics and f" for {topics}",
+        "times": say.times(count),
+        "number": say.number(count),
+        "every": say.counted(row.get("every") or count, "batch"),
+        "are": "is" if count == 1 else "are",
+        "batches": say.counted(count, "batch"),
+        "requests": say.counted(count, "request"),
+        "versions": say.joined(sorted(row.get("version_list") or ())),
     }

@@ -30,13 +30,47 @@ _UNANSWERED = f"""
         and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})"""
 
 
+LOGINS = ("SaslToken", "SaslAuthenticate", "AUTH_RESPONSE")
+"""Requests by which a client logs in, of brokers that may refuse one by closing the connection."""
+
+# requests that were passed over by an answer to a later one, and had their own after that (Kafka answers in order)
+_OVERTAKEN = """
+    select u.site, u.exchange_id, min(o.time) as answered_time
+    from v_calls u join v_calls o using (site, connection, incarnation, api, correlation_id)
+        semi join v_whole using (site, connection, incarnation)
+    where u.protocol = 'kafka' and u.kind = 'unanswered' and o.kind = 'orphan' and o.time > u.time
+    group by all"""
+
+
+def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
+    """Requests of Kafka whose answer came after that of a later request."""
+    capture.keep("overtaken", _OVERTAKEN)
+    rows = """
+        select c.* replace ((epoch_us(answered_time) - epoch_us(time)) * 1000 as cost_ns)
+        from v_calls c join overtaken using (site, exchange_id)"""
+    for row in capture.rows(together(rows, ["protocol", "server"], "list(distinct api order by api) as apis")):
+        yield Ruling(
+            "out_of_order_answers",
+            f"Broker {row['server']} answered {say.counted(row['count'], 'request')} {say.apis(row['apis'])} of "
+            f"{say.clients(row['clients'])} after later ones of the same connection.",
+            row,
+        )
+
+
 def unanswered(capture: Capture) -> Iterator[Ruling]:
     """By whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
-    silent = f"select * from ({_UNANSWERED}) where not {capture.explained()}"
-    for row in capture.rows(together(silent, ["protocol", "over"], "list(distinct api order by api) as apis")):
+    silent = f"""
+        select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login from ({_UNANSWERED})
+        where not {capture.explained()} and (site, exchange_id) not in (select (site, exchange_id) from overtaken)"""
+    apis = "list(distinct api order by api) as apis"
+    for row in capture.rows(together(silent, ["protocol", "over", "login"], apis)):
         what = f"{say.counted(row['count'], 'request', 'has', 'have')} no answer"
         who = f"{say.apis(row['apis'])} of {say.clients(row['clients'])} to {say.listed(row['servers'], 'broker')}"
-        if row["over"]:
+        if row["login"]:
+            text = f"{say.listed(row['servers'], 'broker')} closed the connection instead of an answer to the login of "
+            text = f"{text}{say.clients(row['clients'])} {say.times(row['count'])} ({say.apis(row['apis'])})."
+            yield Ruling("auth_refused", text, row)
+        elif row["over"]:
             yield Ruling("closed_unanswered", f"{what}: {who}; the connection was closed instead.", row)
         else:
             yield Ruling("unanswered", f"{what}: {who}.", row)

@@ -61,7 +61,18 @@ class Ruling:
         }
 
 
-COUNTED = ("count", "cost_ns", "first_time", "last_time", "clients", "servers", "topics", "groups", "evidence")
+COUNTED = (
+    "count",
+    "counted",
+    "cost_ns",
+    "first_time",
+    "last_time",
+    "clients",
+    "servers",
+    "topics",
+    "groups",
+    "evidence",
+)
 """The columns of a verdict that `together` gives."""
 
 _TIME = pa.timestamp("us", "UTC")
@@ -71,11 +82,12 @@ SCHEMA = pa.schema(
         ("rank", pa.int32()),
         *((name, pa.string()) for name in ("severity", "kind", "protocol", "sentence", "detail", "advice")),
         ("count", pa.int64()),
+        ("counted", pa.string()),
         ("cost_ns", pa.int64()),
         ("first_time", _TIME),
         ("last_time", _TIME),
         *((name, pa.list_(pa.string())) for name in ("clients", "servers", "topics", "groups")),
-        ("evidence", pa.list_(pa.struct([*_PLACE, ("exchange_id", pa.string())]))),
+        ("evidence", pa.list_(pa.struct([*_PLACE, ("exchange_id", pa.string()), ("stream_offset", pa.int64())]))),
         ("chain", pa.list_(pa.struct([("time", _TIME), ("text", pa.string()), *_PLACE]))),
     ]
 )
@@ -90,12 +102,12 @@ def together(rows: str, by: Sequence[str] = (), more: str = "") -> str:
     group = f"group by {', '.join(by)}" if by else "having count(*) > 0"
     protocol = "" if "protocol" in by else "max(protocol) as protocol, "
     return f"""
-        select {keys}{protocol}count(*) as count, saturated(sum(cost_ns)) as cost_ns,
+        select {keys}{protocol}count(*) as count, any_value(counted) as counted, saturated(sum(cost_ns)) as cost_ns,
             min(time) as first_time, max(until) as last_time,
             {_listed("client")} as clients, {_listed("server")} as servers, {_listed('"group"')} as groups,
             coalesce(list_sort(list_distinct(flatten(list(topics))))[:{LISTED}], []) as topics,
-            list({{'file': file, 'packet': packet, 'exchange_id': exchange_id}}
-                order by time, file, packet, exchange_id)[:{EVIDENCE}] as evidence{more and f", {more}"}
+            list({{'file': file, 'packet': packet, 'exchange_id': exchange_id, 'stream_offset': stream_offset}}
+                order by time, file, packet, stream_offset, exchange_id)[:{EVIDENCE}] as evidence{more and f", {more}"}
         from ({rows}) {group}"""
 
 

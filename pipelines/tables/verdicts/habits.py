@@ -1,0 +1,60 @@
+"""Clients that ask the same question, or connect, more often than any retry makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipelines.tables.verdicts import say
+from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.thresholds import A_MINUTE, SHORT_LIVED_NS
+from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
+
+_LOOKUPS = (
+    "Metadata", "FindCoordinator", "ApiVersions", "DescribeTopicPartitions", "LOOKUP", "PARTITIONED_METADATA",
+    "GET_TOPICS_OF_NAMESPACE", "GET_CLUSTER_METADATA",
+)  # fmt: skip
+_MINUTE = "range between interval 59999999 microseconds preceding and current row"
+
+
+def metadata_storm(capture: Capture) -> Iterator[Ruling]:
+    """Connections that ask where something is again and again."""
+    asked = f"""
+        select c.* from v_calls c semi join (
+            select site, connection, incarnation, api, topics from (
+                select *, count(*) over (
+                    partition by site, connection, incarnation, api, topics order by time {_MINUTE}) as within
+                from v_calls where kind in ('call', 'unanswered') and api in {sql_list(_LOOKUPS)}
+                    and not {capture.explained()}
+            ) where within >= {A_MINUTE}
+        ) often on c.site = often.site and c.connection = often.connection and c.incarnation = often.incarnation
+            and c.api = often.api and c.topics is not distinct from often.topics"""
+    for row in capture.rows(together(asked, ["protocol", "api"])):
+        about = say.named(row["topics"], "topic")
+        yield Ruling(
+            "metadata_storm",
+            f"{say.clients(row['clients'])} sent {row['api']}{about and f' for {about}'} {say.times(row['count'])}, "
+            f"{A_MINUTE} or more of them within a minute on one connection.",
+            row,
+        )
+
+
+def connection_churn(capture: Capture) -> Iterator[Ruling]:
+    """Clients that open a connection for each piece of work."""
+    short = f"""
+        select * from v_connections where protocol is not null and handshake = 'full' and closed <> 'open'
+            and duration_ns < {SHORT_LIVED_NS}"""
+    often = f"""
+        select s.* from ({short}) s semi join (
+            select site, client, server from (
+                select *, count(*) over (partition by site, client, server order by time {_MINUTE}) as within
+                from ({short})
+            ) where within > {A_MINUTE}
+        ) o on s.site = o.site and s.client = o.client and s.server = o.server"""
+    median = "quantile_disc(duration_ns, 0.5) as median_ns"
+    for row in capture.rows(together(often, ["protocol"], median)):
+        yield Ruling(
+            "connection_churn",
+            f"{say.clients(row['clients'])} opened {say.counted(row['count'], 'connection')} to "
+            f"{say.listed(row['servers'], 'server')}, each for {say.span(row['median_ns'])} or so.",
+            row,
+        )
