@@ -28,6 +28,8 @@ COMMANDS = {
     "sql": "Any question, in SQL.",
     "forensics": "Every checksum; who broke a bad one.",
     "annotate": "The capture with comments for Wireshark.",
+    "extract": "Some packets as a capture of their own, sanitised on request.",
+    "decode": "One frame, from hex or a file.",
     "analyze": "Records, tables and a page, here or on Spark.",
     "report": "The page again.",
     "package": "What Spark's workers lack, as an archive.",
