@@ -74,14 +74,15 @@ def extract(
     from pipelines.answers import annotate
     from pipelines.answers.extract import capture as answers
     from pipelines.answers.extract.packets import PacketFiles
-    from pipelines.answers.extract.wanted import TABLES, wanted
+    from pipelines.answers.extract.wanted import TABLES, lasting, wanted
+    from pipelines.answers.sanitise.packets import PacketRewriter
+    from pipelines.answers.sanitise.pseudonyms import Pseudonyms
+    from pipelines.answers.sanitise.streams import Streams
 
     if "-" in captures:
         raise typer.BadParameter("the captures are read twice: name files", param_hint="CAPTURE")
     if sanitise and comments:
         raise typer.BadParameter("comments hold names: not with --sanitise", param_hint="--comments")
-    if sanitise:
-        raise typer.BadParameter("is not there yet", param_hint="--sanitise")
     named = reading.captures(captures)
     files = expand(named)
     selection = part.selection
@@ -103,9 +104,23 @@ def extract(
             kept = [n for n, path in enumerate(files) if site_of(path, options.site) == site]
             files, notes = [files[n] for n in kept], [notes[n] for n in kept] if notes else []
         packets = PacketFiles(files, options.limits, chosen, _during(part.since, part.until))
-        count = answers.write(packets, notes, stream)
+        lost = 0
+        if sanitise and chosen is not None:
+            with Streams(Pseudonyms()) as streams:
+                streams.read(files, options)
+                count = answers.write_sanitised(packets, PacketRewriter(streams, lasting(chosen.connections)), stream)
+                lost = streams.lost
+        else:
+            count = answers.write(packets, notes, stream)
     if not reading.quiet:
         exits.say(f"{units.counted(count, 'packet')}: {out}")
+        if sanitise and packets.left_out:
+            exits.say(f"brokerscope: {units.counted(packets.left_out, 'packet')} without TCP left out")
+        if lost:
+            exits.say(
+                f"brokerscope: {units.counted(lost, 'compressed batch')} could not be filled to the same length: their "
+                "records do not decompress in the output"
+            )
 
 
 def _question(

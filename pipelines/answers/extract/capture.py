@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 from pipelines.answers import pcapng_blocks
 from pipelines.answers.extract.packets import PacketFiles
+from pipelines.answers.sanitise.packets import RAW, PacketRewriter
 
 _ORDER = "<"
 _NANOSECONDS = 9  # decimals of a second
@@ -48,4 +49,14 @@ def write(files: PacketFiles, comments: Sequence[Mapping[int, Sequence[str]]], s
         notes = comments[packet.file].get(packet.number, ()) if comments else ()
         writer.packet(packet.link, packet.time, packet.wire, packet.data, notes)
     writer.secrets(files.secrets())
+    return writer.packets
+
+
+def write_sanitised(files: PacketFiles, rewriter: PacketRewriter, stream: BinaryIO) -> int:
+    """Write what stands for the wanted packets; how many they are. TLS secrets and comments stay behind."""
+    writer = CaptureWriter(stream)
+    for packet in files.packets():
+        made = rewriter.packet(packet)
+        if made is not None:
+            writer.packet(RAW, made.time, made.wire, made.data)
     return writer.packets

@@ -177,6 +177,9 @@ def _us(time: Any) -> int:
     return int(np.datetime64(time.replace(tzinfo=None), "us").astype(np.int64))
 
 
-def lasting(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Connection row -> its first and last time, ns, rounded outward to µs."""
-    return {_line(row): (_us(row["start_time"]) * _US, _us(row["end_time"]) * _US + _US - 1) for row in rows}
+def lasting(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], tuple[int, int]]:
+    """First and last time (ns, rounded outward to µs) of connections, by name and incarnation."""
+    return {
+        (row["connection"], row["incarnation"]): (_us(row["start_time"]) * _US, _us(row["end_time"]) * _US + _US - 1)
+        for row in rows
+    }
