@@ -17,12 +17,22 @@ class NotUnderstoodError(ValueError):
 class FrameCopy:
     """The bytes of a frame, and what stands for them. Indices count from the first byte of the frame."""
 
-    def __init__(self, source: bytes, names: Pseudonyms, holes: Iterable[tuple[int, int]] = ()) -> None:
-        """holes: [start, end) of bytes that were not captured; in `source` they are zeros."""
+    def __init__(
+        self, source: bytes, names: Pseudonyms, holes: Iterable[tuple[int, int]] = (), size: int | None = None
+    ) -> None:
+        """holes: [start, end) of bytes that were not captured; in `source` they are zeros. size: as announced, where
+        the end of the frame is not in `source`.
+        """
         self.source = source
         self.names = names
+        self.size = len(source) if size is None else size
         self.out = bytearray([FILLER]) * len(source)
         self._holes = [hole for hole in holes if hole[0] < hole[1]]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the frame is there."""
+        return self.whole(0, self.size)
 
     def whole(self, start: int, end: int) -> bool:
         """Whether these bytes are there."""

@@ -82,7 +82,7 @@ class IggyFrames:
     def _reply(self, copy: FrameCopy, code: int | None) -> None:
         operation = tables.operations().get(copy.source[_REPLY_OPERATION])
         start = HEADER
-        if operation and operation.result and copy.whole(HEADER, len(copy.source)):
+        if operation and operation.result and copy.complete:
             status, start = result_section(copy.source, HEADER, len(copy.source))
             copy.keep(HEADER, start)
             if status:
@@ -97,13 +97,13 @@ class IggyFrames:
     def _seal_request(self, copy: FrameCopy) -> None:
         """In 0.9 the header holds the XXH3-64 of the body."""
         low, high = (_U64.unpack_from(copy.source, _REQUEST_CHECKSUM + 8 * i)[0] for i in (0, 1))
-        if low and not high and copy.whole(0, len(copy.source)):
+        if low and not high and copy.complete:
             self._checksum(copy, _REQUEST_CHECKSUM, lambda data: bytes(data[HEADER:]))
 
     def _seal_replica(self, copy: FrameCopy, *, frozen: bool) -> None:
         """Checksum of the body, then of the header."""
         body, head = (any(copy.source[at : at + 8]) for at in (16, 0))
-        if not copy.whole(0, len(copy.source)):
+        if not copy.complete:
             copy.put(0, bytes(_CHECKSUMS))
             return
         if body:
@@ -130,7 +130,7 @@ class IggyFrames:
         """Write a body by the layout that reads it to its end; of a cut one by the likeliest, up to the hole."""
         found = layouts.candidates(side, code, self._allowed)
         data, end = copy.source, len(copy.source)
-        if not copy.whole(at, end):
+        if not copy.complete:
             found = found[:1]
         else:
             found = tuple(layout for layout in found if exact(layout, data, at, end).exact)
@@ -141,13 +141,12 @@ class IggyFrames:
                 if layout.run:
                     self._run(copy, layout.run, walk.at, walk.values.get("messages_count"))
             except NotUnderstoodError:
-                if copy.whole(at, end):
+                if copy.complete:
                     copy.blank(at, end)
 
     def _run(self, copy: FrameCopy, name: str, at: int, count: int | None) -> None:
         """Write a run of messages."""
-        end = len(copy.source)
-        limit = copy.first_hole(at)
+        end, limit = copy.size, copy.first_hole(at)
         try:
             run = batches.read(name, copy.source, at, end, limit, count)
         except MalformedBodyError:

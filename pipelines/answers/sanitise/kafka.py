@@ -74,10 +74,10 @@ class KafkaFrames:
                 walk.unknown_tags()
             walk.struct(walk.known.message.fields)
         except NotUnderstoodError:
-            if copy.whole(0, len(copy.source)):
+            if copy.complete:
                 copy.blank(at, len(copy.source))  # numbers may have been read where none are
             return
-        if len(copy.source) - walk.at > _APPENDED:
+        if copy.size - walk.at > _APPENDED:
             copy.blank(at, len(copy.source))
 
 
@@ -127,10 +127,10 @@ class _Walk:
         size = self._length(field, wide=field.type in _LEFT_OPEN)
         start, end = self.at, self.at + max(0, size)
         if field.type == "records":
-            if end > len(self._copy.source):
+            if end > self._copy.size:
                 raise NotUnderstoodError("a record set beyond its frame")
             if self._records is not None:
-                self._records.record_set(self._copy, start, end)
+                self._records.record_set(self._copy, start, min(end, len(self._copy.source)))
         elif field.type == "string":
             (self._copy.keep if field.name in KEPT_FIELDS else self._copy.name)(start, end)
         else:

@@ -57,7 +57,7 @@ class PulsarFrames:
         start = covered + 4
         payload = self._sized(copy, covered, 0, "MessageMetadata")
         copy.payload(payload, end)
-        if not copy.whole(covered, end):
+        if not copy.complete:
             if marked and copy.whole(at, covered):
                 copy.put(at + 2, bytes(4))  # nobody can verify it
             return

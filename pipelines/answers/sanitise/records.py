@@ -8,6 +8,7 @@ one by the same bits as before. Records of control batches are the brokers' own 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from dissectors.checksum import CRC32, CRC32C, compute
 from dissectors.kafka import record_batch
@@ -20,6 +21,19 @@ _HEADER, _COVERED, _CRC, _CODEC, _CONTROL = 61, 21, 17, 7, 32
 _OLD_HEADERS = {0: 18, 1: 26}  # magic -> where the key's length lies in a message of the older formats
 _OLD_CRC, _OLD_COVERED = 12, 16
 _UNPACKED = 64 << 20  # bytes of one batch
+
+_BATCH = 2  # magic of batches
+
+
+class _Form(NamedTuple):
+    """Where the parts of a batch or message lie."""
+
+    head: int  # bytes before its records, or its key
+    crc: int
+
+
+_FORMS = {0: _Form(18, _OLD_CRC), 1: _Form(26, _OLD_CRC), _BATCH: _Form(_HEADER, _CRC)}
+"""By magic."""
 
 Unpack = Callable[[bytes], "Plain"]
 
@@ -72,16 +86,18 @@ class RecordSets:
         """Write one batch or message. cut: its end is not there."""
         self.batches.add(at)
         magic = copy.source[at + 16]
-        if magic != 2:
-            if magic in _OLD_HEADERS and not cut and copy.whole(at, end):
-                copy.put(at, self._old(copy.source[at:end], copy.names))
+        form = _FORMS.get(magic)
+        if form is None:
             return
-        head = min(end, at + _HEADER)
+        head = min(end, at + form.head)
         if not copy.whole(at, head):
             return
-        copy.keep(at, head)
-        if cut or not copy.whole(at, end) or end - at < _HEADER:
-            copy.put(at + _CRC, bytes(4))  # nobody can verify it, and it tells of the records
+        if cut or not copy.whole(at, end) or end - at < form.head:
+            copy.keep(at, head)
+            copy.put(at + form.crc, bytes(4))  # nobody can verify it, and it tells of the records
+            return
+        if magic != _BATCH:
+            copy.put(at, self._old(copy.source[at:end], copy.names))
             return
         source = copy.source[at:end]
         made = source[:_HEADER] + self._records(source, copy.names)
@@ -138,15 +154,16 @@ class _Wrapped(Plain):
         super().__init__(data, names)
         self._messages: list[tuple[int, int]] = []
         at = 0
-        while at + 26 <= len(data) or at < len(data):
+        while at < len(data):
             end = at + 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
             magic = data[at + 16] if at + 16 < len(data) else -1
-            if magic not in _OLD_HEADERS or end > len(data) or end - at < _OLD_HEADERS[magic] + 8 or data[at + 17] & 7:
-                raise NotUnderstoodError("a wrapper that holds something else than messages")
-            key = at + _OLD_HEADERS[magic] + 4
+            key = at + _OLD_HEADERS.get(magic, 0) + 4
             value = key + max(0, int.from_bytes(data[key - 4 : key], "big", signed=True))
-            if value + 4 > end:
-                raise NotUnderstoodError("a key beyond its message")
+            if magic not in _OLD_HEADERS or end > len(data) or value + 4 > end or data[at + 17] & _CODEC:
+                if not self._messages:
+                    raise NotUnderstoodError("a wrapper that holds something else than messages")
+                self.filler.append((at, len(data)))  # odd bytes behind the last message
+                break
             self.data[key:value] = names.key(data[key:value])
             self.filler.append((value + 4, end))
             self._messages.append((at, end))

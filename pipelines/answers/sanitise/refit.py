@@ -2,7 +2,7 @@
 
 Filler compresses to nearly nothing, noise not at all: so much of the filler is made noise that the compressed bytes are
 as many as those that they stand for. A few bytes that are missing are put where the format has room that says nothing:
-a comment in gzip, empty blocks in zlib and zstd, literals of snappy that are cut in two, matches of lz4 that are cut shorter.
+a comment in gzip, empty blocks in zlib and zstd; literals of snappy are cut in two, matches of lz4 are cut shorter.
 """
 
 from __future__ import annotations

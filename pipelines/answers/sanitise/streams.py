@@ -49,6 +49,7 @@ class _Direction:
     def __init__(self) -> None:
         self.starts = array("q")  # stream offsets
         self.sizes = array("q")  # of what is at hand
+        self.announced = array("q")  # of the frame, whose end may not be at hand
         self.places = array("q")  # in the file of bytes
         self.packets = array("q")  # packet of the first byte; -1 for bytes in no frame
         self.copies: list[tuple[int, int, int]] = []  # stream offset, place of what stands for it, number of the piece
@@ -99,8 +100,10 @@ class Streams:
                 rows[table] += batch.select(_COLUMNS[table]).to_pylist()
         self._rewrite(rows, [public_path(path) for path in paths])
 
-    def piece(self, conversation: Conversation, direction: int, offset: int, data: bytes, packet_ref: int) -> None:
-        """Take bytes of a direction: a frame, or bytes in no frame (packet_ref -1)."""
+    def piece(
+        self, conversation: Conversation, direction: int, offset: int, data: bytes, size: int, packet_ref: int
+    ) -> None:
+        """Take bytes of a direction: a frame of so many bytes, or bytes in no frame (packet_ref -1)."""
         conn, bases = conversation.conn, conversation.bases
         if bases is None or bases[direction] is None or not data:
             return  # under TLS: the packets hold other bytes
@@ -108,6 +111,7 @@ class Streams:
         way.base = bases[direction]
         way.starts.append(offset)
         way.sizes.append(len(data))
+        way.announced.append(size)
         way.places.append(self._source.tell())
         way.packets.append(packet_ref)
         self._source.write(data)
@@ -132,7 +136,7 @@ class Streams:
                 start, size = way.starts[at], way.sizes[at]
                 self._source.seek(way.places[at])
                 holes = [(a - start, b - start) for a, b in way.gaps if a < start + size and b > start]
-                copy = FrameCopy(self._source.read(size), self.names, holes)
+                copy = FrameCopy(self._source.read(size), self.names, holes, way.announced[at])
                 self.records.begin()
                 if way.packets[at] >= 0 and writer is not None:
                     answer = answers.get((key, way.packets[at])) if direction == SERVER else None
@@ -326,7 +330,8 @@ def _listening(kind: Any, streams: Streams) -> Any:
 
         def on_frame(self, frame: Frame) -> None:
             """Tell of a frame."""
-            streams.piece(self, frame.direction, frame.offset, frame.data[frame.start : frame.end], frame.packet_ref)
+            data = frame.data[frame.start : frame.end]
+            streams.piece(self, frame.direction, frame.offset, data, frame.size, frame.packet_ref)
             super().on_frame(frame)
 
         def receive(self, direction: int, event: Any) -> None:
@@ -338,7 +343,7 @@ def _listening(kind: Any, streams: Streams) -> Any:
         def on_skipped(self, direction: int, start: int, end: int) -> None:
             """Tell of bytes in no frame."""
             buf, pos, _ = self.inboxes[direction].window
-            streams.piece(self, direction, start, buf[pos : pos + end - start], -1)
+            streams.piece(self, direction, start, buf[pos : pos + end - start], end - start, -1)
             super().on_skipped(direction, start, end)
 
     return Listening
