@@ -16,7 +16,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
-    from brokerscope.capture import Capture
+    from brokerscope.capture import OpenCapture
     from brokerscope.capture import open_captures as open
     from brokerscope.frames import decode
     from dissectors import BrokerscopeError, InputError, Limits, Options, UsageError, dissect, iter_records
@@ -25,7 +25,7 @@ if _TYPE_CHECKING:
 
 _HOMES = {
     "BrokerscopeError": ("dissectors.errors", "BrokerscopeError"),
-    "Capture": ("brokerscope.capture", "Capture"),
+    "OpenCapture": ("brokerscope.capture", "OpenCapture"),
     "InputError": ("dissectors.errors", "InputError"),
     "Limits": ("dissectors.limits", "Limits"),
     "Options": ("dissectors.options", "Options"),
@@ -39,7 +39,7 @@ _HOMES = {
 
 __all__ = [
     "BrokerscopeError",
-    "Capture",
+    "OpenCapture",
     "InputError",
     "Limits",
     "Options",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from brokerscope.lazy_table import LazyTable
-from brokerscope.rows import Row, first_rows, html_table, rows_of
+from brokerscope.rows import AnswerRow, first_rows, html_table, rows_of
 from dissectors import records
 from dissectors.api import dissect
 from dissectors.capture.files import expand
@@ -32,25 +32,25 @@ By = Literal["topic", "client", "server", "api", "group", "connection"]
 Sort = Literal["p99", "time", "bytes", "errors", "count"]
 
 
-class Shown:
+class ShownExchange:
     """One exchange with all that is known of it: `exchange`, `request`, `response`, `batches`, `errors`, `findings`."""
 
     def __init__(
         self, exchange: Mapping[str, Any], decoded: connections.DecodedExchange, related: Mapping[str, Sequence[Any]]
     ) -> None:
-        self.exchange = Row(exchange)
-        self.request = decoded.request if not isinstance(decoded.request, dict) else Row(decoded.request)
-        self.response = decoded.response if not isinstance(decoded.response, dict) else Row(decoded.response)
-        self.messages = [Row(row) for row in decoded.messages]
-        self.batches = [Row(row) for row in related["batches"]]
-        self.errors = [Row(row) for row in related["errors"]]
-        self.findings = [Row(row) for row in related["findings"]]
+        self.exchange = AnswerRow(exchange)
+        self.request = decoded.request if not isinstance(decoded.request, dict) else AnswerRow(decoded.request)
+        self.response = decoded.response if not isinstance(decoded.response, dict) else AnswerRow(decoded.response)
+        self.messages = [AnswerRow(row) for row in decoded.messages]
+        self.batches = [AnswerRow(row) for row in related["batches"]]
+        self.errors = [AnswerRow(row) for row in related["errors"]]
+        self.findings = [AnswerRow(row) for row in related["findings"]]
 
     def __str__(self) -> str:
         lines = [repr(self)]
         for name in ("request", "response"):
             body = getattr(self, name)
-            lines += [name, *outline(dict(body) if isinstance(body, Row) else body, 100, 2)]
+            lines += [name, *outline(dict(body) if isinstance(body, AnswerRow) else body, 100, 2)]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -68,11 +68,11 @@ def html_text(text: str) -> str:
     return html.escape(text)
 
 
-class Connection:
+class OpenConnection:
     """One TCP connection: iterate it for its exchanges; `row` is its row of `connections`."""
 
-    def __init__(self, capture: Capture, row: Mapping[str, Any]) -> None:
-        self.row = Row(row)
+    def __init__(self, capture: OpenCapture, row: Mapping[str, Any]) -> None:
+        self.row = AnswerRow(row)
         self.name: str = row["connection"]
         self._capture = capture
 
@@ -91,16 +91,16 @@ class Connection:
         """The batches that it carried."""
         return self._part("batches")
 
-    def events(self) -> list[Row]:
+    def events(self) -> list[AnswerRow]:
         """Everything that happened on it in time order, as `brokerscope follow` shows it."""
         tables = self._capture.tables(*follow_answers.TABLES)
-        return [Row(event) for event in follow_answers.follow(tables, dict(self.row))]
+        return [AnswerRow(event) for event in follow_answers.follow(tables, dict(self.row))]
 
     def _part(self, table: str) -> LazyTable:
         own = {name: self.row[name] for name in ("connection", "incarnation")}
         return self._capture.table(table).where(f"site = {database.literal(self.row.site)}", **own)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[AnswerRow]:
         return iter(self.exchanges)
 
     def __len__(self) -> int:
@@ -114,7 +114,7 @@ class Connection:
         return f"<p>{html_text(repr(self))}</p>{first_rows(events, len(events))}"
 
 
-class Capture:
+class OpenCapture:
     """Captures that are read when something is asked of them; what was read is kept in memory for the next question."""
 
     def __init__(self, captures: CaptureInput | Sequence[CaptureInput], options: Options) -> None:
@@ -175,7 +175,7 @@ class Capture:
 
     # --- answers ---
 
-    def verdicts(self) -> list[Row]:
+    def verdicts(self) -> list[AnswerRow]:
         """What is wrong, the worst first: severity, kind, sentence, advice, count, clients, topics …"""
         with database_of(self.tables(*RECORDS)) as duckdb:
             return list(rows_of(judged(duckdb).to_pylist()))
@@ -184,12 +184,12 @@ class Capture:
         """What the captures hold, what is wrong, what cannot be seen, and the slowest requests."""
         return summary(self.tables(*RECORDS))
 
-    def top(self, by: By = "api", sort: Sort = "time", head: int | None = None) -> list[Row]:
+    def top(self, by: By = "api", sort: Sort = "time", head: int | None = None) -> list[AnswerRow]:
         """What costs most, the largest first: key, count, errors, unanswered, p50_ns, p99_ns, max_ns, bytes …"""
         for name, value, known in (("by", by, top_answers.KEYS), ("sort", sort, top_answers.SORTS)):
             if value not in known:
                 raise UsageError(f"{name}: no {value!r}; there are {', '.join(known)}")
-        return [Row(row) for row in top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head]]
+        return [AnswerRow(row) for row in top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head]]
 
     def sql(self, text: str) -> pa.Table:
         """The rows of a query over the record tables. Raises UsageError for one that means nothing."""
@@ -201,7 +201,7 @@ class Capture:
         except duckdb.Error as error:
             raise UsageError(database.sentence(error)) from None
 
-    def connection(self, name: str) -> Connection:
+    def connection(self, name: str) -> OpenConnection:
         """The connection of this name, or the only one that has it as a part: `:43210`.
 
         Of one that was opened again, the first. Raises UsageError where none fits, or several do.
@@ -212,9 +212,9 @@ class Capture:
             raise UsageError(f"no connection {name} in these captures")
         if len(names) > 1:
             raise UsageError(f"{name} fits {len(names)} connections: {', '.join(names[:10])}")
-        return Connection(self, found[0])
+        return OpenConnection(self, found[0])
 
-    def show(self, place: str, *, messages: bool = False) -> Shown:
+    def show(self, place: str, *, messages: bool = False) -> ShownExchange:
         """The exchange of an id, or the first one of a packet, `FILE:PACKET`; of a single file `:17` will do.
 
         messages: add the messages of its batches. Raises UsageError where there is none.
@@ -233,7 +233,7 @@ class Capture:
             raise UsageError(f"no exchange at {place} in these captures")
         payloads = messages and self.options.payloads
         decoded = connections.decoded(self.paths, self.options, found[0], messages=messages, payloads=payloads)
-        return Shown(found[0], decoded, connections.related(tables, found[0]))
+        return ShownExchange(found[0], decoded, connections.related(tables, found[0]))
 
     def _file(self, name: str) -> str:
         """The one file that a name, or the end of one, means."""
@@ -249,7 +249,7 @@ class Capture:
         self._tables.clear()
         self._close()
 
-    def __enter__(self) -> Capture:
+    def __enter__(self) -> OpenCapture:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -281,7 +281,7 @@ def open_captures(
     dialects: Mapping[str, str] | None = None,
     jobs: int = 0,
     limits: Limits | None = None,
-) -> Capture:
+) -> OpenCapture:
     """Open captures: paths, globs, folders and URLs, bytes, or files open in binary mode, one or several.
 
     Nothing is read yet, but where no file can be. full: decoded bodies in `exchanges`, as `row.request.acks`.
@@ -292,7 +292,7 @@ def open_captures(
         full=full, payloads=payloads, site=site, decode_as=dict(decode_as or {}), keylog=keylog,
         dialects=dict(dialects or {}), jobs=jobs, limits=limits or Limits(),
     )  # fmt: skip
-    opened = Capture(captures, options)
+    opened = OpenCapture(captures, options)
     _refuse_missing(opened.files)
     return opened
 

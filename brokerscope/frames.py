@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from brokerscope.rows import Row
+from brokerscope.rows import AnswerRow
 from pipelines.answers.single_frame import Side, decoded
 
 
@@ -15,7 +15,7 @@ def decode(
     side: Side | None = None,
     key: int | str | None = None,
     version: int | None = None,
-) -> Row:
+) -> AnswerRow:
     """What one frame says: side, size, api, api_code, version, correlation_id …, body, problems.
 
     raw: one whole frame; of Kafka also without its four bytes of size. side: `request` or `response`; a request, unless
@@ -26,4 +26,4 @@ def decode(
 
     Raises UsageError for bytes that are no such frame.
     """
-    return Row(decoded(bytes(raw), protocol, side=side, api=key, version=version))
+    return AnswerRow(decoded(bytes(raw), protocol, side=side, api=key, version=version))

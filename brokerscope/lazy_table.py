@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from brokerscope.rows import Row, first_rows, rows_of
+from brokerscope.rows import AnswerRow, first_rows, rows_of
 from dissectors.errors import BrokerscopeError, UsageError
 from pipelines.sql import database
 from pipelines.sql.conditions import MeaninglessError, condition
@@ -131,7 +131,7 @@ class LazyTable:
             axes.legend(title=by)
         return axes
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[AnswerRow]:
         for batch in self.arrow().to_batches(max_chunksize=1024):
             yield from rows_of(batch.to_pylist())
 

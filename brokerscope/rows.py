@@ -14,7 +14,7 @@ _SHOWN = 20  # rows of a table in a notebook
 _LONGEST = 60  # characters of a cell
 
 
-class Row(Mapping[str, Any]):
+class AnswerRow(Mapping[str, Any]):
     """One row: `row.api`, `row["api"]`, `dict(row)`. Decoded bodies are dicts whose fields are attributes too."""
 
     __slots__ = ("_values",)
@@ -40,7 +40,9 @@ class Row(Mapping[str, Any]):
         return [*super().__dir__(), *self._values]
 
     def __repr__(self) -> str:
-        return f"Row({', '.join(f'{name}={value!r}' for name, value in self._values.items() if value is not None)})"
+        return (
+            f"AnswerRow({', '.join(f'{name}={value!r}' for name, value in self._values.items() if value is not None)})"
+        )
 
     def _repr_html_(self) -> str:
         return html_table(["column", "value"], ([name, value] for name, value in self._values.items()))
@@ -49,14 +51,14 @@ class Row(Mapping[str, Any]):
 def _wrapped(value: Any) -> Any:
     if isinstance(value, list):
         return [_wrapped(each) for each in value]
-    return Row(value) if isinstance(value, dict) else value
+    return AnswerRow(value) if isinstance(value, dict) else value
 
 
-def rows_of(values: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+def rows_of(values: Iterable[Mapping[str, Any]]) -> Iterator[AnswerRow]:
     """Rows of a table. Bodies, which are JSON text in a table, become dicts."""
     for each in values:
         bodies = {name: json.loads(each[name]) for name in _BODIES if isinstance(each.get(name), str)}
-        yield Row({**each, **bodies} if bodies else each)
+        yield AnswerRow({**each, **bodies} if bodies else each)
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[Any]], more: int = 0) -> str:

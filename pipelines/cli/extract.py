@@ -13,7 +13,7 @@ from dissectors.errors import InputError
 from dissectors.redaction import public_path
 from pipelines.cli import exits
 from pipelines.cli.output import output
-from pipelines.cli.reading import Part, Reading, StoredCaptures, reads_captures
+from pipelines.cli.reading import AskedPart, Reading, StoredCaptures, reads_captures
 from pipelines.formats import units
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _PLACE = re.compile(r"(?P<file>.*):(?P<packet>[0-9]{1,12})", re.S)
 def extract(
     captures: StoredCaptures,
     reading: Reading,
-    part: Part,
+    part: AskedPart,
     out: Annotated[str, typer.Option("-o", "--output", metavar="OUT.pcapng", help="The file to write.")],
     exchange: Annotated[
         str | None,

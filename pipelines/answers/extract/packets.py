@@ -15,7 +15,7 @@ from dissectors.capture.layers import LINK_TYPES, OTHER, Layers
 from dissectors.capture.raw import Census, RawBlock, packets
 from dissectors.capture.reader import Reader
 from dissectors.limits import Limits
-from pipelines.answers.extract.wanted import Wanted
+from pipelines.answers.extract.wanted import WantedPackets
 
 During = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
 """(times, ns) -> which of them are asked for"""
@@ -40,7 +40,7 @@ class PacketFiles:
     """Captures of one capture point, to be read once."""
 
     def __init__(
-        self, paths: Sequence[str], limits: Limits, wanted: Wanted | None, during: During | None = None
+        self, paths: Sequence[str], limits: Limits, wanted: WantedPackets | None, during: During | None = None
     ) -> None:
         """wanted: None for all packets. Raises InputError for a file that is no capture."""
         self._wanted, self._during = wanted, during
@@ -95,7 +95,7 @@ class PacketFiles:
             yield n, int(row_of[n])
 
     @staticmethod
-    def _fragmented(raw: RawBlock, wanted: Wanted) -> npt.NDArray[np.bool_]:
+    def _fragmented(raw: RawBlock, wanted: WantedPackets) -> npt.NDArray[np.bool_]:
         """The packets that hold a fragment between addresses of a wanted connection."""
         kind = np.array([LINK_TYPES.get(link, OTHER) for link in raw.link.tolist()], np.int8)
         layers = Layers(raw.buffer, raw.at, raw.have, raw.wire, kind)

@@ -38,7 +38,7 @@ class Question:
     findings: Sequence[str] = ()  # kinds
 
 
-class Wanted:
+class WantedPackets:
     """Stretches of time, by who sent packets to whom."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Wanted:
         return found
 
 
-def wanted(tables: Relations, question: Question, *, packets_only: bool) -> Wanted:
+def wanted(tables: Relations, question: Question, *, packets_only: bool) -> WantedPackets:
     """What is wanted of record tables TABLES, from which a selection has taken other rows already.
 
     packets_only: of exchanges and findings only their own packets, not the conversations that they belong to. Raises
@@ -87,7 +87,7 @@ def wanted(tables: Relations, question: Question, *, packets_only: bool) -> Want
         raise UsageError(
             f"these packets are from {len(sites)} capture points ({', '.join(sites[:5])}): name one's files"
         )
-    made = Wanted()
+    made = WantedPackets()
     made.connections = found
     if not packets_only:
         for row in found:
@@ -155,7 +155,7 @@ def _findings(tables: Relations, question: Question) -> list[Row]:
     return query(tables, f"SELECT * FROM findings WHERE kind IN ({kinds})", question.findings)
 
 
-def _add_exchange(made: Wanted, exchange: Mapping[str, Any]) -> None:
+def _add_exchange(made: WantedPackets, exchange: Mapping[str, Any]) -> None:
     """Add the packets of an exchange."""
     if exchange["time"] is None:
         return

@@ -52,6 +52,11 @@ class FrameCopy:
         self.need(start, end)
         self.out[start:end] = self.source[start:end]
 
+    def head(self, size: int) -> None:
+        """Copy so many bytes that a frame begins with, as far as they are there; raise where some are not."""
+        self.keep(0, min(size, self.first_hole(0)))
+        self.need(0, size)
+
     def name(self, start: int, end: int) -> None:
         """Put a pseudonym for a name."""
         self.need(start, end)

@@ -47,7 +47,7 @@ class IggyFrames:
         if self._vsr:
             self._vsr_frame(copy, None)
             return
-        copy.keep(0, PREFIX)
+        copy.head(PREFIX)
         self._body(copy, layouts.REQUEST, _U32.unpack_from(copy.source, 4)[0], PREFIX)
 
     def response(self, copy: FrameCopy, code: int | None) -> None:
@@ -55,15 +55,14 @@ class IggyFrames:
         if self._vsr:
             self._vsr_frame(copy, code)
             return
-        copy.keep(0, PREFIX)
+        copy.head(PREFIX)
         if _U32.unpack_from(copy.source, 0)[0]:
             self._text(copy, PREFIX)
         elif code is not None:
             self._body(copy, layouts.RESPONSE, code, PREFIX)
 
     def _vsr_frame(self, copy: FrameCopy, code: int | None) -> None:
-        copy.keep(0, min(HEADER, len(copy.source)))
-        copy.need(0, HEADER)
+        copy.head(HEADER)
         command = copy.source[COMMAND_AT]
         if command == REQUEST:
             number = copy.source[_OPERATION]

@@ -36,10 +36,10 @@ class KafkaFrames:
         if self._raw_sasl:
             if not plausible_request(data, 0, end):
                 self.bare_tokens += 1
-                copy.keep(0, 4)
+                copy.head(4)
                 return
             self._raw_sasl = False
-        copy.keep(0, 12)
+        copy.head(12)
         api = api_version(_int(data, 4, 2), _int(data, 6, 2))
         self._raw_sasl = api.key == SASL_HANDSHAKE and api.version == 0
         at = 12
@@ -55,9 +55,9 @@ class KafkaFrames:
         """Write the response to a request of this API; None where it is not known."""
         if self.bare_tokens:
             self.bare_tokens -= 1
-            copy.keep(0, 4)
+            copy.head(4)
             return
-        copy.keep(0, 8)
+        copy.head(8)
         if api is None or not api.known:
             return
         version = api.version

@@ -21,7 +21,7 @@ from dissectors.wire.codecs import CodecError, decompress, without_listeners
 from dissectors.wire.protobuf import BYTES, fields
 from pipelines.answers.sanitise.frame_copy import PAYLOAD, FrameCopy
 from pipelines.answers.sanitise.pseudonyms import Pseudonyms
-from pipelines.answers.sanitise.records import Plain
+from pipelines.answers.sanitise.records import FilledData
 from pipelines.answers.sanitise.refit import refitted
 
 KEPT_FIELDS = frozenset({"client_version", "server_version", "proxy_version", "auth_method_name", "encryption_algo"})
@@ -38,7 +38,7 @@ class PulsarFrames:
 
     def frame(self, copy: FrameCopy) -> None:
         """Write a frame as far as it is understood."""
-        copy.keep(0, 8)
+        copy.head(8)
         after = 8 + int.from_bytes(copy.source[4:8], "big")
         if copy.whole(8, after):
             copy.put(8, _message(copy.source[8:after], _MESSAGES["BaseCommand"], copy.names))
@@ -100,9 +100,9 @@ class PulsarFrames:
         return made or b"\xff" * len(data)
 
 
-def _plain(meta: Any, data: bytes, names: Pseudonyms) -> Plain:
+def _plain(meta: Any, data: bytes, names: Pseudonyms) -> FilledData:
     """The messages of an entry, with filler for their values."""
-    plain = Plain(data, names)
+    plain = FilledData(data, names)
     try:
         for single in batches.singles(meta, data):
             if single.end > single.start:
@@ -119,7 +119,7 @@ def _plain(meta: Any, data: bytes, names: Pseudonyms) -> Plain:
     return plain
 
 
-def _heads(plain: Plain, at: int, end: int, names: Pseudonyms) -> None:
+def _heads(plain: FilledData, at: int, end: int, names: Pseudonyms) -> None:
     """Write the metadata of messages in data[at:end]: several, where all but the last have no value."""
     while at + 4 <= end:
         start = at + 4

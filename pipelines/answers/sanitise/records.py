@@ -35,10 +35,10 @@ class _Form(NamedTuple):
 _FORMS = {0: _Form(18, _OLD_CRC), 1: _Form(26, _OLD_CRC), _BATCH: _Form(_HEADER, _CRC)}
 """By magic."""
 
-Unpack = Callable[[bytes], "Plain"]
+Unpack = Callable[[bytes], "FilledData"]
 
 
-class Plain:
+class FilledData:
     """Data with places for filler: how much of the filler is noise decides how well it compresses."""
 
     def __init__(self, data: bytes, names: Pseudonyms) -> None:
@@ -142,12 +142,12 @@ class RecordSets:
             out[value:] = self._packed(codec, message[value:], lambda data: self._inner(data, names))
         return _sealed(message, bytes(out), CRC32, _OLD_CRC, _OLD_COVERED)
 
-    def _inner(self, data: bytes, names: Pseudonyms) -> Plain:
+    def _inner(self, data: bytes, names: Pseudonyms) -> FilledData:
         """The messages in a wrapper. Raises NotUnderstoodError."""
         return _Wrapped(data, names)
 
 
-class _Wrapped(Plain):
+class _Wrapped(FilledData):
     """A set of uncompressed messages, whose checksums hold however much of them is noise."""
 
     def __init__(self, data: bytes, names: Pseudonyms) -> None:
@@ -186,13 +186,13 @@ def _sealed(source: bytes, made: bytes, kind: str, at: int, covered: int) -> byt
     return made[:at] + (right ^ difference).to_bytes(4, "big") + made[at + 4 :]
 
 
-def _records(data: bytes, names: Pseudonyms) -> Plain:
+def _records(data: bytes, names: Pseudonyms) -> FilledData:
     """The records of a batch of magic 2. Raises NotUnderstoodError.
 
     record: length, attributes 1, timestamp delta, offset delta, key length, key, value length, value, headers: count,
     each key length, key, value length, value. Lengths and deltas are zigzag varints.
     """
-    plain, at = Plain(data, names), 0
+    plain, at = FilledData(data, names), 0
     while at < len(data):
         size, at = _varint(data, at)
         end = at + size
@@ -211,13 +211,13 @@ def _records(data: bytes, names: Pseudonyms) -> Plain:
     return plain
 
 
-def _keyed(plain: Plain, at: int, most: int) -> int:
+def _keyed(plain: FilledData, at: int, most: int) -> int:
     start, end = _span(plain.data, at, most)
     plain.data[start:end] = plain.names.key(bytes(plain.data[start:end]))
     return end
 
 
-def _filled(plain: Plain, at: int, most: int) -> int:
+def _filled(plain: FilledData, at: int, most: int) -> int:
     start, end = _span(plain.data, at, most)
     if end > start:
         plain.filler.append((start, end))
