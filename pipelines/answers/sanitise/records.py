@@ -52,12 +52,13 @@ class FilledData:
         return sum(end - start for start, end in self.filler)
 
     def made(self, noise: int = 0) -> bytes:
-        """The data; the first `noise` bytes of filler do not compress."""
-        out, left = bytearray(self.data), memoryview(self.names.noise(noise))
+        """The data; the last `noise` bytes of filler do not compress."""
+        out, plain, random = bytearray(self.data), self.room - noise, memoryview(self.names.noise(noise))
         for start, end in self.filler:
-            some = left[: end - start]
-            left = left[len(some) :]
-            out[start:end] = bytes(some) + PAYLOAD * (end - start - len(some))
+            some = min(plain, end - start)
+            rest = end - start - some
+            out[start:end] = PAYLOAD * some + random[:rest]
+            plain, random = plain - some, random[rest:]
         return bytes(out)
 
 

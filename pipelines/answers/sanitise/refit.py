@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from dissectors.wire.codecs import CodecError, decompress, without_listeners
+
 Make = Callable[[int], bytes]
 """so many bytes of noise -> the data"""
 
@@ -19,6 +21,7 @@ _NEAR = 48  # amounts of noise that are tried around the best one
 _LEVELS = (6, 9, 1)
 _EMPTY_BLOCKS = (5, 6, 7)  # bytes of an empty stored block of zlib, behind none, one or two empty ones of 10 bits
 _EMPTY_FIXED = 2  # such a block: not the last one, fixed codes, end of block
+_LAST_MATCH = 12
 _LEAST_MATCH, _LZ4_MORE = 4, 15  # of an LZ4 block: the shortest match; a length that goes on
 
 
@@ -38,9 +41,18 @@ def refitted(codec: str, make: Make, most: int, size: int) -> bytes | None:
             data = make(noise)
             made = compress(data)
             made = made if len(made) == size else _filled(codec, data, made, size - len(made))
-            if len(made) == size:
+            if len(made) == size and _unpacks(codec, made, data):
                 return made
     return None
+
+
+def _unpacks(codec: str, made: bytes, data: bytes) -> bool:
+    """Whether compressed bytes are those of some data."""
+    try:
+        with without_listeners():
+            return decompress(codec, made, limit=len(data), size=len(data)) == data
+    except CodecError:
+        return False
 
 
 def _compressors(codec: str) -> list[Callable[[bytes], bytes]]:
@@ -90,7 +102,8 @@ def _shorter_matches(data: bytes, made: bytes, short: int) -> bytes:
     """An LZ4 block in which matches begin later, and so many bytes more are literals.
 
     A block is sequences: a token (length of literals << 4 | length of the match - 4, each up to 15, more in further
-    bytes), the literals, the offset of the match in 2 bytes; the last one has no match.
+    bytes), the literals, the offset of the match in 2 bytes; the last one has no match. No match begins within the last
+    12 bytes of the data.
     """
     out, at, place = bytearray(), 0, 0  # place: in the data
     while at < len(made):
@@ -103,8 +116,9 @@ def _shorter_matches(data: bytes, made: bytes, short: int) -> bytes:
         offset, at = made[at : at + 2], at + 2
         match, at = _lz4_length(made, at, token & 15)
         match += _LEAST_MATCH
+        most = min(match - _LEAST_MATCH, len(data) - _LAST_MATCH - place - literals)
         best, kept = 0, _lz4_sequence(data[place : place + literals], offset, match)
-        for moved in range(1, match - _LEAST_MATCH + 1 if short else 1):
+        for moved in range(1, most + 1 if short else 1):
             tried = _lz4_sequence(data[place : place + literals + moved], offset, match - moved)
             if len(tried) - len(kept) > short:
                 break
@@ -139,7 +153,8 @@ def _lz4_sequence(literals: bytes, offset: bytes, match: int) -> bytes:
 def _cut_literals(made: bytes, short: int) -> bytes:
     """Snappy's raw format with more literals: each cut of one costs a byte.
 
-    A literal of up to 60 bytes is a tag, (length - 1) << 2, and the bytes; copies take 2, 3 or 5 bytes by their tag.
+    A literal of up to 60 bytes is a tag, (length - 1) << 2, and the bytes; a longer one has its length less 1 behind
+    the tag, in up to 4 bytes. Copies take 2, 3 or 5 bytes by their tag.
     """
     at = 0
     while made[at] > 127:
@@ -155,12 +170,14 @@ def _cut_literals(made: bytes, short: int) -> bytes:
             extra = max(0, upper - 59)
             size = (int.from_bytes(made[at + 1 : at + 1 + extra], "little") if extra else upper) + 1
             start, after = at + 1 + extra, at + 1 + extra + size
-            cuts = min(short, size - 1) if not extra else 0
+            least = (1, 61, 257)[min(extra, 2)]  # a shorter one has a shorter tag
+            cuts = max(0, min(short, size - least))
             short -= cuts
             for index in range(start, start + cuts):
                 out += bytes([0, made[index]])
-            rest = size - cuts
-            out += (made[at:start] if extra else bytes([(rest - 1) << 2])) + made[start + cuts : after]
+            rest = size - cuts - 1
+            tag = made[at : at + 1] + rest.to_bytes(extra, "little") if extra else bytes([rest << 2])
+            out += tag + made[start + cuts : after]
         at = after
     return bytes(out)
 
