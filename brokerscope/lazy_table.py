@@ -63,7 +63,11 @@ class LazyTable:
 
         Raises UsageError for what means nothing.
         """
-        options = {name: filters.pop(name) for name in OPTIONS if name in filters}
+        options = {
+            name: filters.pop(name)
+            for name in OPTIONS
+            if name in filters and not (filters[name] is None and name in self.schema.names)
+        }
         made = [*self._conditions, *(self._of_column(name, value) for name, value in filters.items())]
         named: dict[str, Any] = {name: _joined(value) for name, value in options.items() if value is not None}
         if "errors" in options:
