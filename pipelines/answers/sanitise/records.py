@@ -45,6 +45,17 @@ class FilledData:
         self.data = bytearray(data)
         self.names = names
         self.filler: list[tuple[int, int]] = []
+        self.keys: list[tuple[int, int]] = []
+
+    def put_key(self, start: int, end: int) -> None:
+        """Put what stands for a key."""
+        self.keys.append((start, end))
+        self.data[start:end] = self.names.key(bytes(self.data[start:end]))
+
+    def hide_keys(self) -> None:
+        """Put filler for all keys: pseudonyms compress worse than keys that resemble each other."""
+        for start, end in self.keys:
+            self.data[start:end] = PAYLOAD * (end - start)
 
     @property
     def room(self) -> int:
@@ -124,7 +135,9 @@ class RecordSets:
             return b"\xff" * len(data)
         made = refitted(codec, plain.made, plain.room, len(data))
         if made is None:
-            self.lost += 1
+            plain.hide_keys()
+            made = refitted(codec, plain.made, plain.room, len(data))
+        self.lost += made is None
         return made or b"\xff" * len(data)
 
     def _old(self, message: bytes, names: Pseudonyms) -> bytes:
@@ -165,7 +178,7 @@ class _Wrapped(FilledData):
                     raise NotUnderstoodError("a wrapper that holds something else than messages")
                 self.filler.append((at, len(data)))  # odd bytes behind the last message
                 break
-            self.data[key:value] = names.key(data[key:value])
+            self.put_key(key, value)
             self.filler.append((value + 4, end))
             self._messages.append((at, end))
             at = end
@@ -214,7 +227,7 @@ def _records(data: bytes, names: Pseudonyms) -> FilledData:
 
 def _keyed(plain: FilledData, at: int, most: int) -> int:
     start, end = _span(plain.data, at, most)
-    plain.data[start:end] = plain.names.key(bytes(plain.data[start:end]))
+    plain.put_key(start, end)
     return end
 
 

@@ -30,6 +30,8 @@ def refitted(codec: str, make: Make, most: int, size: int) -> bytes | None:
     found.
     """
     for compress in _compressors(codec):
+        if len(compress(make(0))) > size:
+            continue
         low, high = 0, most
         while low < high:
             middle = (low + high) // 2
@@ -59,7 +61,7 @@ def _compressors(codec: str) -> list[Callable[[bytes], bytes]]:
     if codec in ("gzip", "zlib"):
         return [partial(_deflated, level, 31 if codec == "gzip" else 15) for level in _LEVELS]
     if codec == "zstd":
-        return [partial(_zstd, level) for level in (3, 12, 1)]
+        return [partial(_zstd, level) for level in (3, 12, 1, 19)]
     if codec == "snappy":
         return [_snappy]
     if codec == "lz4":
