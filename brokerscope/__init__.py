@@ -2,34 +2,69 @@
 
     import brokerscope
 
-    tables = brokerscope.dissect("capture.pcap", tables=["exchanges", "errors"])
-    tables["exchanges"].to_pandas()
+    cap = brokerscope.open("capture.pcap")
+    cap.verdicts()
+    cap.exchanges.where(api="Produce", slower_than="50ms").pandas()
 
-What does not fit in memory: `for table, batch in brokerscope.iter_records("captures/", brokerscope.Options()): …`
+Whole tables in one call: `brokerscope.dissect(…)`; what does not fit in memory: `brokerscope.iter_records(…)`; one
+frame: `brokerscope.decode(…)`.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dissectors import BrokerscopeError, InputError, Limits, Options, dissect, iter_records
+if _TYPE_CHECKING:
+    from brokerscope.capture import OpenCapture
+    from brokerscope.capture import open_captures as open
+    from brokerscope.frames import decode
+    from dissectors import BrokerscopeError, InputError, Limits, Options, UsageError, dissect, iter_records
 
     __version__: str
 
-__all__ = ["BrokerscopeError", "InputError", "Limits", "Options", "__version__", "dissect", "iter_records"]
+_HOMES = {
+    "BrokerscopeError": ("dissectors.errors", "BrokerscopeError"),
+    "OpenCapture": ("brokerscope.capture", "OpenCapture"),
+    "InputError": ("dissectors.errors", "InputError"),
+    "Limits": ("dissectors.limits", "Limits"),
+    "Options": ("dissectors.options", "Options"),
+    "UsageError": ("dissectors.errors", "UsageError"),
+    "decode": ("brokerscope.frames", "decode"),
+    "dissect": ("dissectors.api", "dissect"),
+    "iter_records": ("dissectors.api", "iter_records"),
+    "open": ("brokerscope.capture", "open_captures"),
+}
+"""Name -> the module that has it, and its name there."""
+
+__all__ = [
+    "BrokerscopeError",
+    "OpenCapture",
+    "InputError",
+    "Limits",
+    "Options",
+    "UsageError",
+    "__version__",
+    "decode",
+    "dissect",
+    "iter_records",
+    "open",
+]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Nothing is loaded before it is asked for: `python -m brokerscope` first prepares its process."""
-    if name not in __all__:
+    if name == "__version__":
+        return _version()
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _version() if name == "__version__" else getattr(import_module("dissectors"), name)
+    module, there = _HOMES[name]
+    _import_module("dissectors")  # which prepares what is compiled
+    return getattr(_import_module(module), there)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return __all__
 
 
 def _version() -> str:

@@ -16,11 +16,11 @@ from dissectors.compiling import loading
 
 if TYPE_CHECKING:
     from dissectors.api import dissect, iter_records
-    from dissectors.errors import BrokerscopeError, InputError
+    from dissectors.errors import BrokerscopeError, InputError, UsageError
     from dissectors.limits import Limits
     from dissectors.options import Options
 
-__all__ = ["BrokerscopeError", "InputError", "Limits", "Options", "dissect", "iter_records"]
+__all__ = ["BrokerscopeError", "InputError", "Limits", "Options", "UsageError", "dissect", "iter_records"]
 
 STATE = loading.prepare()  # before any module is loaded that may be compiled
 
@@ -29,6 +29,7 @@ _HOMES = {
     "InputError": "errors",
     "Limits": "limits",
     "Options": "options",
+    "UsageError": "errors",
     "dissect": "api",
     "iter_records": "api",
 }

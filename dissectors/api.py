@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
 from dissectors import records
 from dissectors.errors import UsageError
+from dissectors.given import CaptureInput, as_paths
 from dissectors.limits import Limits
 from dissectors.options import Options
 from dissectors.records import DEFAULT_TABLES
 from dissectors.run import Run
 
+TableName: TypeAlias = Literal["exchanges", "batches", "errors", "connections", "findings", "messages"]
+
 
 def dissect(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    tables: str | Sequence[str] = DEFAULT_TABLES,
+    captures: CaptureInput | Sequence[CaptureInput],
+    tables: TableName | Sequence[TableName] | Sequence[str] = DEFAULT_TABLES,
     *,
     full: bool = False,
     payloads: bool = False,
@@ -30,10 +33,66 @@ def dissect(
 ) -> dict[str, pa.Table]:
     """Read captures whole: one Arrow table for each name in `tables`, in time order.
 
-    paths: files, folders, globs or fsspec URLs. Raises InputError where nothing can be read; a file that is damaged is
-    read as far as it goes, which a finding reports. jobs: processes that decode (dissectors.options.ALL_CORES: one for
-    each core). For captures whose records do not fit in memory see iter_records.
+    captures: files, folders, globs or fsspec URLs; bytes; files that are open in binary mode. full: add the decoded
+    bodies to `exchanges`. payloads: add key, value and headers to `messages`. site: what names a capture point:
+    `folder`, `file` or a regular expression. decode_as: server port -> protocol. keylog: a file of TLS secrets.
+    dialects: protocol -> dialect. jobs: processes that decode; 0 for one on each core.
+
+    Raises UsageError for a table that does not exist, InputError where nothing can be read; a file that is damaged is
+    read as far as it goes, which a finding reports. For captures whose records do not fit in memory see iter_records.
     """
+    options = _options(tables, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
+    gathered: dict[str, list[pa.RecordBatch]] = {table: [] for table in options.tables}
+    for table, batch in _batches(captures, options):
+        gathered[table].append(batch)
+    return {
+        table: pa.Table.from_batches(batches, records.schema(table, full=full, payloads=payloads)).sort_by(
+            [(column, "ascending") for column in records.ordered_by(table)]
+        )
+        for table, batches in gathered.items()
+    }
+
+
+def iter_records(
+    captures: CaptureInput | Sequence[CaptureInput],
+    tables: TableName | Sequence[TableName] | Sequence[str] = DEFAULT_TABLES,
+    *,
+    full: bool = False,
+    payloads: bool = False,
+    site: str = "folder",
+    decode_as: Mapping[int, str] | None = None,
+    keylog: str | None = None,
+    dialects: Mapping[str, str] | None = None,
+    jobs: int = 1,
+    limits: Limits | None = None,
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """(table, record batch) as they become complete, in bounded memory; within a batch in time order.
+
+    Takes the arguments of `dissect`, and raises its errors.
+    """
+    options = _options(tables, full, payloads, site, decode_as, keylog, dialects, jobs, limits)
+    return _batches(captures, options)
+
+
+def _batches(captures: CaptureInput | Sequence[CaptureInput], options: Options) -> Iterator[tuple[str, pa.RecordBatch]]:
+    with as_paths(captures) as paths:
+        yield from Run(paths, options).records()
+
+
+def _options(
+    tables: str | Sequence[str],
+    full: bool,
+    payloads: bool,
+    site: str,
+    decode_as: Mapping[int, str] | None,
+    keylog: str | None,
+    dialects: Mapping[str, str] | None,
+    jobs: int,
+    limits: Limits | None,
+) -> Options:
+    """What the arguments of both functions ask of the engine. Raises UsageError for a table that does not exist."""
+    if isinstance(tables, Options):
+        raise UsageError("iter_records takes the names of tables and keywords, as dissect does, in place of Options")
     options = Options(
         tables=(tables,) if isinstance(tables, str) else tuple(tables),
         full=full,
@@ -45,23 +104,7 @@ def dissect(
         jobs=jobs,
         limits=limits or Limits(),
     )
-    unknown = set(options.tables) - set(records.TABLES)
+    unknown = sorted(set(options.tables) - set(records.TABLES))
     if unknown:
-        raise UsageError(f"no such table: {', '.join(sorted(unknown))}; there are {', '.join(records.TABLES)}")
-    gathered: dict[str, list[pa.RecordBatch]] = {table: [] for table in options.tables}
-    for table, batch in iter_records(paths, options):
-        gathered[table].append(batch)
-    return {
-        table: pa.Table.from_batches(batches, records.schema(table, full=full, payloads=payloads)).sort_by(
-            [(column, "ascending") for column in records.ordered_by(table)]
-        )
-        for table, batches in gathered.items()
-    }
-
-
-def iter_records(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], options: Options
-) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """(table, record batch) as they become complete, in bounded memory; within a batch in time order."""
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    yield from Run([os.fspath(p) for p in given], options).records()
+        raise UsageError(f"no such table: {', '.join(unknown)}; there are {', '.join(records.TABLES)}")
+    return options

@@ -111,7 +111,7 @@ class MessageFields:
                 self._message(shape.inner[number], value, r.pos, depth + 1)
             elif kind == INTEGERS:
                 self._message(None, value, r.pos, depth + 1)
-        elif wire == FIXED64 or wire == FIXED32:
+        elif wire == FIXED64 or wire == FIXED32:  # noqa: SIM109 (a tuple is slow when compiled)
             value = self._bytes(8 if wire == FIXED64 else 4)
             keep = False
         elif wire == GROUP:

@@ -1,18 +1,4 @@
-"""A capture written again as pcapng, with comments on its packets; everything else of them unchanged.
-
-Enhanced Packet Block
- at  size  field
-  0     4  type, 6
-  4     4  total length, a multiple of 4 (again at the end)
-  8     4  interface
- 12     8  time: high and low half, in units of the interface's if_tsresol
- 20     4  captured length
- 24     4  original length
- 28     -  packet, padded to 4
-  -     -  options: code u16, length u16, value padded to 4; 1 is a comment, 0 ends them
-
-Source: IETF draft-ietf-opsawg-pcapng.
-"""
+"""A capture written again as pcapng, with comments on its packets; everything else of them unchanged."""
 
 from __future__ import annotations
 
@@ -24,12 +10,9 @@ from dissectors.capture import pcap, pcapng
 from dissectors.capture.source import open_capture, read_fully
 from dissectors.errors import InputError
 from dissectors.limits import Limits
+from pipelines.answers import pcapng_blocks
 
 Comments = Mapping[int, Sequence[str]]  # packet number, from 1 -> its comments
-LONGEST = 4000  # bytes of one comment
-MOST = 16  # comments of one packet
-_OPT_END, _OPT_COMMENT, _IF_TSRESOL, _IF_FCSLEN = 0, 1, 9, 13
-_ORDER_MAGIC = 0x1A2B3C4D
 _FCS_SHIFT, _HAS_FCS = 28, 1 << 26  # in the link type word of a pcap file
 
 
@@ -66,12 +49,10 @@ def _from_pcap(
     format = pcap.MAGICS[head[:4]]
     order = format.order
     snaplen, link = struct.unpack_from(order + "II", head, 16)
-    stream.write(_block(order, pcapng.SECTION, struct.pack(order + "IHHq", _ORDER_MAGIC, 1, 0, -1)))
-    options = _option(order, _IF_TSRESOL, b"\x09" if format.unit == 1 else b"\x06")
-    if link & _HAS_FCS:
-        options += _option(order, _IF_FCSLEN, bytes([(link >> _FCS_SHIFT) * 2]))
-    described = struct.pack(order + "HHI", link & 0xFFFF, 0, snaplen) + options + _option(order, _OPT_END, b"")
-    stream.write(_block(order, pcapng.INTERFACE, described))
+    stream.write(pcapng_blocks.section(order))
+    fcs = (link >> _FCS_SHIFT) * 2 if link & _HAS_FCS else None
+    decimals = 9 if format.unit == 1 else 6
+    stream.write(pcapng_blocks.interface(order, link & 0xFFFF, snaplen, decimals=decimals, fcs=fcs))
     per_second = 1_000_000_000 if format.unit == 1 else 1_000_000
     record = struct.Struct(order + "IIII").unpack_from
     left = head[pcap.FILE_HEADER :]
@@ -83,10 +64,8 @@ def _from_pcap(
             number += 1
             seconds, fraction, captured, original = record(buffer, at)
             time = seconds * per_second + fraction
-            fixed = struct.pack(order + "IIIII", 0, time >> 32, time & 0xFFFFFFFF, captured, original)
             packet = buffer[at + format.header : at + format.header + captured]
-            options = _commented(order, comments.get(number, ()))
-            stream.write(_block(order, pcapng.ENHANCED, fixed + _padded(packet) + options))
+            stream.write(pcapng_blocks.packet(order, 0, time, original, packet, comments.get(number, ())))
         left = buffer[stop:]
         if damage or not data:
             return number, left
@@ -121,7 +100,7 @@ def _blocks(source: IO[bytes], head: bytes, limits: Limits) -> Iterator[tuple[st
         buffer, at = left + data, 0
         while at + 12 <= len(buffer):
             if buffer[at : at + 4] == pcapng.MAGIC:
-                order = "<" if buffer[at + 8 : at + 12] == struct.pack("<I", _ORDER_MAGIC) else ">"
+                order = "<" if buffer[at + 8 : at + 12] == struct.pack("<I", pcapng_blocks.ORDER_MAGIC) else ">"
             kind, length = struct.unpack_from(order + "II", buffer, at)
             if length < 12 or length % 4 or length > limits.packet_bytes + 4096:
                 return
@@ -150,36 +129,7 @@ def _with_comments(order: str, kind: int, block: bytes, comments: Sequence[str])
     captured = struct.unpack_from(order + "I", block, 20)[0]
     options_at = 28 + (captured + 3) // 4 * 4
     kept = block[options_at:-4]
-    added = _commented(order, comments)
+    added = pcapng_blocks.commented(order, comments)
     if kept:  # they end themselves
         added = added[:-4]
-    return _block(order, kind, block[8:options_at] + added + kept)
-
-
-# --- pieces ----------------------------------------------------------------------------------------------------------
-
-
-def _block(order: str, kind: int, body: bytes) -> bytes:
-    length = struct.pack(order + "I", len(body) + 12)
-    return b"".join((struct.pack(order + "I", kind), length, body, length))
-
-
-def _commented(order: str, comments: Sequence[str]) -> bytes:
-    """The options that hold these comments, ended; nothing where there are none."""
-    if not comments:
-        return b""
-    made = [_option(order, _OPT_COMMENT, _encoded(text)) for text in comments[:MOST]]
-    return b"".join(made) + _option(order, _OPT_END, b"")
-
-
-def _encoded(text: str) -> bytes:
-    data = text.encode("utf-8", "backslashreplace")
-    return data if len(data) <= LONGEST else data[:LONGEST].decode("utf-8", "ignore").encode() + "…".encode()
-
-
-def _option(order: str, code: int, value: bytes) -> bytes:
-    return struct.pack(order + "HH", code, len(value)) + _padded(value)
-
-
-def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % 4)
+    return pcapng_blocks.block(order, kind, block[8:options_at] + added + kept)

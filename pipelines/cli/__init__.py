@@ -28,6 +28,8 @@ COMMANDS = {
     "sql": "Query the records in SQL.",
     "forensics": "Verify every checksum; find where a bad one broke.",
     "annotate": "The capture with comments for Wireshark.",
+    "extract": "Some packets as a capture of their own, sanitised on request.",
+    "decode": "One frame, from hex or a file.",
     "analyze": "Write records, tables and a report, here or on Spark.",
     "report": "Rebuild the HTML report, or one of a part.",
     "package": "Build an archive for Spark's workers.",

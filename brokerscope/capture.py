@@ -1,0 +1,307 @@
+"""`brokerscope.open`: captures as an object that answers questions."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from brokerscope.lazy_table import LazyTable
+from brokerscope.rows import AnswerRow, first_rows, html_table, rows_of
+from dissectors import records
+from dissectors.api import dissect
+from dissectors.capture.files import expand
+from dissectors.errors import InputError, UsageError
+from dissectors.given import CaptureInput, as_paths
+from dissectors.limits import Limits
+from dissectors.options import Options
+from pipelines.answers import connection as connections
+from pipelines.answers import follow as follow_answers
+from pipelines.answers import top as top_answers
+from pipelines.answers.records import database_of
+from pipelines.answers.summary import Summary, summary
+from pipelines.formats.outline import outline
+from pipelines.sql import database
+from pipelines.tables.verdicts.capture import RECORDS
+from pipelines.tables.verdicts.engine import judged
+
+By = Literal["topic", "client", "server", "api", "group", "connection"]
+Sort = Literal["p99", "time", "bytes", "errors", "count"]
+
+
+class ShownExchange:
+    """One exchange with all that is known of it: `exchange`, `request`, `response`, `batches`, `errors`, `findings`."""
+
+    def __init__(
+        self, exchange: Mapping[str, Any], decoded: connections.DecodedExchange, related: Mapping[str, Sequence[Any]]
+    ) -> None:
+        self.exchange = AnswerRow(exchange)
+        self.request = decoded.request if not isinstance(decoded.request, dict) else AnswerRow(decoded.request)
+        self.response = decoded.response if not isinstance(decoded.response, dict) else AnswerRow(decoded.response)
+        self.messages = [AnswerRow(row) for row in decoded.messages]
+        self.batches = [AnswerRow(row) for row in related["batches"]]
+        self.errors = [AnswerRow(row) for row in related["errors"]]
+        self.findings = [AnswerRow(row) for row in related["findings"]]
+
+    def __str__(self) -> str:
+        lines = [repr(self)]
+        for name in ("request", "response"):
+            body = getattr(self, name)
+            lines += [name, *outline(dict(body) if isinstance(body, AnswerRow) else body, 100, 2)]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        row = self.exchange
+        return f"<{row.protocol} {row.api} {row.exchange_id}: {row.error_name or row.status}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html_text(str(self))}</pre>"
+
+
+def html_text(text: str) -> str:
+    """A text for HTML."""
+    import html
+
+    return html.escape(text)
+
+
+class OpenConnection:
+    """One TCP connection: iterate it for its exchanges; `row` is its row of `connections`."""
+
+    def __init__(self, capture: OpenCapture, row: Mapping[str, Any]) -> None:
+        self.row = AnswerRow(row)
+        self.name: str = row["connection"]
+        self._capture = capture
+
+    @property
+    def exchanges(self) -> LazyTable:
+        """Its exchanges."""
+        return self._part("exchanges")
+
+    @property
+    def findings(self) -> LazyTable:
+        """What was found in it."""
+        return self._part("findings")
+
+    @property
+    def batches(self) -> LazyTable:
+        """The batches that it carried."""
+        return self._part("batches")
+
+    def events(self) -> list[AnswerRow]:
+        """Everything that happened on it in time order, as `brokerscope follow` shows it."""
+        tables = self._capture.tables(*follow_answers.TABLES)
+        return [AnswerRow(event) for event in follow_answers.follow(tables, dict(self.row))]
+
+    def _part(self, table: str) -> LazyTable:
+        own = {name: self.row[name] for name in ("connection", "incarnation")}
+        return self._capture.table(table).where(f"site = {database.literal(self.row.site)}", **own)
+
+    def __iter__(self) -> Iterator[AnswerRow]:
+        return iter(self.exchanges)
+
+    def __len__(self) -> int:
+        return len(self.exchanges)
+
+    def __repr__(self) -> str:
+        return f"<connection {self.name}, {self.row.protocol or 'unknown protocol'}>"
+
+    def _repr_html_(self) -> str:
+        events = [dict(event) for event in self.events()]
+        return f"<p>{html_text(repr(self))}</p>{first_rows(events, len(events))}"
+
+
+class OpenCapture:
+    """Captures that are read when something is asked of them; what was read is kept in memory for the next question."""
+
+    def __init__(self, captures: CaptureInput | Sequence[CaptureInput], options: Options) -> None:
+        with ExitStack() as stack:
+            self.paths = stack.enter_context(as_paths(captures))
+            self.files = expand(self.paths)
+            self._close = weakref.finalize(self, stack.pop_all().close)
+        self.options = options
+        self._tables: dict[str, pa.Table] = {}
+
+    # --- tables ---
+
+    @property
+    def exchanges(self) -> LazyTable:
+        """Requests with their answers; with decoded bodies where `full` was asked for."""
+        return self.table("exchanges")
+
+    @property
+    def batches(self) -> LazyTable:
+        """Checksummed units of messages."""
+        return self.table("batches")
+
+    @property
+    def errors(self) -> LazyTable:
+        """Error codes in answers."""
+        return self.table("errors")
+
+    @property
+    def connections(self) -> LazyTable:
+        """TCP connections."""
+        return self.table("connections")
+
+    @property
+    def findings(self) -> LazyTable:
+        """What a person should look at."""
+        return self.table("findings")
+
+    @property
+    def messages(self) -> LazyTable:
+        """Single messages; with key, value and headers where `payloads` was asked for."""
+        return self.table("messages")
+
+    def table(self, name: str) -> LazyTable:
+        """A record table by its name. Raises UsageError where there is none."""
+        if name not in records.TABLES:
+            raise UsageError(f"no such table: {name}; there are {', '.join(records.TABLES)}")
+        schema = records.schema(name, full=self.options.full, payloads=self.options.payloads)
+        return LazyTable(name, lambda: self.tables(name)[name], schema)
+
+    def tables(self, *names: str) -> dict[str, pa.Table]:
+        """Record tables, read together where they have not been read yet. Raises InputError where nothing can be."""
+        missing = [name for name in names if name not in self._tables]
+        if missing:
+            default = records.DEFAULT_TABLES if set(missing) <= set(records.DEFAULT_TABLES) else ()
+            wanted = [name for name in dict.fromkeys((*missing, *default)) if name not in self._tables]
+            self._tables |= dissect(self.paths, wanted, **_keywords(self.options))
+        return {name: self._tables[name] for name in names}
+
+    # --- answers ---
+
+    def verdicts(self) -> list[AnswerRow]:
+        """What is wrong, the worst first: severity, kind, sentence, advice, count, clients, topics …"""
+        with database_of(self.tables(*RECORDS)) as duckdb:
+            return list(rows_of(judged(duckdb).to_pylist()))
+
+    def summary(self) -> Summary:
+        """What the captures hold, what is wrong, what cannot be seen, and the slowest requests."""
+        return summary(self.tables(*RECORDS))
+
+    def top(self, by: By = "api", sort: Sort = "time", head: int | None = None) -> list[AnswerRow]:
+        """What costs most, the largest first: key, count, errors, unanswered, p50_ns, p99_ns, max_ns, bytes …"""
+        for name, value, known in (("by", by, top_answers.KEYS), ("sort", sort, top_answers.SORTS)):
+            if value not in known:
+                raise UsageError(f"{name}: no {value!r}; there are {', '.join(known)}")
+        return [AnswerRow(row) for row in top_answers.top(self.tables(*top_answers.TABLES), by, sort)[:head]]
+
+    def sql(self, text: str) -> pa.Table:
+        """The rows of a query over the record tables. Raises UsageError for one that means nothing."""
+        import duckdb
+
+        try:
+            with database_of(self.tables(*records.DEFAULT_TABLES)) as connection:
+                return connection.sql(text).to_arrow_table()
+        except duckdb.Error as error:
+            raise UsageError(database.sentence(error)) from None
+
+    def connection(self, name: str) -> OpenConnection:
+        """The connection of this name, or the only one that has it as a part: `:43210`.
+
+        Of one that was opened again, the first. Raises UsageError where none fits, or several do.
+        """
+        found = connections.named(self.tables("connections"), name)
+        names = list(dict.fromkeys(row["connection"] for row in found))
+        if not names:
+            raise UsageError(f"no connection {name} in these captures")
+        if len(names) > 1:
+            raise UsageError(f"{name} fits {len(names)} connections: {', '.join(names[:10])}")
+        return OpenConnection(self, found[0])
+
+    def show(self, place: str, *, messages: bool = False) -> ShownExchange:
+        """The exchange of an id, or the first one of a packet, `FILE:PACKET`; of a single file `:17` will do.
+
+        messages: add the messages of its batches. Raises UsageError where there is none.
+        """
+        tables = self.tables(*connections.TABLES)
+        file, colon, number = place.rpartition(":")
+        if colon and number.isdecimal():
+            path = self._file(file)
+            packet = connections.packet(path, int(number), self.options.limits)
+            if packet is None:
+                raise UsageError(f"{path}: packet {number} is not there, or no TCP packet")
+            found = connections.at_packet(tables, packet)
+        else:
+            found = connections.by_id(tables, place)
+        if not found:
+            raise UsageError(f"no exchange at {place} in these captures")
+        payloads = messages and self.options.payloads
+        decoded = connections.decoded(self.paths, self.options, found[0], messages=messages, payloads=payloads)
+        return ShownExchange(found[0], decoded, connections.related(tables, found[0]))
+
+    def _file(self, name: str) -> str:
+        """The one file that a name, or the end of one, means."""
+        found = [path for path in self.files if path == name] or [path for path in self.files if path.endswith(name)]
+        if len(found) != 1:
+            raise UsageError(f"{name or 'no name'} names {len(found)} of the files {', '.join(self.files[:5])}")
+        return found[0]
+
+    # --- the object itself ---
+
+    def close(self) -> None:
+        """Let go of what was read, and of files that were made of bytes."""
+        self._tables.clear()
+        self._close()
+
+    def __enter__(self) -> OpenCapture:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<capture of {', '.join(self.files[:3])}{' …' if len(self.files) > 3 else ''}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(v.severity, v.sentence, v.count) for v in self.verdicts()]
+        found = html_table(("severity", "verdict", "count"), rows) if rows else "<p>Nothing wrong was seen.</p>"
+        return f"<p>{html_text(repr(self))}</p>{found}"
+
+
+def _keywords(options: Options) -> dict[str, Any]:
+    """Options as keywords of `dissect`."""
+    names = ("full", "payloads", "site", "decode_as", "keylog", "dialects", "jobs", "limits")
+    return {name: getattr(options, name) for name in names}
+
+
+def open_captures(
+    captures: CaptureInput | Sequence[CaptureInput],
+    *,
+    full: bool = False,
+    payloads: bool = False,
+    site: str = "folder",
+    decode_as: Mapping[int, str] | None = None,
+    keylog: str | None = None,
+    dialects: Mapping[str, str] | None = None,
+    jobs: int = 0,
+    limits: Limits | None = None,
+) -> OpenCapture:
+    """Open captures: paths, globs, folders and URLs, bytes, or files open in binary mode, one or several.
+
+    Nothing is read yet, but where no file can be. full: decoded bodies in `exchanges`, as `row.request.acks`.
+    payloads: keys and values in `messages`. jobs: processes that decode large captures; 0 for one on each core. The
+    others are those of `dissect`. Raises UsageError for what is no capture, InputError for a path that is not there.
+    """
+    options = Options(
+        full=full, payloads=payloads, site=site, decode_as=dict(decode_as or {}), keylog=keylog,
+        dialects=dict(dialects or {}), jobs=jobs, limits=limits or Limits(),
+    )  # fmt: skip
+    opened = OpenCapture(captures, options)
+    _refuse_missing(opened.files)
+    return opened
+
+
+def _refuse_missing(files: Sequence[str]) -> None:
+    from dissectors.capture.source import exists
+
+    gone = [path for path in files if path != "-" and not exists(path)]
+    if gone:
+        raise InputError(f"{gone[0]}: no such file")
+    if not files:
+        raise UsageError("no captures: name one at least")

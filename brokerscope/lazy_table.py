@@ -1,0 +1,181 @@
+"""A record table that is read when it is asked for, as the library has it that the user works with."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from brokerscope.rows import AnswerRow, first_rows, rows_of
+from dissectors.errors import BrokerscopeError, UsageError
+from pipelines.sql import database
+from pipelines.sql.conditions import MeaninglessError, condition
+from pipelines.sql.where import Filter
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+
+OPTIONS = tuple(name for name in inspect.signature(condition).parameters if name not in ("table", "where", "clock"))
+"""Filters that mean what the command line's options of this name mean; any other keyword is a column."""
+
+
+class MissingLibraryError(BrokerscopeError):
+    """What was asked for needs a library that is not installed."""
+
+
+def library(name: str, purpose: str) -> Any:
+    """A library that brokerscope does not need itself. Raises MissingLibraryError where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingLibraryError(f"{purpose} needs {name}: pip install {name.partition('.')[0]}") from None
+
+
+class LazyTable:
+    """Rows of one record table. Nothing is read before rows are asked for; then they are kept for the next question."""
+
+    def __init__(
+        self, name: str, load: Callable[[], pa.Table], schema: pa.Schema, conditions: tuple[str, ...] = ()
+    ) -> None:
+        """load: gives the whole table; conditions: SQL that its rows have to meet."""
+        self.name = name
+        self.schema = schema
+        self._load = load
+        self._conditions = conditions
+        self._rows: pa.Table | None = None
+
+    def where(self, sql: str | None = None, **filters: Any) -> LazyTable:
+        """The rows that meet all conditions.
+
+        sql: a condition over the columns, as `dissect --where` takes it. Filters by the names of options (since, until,
+        site, protocol, topic, client, server, api, group, errors, slower_than) mean what these mean on the command
+        line: names in any case, `*` and `?` for any text, several apart by commas or in a list. Any other filter is a
+        column that equals a value, or one of a list; None for no value.
+
+            cap.exchanges.where(api="Produce", topic="orders-*", slower_than="50ms")
+            cap.exchanges.where("wait_ns > '5ms'", status="error")
+
+        Raises UsageError for what means nothing.
+        """
+        options = {
+            name: filters.pop(name)
+            for name in OPTIONS
+            if name in filters and not (filters[name] is None and name in self.schema.names)
+        }
+        made = [*self._conditions, *(self._of_column(name, value) for name, value in filters.items())]
+        named: dict[str, Any] = {name: _joined(value) for name, value in options.items() if value is not None}
+        if "errors" in options:
+            named["errors"] = bool(options["errors"])
+        try:
+            of_options = condition(self.name, where=sql, **named)
+            if of_options is not None:
+                made.append(of_options)
+            for each in made:
+                Filter(each, self.schema)
+        except MeaninglessError as error:
+            raise UsageError(f"{error.option.lstrip('-').replace('-', '_')}: {error}") from None
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        return LazyTable(self.name, self._load, self.schema, tuple(made))
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table, in time order."""
+        if self._rows is None:
+            rows = self._load()
+            if self._conditions:
+                keep = Filter(" AND ".join(f"({each})" for each in self._conditions), self.schema)
+                rows = pa.Table.from_batches([keep(batch) for batch in rows.to_batches()], rows.schema)
+            self._rows = rows
+        return self._rows
+
+    def pandas(self) -> pandas.DataFrame:
+        """The rows as a DataFrame of pandas."""
+        library("pandas", ".pandas()")
+        return self.arrow().to_pandas()
+
+    def polars(self) -> polars.DataFrame:
+        """The rows as a DataFrame of polars."""
+        made: polars.DataFrame = library("polars", ".polars()").from_arrow(self.arrow())
+        return made
+
+    def duckdb(self) -> duckdb.DuckDBPyRelation:
+        """The rows as a relation of DuckDB, in a database of their own, where they are the table of their name."""
+        connection = database.connect()
+        connection.register(self.name, self.arrow())
+        return connection.table(self.name)
+
+    def plot(self, y: str = "total_ns", by: str = "api") -> Any:
+        """A column over time, a colour for each value of another, as axes of matplotlib.
+
+        y: a column of numbers; of durations, milliseconds are drawn. Raises MissingLibraryError without matplotlib.
+        """
+        for column in (y, by, "time"):
+            if column not in self.schema.names:
+                raise UsageError(self._no_column(column))
+        pyplot = library("matplotlib.pyplot", ".plot()")
+        _, axes = pyplot.subplots()
+        series: dict[str, tuple[list[Any], list[float]]] = {}
+        scale = 1e6 if y.endswith("_ns") else 1
+        for row in self.arrow().select(list(dict.fromkeys(("time", y, by)))).to_pylist():
+            if row[y] is not None and row["time"] is not None:
+                times, values = series.setdefault(str(row[by]), ([], []))
+                times.append(row["time"])
+                values.append(row[y] / scale)
+        for label, (times, values) in series.items():
+            axes.plot(times, values, ".", label=label)
+        axes.set_ylabel(f"{y.removesuffix('_ns')} (ms)" if scale > 1 else y)
+        axes.set_xlabel("time (UTC)")
+        if series:
+            axes.legend(title=by)
+        return axes
+
+    def __iter__(self) -> Iterator[AnswerRow]:
+        for batch in self.arrow().to_batches(max_chunksize=1024):
+            yield from rows_of(batch.to_pylist())
+
+    def __len__(self) -> int:
+        return int(self.arrow().num_rows)
+
+    def __repr__(self) -> str:
+        rows = f"{self._rows.num_rows:,} rows" if self._rows is not None else "not read yet"
+        where = f" where {' and '.join(self._conditions)}" if self._conditions else ""
+        return f"<{self.name}{where}: {rows}>"
+
+    def _repr_html_(self) -> str:
+        rows = self.arrow()
+        return first_rows(rows.slice(0, 20).to_pylist(), rows.num_rows)
+
+    def _of_column(self, name: str, value: Any) -> str:
+        """SQL that a column equals a value, or one of several. Raises UsageError where there is no such column."""
+        if name not in self.schema.names:
+            raise UsageError(self._no_column(name))
+        is_list = pa.types.is_list(self.schema.field(name).type)
+        several = list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+        tests = [f'"{name}" IS NULL' if one is None else _equals(name, one, is_list) for one in several]
+        return f"({' OR '.join(tests) or 'false'})"
+
+    def _no_column(self, name: str) -> str:
+        near = difflib.get_close_matches(name, [*self.schema.names, *OPTIONS], 1)
+        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(self.schema.names)}"
+        return f"{self.name} has no column {name!r}{hint}"
+
+
+def _joined(value: Any) -> str | None:
+    """What the command line would have for a filter: names in a list are apart by commas."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _equals(name: str, value: Any, is_list: bool) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, (int, float)) else None
+    spelled = database.literal(str(value)) if text is None else text
+    return f'list_contains("{name}", {spelled})' if is_list else f'"{name}" = {spelled}'

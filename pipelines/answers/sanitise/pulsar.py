@@ -1,0 +1,153 @@
+"""Frames of Pulsar: what is kept follows from the schema of the command.
+
+    sizes, tags, numbers       kept
+    strings                    pseudonyms; versions of clients and brokers and the method of a login are kept
+    bytes                      what stands for a key
+    unknown fields             filler
+    payload                    filler; the metadata of a batch's messages as that of commands
+
+A payload that was compressed is compressed again, to just as many bytes; a chunk and an encrypted payload are filler.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from dissectors.checksum import CRC32C, compute
+from dissectors.pulsar import api, batches
+from dissectors.wire.codecs import CodecError, decompress, without_listeners
+from dissectors.wire.protobuf import BYTES, fields
+from pipelines.answers.sanitise.frame_copy import PAYLOAD, FrameCopy
+from pipelines.answers.sanitise.pseudonyms import Pseudonyms
+from pipelines.answers.sanitise.records import FilledData
+from pipelines.answers.sanitise.refit import refitted
+
+KEPT_FIELDS = frozenset({"client_version", "server_version", "proxy_version", "auth_method_name", "encryption_algo"})
+_STRING, _BYTES = 9, 12  # types of fields, as descriptors number them
+_UNPACKED = 64 << 20  # bytes of one entry
+_MESSAGES = api.DESCRIPTOR.message_types_by_name
+
+
+class PulsarFrames:
+    """Writes frames anew, and counts what could not be compressed to the same length."""
+
+    def __init__(self) -> None:
+        self.lost = 0  # entries whose payload is filler now, that no longer decompresses
+
+    def frame(self, copy: FrameCopy) -> None:
+        """Write a frame as far as it is understood."""
+        copy.head(8)
+        after = 8 + int.from_bytes(copy.source[4:8], "big")
+        if copy.whole(8, after):
+            copy.put(8, _message(copy.source[8:after], _MESSAGES["BaseCommand"], copy.names))
+            if after < len(copy.source):
+                self._entry(copy, after)
+
+    def _entry(self, copy: FrameCopy, at: int) -> None:
+        """Write metadata, checksum and payload behind a command."""
+        data, end = copy.source, len(copy.source)
+        if data[at : at + 2] == batches.BROKER_ENTRY_MAGIC:
+            at = self._sized(copy, at, 2, "BrokerEntryMetadata")
+        covered, marked = at, data[at : at + 2] == batches.CHECKSUM_MAGIC
+        if marked:
+            copy.keep(at, at + 2)
+            covered = at + 6
+        start = covered + 4
+        payload = self._sized(copy, covered, 0, "MessageMetadata")
+        copy.payload(payload, end)
+        if not copy.complete:
+            if marked and copy.whole(at, covered):
+                copy.put(at + 2, bytes(4))  # nobody can verify it
+            return
+        try:
+            meta = api.MessageMetadata.FromString(data[start:payload])
+        except DecodeError:
+            meta = None
+        if meta is not None and not meta.encryption_keys and not batches.is_chunk(meta):
+            copy.put(payload, self._payload(meta, data[payload:], copy.names))
+        if marked:
+            difference = int.from_bytes(data[at + 2 : covered], "big") ^ compute(CRC32C, memoryview(data)[covered:])
+            right = compute(CRC32C, bytes(copy.out[covered:]))
+            copy.put(at + 2, (right ^ difference).to_bytes(4, "big"))
+
+    @staticmethod
+    def _sized(copy: FrameCopy, at: int, magic: int, message: str) -> int:
+        """Write a message behind a magic of so many bytes and its size; the index after it."""
+        start = at + magic + 4
+        copy.keep(at, start)
+        end = start + int.from_bytes(copy.source[start - 4 : start], "big")
+        copy.need(start, end)
+        copy.put(start, _message(copy.source[start:end], _MESSAGES[message], copy.names))
+        return end
+
+    def _payload(self, meta: Any, data: bytes, names: Pseudonyms) -> bytes:
+        """What stands for the payload of an entry."""
+        number = batches.codec(meta, len(data))
+        if not number:
+            return _plain(meta, data, names).made()
+        codec = batches.CODECS.get(number)
+        made = None
+        if codec is not None:
+            try:
+                with without_listeners():
+                    plain = _plain(meta, decompress(codec, data, limit=_UNPACKED, size=meta.uncompressed_size), names)
+                made = refitted(codec, plain.made, plain.room, len(data))
+            except CodecError:
+                return b"\xff" * len(data)
+        self.lost += made is None
+        return made or b"\xff" * len(data)
+
+
+def _plain(meta: Any, data: bytes, names: Pseudonyms) -> FilledData:
+    """The messages of an entry, with filler for their values."""
+    plain = FilledData(data, names)
+    try:
+        for single in batches.singles(meta, data):
+            if single.end > single.start:
+                plain.filler.append((single.start, single.end))
+    except batches.MalformedEntryError:
+        plain.filler = [(0, len(data))]
+        return plain
+    if meta.HasField("num_messages_in_batch"):
+        at = 0
+        for start, end in plain.filler or ():
+            _heads(plain, at, start, names)
+            at = end
+        _heads(plain, at, len(data), names)
+    return plain
+
+
+def _heads(plain: FilledData, at: int, end: int, names: Pseudonyms) -> None:
+    """Write the metadata of messages in data[at:end]: several, where all but the last have no value."""
+    while at + 4 <= end:
+        start = at + 4
+        stop = start + int.from_bytes(plain.data[at:start], "big")
+        if stop > end:
+            return
+        plain.data[start:stop] = _message(bytes(plain.data[start:stop]), _MESSAGES["SingleMessageMetadata"], names)
+        at = stop
+
+
+def _message(data: bytes, descriptor: Any, names: Pseudonyms) -> bytes:
+    """What stands for a message of the schema, of the same length."""
+    out = bytearray(PAYLOAD * len(data))
+    known = {field.number: field for field in descriptor.fields}
+    at = 0
+    for found in fields(data, 0, len(data)):
+        field, value = known.get(found.number), data[found.start : found.end]
+        if found.kind != BYTES or (field is not None and field.name in KEPT_FIELDS):
+            put = value
+        elif field is None:
+            put = PAYLOAD * len(value)
+        elif field.message_type is not None:
+            put = _message(value, field.message_type, names)
+        elif field.type == _STRING:
+            put = names.name(value)
+        else:
+            put = names.key(value) if field.type == _BYTES else value  # packed numbers
+        out[at : found.start] = data[at : found.start]  # tag and length
+        out[found.start : found.end] = put
+        at = found.end
+    return bytes(out)

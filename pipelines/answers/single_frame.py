@@ -1,0 +1,136 @@
+"""One frame, from its bytes alone: what its head says, and its body.
+
+The frame goes through the protocol's own conversation, as if a connection held nothing else. A response of Kafka and a
+legacy answer of Iggy do not say what they answer: the request is named beside them, and its head is put before.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, Literal
+
+from dissectors.errors import UsageError
+from dissectors.iggy import tables as iggy_commands
+from dissectors.iggy.frames import LEGACY, detect
+from dissectors.kafka import schema
+from dissectors.options import Options
+from dissectors.protocols import named, protocols
+from dissectors.records import Conn
+from dissectors.rows.sink import Sink
+from dissectors.tcp.chunk import CLIENT, SERVER, Chunk
+from dissectors.tcp.chunk import SIDES as SENDERS
+from pipelines.answers.records import gathered
+
+Side = Literal["request", "response"]
+SIDES = ("request", "response")
+FIELDS = (
+    "protocol", "dialect", "api", "api_code", "version", "correlation_id", "client_id", "group", "topics", "status",
+    "error_name", "records",
+)  # fmt: skip
+"""Columns of the exchange that one frame tells, in the order in which they are given."""
+_TABLES = ("exchanges", "findings")
+_WRONG = ("malformed_frame", "malformed_body", "malformed_records", "unknown_api", "decompress_failed", "bad_checksum")
+_TIME = 0
+_KAFKA_HEAD = struct.Struct(">ihhih")
+_PAIR = struct.Struct("<II")
+
+
+def decoded(
+    frame: bytes, protocol: str, *, side: Side | None = None, api: str | int | None = None, version: int | None = None
+) -> dict[str, Any]:
+    """What a frame says: side, size (bytes, length prefix included), FIELDS as far as they are known, body, problems.
+
+    frame: one whole frame; of Kafka also without its four bytes of size. side: who sent it, the client or the broker;
+    by default the client, but the broker where `api` names a request. api, version: the request that a response of
+    Kafka (both) or Iggy (api) answers, by name or number. problems: sentences. Raises UsageError for bytes that are no
+    frame, and where the request must be named.
+    """
+    known = named(protocol)
+    if known is None:
+        raise UsageError(f"no protocol {protocol!r}; there are {', '.join(one.name for one in protocols())}")
+    if side not in (None, *SIDES):
+        raise UsageError(f"a side is {' or '.join(SIDES)}, not {side!r}")
+    side = side or ("response" if api is not None else "request")
+    if not frame:
+        raise UsageError("no bytes: nothing to decode")
+    if protocol == "kafka" and not _has_size(frame):
+        frame = len(frame).to_bytes(4, "big") + frame
+    before = _request(protocol, frame, api, version) if side == "response" else b""
+    rows, problems = _fed(protocol, before, frame, SERVER if side == "response" else CLIENT)
+    wrong = [text for kind, text in problems if kind in _WRONG]
+    mine = [row for row in rows if row[f"{side}_bytes"] is not None and row["api"] is not None]
+    if not mine:
+        raise UsageError(f"no {side} of {protocol}: {wrong[0] if wrong else 'these bytes are no whole frame'}")
+    row = mine[0]
+    if row[f"{side}_bytes"] != len(frame):
+        raise UsageError(
+            f"one frame of {len(frame)} bytes was expected, the first one has {row[f'{side}_bytes']}: cut it there"
+        )
+    told = {name: row[name] for name in FIELDS if row[name] not in (None, [])}
+    if side == "request":
+        told.pop("status", None)
+    body = row[side] if row[side] is not None else row["request"] if row["kind"] == "push" else None
+    return {"side": side, "size": len(frame), **told, "body": None if body is None else json.loads(body),
+            "problems": wrong}  # fmt: skip
+
+
+def _has_size(frame: bytes) -> bool:
+    """Whether a frame of Kafka begins with its size."""
+    return len(frame) >= 4 and int.from_bytes(frame[:4], "big") == len(frame) - 4
+
+
+def _request(protocol: str, frame: bytes, api: str | int | None, version: int | None) -> bytes:
+    """The head of the request that a response answers, as a frame; nothing where the response itself says it."""
+    if protocol == "kafka":
+        if api is None or version is None:
+            raise UsageError("a response of Kafka does not say what it answers: name the API and its version")
+        key = _code(api, {one.key: one.name for one in schema.apis().values()}, "Kafka")
+        correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
+        try:
+            head = _KAFKA_HEAD.pack(_KAFKA_HEAD.size - 4, key, version, correlation_id, -1)
+        except struct.error:
+            raise UsageError(f"{version} is no version of {api}") from None
+        return head
+    if protocol == "iggy" and detect(SERVER, frame, 0, len(frame), len(frame) + 1) in (None, LEGACY):
+        if api is None:
+            raise UsageError("an answer of Iggy does not say what it answers: name the command")
+        commands = {code: every[0].name for code, every in iggy_commands.commands().items() if every}
+        return _PAIR.pack(4, _code(api, commands, "Iggy"))
+    return b""
+
+
+def _code(api: str | int, names: dict[int, str], protocol: str) -> int:
+    """The number of an API that is given by name or number. Raises UsageError."""
+    if isinstance(api, int) or api.lstrip("-").isdecimal():
+        if int(api) in names:
+            return int(api)
+    else:
+        for code, name in names.items():
+            if name.lower() == api.lower():
+                return code
+    raise UsageError(f"{protocol} has no API {api!r}")
+
+
+def _fed(
+    protocol: str, before: bytes, frame: bytes, direction: int
+) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """(rows of `exchanges` with bodies, kind and text of findings) of a connection that holds these frames."""
+    known = named(protocol)
+    assert known is not None
+    options = Options(tables=_TABLES, full=True)
+    sink = Sink(_TABLES, full=True)
+    sink.files = ["frame"]
+    conn = Conn("", "0.0.0.0", 0, "0.0.0.0", known.ports[0], 0, protocol)
+    conversation = known.conversation(conn, sink, options, midstream=not before)
+    sent = [(CLIENT, before), (direction, frame)] if before else [(direction, frame)]
+    offsets = [0, 0]
+    for order, (way, data) in enumerate(sent, 1):
+        at = offsets[way]
+        conversation.receive(way, Chunk.of(at, data, [at], [order], [order], [_TIME + order]))
+        offsets[way] += len(data)
+        conversation.advance()
+    conversation.close(_TIME + len(sent))
+    made = gathered(sink.drain(), _TABLES, full=True)
+    mine = [row for row in made["findings"].to_pylist() if row["direction"] == SENDERS[direction]]
+    return made["exchanges"].to_pylist(), [(row["kind"], row["message"]) for row in mine]

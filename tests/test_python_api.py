@@ -1,0 +1,149 @@
+"""What a Python program gets: `open`, `dissect`, `iter_records`, `decode`; and the page that explains them."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import brokerscope
+from brokerscope.lazy_table import MissingLibraryError
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "samples" / "kafka-refused.pcap"
+WRONG: list[Any] = [5, brokerscope.Options(), io.StringIO("x")]
+CODE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.S)
+
+
+@pytest.fixture(scope="module")
+def cap() -> brokerscope.OpenCapture:
+    return brokerscope.open(SAMPLE)
+
+
+def test_every_example_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert len(CODE) > 8
+    names: dict[str, Any] = {}
+    for number, text in enumerate(CODE):
+        exec(compile(text, f"docs/python.md, example {number + 1}", "exec"), names)
+
+
+def test_paths_bytes_and_open_files_give_the_same_rows(cap: brokerscope.OpenCapture) -> None:
+    raw = SAMPLE.read_bytes()
+    with SAMPLE.open("rb") as file:
+        every: list[Any] = [str(SAMPLE), [SAMPLE], raw, memoryview(raw), io.BytesIO(raw), file]
+        counts = [len(brokerscope.open(one).exchanges) for one in every]
+    assert set(counts) == {len(cap.exchanges)}
+    assert brokerscope.dissect(raw, "exchanges")["exchanges"].num_rows == len(cap.exchanges)
+
+
+def test_dissect_and_iter_records_take_the_same_arguments() -> None:
+    whole = brokerscope.dissect(SAMPLE, tables=["exchanges", "errors"])
+    parts = list(brokerscope.iter_records(SAMPLE, tables=["exchanges", "errors"]))
+    for name, table in whole.items():
+        assert sum(batch.num_rows for found, batch in parts if found == name) == table.num_rows
+
+
+def test_a_table_is_given_to_every_library(cap: brokerscope.OpenCapture) -> None:
+    chosen = cap.exchanges.where(api="Produce")
+    assert set(chosen.arrow()["api"].to_pylist()) == {"Produce"}
+    assert len(chosen.pandas()) == len(chosen.polars()) == len(chosen)
+    assert chosen.duckdb().count("*").fetchall() == [(len(chosen),)]
+
+
+def test_filters_mean_what_the_options_mean(cap: brokerscope.OpenCapture) -> None:
+    rows = cap.exchanges.arrow().to_pylist()
+    assert len(cap.exchanges.where(api=["produce", "Metadata"])) == sum(
+        row["api"] in ("Produce", "Metadata") for row in rows
+    )
+    assert len(cap.exchanges.where(topic="ERR-*")) == sum(
+        any(name.startswith("err-") for name in row["topics"] or []) for row in rows
+    )
+    assert len(cap.exchanges.where(slower_than="5ms")) == sum((row["total_ns"] or 0) > 5_000_000 for row in rows)
+    assert len(cap.exchanges.where("wait_ns > '5ms'", status="error")) == sum(
+        (row["wait_ns"] or 0) > 5_000_000 and row["status"] == "error" for row in rows
+    )
+    assert len(cap.exchanges.where(group=None)) == sum(row["group"] is None for row in rows)
+    assert len(cap.exchanges.where(error_code=None)) == sum(row["error_code"] is None for row in rows)
+    assert len(cap.exchanges.where(api="Produce").where(status="ok")) == sum(
+        row["api"] == "Produce" and row["status"] == "ok" for row in rows
+    )
+
+
+def test_a_row_has_attributes_and_decoded_bodies() -> None:
+    row = next(iter(brokerscope.open(SAMPLE, full=True).exchanges.where(api="Produce")))
+    assert row.api == row["api"] == "Produce"
+    assert row.request.acks == -1
+    assert row.request.topicData[0].partitionData[0].index == 0
+    with pytest.raises(AttributeError, match="no column 'apii'"):
+        _ = row.apii
+
+
+def test_answers_are_those_of_the_command_line(cap: brokerscope.OpenCapture) -> None:
+    verdicts = cap.verdicts()
+    assert verdicts[0].severity in ("critical", "warning", "note")
+    assert cap.summary().verdicts[0]["sentence"] == verdicts[0].sentence
+    assert {row.key for row in cap.top(by="api")} == set(cap.exchanges.arrow()["api"].to_pylist())
+    name = cap.exchanges.arrow()["connection"][0].as_py()
+    connection = cap.connection(name.partition(">")[0])
+    assert {row.connection for row in connection} == {name}
+    assert connection.events()[0].text.startswith("opened")
+    shown = cap.show(f"{SAMPLE.name}:{next(iter(connection)).request_packet}")
+    assert shown.exchange.connection == name
+    assert shown.request is not None
+    assert cap.sql("select count(*) as n from exchanges").to_pylist() == [{"n": len(cap.exchanges)}]
+
+
+def test_notebooks_show_tables_without_running_what_names_hold(cap: brokerscope.OpenCapture) -> None:
+    from brokerscope.rows import html_table
+
+    assert "<table>" in cap.exchanges._repr_html_()
+    assert cap.verdicts()[0].sentence[:20] in cap._repr_html_()
+    assert "<script>" not in html_table(["name"], [["<script>alert(1)</script>"]])
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (lambda cap: cap.exchanges.where(apii="x"), "did you mean api"),
+        (lambda cap: cap.connections.where(topic="x"), "topic: has no meaning for connections"),
+        (lambda cap: cap.exchanges.where("foo bar"), "syntax error"),
+        (lambda cap: cap.table("exchange"), "no such table: exchange"),
+        (lambda cap: cap.top(by="colour"), "by: no 'colour'"),
+        (lambda cap: cap.connection("10."), "10. fits 9 connections"),
+        (lambda cap: cap.connection("nowhere"), "no connection nowhere"),
+        (lambda cap: cap.show(":99999"), "packet 99999 is not there"),
+        (lambda cap: cap.sql("selec 1"), "syntax error"),
+        (lambda cap: brokerscope.open(WRONG[0]), "not int"),
+        (lambda cap: brokerscope.open([]), "no captures"),
+        (lambda cap: brokerscope.dissect(SAMPLE, tables="exchange"), "no such table"),
+        (lambda cap: brokerscope.iter_records(SAMPLE, WRONG[1]), "in place of Options"),
+        (lambda cap: brokerscope.open(WRONG[2]), "binary mode"),
+        (lambda cap: brokerscope.decode(b"", "kafka"), "no bytes"),
+    ],
+)
+def test_what_means_nothing_is_a_clear_error(cap: brokerscope.OpenCapture, question: Any, said: str) -> None:
+    with pytest.raises(brokerscope.UsageError, match=re.escape(said)):
+        question(cap)
+
+
+def test_a_file_that_is_not_there_is_said_at_once() -> None:
+    with pytest.raises(brokerscope.InputError, match="no such file"):
+        brokerscope.open("nowhere.pcap")
+
+
+def test_a_library_that_is_missing_is_named(cap: brokerscope.OpenCapture, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for name, call in (("polars", cap.exchanges.polars), ("matplotlib.pyplot", cap.exchanges.plot)):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(MissingLibraryError, match=f"pip install {name.partition('.')[0]}"):
+            call()
+
+
+def test_names_of_the_package_are_those_that_people_use() -> None:
+    assert "annotations" not in dir(brokerscope)
+    assert all(hasattr(brokerscope, name) for name in dir(brokerscope))
