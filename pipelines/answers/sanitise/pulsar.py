@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from dissectors.checksum import CRC32C, compute
 from dissectors.pulsar import api, batches
@@ -25,9 +26,19 @@ from pipelines.answers.sanitise.records import FilledData
 from pipelines.answers.sanitise.refit import refitted
 
 KEPT_FIELDS = frozenset({"client_version", "server_version", "proxy_version", "auth_method_name", "encryption_algo"})
+_COMPRESSION = 8  # its field in MessageMetadata
 _STRING, _BYTES = 9, 12  # types of fields, as descriptors number them
+BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC = b"\x0e\x02", b"\x0e\x01"
 _UNPACKED = 64 << 20  # bytes of one entry
 _MESSAGES = api.DESCRIPTOR.message_types_by_name
+
+
+def _codec(meta: Any) -> int:
+    """Number of the codec of a payload, also of one that is newer than the schema."""
+    if meta.HasField("compression"):
+        return int(meta.compression)
+    unknown: Any = UnknownFieldSet(meta)
+    return next((field.data for field in unknown if field.field_number == _COMPRESSION), 0)
 
 
 class PulsarFrames:
@@ -48,9 +59,9 @@ class PulsarFrames:
     def _entry(self, copy: FrameCopy, at: int) -> None:
         """Write metadata, checksum and payload behind a command."""
         data, end = copy.source, len(copy.source)
-        if data[at : at + 2] == batches.BROKER_ENTRY_MAGIC:
+        if data[at : at + 2] == BROKER_ENTRY_MAGIC:
             at = self._sized(copy, at, 2, "BrokerEntryMetadata")
-        covered, marked = at, data[at : at + 2] == batches.CHECKSUM_MAGIC
+        covered, marked = at, data[at : at + 2] == CHECKSUM_MAGIC
         if marked:
             copy.keep(at, at + 2)
             covered = at + 6
@@ -84,7 +95,7 @@ class PulsarFrames:
 
     def _payload(self, meta: Any, data: bytes, names: Pseudonyms) -> bytes:
         """What stands for the payload of an entry."""
-        number = batches.codec(meta, len(data))
+        number = _codec(meta)
         if not number:
             return _plain(meta, data, names).made()
         codec = batches.CODECS.get(number)
