@@ -15,7 +15,7 @@ from dissectors.pulsar import api
 from dissectors.pulsar.commands import COMMANDS, SPACES, CommandType, part_of
 from dissectors.wire import varint
 from dissectors.wire.protobuf import INT32, OCTETS, MessageFields, MessageShape, fields
-from dissectors.wire.reader import ReadError, WireReader
+from dissectors.wire.reader import WireReader
 
 if not cython.compiled:
     from dissectors.pulsar.fields import ID_ENTRY_ID, ID_LEDGER_ID

@@ -25,8 +25,6 @@ from dissectors.wire.memory import crc32c
 if not cython.compiled:
     from dissectors.pulsar.commands import SEND
     from dissectors.pulsar.fields import (
-        PUSH_ACK_SET,
-        PUSH_MESSAGE_ID,
         META_COMPACTED_BATCH_INDEXES,
         META_ENCRYPTION_KEYS,
         META_MARKER_TYPE,
@@ -37,6 +35,8 @@ if not cython.compiled:
         META_TXNID_LEAST_BITS,
         META_TXNID_MOST_BITS,
         META_UNCOMPRESSED_SIZE,
+        PUSH_ACK_SET,
+        PUSH_MESSAGE_ID,
     )
     from dissectors.rows.fields import (
         BATCH_BASE_SEQUENCE,
@@ -159,7 +159,7 @@ class Entries:
 
     def settle(self, request: PulsarRequest, answer: PulsarRequest | None, error: ErrorCode | None) -> None:
         """Write the rows that waited for an answer, which is None where there is none."""
-        batch: PendingBatch = request.batch
+        batch: PendingBatch | None = request.batch
         if batch is not None:
             fenced: cython.bint = answer is None and request.endpoint is not None and request.endpoint.fenced
             if answer is not None:
@@ -262,7 +262,7 @@ class Entries:
 
     def _batch(self, entry: PulsarEntry) -> PendingBatch:
         """What the row of an entry says before its outcome is known."""
-        batch: PendingBatch = PendingBatch.__new__(PendingBatch)
+        batch: PendingBatch = PendingBatch()
         request: PulsarRequest = entry.request
         topic = request.topic
         published_ms: cython.longlong
@@ -275,9 +275,6 @@ class Entries:
         batch.stored, batch.computed, batch.verdict = entry.stored, entry.computed, entry.verdict
         batch.time, batch.packet_ref = entry.time, entry.packet_ref
         batch.offset = entry.frame.offset + entry.at - entry.frame.start
-        batch.uncompressed_bytes = batch.sequence = batch.published_ns = ABSENT
-        batch.codec = batch.producer = None
-        batch.transactional = batch.control = False
         if entry.has_meta:
             codec = entry.codec()
             batch.codec = batches.CODEC_NAMES.get(codec) or str(codec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+
 from dissectors.checksum.unit_format import LATEST_MS, LIMIT, RECORDS, FieldSpan, UnitFormat
 from dissectors.pulsar import batches
 from dissectors.pulsar.fields import (

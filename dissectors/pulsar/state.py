@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
+
 import cython
 
 from dissectors.pulsar.api import shape
