@@ -8,6 +8,7 @@ from dissectors.pulsar.entries cimport Entries
 from dissectors.pulsar.fields cimport PRODUCER_SUCCESS_PRODUCER_READY, SEND_RECEIPT_MESSAGE_ID
 from dissectors.pulsar.frames cimport measure
 from dissectors.pulsar.match cimport PulsarPendingRequests, key_of
+from dissectors.pulsar.names cimport Topic
 from dissectors.pulsar.pending cimport PulsarRequest, new_request
 from dissectors.pulsar.state cimport PulsarState
 from dissectors.rows.fields cimport ABSENT
@@ -51,7 +52,7 @@ cdef class PulsarConversation(Conversation):
     cdef int _on_request(self, Frame frame, Command command, CommandLayout layout) except -1
     cdef int _on_one_way(self, Frame frame, Command command, CommandLayout layout) except -1
     cdef int _on_answer(self, Frame frame, Command command, CommandLayout layout) except -1
-    cdef object _error(self, Command command, topic)
+    cdef object _error(self, Command command, Topic topic)
     cdef int _update(self, Frame frame, Command command, PulsarRequest own, PulsarRequest request) except -1
     cdef int _open(self, int direction, tuple key, PulsarRequest request) except -1
     cdef tuple _find(self, Frame frame, CommandLayout layout, tuple key, bint cut)

@@ -26,6 +26,7 @@ from dissectors.pulsar.entries import Entries
 from dissectors.pulsar.errors import ALWAYS_ERRORS, FAILURES, error_code, error_in
 from dissectors.pulsar.frames import measure
 from dissectors.pulsar.match import PulsarPendingRequests, key_of
+from dissectors.pulsar.names import Topic
 from dissectors.pulsar.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.pending import PulsarRequest, new_request
 from dissectors.pulsar.state import UPDATES, PulsarState
@@ -88,7 +89,7 @@ class PulsarConversation(Conversation):
         self.state = PulsarState(options.limits.pending // 10)
         self.pending = PulsarPendingRequests(options.limits.pending)
         self.emit = PulsarEmitter(report, self.state)
-        self.entries: Entries | None = Entries(self, self.state, report)
+        self.entries = Entries(self, self.state, report)
         watched = report.wants_findings or report.wants_errors
         self.diagnostics = PulsarDiagnostics(self, self.emit) if watched else None
         self.limit = options.limits.frame_bytes  # of a frame, as far as this connection has said
@@ -100,7 +101,8 @@ class PulsarConversation(Conversation):
 
     def release(self) -> None:
         """Nobody asks it again: its parts refer to it, and only the garbage collector would free them."""
-        self.entries = self.diagnostics = None
+        self.entries = None  # type: ignore[assignment]
+        self.diagnostics = None
         super().release()
 
     # --- frames ---
@@ -209,7 +211,7 @@ class PulsarConversation(Conversation):
         else:
             self._close(frame, open_key, answer, error)
 
-    def _error(self, command: Command, topic: object) -> ErrorCode | None:
+    def _error(self, command: Command, topic: Topic | None) -> ErrorCode | None:
         """The error that an answer about a topic carries."""
         error = error_in(command.code, command.fields, topic) if command.readable else None
         if error is None and command.code in ALWAYS_ERRORS:
@@ -306,7 +308,8 @@ class PulsarConversation(Conversation):
         return next((key for key in keys if self.pending.find(direction, key) is not None), None)
 
     def _close(self, frame: Frame, key: tuple[Any, ...], answer: PulsarRequest, error: ErrorCode | None) -> None:
-        request: PulsarRequest = self.pending.take(frame.direction, key)
+        request: PulsarRequest | None = self.pending.take(frame.direction, key)
+        assert request is not None
         if request.correlation_id == ABSENT:
             request.correlation_id = answer.correlation_id
         self.entries.settle(request, answer, error)

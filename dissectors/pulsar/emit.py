@@ -49,6 +49,8 @@ class PulsarEmitter:
 
     def call(self, request: PulsarRequest, frame: Frame, answer: PulsarRequest, error: ErrorCode | None) -> None:
         """A request and its answer, which came in `frame`."""
+        assert request.frame is not None
+        assert answer.frame is not None
         response: FrameFacts = answer.frame
         request.queued_ns = queued(request.frame, response, ABSENT)
         self._write(CALL, request, response, answer.status, error, answer.body, None)
@@ -78,11 +80,12 @@ class PulsarEmitter:
 
     def error(self, error: ErrorCode, request: PulsarRequest) -> None:
         """A row of `errors` for an error that this very command reports."""
+        assert request.frame is not None
         self.report.error(error, request, request.frame)
 
     def _response(self, kind: str, answer: PulsarRequest, error: ErrorCode | None) -> None:
         """A row for what the other side sent without a request that was captured."""
-        frame: FrameFacts = answer.frame
+        frame: FrameFacts | None = answer.frame
         body = answer.body
         answer.frame = answer.body = None
         self._write(kind, answer, frame, answer.status, error, body, None)

@@ -159,7 +159,7 @@ class Entries:
 
     def settle(self, request: PulsarRequest, answer: PulsarRequest | None, error: ErrorCode | None) -> None:
         """Write the rows that waited for an answer, which is None where there is none."""
-        batch: PendingBatch = request.batch
+        batch: PendingBatch | None = request.batch
         if batch is not None:
             fenced: cython.bint = answer is None and request.endpoint is not None and request.endpoint.fenced
             if answer is not None:
@@ -264,7 +264,7 @@ class Entries:
 
     def _batch(self, entry: PulsarEntry) -> PendingBatch:
         """What the row of an entry says before its outcome is known."""
-        batch: PendingBatch = PendingBatch.__new__(PendingBatch)
+        batch: PendingBatch = PendingBatch()
         request: PulsarRequest = entry.request
         topic = request.topic
         published_ms: cython.longlong
@@ -277,9 +277,6 @@ class Entries:
         batch.stored, batch.computed, batch.verdict = entry.stored, entry.computed, entry.verdict
         batch.time, batch.packet_ref = entry.time, entry.packet_ref
         batch.offset = entry.frame.offset + entry.at - entry.frame.start
-        batch.uncompressed_bytes = batch.sequence = batch.published_ns = ABSENT
-        batch.codec = batch.producer = None
-        batch.transactional = batch.control = False
         if entry.has_meta:
             codec = entry.codec()
             batch.codec = batches.CODEC_NAMES.get(codec) or str(codec)

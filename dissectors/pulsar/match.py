@@ -128,7 +128,7 @@ class PulsarPendingRequests:
 
     def _pop(self, requester: cython.int, key: tuple[Any, ...]) -> PulsarRequest:
         table: dict[tuple[Any, ...], Any] = self._open[requester]
-        there = table[key]
+        there: PulsarRequest | deque[PulsarRequest] = table[key]
         self._count_open(requester, key, -1)
         if isinstance(there, deque):
             request = there.popleft()

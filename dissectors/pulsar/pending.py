@@ -89,6 +89,16 @@ class PendingBatch:
     )
     """The attributes, as they are pickled."""
 
+    def __init__(self) -> None:
+        self.role = self.kind = self.verdict = ""
+        self.codec: str | None = None
+        self.producer: str | None = None
+        self.topic: str | None = None
+        self.ledger = self.entry = self.partition = self.uncompressed_bytes = ABSENT
+        self.sequence = self.published_ns = self.stored = self.computed = ABSENT
+        self.stored_bytes = self.time = self.packet_ref = self.offset = 0
+        self.transactional = self.control = False
+
     def __reduce__(self) -> Any:
         return _revived_batch, ([getattr(self, name) for name in self.FIELDS],)
 

@@ -34,7 +34,7 @@ from dissectors.kafka.walk import walker
 from dissectors.kafka.words import message_words
 from dissectors.limits import Limits
 from dissectors.pulsar import PROTOCOL as PULSAR
-from dissectors.pulsar import api
+from dissectors.pulsar import api, bodies
 from dissectors.pulsar import batches as pulsar_batches
 from dissectors.pulsar import decode as pulsar_decode
 from dissectors.tls import KeyLog, hello
@@ -106,21 +106,20 @@ def _own_records(data: bytes) -> None:
 
 
 def _pulsar_entry(data: bytes) -> None:
-    found = pulsar_batches.read(_frame(data), 0, LIMIT)
-    if found.meta is not None:
-        codec = pulsar_batches.codec(found.meta, len(data) - found.payload)
-        payload = pulsar_batches.unpacked(found.meta, codec, data[found.payload :], LIMIT)
+    found = pulsar_batches.entry_of(_frame(data), 0, LIMIT)
+    if found.has_meta:
+        payload = pulsar_batches.unpacked(found.meta, data[found.payload :], LIMIT)
         list(pulsar_batches.singles(found.meta, payload))
 
 
 def _pulsar_bodies(data: bytes) -> None:
     name = _chosen(sorted(api.DESCRIPTOR.message_types_by_name), data)
-    json.dumps(pulsar_decode.to_dict(getattr(api, name).FromString(data), payloads=True), default=repr)
+    json.dumps(bodies.to_dict(getattr(api, name).FromString(data), payloads=True), default=repr)
 
 
 def _pulsar_command(data: bytes) -> None:
     if len(data) >= 10:
-        pulsar_decode.decode(_frame(data), LIMIT)
+        pulsar_decode.command_of(_frame(data), LIMIT)
 
 
 def _iggy_body(data: bytes) -> None:

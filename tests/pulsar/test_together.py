@@ -1,28 +1,19 @@
-"""Many connections at once give the rows that each alone gives, and most of their frames go by column."""
+"""Many connections decoded at once give the rows that each alone gives, whatever their frames hold."""
 
 from __future__ import annotations
 
 import random
-from itertools import islice
 from typing import Any
 
 import pytest
 import zstandard
 
-from dissectors import frame_columns
 from dissectors.options import Options
 from dissectors.pulsar import PROTOCOL
-from dissectors.pulsar.command_columns import REGULAR
-from dissectors.pulsar.conversation import PulsarConversation
-from dissectors.pulsar.diagnostics import INSPECTIONS
-from dissectors.pulsar.effects import EFFECTS, WATCHED_EFFECTS
-from dissectors.pulsar.orphans import ID_FIELDS
-from dissectors.pulsar.state import UPDATES
 from dissectors.records import DEFAULT_TABLES
 from dissectors.rows.sink import Sink
-from dissectors.tcp.chunk import Chunk
-from tests.feeding import CLIENT, SERVER, conn
-from tests.many import TABLE_SETS, Script, TogetherAsAlone, assert_together_as_alone
+from tests.feeding import CLIENT, SERVER, feed
+from tests.many import Script, TogetherAsAlone, assert_together_as_alone
 from tests.pulsar import wire
 
 LZ4_OF_EIGHT_ZEROS = bytes([0x13, 0, 1, 0, 0x30, 0, 0, 0])
@@ -181,69 +172,14 @@ def regular(messages: int, *more: wire.Field) -> Script:
     return script
 
 
-class Fed:
-    """A conversation that is given a script in parts; after each, what is at hand goes by column."""
-
-    def __init__(self, script: Script, tables: tuple[str, ...]) -> None:
-        self.sink = Sink(tables)
-        self.sink.files = ["x.pcap"]
-        conversation = PROTOCOL.conversation(conn("pulsar"), self.sink, Options(tables=tables), midstream=False)
-        assert isinstance(conversation, PulsarConversation)
-        self.conversation = conversation
-        self._script = iter(enumerate(script))
-        self._offsets = [0, 0]
-
-    def take(self, frames: int) -> None:
-        """The next frames of the script."""
-        for order, (direction, data) in islice(self._script, frames):
-            offset = self._offsets[direction]
-            self.conversation.receive(direction, Chunk.of(offset, data, [offset], [order], [order], [order]))
-            self._offsets[direction] += len(data)
-        PROTOCOL.advance([self.conversation])
-
-
-@pytest.mark.parametrize("tables", TABLE_SETS[:3], ids=len)
-def test_every_frame_of_a_regular_connection_goes_by_column(
-    tables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    script = regular(50)
-    fed = Fed(script, tables)
-    fed.take(len(script))
-    assert fed.conversation.by_column == fed.conversation.frames == len(script)
-
-
 @pytest.mark.parametrize(
-    ("more", "alone"),
-    [
-        ([(5, "cluster-2")], 0),
-        ([(50, 1)], 0),  # not in the schema
-        ([ENCRYPTED], 3),  # a SEND with its receipt and a MESSAGE say so
-    ],
+    "more", [[(5, "cluster-2")], [(50, 1)], [ENCRYPTED]], ids=["replicated", "new field", "encrypted"]
 )
-def test_what_all_entries_of_a_connection_have_in_common_does_not_keep_them_from_columns(
-    more: list[wire.Field], alone: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = regular(10, *more)
-    assert_together_as_alone(PROTOCOL, [script] * 3, DEFAULT_TABLES, 7)
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    fed = Fed(script, DEFAULT_TABLES)
-    fed.take(len(script) // 2)
-    fed.take(len(script))
-    assert (fed.conversation.by_column, fed.conversation.frames) == (len(script) - alone, len(script))
+def test_what_all_entries_of_a_connection_have_in_common_changes_no_other_row(more: list[wire.Field]) -> None:
+    assert_together_as_alone(PROTOCOL, [regular(10, *more)] * 3, DEFAULT_TABLES, 7)
 
 
-def test_a_request_whose_answer_comes_with_the_next_packets_goes_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    script = regular(50)
-    fed = Fed(script, TABLE_SETS[0])
-    for _ in script:
-        fed.take(1)
-    assert fed.conversation.by_column == fed.conversation.frames == len(script)
-
-
-def test_requests_that_are_refused_go_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", 1)
+def test_refusals_answer_the_requests_with_their_ids() -> None:
     unknown = wire.simple(wire.LOOKUP_RESPONSE, (4, 11), (3, 2), (6, 5), (7, "no"))
     script = [
         *regular(1),
@@ -254,32 +190,35 @@ def test_requests_that_are_refused_go_by_column(monkeypatch: pytest.MonkeyPatch)
         (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 11))),
         (SERVER, unknown),
     ]
-    fed = Fed(script, DEFAULT_TABLES)
-    fed.take(len(script))
-    assert fed.conversation.by_column == fed.conversation.frames == len(script)
+    assert [(row.api, row.correlation_id, row.error_code) for row in rows_of(script).exchanges[-3:]] == [
+        ("LOOKUP", 10, 11),
+        ("SUBSCRIBE", 9, 4),
+        ("LOOKUP", 11, 5),
+    ]
 
 
-def test_a_refused_login_goes_by_column(monkeypatch: pytest.MonkeyPatch) -> None:
+def rows_of(script: Script) -> Sink:
+    """The rows of one connection, whose end was not captured."""
+    return feed(PROTOCOL, script, options=Options(tables=DEFAULT_TABLES))[0]
+
+
+@pytest.mark.parametrize("often", [0.0, 0.7])
+def test_a_refused_login_is_answered_whatever_id_the_refusal_has(often: float) -> None:
     login, proxied = (CLIENT, wire.connect()), (CLIENT, wire.connect((6, "pulsar://broker:6650")))
     refusals = [(SERVER, wire.error(id_, 3, "who are you")) for id_ in (wire.ALL_ONES, 0, 1)]
     odd = [[refusals[1], login], [login, *refusals], [proxied, refusals[0]], [login], [refusals[0]]]
     scripts = [*([login, refusal] for refusal in refusals), *odd]
-    for often in (0.0, 0.7):
-        assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, 7, often=often)
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    fed = Fed([login, refusals[0]], DEFAULT_TABLES)
-    fed.take(2)
-    assert fed.conversation.by_column == 2
+    assert_together_as_alone(PROTOCOL, scripts, DEFAULT_TABLES, 7, often=often)
+    for refusal in refusals:
+        assert [(row.kind, row.api, row.error_code) for row in rows_of([login, refusal]).exchanges] == [
+            ("call", "CONNECT", 3)
+        ]
 
 
-def test_lookups_that_are_sent_on_leave_the_columns_and_name_the_other_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", 1)
+def test_lookups_that_are_sent_on_name_the_other_broker() -> None:
     answer = wire.simple(wire.LOOKUP_RESPONSE, (1, "pulsar://elsewhere:6650"), (3, 0), (4, 10))
-    script = [*regular(1), (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 10))), (SERVER, answer)]
-    fed = Fed(script, DEFAULT_TABLES)
-    fed.take(len(script))
-    fed.conversation.close()
-    redirects = [row.message for row in fed.sink.findings if row.kind == "lookup_redirect"]
+    sink = rows_of([*regular(1), (CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, 10))), (SERVER, answer)])
+    redirects = [row.message for row in sink.findings if row.kind == "lookup_redirect"]
     assert redirects == ["A lookup was sent on to pulsar://elsewhere:6650"]
 
 
@@ -300,23 +239,3 @@ def test_a_producer_that_is_not_ready_is_answered_before_another_with_its_id() -
         (SERVER, wire.producing(2)),
     ]
     assert_together_as_alone(PROTOCOL, [script] * 3, DEFAULT_TABLES, 7, often=0)
-
-
-def test_a_request_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_columns, "MANY", 1)
-    lookups = [(CLIENT, wire.simple(wire.LOOKUP, (1, "t"), (2, number))) for number in range(3)]
-    fed = Fed(lookups, TABLE_SETS[0])
-    decoded = []
-    for _ in lookups:
-        fed.take(1)
-        decoded.append(fed.conversation.frames)
-    assert decoded == [0, 1, 2]
-    fed.conversation.close()
-    assert [row.correlation_id for row in fed.sink.exchanges] == [0, 1, 2]
-
-
-def test_what_a_command_changes_is_changed_by_column_too() -> None:
-    """A command with an effect has it in both ways, or is never regular where it has one."""
-    without_effect_where_regular = {"SEND_RECEIPT", "PARTITIONED_METADATA_RESPONSE", "LOOKUP_RESPONSE"}
-    with_effect = {*UPDATES, *INSPECTIONS, *ID_FIELDS} & {command.name for command in REGULAR.values()}
-    assert with_effect - without_effect_where_regular == {*EFFECTS, *WATCHED_EFFECTS}
