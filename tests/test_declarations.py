@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +28,32 @@ def declared(path: Path) -> dict[str, int]:
     return found
 
 
+@cache
 def said(path: Path) -> dict[str, Any]:
-    """The constants that a .py assigns, for itself or where it is not compiled."""
+    """The constants that a .py assigns or imports, for itself or where it is not compiled."""
     names: dict[str, Any] = {}
     for node in ast.parse(path.read_text()).body:
         inner = node.body if isinstance(node, ast.If) and ast.unparse(node.test) == "not cython.compiled" else [node]
         for each in inner:
-            if _is_import(each) or (isinstance(each, ast.Assign) and all(map(_is_constant, each.targets))):
+            if isinstance(each, ast.ImportFrom) and (each.module or "").startswith("dissectors."):
+                names |= _imported(each)
+            elif isinstance(each, ast.Assign) and all(map(_is_constant, each.targets)):
                 with suppress(NameError):  # it is made of other names: no number
                     exec(compile(ast.Module([each], []), str(path), "exec"), {"range": range}, names)
     return names
 
 
-def _is_import(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == "dissectors.capture"
+def _imported(node: ast.ImportFrom) -> dict[str, Any]:
+    """The constants that an import brings from a module of ours."""
+    path = PACKAGE.parent / f"{(node.module or '').replace('.', '/')}.py"
+    if not path.exists():
+        path = path.with_suffix("") / "__init__.py"
+    wanted = {alias.name: alias.asname or alias.name for alias in node.names if alias.name.isupper()}
+    known = dict(said(path)) if wanted and path.exists() else {}
+    for name in wanted.keys() - known.keys():  # it is made of other names: a module that is not compiled has it
+        with suppress(AttributeError):
+            known[name] = getattr(import_module(node.module or ""), name)
+    return {wanted[name]: value for name, value in known.items() if name in wanted}
 
 
 def _is_constant(target: ast.expr) -> bool:
@@ -47,8 +61,8 @@ def _is_constant(target: ast.expr) -> bool:
     return all(isinstance(each, ast.Name) and each.id.isupper() for each in targets)
 
 
-FIELDS = PACKAGE / "rows" / "fields.pxd"  # written by a program
-WITH_CONSTANTS = [path for path in sorted(PACKAGE.rglob("*.pxd")) if declared(path) and path != FIELDS]
+WRITTEN = (PACKAGE / "rows" / "fields.pxd", PACKAGE / "pulsar" / "fields.pxd")  # by programs
+WITH_CONSTANTS = [path for path in sorted(PACKAGE.rglob("*.pxd")) if declared(path) and path not in WRITTEN]
 
 
 @pytest.mark.parametrize("path", WITH_CONSTANTS, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -58,7 +72,7 @@ def test_the_constants_of_a_declaration_are_those_of_the_module(path: Path) -> N
 
 
 def test_the_fields_of_rows_are_declared_as_they_are() -> None:
-    assert FIELDS.read_text() == fields.declaration()
+    assert WRITTEN[0].read_text() == fields.declaration()
 
 
 def test_there_are_declarations_with_constants() -> None:
