@@ -25,7 +25,7 @@ class Resends:
         self.by_direction.setdefault(direction, ResentStretches()).add(*resent)
 
     def shorten(self) -> None:
-        """After all that is at hand was decoded: of very many stretches, forget those that hardly anybody will ask for."""
+        """Forget the oldest of very many stretches, once all that is at hand was decoded."""
         for side in self.by_direction.values():
             side.shorten()
 
