@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dissectors.frame import Frame
 from dissectors.kafka import envelope
@@ -13,12 +13,11 @@ from dissectors.kafka.full import Full
 from dissectors.kafka.pending import KafkaRequest
 from dissectors.kafka.rows import to_json
 
-if TYPE_CHECKING:
-    from dissectors.kafka.conversation import KafkaConversation
+_Conversation = Any  # a KafkaConversation, whose module imports this one
 
 
 def show_request(
-    conversation: KafkaConversation, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes, at: int
+    conversation: _Conversation, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes, at: int
 ) -> None:
     """Keep the body of a request, which begins behind index `at` of its header, as JSON. Raises ReadError."""
     data = _captured(frame)
@@ -31,7 +30,7 @@ def show_request(
 
 
 def shown_response(
-    conversation: KafkaConversation, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes, at: int
+    conversation: _Conversation, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes, at: int
 ) -> str:
     """The body of an answer as JSON. Raises ReadError."""
     data = _captured(frame)
@@ -50,7 +49,7 @@ def _captured(frame: Frame) -> bytes:
     return frame.data if frame.complete else frame.data[: min(frame.end, frame.known)]
 
 
-def _shown(conversation: KafkaConversation, frame: Frame, api: ApiVersion, what: str, full: Full) -> str:
+def _shown(conversation: _Conversation, frame: Frame, api: ApiVersion, what: str, full: Full) -> str:
     """A body as JSON; what is odd about it becomes a finding."""
     if full.trouble:
         conversation.report_malformed(frame, api, what, full.trouble)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dissectors.frame import Frame, FrameFacts
 from dissectors.kafka import batches
@@ -18,8 +18,7 @@ from dissectors.rows.exchange import OK, UNKNOWN
 from dissectors.rows.layout import ABSENT
 from dissectors.tcp.chunk import CLIENT, SERVER
 
-if TYPE_CHECKING:
-    from dissectors.kafka.conversation import KafkaConversation
+_Conversation = Any  # a KafkaConversation, whose module imports this one
 
 _EARLY = 10_000  # batches kept back until a frame proves the protocol
 
@@ -29,7 +28,7 @@ class BatchRecovery:
 
     __slots__ = ("_conversation", "_early", "_searches", "held")
 
-    def __init__(self, conversation: KafkaConversation) -> None:
+    def __init__(self, conversation: _Conversation) -> None:
         self._conversation = conversation
         self._searches: tuple[BatchSearch, BatchSearch] | None = None  # once there is something to search
         self._early: list[tuple[int, LostBatch]] = []  # of the time before the protocol was proven

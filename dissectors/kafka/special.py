@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dissectors.frame import Frame
 from dissectors.kafka.body_notes import BodyNotes
@@ -17,12 +17,11 @@ from dissectors.kafka.decode import (
 from dissectors.kafka.diagnostics import ACKNOWLEDGING, INSPECTED, Remark, share_acknowledged
 from dissectors.kafka.pending import KafkaRequest
 
-if TYPE_CHECKING:
-    from dissectors.kafka.conversation import KafkaConversation
+_Conversation = Any  # a KafkaConversation, whose module imports this one
 
 
 def requested(
-    conversation: KafkaConversation, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes, body: int
+    conversation: _Conversation, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes, body: int
 ) -> None:
     """A request of such an API, whose body, from an index on, was read."""
     values = call.values = notes.values()
@@ -40,9 +39,7 @@ def requested(
         _remark(conversation, frame, share_acknowledged(whole.body))
 
 
-def answered(
-    conversation: KafkaConversation, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes
-) -> None:
+def answered(conversation: _Conversation, frame: Frame, call: KafkaRequest, api: ApiVersion, notes: BodyNotes) -> None:
     """An answer without an error to a request of such an API."""
     request: dict[str, Any] = call.values or {}
     if api.key == SASL_HANDSHAKE and api.version == 0:
@@ -55,7 +52,7 @@ def answered(
         _remark(conversation, frame, conversation.diagnostics.answered(api, request, notes.values()))
 
 
-def _remark(conversation: KafkaConversation, frame: Frame, remark: Remark | None) -> None:
+def _remark(conversation: _Conversation, frame: Frame, remark: Remark | None) -> None:
     """Report what is remarkable of a frame, if anything."""
     if remark is not None:
         conversation.finding_at(frame, remark.kind, remark.message, **remark.evidence)

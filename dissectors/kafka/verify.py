@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cython
 
@@ -26,8 +26,7 @@ from dissectors.wire.codecs import CodecError, TooLargeError
 from dissectors.wire.reader import WireReader
 from dissectors.wording import counted
 
-if TYPE_CHECKING:
-    from dissectors.kafka.conversation import KafkaConversation
+_Conversation = Any  # a KafkaConversation, whose module imports this one
 
 _SMALLEST_RECORD = 7  # bytes, its length included
 
@@ -39,8 +38,8 @@ class BatchVerifier:
 
     __slots__ = ("_reader", *CARRIED)
 
-    def __init__(self, conversation: KafkaConversation, report: Report, names: TopicNames) -> None:
-        self.conversation: KafkaConversation = conversation
+    def __init__(self, conversation: _Conversation, report: Report, names: TopicNames) -> None:
+        self.conversation: _Conversation = conversation
         self.report = report
         self.names = names
         self.limit = conversation.options.limits.decompressed_bytes

@@ -10,12 +10,12 @@ from google.protobuf.message import DecodeError
 
 from dissectors.pulsar import api, secrets
 from dissectors.pulsar.batches import PulsarEntry
-from dissectors.pulsar.decode import Command
+from dissectors.pulsar.decode import PulsarCommand
 from dissectors.redaction import PAYLOAD, REDACTED, without_tokens
 from dissectors.wire.protobuf import MessageFields
 
 
-def body_of(command: Command, entry: PulsarEntry | None, *, payloads: bool) -> str | None:
+def body_of(command: PulsarCommand, entry: PulsarEntry | None, *, payloads: bool) -> str | None:
     """A command as JSON: its fields, and the metadata that came with it. None where it cannot be read."""
     if command.layout is None or not command.readable:
         return None

@@ -1,7 +1,7 @@
 from dissectors.conversation cimport Conversation
 from dissectors.frame cimport Frame
 from dissectors.pulsar.batches cimport PulsarEntry
-from dissectors.pulsar.decode cimport Command, CommandLayout, command_of
+from dissectors.pulsar.decode cimport PulsarCommand, CommandLayout, command_of
 from dissectors.pulsar.diagnostics cimport PulsarDiagnostics
 from dissectors.pulsar.emit cimport PulsarEmitter
 from dissectors.pulsar.entries cimport Entries
@@ -49,14 +49,14 @@ cdef class PulsarConversation(Conversation):
 
     cpdef long long measure(self, int direction, bytes buf, Py_ssize_t pos, Py_ssize_t end)
     cpdef on_frame(self, Frame frame)
-    cdef int _on_request(self, Frame frame, Command command, CommandLayout layout) except -1
-    cdef int _on_one_way(self, Frame frame, Command command, CommandLayout layout) except -1
-    cdef int _on_answer(self, Frame frame, Command command, CommandLayout layout) except -1
-    cdef object _error(self, Command command, Topic topic)
-    cdef int _update(self, Frame frame, Command command, PulsarRequest own, PulsarRequest request) except -1
+    cdef int _on_request(self, Frame frame, PulsarCommand command, CommandLayout layout) except -1
+    cdef int _on_one_way(self, Frame frame, PulsarCommand command, CommandLayout layout) except -1
+    cdef int _on_answer(self, Frame frame, PulsarCommand command, CommandLayout layout) except -1
+    cdef object _error(self, PulsarCommand command, Topic topic)
+    cdef int _update(self, Frame frame, PulsarCommand command, PulsarRequest own, PulsarRequest request) except -1
     cdef int _open(self, int direction, tuple key, PulsarRequest request) except -1
     cdef tuple _find(self, Frame frame, CommandLayout layout, tuple key, bint cut)
     cdef int _close(self, Frame frame, tuple key, PulsarRequest answer, error) except -1
     cdef int _give_up(self, PulsarRequest request, until) except -1
-    cdef PulsarRequest _request(self, Frame frame, Command command, CommandLayout layout, tuple key)
-    cdef int _describe(self, PulsarRequest request, Frame frame, Command command, CommandLayout layout) except -1
+    cdef PulsarRequest _request(self, Frame frame, PulsarCommand command, CommandLayout layout, tuple key)
+    cdef int _describe(self, PulsarRequest request, Frame frame, PulsarCommand command, CommandLayout layout) except -1

@@ -19,7 +19,7 @@ from dissectors.pulsar.commands import (
     FAILING,
     request_of,
 )
-from dissectors.pulsar.decode import Command, CommandLayout, command_of
+from dissectors.pulsar.decode import CommandLayout, PulsarCommand, command_of
 from dissectors.pulsar.diagnostics import INSPECTIONS, PulsarDiagnostics
 from dissectors.pulsar.emit import PulsarEmitter
 from dissectors.pulsar.entries import Entries
@@ -122,7 +122,7 @@ class PulsarConversation(Conversation):
             self.lost_requests.add_hole(gap.order, self.frames, gap.length)
 
     def on_frame(self, frame: Frame) -> None:
-        command: Command = command_of(frame, self._command_limit)
+        command: PulsarCommand = command_of(frame, self._command_limit)
         layout: CommandLayout | None = command.layout
         if frame.direction == CLIENT:
             self.client_end = frame.offset + frame.size
@@ -164,7 +164,7 @@ class PulsarConversation(Conversation):
 
     # --- the parts that a command may take ---
 
-    def _on_request(self, frame: Frame, command: Command, layout: CommandLayout) -> None:
+    def _on_request(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
         key = key_of(command, layout)
         request: PulsarRequest = self._request(frame, command, layout, key)
         self._describe(request, frame, command, layout)
@@ -177,14 +177,14 @@ class PulsarConversation(Conversation):
         else:
             self._open(frame.direction, key, request)
 
-    def _on_one_way(self, frame: Frame, command: Command, layout: CommandLayout) -> None:
+    def _on_one_way(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
         request: PulsarRequest = self._request(frame, command, layout, key_of(command, layout))
         self._describe(request, frame, command, layout)
         if command.readable:
             self._update(frame, command, request, request)
         self.emit.one_way(frame.direction, request, None)
 
-    def _on_answer(self, frame: Frame, command: Command, layout: CommandLayout) -> None:
+    def _on_answer(self, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
         key = key_of(command, layout)
         answer: PulsarRequest = self._request(frame, command, layout, key)
         open_key = self._find(frame, layout, key, command.cut)
@@ -211,14 +211,14 @@ class PulsarConversation(Conversation):
         else:
             self._close(frame, open_key, answer, error)
 
-    def _error(self, command: Command, topic: Topic | None) -> ErrorCode | None:
+    def _error(self, command: PulsarCommand, topic: Topic | None) -> ErrorCode | None:
         """The error that an answer about a topic carries."""
         error = error_in(command.code, command.fields, topic) if command.readable else None
         if error is None and command.code in ALWAYS_ERRORS:
             return error_code(None, None, topic)  # which one was not captured
         return error
 
-    def _update(self, frame: Frame, command: Command, own: PulsarRequest, request: PulsarRequest) -> None:
+    def _update(self, frame: Frame, command: PulsarCommand, own: PulsarRequest, request: PulsarRequest) -> None:
         """Take what a command changes. `own`: the command; `request`: the request that it answers, or itself."""
         if CHANGING[command.code]:
             self.state.update(command.code, command.fields, request)
@@ -259,7 +259,7 @@ class PulsarConversation(Conversation):
         message = f"{name} answers a request that was not captured"
         self.finding_at(frame, "orphan", message, correlation_id=number)
 
-    def _on_new_type(self, frame: Frame, command: Command) -> None:
+    def _on_new_type(self, frame: Frame, command: PulsarCommand) -> None:
         """A command that is newer than the table. Most carry a request id in field 1; only that is used."""
         if command.code not in self._new_types and len(self._new_types) < _NEW_TYPES:
             self._new_types.add(command.code)
@@ -323,7 +323,7 @@ class PulsarConversation(Conversation):
     # --- what a row needs of a frame ---
 
     def _request(
-        self, frame: Frame, command: Command, layout: CommandLayout, key: tuple[Any, ...] | None
+        self, frame: Frame, command: PulsarCommand, layout: CommandLayout, key: tuple[Any, ...] | None
     ) -> PulsarRequest:
         id_: cython.longlong = ABSENT if key is None or len(key) < 2 else key[-1]
         request: PulsarRequest = new_request(frame, layout.name, layout.code, layout.type, id_)
@@ -333,7 +333,7 @@ class PulsarConversation(Conversation):
             request.body = self._body(command, layout, None)
         return request
 
-    def _describe(self, request: PulsarRequest, frame: Frame, command: Command, layout: CommandLayout) -> None:
+    def _describe(self, request: PulsarRequest, frame: Frame, command: PulsarCommand, layout: CommandLayout) -> None:
         """Note what a command is about, and what it carries."""
         if command.readable:
             self.state.set_subject(request, layout, command.fields)
@@ -342,7 +342,7 @@ class PulsarConversation(Conversation):
             if self._full:
                 request.body = self._body(command, layout, entry)
 
-    def _body(self, command: Command, layout: CommandLayout, entry: PulsarEntry | None) -> str | None:
+    def _body(self, command: PulsarCommand, layout: CommandLayout, entry: PulsarEntry | None) -> str | None:
         """A command as JSON, if a row may show it. Of an answer its request is not known yet."""
         if layout.type.part == REQUEST and not self.sink.wants_body(layout.name):
             return None

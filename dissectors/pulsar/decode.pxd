@@ -27,7 +27,7 @@ cdef class CommandLayout:
 cpdef CommandLayout layout_of(long long code)
 
 @cython.final
-cdef class Command:
+cdef class PulsarCommand:
     cdef readonly WireReader reader
     cdef readonly MessageFields outer
     cdef readonly MessageFields fields
@@ -49,4 +49,4 @@ cdef class Command:
     cpdef long long number(self, Py_ssize_t field)
     cpdef list positions(self, long long field)
 
-cpdef Command command_of(Frame frame, long long limit)
+cpdef PulsarCommand command_of(Frame frame, long long limit)

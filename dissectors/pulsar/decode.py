@@ -69,7 +69,7 @@ def layout_of(code: cython.longlong) -> CommandLayout | None:
     return _LAYOUTS[code]
 
 
-class Command:
+class PulsarCommand:
     """The command of a frame, valid until the next one is read.
 
     layout: None for a type that is newer than the table
@@ -193,14 +193,14 @@ def _long_code(frame: Frame, after: int) -> int:
 
 class _Here(threading.local):
     def __init__(self) -> None:
-        self.command = Command()
+        self.command = PulsarCommand()
 
 
 _here = _Here()
 
 
-def command_of(frame: Frame, limit: cython.longlong) -> Command:
+def command_of(frame: Frame, limit: cython.longlong) -> PulsarCommand:
     """The command of a frame, of at most `limit` bytes, read by this thread's reader: valid until the next."""
-    command: Command = _here.command
+    command: PulsarCommand = _here.command
     command.read(frame, limit)
     return command

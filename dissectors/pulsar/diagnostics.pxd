@@ -1,6 +1,6 @@
 cimport cython
 from dissectors.frame cimport Frame, FrameFacts
-from dissectors.pulsar.decode cimport Command
+from dissectors.pulsar.decode cimport PulsarCommand
 from dissectors.pulsar.fields cimport (
     ACK_ACK_TYPE,
     ACK_MESSAGE_ID,
@@ -50,6 +50,6 @@ cdef class PulsarDiagnostics:
     cdef public long long _samples
     cdef public long long _duplicates
 
-    cpdef int inspect(self, Frame frame, Command command, PulsarRequest request) except -1
+    cpdef int inspect(self, Frame frame, PulsarCommand command, PulsarRequest request) except -1
     cdef Consumption _of(self, Frame frame, PulsarRequest request)
     cdef int _acknowledge(self, Consumption consumption, tuple position, long long time) except -1

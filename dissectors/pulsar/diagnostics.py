@@ -28,7 +28,7 @@ from dissectors.pulsar.commands import (
     SUBSCRIBE,
     UNSUBSCRIBE,
 )
-from dissectors.pulsar.decode import ID_SHAPE, Command
+from dissectors.pulsar.decode import ID_SHAPE, PulsarCommand
 from dissectors.pulsar.emit import PulsarEmitter
 from dissectors.pulsar.errors import REDIRECT, VALIDATION, error_code
 from dissectors.pulsar.names import Endpoint
@@ -135,7 +135,7 @@ class PulsarDiagnostics:
         for name, value in carried.items():
             setattr(self, name, value)
 
-    def inspect(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def inspect(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         """Take a command of either side."""
         inspect = INSPECTIONS.get(command.code)
         if inspect is not None:
@@ -198,7 +198,7 @@ class PulsarDiagnostics:
             consumption = self._consumers[request.endpoint_id] = Consumption(request.endpoint, frame.facts)
         return consumption
 
-    def _subscribe(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _subscribe(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         consumption = self._of(frame, request)
         if consumption is not None:
             consumption.consumer = request.endpoint
@@ -206,7 +206,7 @@ class PulsarDiagnostics:
             consumption.end_dry(frame.arrived_ns)
             consumption.permits = 0
 
-    def _flow(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _flow(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         """A consumer lets the broker send so many messages more. What it had before the capture began is not known."""
         consumption: Consumption | None = self._of(frame, request)
         if consumption is not None and consumption.permits != ABSENT:
@@ -214,14 +214,14 @@ class PulsarDiagnostics:
             if consumption.permits > 0:
                 consumption.end_dry(frame.arrived_ns)
 
-    def _leave(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _leave(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         """A consumer ends: nobody waits for its permits any more."""
         consumption = self._of(frame, request)
         if consumption is not None:
             consumption.end_dry(frame.first_ns)
             consumption.permits = ABSENT
 
-    def _message(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _message(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         """The broker sends an entry."""
         consumption: Consumption | None = self._of(frame, request)
         if consumption is not None:
@@ -242,7 +242,7 @@ class PulsarDiagnostics:
                 if consumption.permits <= 0 and consumption.dry_since == ABSENT:
                     consumption.dry_since = now
 
-    def _ack(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _ack(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         if command.fields.has(ACK_VALIDATION_ERROR):
             self._report_discarded(frame, command, request)
         consumption: Consumption | None = self._of(frame, request)
@@ -271,7 +271,7 @@ class PulsarDiagnostics:
                 self._samples += 1
                 consumption.times.append(time - since)
 
-    def _redeliver(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _redeliver(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         consumption = self._of(frame, request)
         if consumption is not None:
             positions = command.positions(REDELIVER_UNACKNOWLEDGED_MESSAGES_MESSAGE_IDS)
@@ -283,7 +283,7 @@ class PulsarDiagnostics:
             if consumption.unacknowledged.pop(position, None) is not None:
                 self._unacknowledged -= 1
 
-    def _report_discarded(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _report_discarded(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         """A client found a message damaged and threw it away: its own verdict."""
         number = command.fields.number(ACK_VALIDATION_ERROR, 0)
         name = VALIDATION.get(number)
@@ -302,7 +302,7 @@ class PulsarDiagnostics:
 
     # --- connections ---
 
-    def _connect(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _connect(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         fields = command.fields
         broker = fields.text(CONNECT_PROXY_TO_BROKER_URL)
         if broker:
@@ -312,7 +312,7 @@ class PulsarDiagnostics:
             version = fields.text(CONNECT_PROXY_VERSION) or None
             self._conversation.finding_at(frame, "proxy", "A proxy speaks for a client", proxy_version=version)
 
-    def _lookup(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _lookup(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         fields = command.fields
         if fields.number(LOOKUP_TOPIC_RESPONSE_RESPONSE, ABSENT) == REDIRECT:
             topic = request.topic
@@ -327,11 +327,11 @@ class PulsarDiagnostics:
                 to=to,
             )
 
-    def _receipt(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _receipt(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         if request.ledger == -1 and request.entry == -1:
             self._duplicates += 1
 
-    def _close(self, frame: Frame, command: Command, request: PulsarRequest) -> None:
+    def _close(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> None:
         if command.code == CLOSE_CONSUMER:
             self._leave(frame, command, request)
         if frame.direction == SERVER:
@@ -352,7 +352,7 @@ def _quantile(ordered: list[int], share: float) -> int | None:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
 
 
-INSPECTIONS: dict[int, Callable[[PulsarDiagnostics, Frame, Command, PulsarRequest], None]] = {
+INSPECTIONS: dict[int, Callable[[PulsarDiagnostics, Frame, PulsarCommand, PulsarRequest], None]] = {
     CONNECT: PulsarDiagnostics._connect,
     SUBSCRIBE: PulsarDiagnostics._subscribe,
     FLOW: PulsarDiagnostics._flow,

@@ -1,7 +1,7 @@
 cimport cython
 from dissectors.frame cimport Frame
 from dissectors.pulsar.batches cimport PulsarEntry, entry_of, is_chunk, position, records
-from dissectors.pulsar.decode cimport Command
+from dissectors.pulsar.decode cimport PulsarCommand
 from dissectors.pulsar.fields cimport (
     META_COMPACTED_BATCH_INDEXES,
     META_ENCRYPTION_KEYS,
@@ -44,8 +44,8 @@ cdef class Entries:
     cdef public bint _overflowed
     cdef public long long _command_limit
 
-    cpdef PulsarEntry read(self, Frame frame, Command command, PulsarRequest request)
-    cdef int _look_into(self, Frame frame, Command command, PulsarRequest request, PulsarEntry entry, bint compacted) except -1
+    cpdef PulsarEntry read(self, Frame frame, PulsarCommand command, PulsarRequest request)
+    cdef int _look_into(self, Frame frame, PulsarCommand command, PulsarRequest request, PulsarEntry entry, bint compacted) except -1
     cpdef int settle(self, PulsarRequest request, PulsarRequest answer, error) except -1
     cdef int _verify(self, Frame frame, PulsarEntry entry) except -1
     cdef int _unfold(self, Frame frame, PulsarEntry entry) except -1

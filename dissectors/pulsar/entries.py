@@ -14,7 +14,7 @@ from dissectors.conversation import Conversation
 from dissectors.frame import Frame
 from dissectors.pulsar import batches
 from dissectors.pulsar.batches import PulsarEntry, entry_of, is_chunk, position, records
-from dissectors.pulsar.decode import Command
+from dissectors.pulsar.decode import PulsarCommand
 from dissectors.pulsar.messages import MessageRows, within
 from dissectors.pulsar.pending import Columns, PendingBatch, PulsarRequest
 from dissectors.pulsar.state import PulsarState
@@ -97,7 +97,7 @@ class Entries:
         for name, value in carried.items():
             setattr(self, name, value)
 
-    def read(self, frame: Frame, command: Command, request: PulsarRequest) -> PulsarEntry | None:
+    def read(self, frame: Frame, command: PulsarCommand, request: PulsarRequest) -> PulsarEntry | None:
         """Read the entry of a SEND or MESSAGE: note in `request` what its row needs, write or prepare the others.
 
         None where the frame is not known up to the entry.
@@ -120,7 +120,7 @@ class Entries:
         return entry
 
     def _look_into(
-        self, frame: Frame, command: Command, request: PulsarRequest, entry: PulsarEntry, compacted: cython.bint
+        self, frame: Frame, command: PulsarCommand, request: PulsarRequest, entry: PulsarEntry, compacted: cython.bint
     ) -> None:
         produced: cython.bint = request.api_code == SEND
         entry.request = request

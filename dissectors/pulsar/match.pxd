@@ -1,9 +1,9 @@
 cimport cython
-from dissectors.pulsar.decode cimport Command, CommandLayout
+from dissectors.pulsar.decode cimport PulsarCommand, CommandLayout
 from dissectors.pulsar.pending cimport PulsarRequest
 from dissectors.rows.fields cimport ABSENT
 
-cpdef tuple key_of(Command command, CommandLayout layout)
+cpdef tuple key_of(PulsarCommand command, CommandLayout layout)
 
 @cython.final
 cdef class PulsarPendingRequests:

@@ -12,7 +12,7 @@ from typing import Any
 
 import cython
 
-from dissectors.pulsar.decode import Command, CommandLayout
+from dissectors.pulsar.decode import CommandLayout, PulsarCommand
 from dissectors.pulsar.pending import PulsarRequest
 
 if not cython.compiled:
@@ -22,7 +22,7 @@ if not cython.compiled:
 _HOLES = 64  # of a direction, the latest
 
 
-def key_of(command: Command, layout: CommandLayout) -> tuple[Any, ...] | None:
+def key_of(command: PulsarCommand, layout: CommandLayout) -> tuple[Any, ...] | None:
     """What ties this command to its request or answers; None where an id is missing, or where there is no such tie."""
     if not layout.first:
         return (layout.space,) if layout.space else None
