@@ -14,10 +14,10 @@ from struct import Struct
 
 from dissectors.checksum import NONE, XXH3, compute
 from dissectors.iggy import batches, layouts, tables
-from dissectors.iggy.decode import NON_REPLICATED, exact, result_section
+from dissectors.iggy.decode import NON_REPLICATED, Body, result_section
 from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.iggy.frames import COMMAND_AT, EVICTION, HEADER, PREFIX, REPLY, REQUEST
-from dissectors.iggy.layouts import BodyField
+from dissectors.iggy.layouts import BodyField, BodyLayout
 from dissectors.iggy.message import IggyUnit, MessageRun
 from pipelines.answers.sanitise.frame_copy import FrameCopy, NotUnderstoodError
 
@@ -132,7 +132,7 @@ class IggyFrames:
         if not copy.complete:
             found = found[:1]
         else:
-            found = tuple(layout for layout in found if exact(layout, data, at, end).exact)
+            found = tuple(layout for layout in found if _fits(layout, data, at, end))
         for layout in found[:1]:
             walk = _Walk(copy, at)
             try:
@@ -147,7 +147,7 @@ class IggyFrames:
         """Write a run of messages."""
         end, limit = copy.size, copy.first_hole(at)
         try:
-            run = batches.read(name, copy.source, at, end, limit, count)
+            run = batches.read(name, copy.source, at, end, limit, -1 if count is None else count)
         except MalformedBodyError:
             return
         first = run.messages[0].start if run.messages else at
@@ -159,7 +159,7 @@ class IggyFrames:
     def _unit(self, copy: FrameCopy, run: MessageRun, unit: IggyUnit, limit: int) -> None:
         if unit.batch is not None and unit.start + batches.BATCH_HEADER <= limit:
             copy.keep(unit.start, unit.start + batches.BATCH_HEADER)
-        for message in unit.messages:
+        for message in run.of(unit):
             copy.keep(message.start, message.payload)
             self._headers(copy, run, message.headers, message.headers + message.headers_length)
             copy.payload(message.payload, message.payload + message.payload_length)
@@ -167,7 +167,7 @@ class IggyFrames:
             if run.checksum_kind != NONE:
                 self._seal(copy, run, message.start, message.covered, message.end)
         if unit.batch is not None and unit.end <= limit:
-            sealed = _sealed(unit)
+            sealed = _sealed(run, unit)
             self._checksum(copy, unit.start + 40, lambda data: b"".join(bytes(data[a:b]) for a, b in sealed))
 
     @staticmethod
@@ -208,13 +208,20 @@ class IggyFrames:
             copy.key(value, stop)
 
 
-def _sealed(unit: IggyUnit) -> list[tuple[int, int]]:
+def _fits(layout: BodyLayout, data: bytes, at: int, end: int) -> bool:
+    """Whether a layout reads a body to its end."""
+    read = Body()
+    read.read(layout, data, at, end)
+    return read.exact
+
+
+def _sealed(run: MessageRun, unit: IggyUnit) -> list[tuple[int, int]]:
     """The pieces of a VSR batch that its own checksum covers."""
     at = unit.start
     header = [(0, 40), (48, 52)]
     if unit.batch is not None and unit.batch.producer is not None:
         header += [(52, 53), (56, 66), (68, 72)]
-    return [*((at + a, at + b) for a, b in header), *((m.start, m.start + 8) for m in unit.messages)]
+    return [*((at + a, at + b) for a, b in header), *((m.start, m.start + 8) for m in run.of(unit))]
 
 
 class _Walk:
