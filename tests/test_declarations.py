@@ -16,6 +16,7 @@ from dissectors.rows import fields
 
 PACKAGE = Path(__file__).parent.parent / "dissectors"
 _ENUM = re.compile(r"^    ([A-Z][A-Z0-9_]*) = (-?\d+)$", re.M)
+_RENAMED = re.compile(r"const [\w ]+ ([A-Z][A-Z0-9_]*) \"([A-Z0-9_]+)\"")
 _DEFINE = re.compile(r"#define ([A-Z][A-Z0-9_]*) (.+)")
 
 
@@ -23,8 +24,9 @@ def declared(path: Path) -> dict[str, int]:
     """The constants of a .pxd: of enums, and 64-bit ones."""
     text = path.read_text()
     found = {name: int(value) for name, value in _ENUM.findall(text)}
+    in_python = {c: python for python, c in _RENAMED.findall(text)}
     for name, value in _DEFINE.findall(text):
-        found[name] = eval(re.sub(r"U?LL\b", "", value))  # an expression of our own file
+        found[in_python.get(name, name)] = eval(re.sub(r"U?LL\b", "", value))  # an expression of our own file
     return found
 
 
@@ -46,8 +48,6 @@ def said(path: Path) -> dict[str, Any]:
 def _imported(node: ast.ImportFrom) -> dict[str, Any]:
     """The constants that an import brings from a module of ours."""
     path = PACKAGE.parent / f"{(node.module or '').replace('.', '/')}.py"
-    if not path.exists():
-        path = path.with_suffix("") / "__init__.py"
     wanted = {alias.name: alias.asname or alias.name for alias in node.names if alias.name.isupper()}
     known = dict(said(path)) if wanted and path.exists() else {}
     for name in wanted.keys() - known.keys():  # it is made of other names: a module that is not compiled has it

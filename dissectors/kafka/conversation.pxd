@@ -29,7 +29,6 @@ cdef enum:
     BEHIND_ID = 14
     WITHOUT_ID = 12
 
-@cython.final
 cdef class KafkaConversation(Conversation):
     cdef public bint midstream
     cdef public bint answered

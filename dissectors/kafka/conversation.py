@@ -184,7 +184,7 @@ class KafkaConversation(Conversation):
 
     def release(self) -> None:
         """Let go of what refers to this conversation."""
-        self.verifier.conversation = None  # type: ignore[assignment]
+        self.verifier.conversation = None
         self._resync = self._recovery = None
 
     def shed(self) -> None:

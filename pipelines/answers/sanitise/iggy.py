@@ -17,7 +17,7 @@ from dissectors.iggy import batches, layouts, tables
 from dissectors.iggy.decode import NON_REPLICATED, Body, result_section
 from dissectors.iggy.field_types import MalformedBodyError
 from dissectors.iggy.frames import COMMAND_AT, EVICTION, HEADER, PREFIX, REPLY, REQUEST
-from dissectors.iggy.layouts import BodyField
+from dissectors.iggy.layouts import BodyField, BodyLayout
 from dissectors.iggy.message import IggyUnit, MessageRun
 from pipelines.answers.sanitise.frame_copy import FrameCopy, NotUnderstoodError
 
@@ -132,7 +132,7 @@ class IggyFrames:
         if not copy.complete:
             found = found[:1]
         else:
-            found = tuple(layout for layout in found if _reads(layout, data, at, end))
+            found = tuple(layout for layout in found if _fits(layout, data, at, end))
         for layout in found[:1]:
             walk = _Walk(copy, at)
             try:
@@ -208,6 +208,13 @@ class IggyFrames:
             copy.key(value, stop)
 
 
+def _fits(layout: BodyLayout, data: bytes, at: int, end: int) -> bool:
+    """Whether a layout reads a body to its end."""
+    read = Body()
+    read.read(layout, data, at, end)
+    return read.exact
+
+
 def _sealed(run: MessageRun, unit: IggyUnit) -> list[tuple[int, int]]:
     """The pieces of a VSR batch that its own checksum covers."""
     at = unit.start
@@ -215,13 +222,6 @@ def _sealed(run: MessageRun, unit: IggyUnit) -> list[tuple[int, int]]:
     if unit.batch is not None and unit.batch.producer is not None:
         header += [(52, 53), (56, 66), (68, 72)]
     return [*((at + a, at + b) for a, b in header), *((m.start, m.start + 8) for m in run.of(unit))]
-
-
-def _reads(layout: layouts.BodyLayout, data: bytes, at: int, end: int) -> bool:
-    """Whether a layout reads a body to its end."""
-    body = Body()
-    body.read(layout, data, at, end)
-    return body.exact
 
 
 class _Walk:

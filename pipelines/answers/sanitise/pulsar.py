@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from dissectors.checksum import CRC32C, compute
 from dissectors.pulsar import api, batches
@@ -26,19 +25,10 @@ from pipelines.answers.sanitise.records import FilledData
 from pipelines.answers.sanitise.refit import refitted
 
 KEPT_FIELDS = frozenset({"client_version", "server_version", "proxy_version", "auth_method_name", "encryption_algo"})
-_COMPRESSION = 8  # its field in MessageMetadata
 _STRING, _BYTES = 9, 12  # types of fields, as descriptors number them
-BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC = b"\x0e\x02", b"\x0e\x01"
 _UNPACKED = 64 << 20  # bytes of one entry
+_BROKER_ENTRY, _CHECKSUM = b"\x0e\x02", b"\x0e\x01"  # before metadata of the broker, and before a checksum
 _MESSAGES = api.DESCRIPTOR.message_types_by_name
-
-
-def _codec(meta: Any) -> int:
-    """Number of the codec of a payload, also of one that is newer than the schema."""
-    if meta.HasField("compression"):
-        return int(meta.compression)
-    unknown: Any = UnknownFieldSet(meta)
-    return next((field.data for field in unknown if field.field_number == _COMPRESSION), 0)
 
 
 class PulsarFrames:
@@ -59,9 +49,9 @@ class PulsarFrames:
     def _entry(self, copy: FrameCopy, at: int) -> None:
         """Write metadata, checksum and payload behind a command."""
         data, end = copy.source, len(copy.source)
-        if data[at : at + 2] == BROKER_ENTRY_MAGIC:
+        if data[at : at + 2] == _BROKER_ENTRY:
             at = self._sized(copy, at, 2, "BrokerEntryMetadata")
-        covered, marked = at, data[at : at + 2] == CHECKSUM_MAGIC
+        covered, marked = at, data[at : at + 2] == _CHECKSUM
         if marked:
             copy.keep(at, at + 2)
             covered = at + 6
@@ -76,7 +66,7 @@ class PulsarFrames:
             meta = api.MessageMetadata.FromString(data[start:payload])
         except DecodeError:
             meta = None
-        if meta is not None and not meta.encryption_keys and not batches.is_chunk(meta):
+        if meta is not None and not meta.encryption_keys and not meta.HasField("num_chunks_from_msg"):
             copy.put(payload, self._payload(meta, data[payload:], copy.names))
         if marked:
             difference = int.from_bytes(data[at + 2 : covered], "big") ^ compute(CRC32C, memoryview(data)[covered:])
@@ -95,7 +85,7 @@ class PulsarFrames:
 
     def _payload(self, meta: Any, data: bytes, names: Pseudonyms) -> bytes:
         """What stands for the payload of an entry."""
-        number = _codec(meta)
+        number = int(meta.compression)
         if not number:
             return _plain(meta, data, names).made()
         codec = batches.CODECS.get(number)
@@ -112,33 +102,22 @@ class PulsarFrames:
 
 
 def _plain(meta: Any, data: bytes, names: Pseudonyms) -> FilledData:
-    """The messages of an entry, with filler for their values."""
-    plain = FilledData(data, names)
-    try:
-        for single in batches.singles(meta, data):
-            if single.end > single.start:
-                plain.filler.append((single.start, single.end))
-    except batches.MalformedEntryError:
-        plain.filler = [(0, len(data))]
-        return plain
-    if meta.HasField("num_messages_in_batch"):
-        at = 0
-        for start, end in plain.filler or ():
-            _heads(plain, at, start, names)
-            at = end
-        _heads(plain, at, len(data), names)
-    return plain
-
-
-def _heads(plain: FilledData, at: int, end: int, names: Pseudonyms) -> None:
-    """Write the metadata of messages in data[at:end]: several, where all but the last have no value."""
-    while at + 4 <= end:
+    """The messages of an entry, with filler for their values; of a batch also what is no message."""
+    plain, at = FilledData(data, names), 0
+    while meta.HasField("num_messages_in_batch") and at + 4 <= len(data):
         start = at + 4
-        stop = start + int.from_bytes(plain.data[at:start], "big")
-        if stop > end:
-            return
-        plain.data[start:stop] = _message(bytes(plain.data[start:stop]), _MESSAGES["SingleMessageMetadata"], names)
-        at = stop
+        stop = start + int.from_bytes(data[at:start], "big")
+        try:
+            end = stop + max(0, api.SingleMessageMetadata.FromString(data[start:stop]).payload_size)
+        except DecodeError:
+            break
+        if end > len(data):
+            break
+        plain.data[start:stop] = _message(data[start:stop], _MESSAGES["SingleMessageMetadata"], names)
+        plain.filler += [(stop, end)] if end > stop else []
+        at = end
+    plain.filler += [(at, len(data))] if at < len(data) else []
+    return plain
 
 
 def _message(data: bytes, descriptor: Any, names: Pseudonyms) -> bytes:

@@ -28,6 +28,7 @@ from dissectors.protocols import protocols
 from dissectors.records import PACKET_MASK, PACKET_SHIFT, Conn
 from dissectors.redaction import public_path
 from dissectors.rows.sink import Sink
+from dissectors.run import peek
 from dissectors.search import Recogniser
 from dissectors.tcp.chunk import CLIENT, SERVER, Gap
 from pipelines.answers.sanitise.frame_copy import FrameCopy, NotUnderstoodError
@@ -281,9 +282,8 @@ def _blocks(paths: Sequence[str], options: Options) -> Iterator[Any]:
     fragments = Fragments()
     openers = []
     for number, path in enumerate(paths):
-        first = next(iter(Reader(path, number, options.limits).raw_blocks()), None)
         reader = Reader(path, number, options.limits, fragments=fragments)
-        openers.append((int(first.time[0]) if first is not None and len(first) else 0, reader.blocks))
+        openers.append((peek(path, options.limits)[0], reader.blocks))
     yield from merge(openers, fragments.up_to)
 
 
