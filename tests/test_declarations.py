@@ -39,6 +39,8 @@ def said(path: Path) -> dict[str, Any]:
         for each in inner:
             if isinstance(each, ast.ImportFrom) and (each.module or "").startswith("dissectors."):
                 names |= _imported(each)
+                if each.module == "dissectors.capture":  # a module, of which constants are taken by name
+                    exec(compile(ast.Module([each], []), str(path), "exec"), {}, names)
             elif isinstance(each, ast.Assign) and all(map(_is_constant, each.targets)):
                 with suppress(NameError):  # it is made of other names: no number
                     exec(compile(ast.Module([each], []), str(path), "exec"), {"range": range}, names)
