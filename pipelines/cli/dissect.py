@@ -149,7 +149,7 @@ def dissect(
     if full or payloads:
         captures = reading.captures(captures)
     with (
-        reading.source(captures, options) as run,
+        reading.source(captures, options, stoppable=out is None) as run,
         output(out, reading.inputs(run.files), binary=format in BINARY_FORMATS) as stream,
     ):
         batches = chosen(run.records())
@@ -210,7 +210,7 @@ def _write_each(
 ) -> None:
     """Each table as a file of the folder, named by it; the files appear when all are whole."""
     with (
-        reading.source(captures, options) as run,
+        reading.source(captures, options, stoppable=False) as run,
         outputs.files(folder, ours=_FILES.__contains__, inputs=reading.inputs(run.files)) as whole,
         ExitStack() as stack,
     ):

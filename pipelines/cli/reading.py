@@ -165,10 +165,10 @@ class Reading:
         return [*files, *([] if self.keylog is None else [self.keylog])]
 
     @contextmanager
-    def run(self, captures: Sequence[str], options: Options) -> Iterator[WatchedRun]:
+    def run(self, captures: Sequence[str], options: Options, *, stoppable: bool = True) -> Iterator[WatchedRun]:
         """A run over the captures, with a progress bar on a terminal. What could not be read is reported at the end.
 
-        Ctrl-C ends a pipe that is read, so what was seen before is answered; the exit code then is INTERRUPTED.
+        stoppable: Ctrl-C ends a pipe that is read, so what was seen before is answered; the exit code is INTERRUPTED.
         """
         import pyarrow as pa
 
@@ -181,14 +181,21 @@ class Reading:
         self.refuse_records(running.files)
         self.say_if_slow(running.files)
         bar.total = running.files
-        with bar, ends_pipe() if STDIN in captures else nullcontext(PipeEnd()) as end:
-            yield running
+        with bar, ends_pipe() if STDIN in captures and stoppable else nullcontext(PipeEnd()) as end:
+            try:
+                yield running
+            except InputError:
+                if end.by_user:  # before anything had come
+                    raise typer.Exit(exits.INTERRUPTED) from None
+                raise
         self.say_problems(running.problems)
         if end.by_user:
             raise typer.Exit(exits.INTERRUPTED)
 
     @contextmanager
-    def source(self, captures: Sequence[str], options: Options) -> Iterator[WatchedRun | StoredRows]:
+    def source(
+        self, captures: Sequence[str], options: Options, *, stoppable: bool = True
+    ) -> Iterator[WatchedRun | StoredRows]:
         """Where rows come from: a run over captures, or the records in one folder that `analyze` wrote."""
         if single_analysis(captures):
             from pipelines.answers import records
@@ -197,7 +204,7 @@ class Reading:
             return
         cache = self._cache(captures, options)
         if cache is None:
-            with self.run(captures, options) as run:
+            with self.run(captures, options, stoppable=stoppable) as run:
                 yield run
         elif (kept := cache.find(options.tables)) is not None:
             from pipelines.answers import records

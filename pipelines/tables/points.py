@@ -89,6 +89,7 @@ def points(d: Dialect) -> str:
     return f"""
         with ends as (
             select site, connection, incarnation, client_seq, server_seq, {d.micros("start_time")} as start_us,
+                coalesce(protocol, '') as protocol,
                 {d.plus("coalesce(client_bytes, 0)", *missing)} as client_span,
                 {d.plus("coalesce(server_bytes, 0)", *missing)} as server_span,
                 count(*) over (partition by site, client_seq, server_seq) as alike
@@ -105,6 +106,7 @@ def points(d: Dialect) -> str:
             select a.site, a.connection, a.incarnation, {key.format("a")} as own, {key.format("b")} as other
             from ends a join ends b
                 on a.site = b.site and a.client_seq = b.client_seq and a.server_seq = b.server_seq
+                and a.client_span = b.client_span and a.server_span = b.server_span and a.protocol = b.protocol
             where a.alike <= {_VIEWS} and a.connection <> b.connection
                 and abs(a.start_us - b.start_us) <= {_AT_ONCE_US}
         ), shared as (

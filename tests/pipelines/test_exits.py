@@ -102,7 +102,6 @@ TABLE: tuple[tuple[str, int, str], ...] = (
     ("sql CAPTURE set\tenable_external_access=true", exits.WRONG_USAGE, "only queries"),
     ("sql CAPTURE install\thttpfs", exits.WRONG_USAGE, "only queries"),
     ("show CAPTURE", exits.WRONG_USAGE, "FILE:PACKET"),
-    ("follow CAPTURE", exits.WRONG_USAGE, "CONNECTION"),
     ("annotate - -o OUT", exits.WRONG_USAGE, "file"),
     ("nothing", exits.WRONG_USAGE, "nothing"),
 )

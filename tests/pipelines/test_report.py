@@ -238,7 +238,8 @@ def test_a_folder_of_a_version_without_verdicts_gets_them_from_its_records(tmp_p
 
 
 def test_the_box_says_what_the_captures_cannot_show(tmp_path: Path) -> None:
-    sealed = pa.table({"tls": [True], "server_port": pa.array([9093], pa.int32()), "connection": ["a>b"]})
+    sealed = pa.table({"tls": [True], "server_port": pa.array([9093], pa.int32()), "connection": ["a>b"],
+                       "client_bytes": [1], "server_bytes": [1]})  # fmt: skip
     records = {"exchanges": fabricate.exchanges(3, 1, 1), "connections": sealed}
     box = sentences(report.write(fabricate.folder(tmp_path, records, {})))
     assert any(one.startswith("1 of 1 connection TLS without keys") and "--keylog FILE" in one for one in box)
