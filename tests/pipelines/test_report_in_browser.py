@@ -560,7 +560,7 @@ def test_control_and_direction_characters_are_shown_as_escapes(browser: Tab, hos
     assert not browser.run(r"/[\0-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]/.test(document.body.innerText)")
     assert r"\u202egnp.exe" in browser.run("document.body.innerText")
     longest = "Math.max(...[...document.querySelectorAll('td, option, li, code')].map((e) => e.textContent.length))"
-    assert browser.run(longest) < 2_500
+    assert browser.run(longest) < 5_000  # a verdict has several texts, each of which is cut
 
 
 def test_a_command_for_a_hostile_file_name_is_one_line_of_words(browser: Tab, hostile: Path) -> None:
