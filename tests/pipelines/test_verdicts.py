@@ -560,12 +560,30 @@ def test_a_ping_that_nobody_answered_before_the_connection_was_closed_is_told() 
         assert said(exchanges=[ping], connections=[pulsar(connection(end=end, closed=closed))]) == []
 
 
-def test_answers_in_another_order_than_requests_are_told_and_not_as_missing() -> None:
-    late = call(1, correlation_id=5, **UNANSWERED)
-    orphan = call(2, correlation_id=5, kind="orphan", total_ns=None, wait_ns=None, request_file=None,
-                  request_packet=None, response_file="a.pcap", response_packet=9)  # fmt: skip
-    (row,) = said(exchanges=[late, call(1.5, correlation_id=6), orphan], connections=[connection()])
-    assert (row["kind"], row["count"], row["cost_ns"]) == ("out_of_order_answers", 1, SECOND)
+def test_answers_in_another_order_than_requests_are_told() -> None:
+    late = call(1, total_ns=SECOND // 2, response_file="a.pcap", response_packet=900)
+    next_one = call(1.5, response_file="a.pcap", response_packet=300)
+    rows = {"exchanges": [late, next_one, call(3)], "connections": [connection()]}
+    (row,) = said(**rows, findings=[finding("out_of_order_answers", count=1)])
+    assert (row["kind"], row["count"], row["cost_ns"]) == ("out_of_order_answers", 1, SECOND // 2)
+    assert kinds(**rows) == kinds(exchanges=[late], connections=[connection()])
+
+
+def test_a_fetch_that_was_answered_later_than_it_allowed_is_overdue() -> None:
+    slow = [call(at, api="Fetch", total_ns=4 * SECOND // 10, wait_ns=4 * SECOND // 10) for at in (1, 2)]
+    late = call(3, api="Fetch", total_ns=9 * SECOND // 10, wait_ns=9 * SECOND // 10)
+    told = finding("fetch_overdue", count=1, allowed_ms=500)
+    (row,) = said(exchanges=[*slow, late], findings=[told], connections=[connection()])
+    assert (row["kind"], row["count"]) == ("fetch_overdue", 1)
+    assert "900 ms" in row["sentence"]
+    assert "500 ms" in row["sentence"]
+
+
+def test_a_peer_that_answers_http_is_no_broker() -> None:
+    strange = connection(foreign="http", frames=1, server_bytes=200)
+    (row,) = said(exchanges=[call(1, **UNANSWERED)], connections=[strange])
+    assert (row["kind"], row["severity"]) == ("foreign_peer", "critical")
+    assert "HTTP" in row["sentence"]
 
 
 def test_a_login_that_a_broker_answers_by_closing_is_refused() -> None:

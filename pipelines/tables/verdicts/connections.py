@@ -8,7 +8,6 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.broker_lost import REFUSED, SILENT
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.kinds import NOTE, WARNING
 from pipelines.tables.verdicts.thresholds import KEEPALIVE_US, UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
@@ -78,6 +77,18 @@ def tls_mismatch(capture: Capture) -> Iterator[Ruling]:
         )
 
 
+def foreign_peer(capture: Capture) -> Iterator[Ruling]:
+    """Connections at one end of which something else speaks: HTTP, to a broker or instead of one."""
+    strange = "select * from v_connections where \"foreign\" = 'http'"
+    answers = "server_bytes > 0 and coalesce(frames, 0) > 0"
+    for row in capture.rows(together(f"select *, {answers} as instead from ({strange})", ["server", "instead"])):
+        who, times = say.clients(row["clients"]), say.times(row["count"])
+        text = f"{row['server']} answered {who} in HTTP, {times}: it is no broker."
+        if not row["instead"]:
+            text = f"{who} spoke HTTP to {row['server']}, {times}: it is no client of a broker."
+        yield Ruling("foreign_peer", text, row)
+
+
 def keepalive_timeout(capture: Capture) -> Iterator[Ruling]:
     """Connections that were closed after a PING that nobody answered."""
     dead = f"""
@@ -99,7 +110,9 @@ def keepalive_timeout(capture: Capture) -> Iterator[Ruling]:
 
 def unreadable(capture: Capture) -> Iterator[Ruling]:
     """TLS without keys, one direction only, frames that were not found."""
-    sealed = "select * from v_connections where tls and protocol is null and client_bytes > 0 and server_bytes > 0"
+    sealed = """
+        select * from v_connections
+        where tls and protocol is null and client_bytes > 0 and server_bytes > 0 and "foreign" is null"""
     for row in capture.rows(together(sealed)):
         yield Ruling(
             "tls_without_keys",
@@ -116,11 +129,11 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
             "one_direction",
             f"Only one direction was captured of {row['count']} of {say.counted(known['count'], 'connection')}.",
             row,
-            severity=WARNING if 2 * row["count"] >= known["count"] else NOTE,
         )
     lost = f"""
         select c.* from v_connections c semi join v_whole using (site, connection, incarnation)
-        where protocol is not null and handshake <> 'none' and coalesce(skipped_bytes, 0) > 0
+        where protocol is not null and "foreign" is null and handshake <> 'none'
+            and coalesce(skipped_bytes, 0) > 0
             and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
     told = [server for one in capture.told if one.kind == "wrong_protocol_version" for server in one.rows["servers"]]
     apart = f" and server not in {sql_list(told)}" if told else ""

@@ -13,6 +13,7 @@ from pipelines.tables.verdicts.capture_loss import capture_loss
 from pipelines.tables.verdicts.clock import clock
 from pipelines.tables.verdicts.connections import (
     failed_connects,
+    foreign_peer,
     keepalive_timeout,
     tls_mismatch,
     unreadable,
@@ -38,7 +39,7 @@ from pipelines.tables.verdicts.throttled import throttled
 from pipelines.tables.verdicts.topic_moved import topic_moved
 from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import tuned
-from pipelines.tables.verdicts.unanswered import out_of_order_answers, unanswered
+from pipelines.tables.verdicts.unanswered import fetch_overdue, out_of_order_answers, unanswered
 from pipelines.tables.verdicts.verdict import SCHEMA, Row, Ruling
 
 
@@ -54,6 +55,7 @@ CHECKS = (
     Check(topic_moved, "closed_by_broker"),
     Check(leader_moved),
     Check(tls_mismatch),
+    Check(foreign_peer),
     Check(wrong_protocol_version),
     Check(bad_checksum),
     Check(malformed_batches),
@@ -68,7 +70,8 @@ CHECKS = (
     Check(metadata_storm),
     Check(connection_churn),
     Check(keepalive_timeout),
-    Check(out_of_order_answers),
+    Check(out_of_order_answers, "out_of_order_answers"),
+    Check(fetch_overdue, "fetch_overdue"),
     Check(clock),
     Check(rebalances),
     Check(retransmissions),

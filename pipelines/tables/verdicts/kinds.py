@@ -88,6 +88,11 @@ KINDS: dict[str, VerdictKind] = {
         "Answers of one connection came in another order than its requests; Kafka answers in order.",
         "Look at what stands in for the broker, a proxy or another server: clients rely on the order, and fail.",
     ),
+    "fetch_overdue": VerdictKind(
+        WARNING,
+        "Fetches were answered later than they allowed the broker to wait for data.",
+        "Look at the broker: a pause, a slow disk, or more requests than its threads can serve.",
+    ),
     "slow_requests": VerdictKind(
         WARNING,
         "Requests took a second or longer.",
@@ -181,6 +186,11 @@ KINDS: dict[str, VerdictKind] = {
         CRITICAL,
         "One side speaks TLS and the other does not.",
         "Compare security.protocol, or the scheme of the service URL, with the listener that the client connects to.",
+    ),
+    "foreign_peer": VerdictKind(
+        CRITICAL,
+        "One end of a connection speaks HTTP: it is no broker, or no client of one.",
+        "Compare the address and port with the listeners of the brokers; a load balancer may answer instead.",
     ),
     "keepalive_timeout": VerdictKind(
         WARNING,

@@ -11,7 +11,7 @@ from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 # whole connections with requests, on which the server said something and none of it is an answer
 _FOREIGN = """
     select c.*, dialect as spoken from v_connections c semi join v_whole using (site, connection, incarnation)
-    where protocol is not null and server_bytes > 0 and frames > 0
+    where protocol is not null and "foreign" is null and server_bytes > 0 and frames > 0
         and coalesce(skipped_bytes, 0) + coalesce(pending_bytes, 0) >= server_bytes
         and framed_bytes <= client_bytes
         and not exists (

@@ -77,6 +77,9 @@ OUT_NS = 100 * MS
 ANSWER_US = 1_000_000
 """A request so shortly before the end of the capture may still be answered."""
 
+FETCH_TICK_NS = 200 * MS
+"""Brokers look at fetches that wait by a timer: so much later than allowed is no delay."""
+
 MOVE_US = 60_000_000
 """A topic that is not opened again within a minute after a broker closed it was given up, not moved."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.thresholds import ANSWER_US, HELD_US
+from pipelines.tables.verdicts.thresholds import ANSWER_US, FETCH_TICK_NS, HELD_US
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 _AT_REST = (
@@ -23,7 +23,7 @@ _UNANSWERED = f"""
     select u.*, n.closed <> 'open' as over, n.end_time as ended
     from v_calls u join connections n using (site, connection, incarnation)
         semi join v_whole using (site, connection, incarnation)
-    where u.kind = 'unanswered' and coalesce(u.complete, true)
+    where u.kind = 'unanswered' and coalesce(u.complete, true) and n."foreign" is null
         and epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US}
         and not (coalesce(u.api, '') in {sql_list(_AT_REST)} and (
             n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}))
@@ -33,22 +33,31 @@ _UNANSWERED = f"""
 LOGINS = ("SaslToken", "SaslAuthenticate", "AUTH_RESPONSE")
 """Requests by which a client logs in, of brokers that may refuse one by closing the connection."""
 
-# requests that were passed over by an answer to a later one, and had their own after that (Kafka answers in order)
+# answered behind a later request of the same connection, where decoding found that this happened
 _OVERTAKEN = """
-    select u.site, u.exchange_id, min(o.time) as answered_time
-    from v_calls u join v_calls o using (site, connection, incarnation, api, correlation_id)
-        semi join v_whole using (site, connection, incarnation)
-    where u.protocol = 'kafka' and u.kind = 'unanswered' and o.kind = 'orphan' and o.time > u.time
-    group by all"""
+    select * from (
+        select c.*, min(response_packet) over (
+            partition by site, connection, incarnation order by time, request_packet
+            rows between 1 following and unbounded following) as earliest_later
+        from v_calls c semi join (
+            select site, connection, incarnation from findings where kind = 'out_of_order_answers'
+        ) using (site, connection, incarnation)
+        where kind = 'call' and request_file = response_file)
+    where earliest_later < response_packet"""
+
+# answered later than the broker was allowed to wait, by a tick and more, of connections on which decoding found it
+_OVERDUE = """
+    select c.*, n.allowed_ms from v_calls c join (
+        select site, connection, incarnation, max(whole(evidence->>'allowed_ms')) as allowed_ms
+        from v_findings where kind = 'fetch_overdue' group by all
+    ) n using (site, connection, incarnation)
+    where api = 'Fetch' and kind = 'call' and wait_ns > allowed_ms * 1000000 + {tick}"""
 
 
 def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
     """Requests of Kafka whose answer came after that of a later request."""
-    capture.keep("overtaken", _OVERTAKEN)
-    rows = """
-        select c.* replace ((epoch_us(answered_time) - epoch_us(time)) * 1000 as cost_ns)
-        from v_calls c join overtaken using (site, exchange_id)"""
-    for row in capture.rows(together(rows, ["protocol", "server"], "list(distinct api order by api) as apis")):
+    apis = "list(distinct api order by api) as apis"
+    for row in capture.rows(together(_OVERTAKEN, ["protocol", "server"], apis)):
         yield Ruling(
             "out_of_order_answers",
             f"Broker {row['server']} answered {say.counted(row['count'], 'request')} {say.apis(row['apis'])} of "
@@ -57,11 +66,24 @@ def out_of_order_answers(capture: Capture) -> Iterator[Ruling]:
         )
 
 
+def fetch_overdue(capture: Capture) -> Iterator[Ruling]:
+    """Fetches that a broker answered later than it was allowed to wait for data."""
+    overdue = _OVERDUE.format(tick=FETCH_TICK_NS)
+    for row in capture.rows(together(overdue, ["protocol", "server", "allowed_ms"], "max(wait_ns) as longest_ns")):
+        yield Ruling(
+            "fetch_overdue",
+            f"Broker {row['server']} answered {say.counted(row['count'], 'Fetch', 'Fetches')} of "
+            f"{say.clients(row['clients'])} late: up to {say.span(row['longest_ns'])}, where it was allowed to wait "
+            f"{row['allowed_ms']} ms for data.",
+            row,
+        )
+
+
 def unanswered(capture: Capture) -> Iterator[Ruling]:
     """By whether the connection was closed instead. Where a broker or a topic went, that verdict says it."""
     silent = f"""
         select *, over and coalesce(api in {sql_list(LOGINS)}, false) as login from ({_UNANSWERED})
-        where not {capture.explained()} and (site, exchange_id) not in (select (site, exchange_id) from overtaken)"""
+        where not {capture.explained()}"""
     apis = "list(distinct api order by api) as apis"
     for row in capture.rows(together(silent, ["protocol", "over", "login"], apis)):
         what = f"{say.counted(row['count'], 'request', 'has', 'have')} no answer"
