@@ -102,7 +102,7 @@ class PulsarConversation(Conversation):
     def release(self) -> None:
         """Nobody asks it again: its parts refer to it, and only the garbage collector would free them."""
         if self.entries is not None:
-            self.entries.messages = None  # they call entries
+            self.entries.messages = None  # type: ignore[assignment]  # they call entries
         self.entries = None  # type: ignore[assignment]
         self.diagnostics = None
         super().release()
