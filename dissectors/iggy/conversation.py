@@ -41,7 +41,6 @@ class IggyConversation(Conversation):
         *("era", "exchanges", "legacy", "vsr", "framing", "is_vsr", "most", "_searched", "client_end", "server_end"),
         *("_first", "_latest", "_reported"),
     )
-    steady = True
 
     def __init__(self, conn: Conn, sink: Sink, options: Options, *, midstream: bool = False) -> None:
         super().__init__(conn, sink, options, midstream=midstream)

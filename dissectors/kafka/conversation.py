@@ -69,7 +69,6 @@ _UNKNOWN = 1000  # and how many APIs that the tables do not have
 class KafkaConversation(Conversation):
     """One connection between a client (or broker, or controller) and a broker."""
 
-    steady = True
     CARRIED = (
         *Conversation.CARRIED, "midstream", "answered", "answered_ns", "waiting", "rows", "verifier", "diagnostics",
         "sessions", "used", "precedents", "raw_sasl", "tokens", "software", "last_id", "first_fetch", "known_clients",

@@ -76,8 +76,6 @@ CHANGING, INSPECTED, FALLIBLE = (
 class PulsarConversation(Conversation):
     """See dissectors.conversation.Conversation."""
 
-    steady = True
-
     CARRIED = (
         *(*Conversation.CARRIED, "state", "pending", "emit", "entries", "diagnostics", "limit", "lost_requests"),
         *("client_end", "_new_types", "_full", "_command_limit", "_frame_limit"),
