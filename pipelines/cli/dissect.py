@@ -125,7 +125,7 @@ def dissect(
             raise typer.BadParameter("more than one table goes into a folder: name it with -o", param_hint="--table")
         options = reading.options(tables, full=full, payloads=payloads)
         _write_each(captures, reading, options, wanted, format, Path(out), names_seen)
-        _say_missing(names_seen, reading)
+        _say_missing(names_seen)
         return
     (one, rows), *_ = wanted.items()
     with_notes = format == "text" and not reading.quiet
@@ -164,9 +164,9 @@ def dissect(
             reading.say_blind_spots(seen, run.cut)
         elif one == "exchanges" and not written and rows.keep is None and head is None and not reading.quiet:
             exits.say("brokerscope: no rows: `brokerscope info` says what these captures hold")
-        said = head is None and _say_missing(names_seen, reading)
-        if rows.keep is not None and not written and head != 0 and not said and not reading.quiet:
-            span = names_seen.span()
+        said = head is None and _say_missing(names_seen)
+        span = names_seen.span()
+        if rows.keep is not None and not written and head != 0 and not said and (span or not reading.quiet):
             exits.say(f"brokerscope: no row of {one} meets these conditions{f'; {span}' if span else ''}")
 
 
@@ -223,9 +223,9 @@ def _write_each(
             writers[table].write(wanted[table].of(batch))
 
 
-def _say_missing(names_seen: NamesSeen, reading: Reading) -> bool:
-    """Say which names that were asked for do not occur; whether any was said."""
-    sentences = [] if reading.quiet else list(names_seen.missing())
+def _say_missing(names_seen: NamesSeen) -> bool:
+    """Say which names that were asked for do not occur, also where notes are not wanted; whether any was said."""
+    sentences = list(names_seen.missing())
     for sentence in sentences:
         exits.say(f"brokerscope: {sentence}")
     return bool(sentences)

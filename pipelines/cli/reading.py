@@ -305,8 +305,6 @@ class Reading:
         """Say which names that were asked for do not occur, or that the time asked for is another."""
         from pipelines.answers import records
 
-        if self.quiet:
-            return
         sentences = list(seen.missing())
         if not sentences and (span := seen.span()) and not any(map(records.count, found.values())):
             sentences = [f"nothing then; {span}"]
