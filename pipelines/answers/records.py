@@ -47,9 +47,7 @@ def gathered(
         if table in kept:
             kept[table].append(batch)
     return {
-        table: pa.Table.from_batches(
-            made, records.schema(table, full=full and table == "exchanges", payloads=payloads and table == "messages")
-        )
+        table: pa.Table.from_batches(made, records.schema(table, full=full, payloads=payloads))
         for table, made in kept.items()
     }
 
@@ -59,7 +57,7 @@ def queryable(
     batches: Iterable[tuple[str, pa.RecordBatch]], tables: Sequence[str], *, full: bool = False
 ) -> Iterator[Relations]:
     """Record batches as tables that queries read: in memory, or, where they are many, in temporary files."""
-    schemas = {table: records.schema(table, full=full and table == "exchanges") for table in tables}
+    schemas = {table: records.schema(table, full=full) for table in tables}
     kept: dict[str, list[pa.RecordBatch]] = {table: [] for table in tables}
     size = 0
     with ExitStack() as stack:
@@ -177,10 +175,9 @@ class StoredRows:
     def of_cache(cls, files: Sequence[str], kept: CachedRows, options: Options) -> StoredRows:
         """Those that an earlier command kept."""
         tables = {
-            table: _dataset([file], records.schema(table, full=options.full and table == "exchanges",
-                                                   payloads=options.payloads and table == "messages"))
+            table: _dataset([file], records.schema(table, full=options.full, payloads=options.payloads))
             for table, file in kept.files.items()
-        }  # fmt: skip
+        }
         return cls(files, tables, kept.problems, kept.cut)
 
     def records(self) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -191,7 +191,7 @@ def _wanted(table: str, condition: str | None, *, full: bool, payloads: bool) ->
     """Raises ValueError where the condition means nothing for the table."""
     from dissectors import records
 
-    schema = records.schema(table, full=full and table == "exchanges", payloads=payloads and table == "messages")
+    schema = records.schema(table, full=full, payloads=payloads)
     if condition is None:
         return _Wanted(schema, None)
     from pipelines.sql.where import Filter

@@ -124,7 +124,7 @@ def _check(query: str, own: Relations, *, full: bool) -> None:
     from pipelines.sql import database
 
     try:
-        empty = {name: schema(name, full=full and name == "exchanges").empty_table() for name in TABLES}
+        empty = {name: schema(name, full=full).empty_table() for name in TABLES}
         _run(_connection({**empty, **own}, full=full), query)
     except duckdb.Error as error:
         raise typer.BadParameter(database.sentence(error), param_hint="QUERY") from None

@@ -104,9 +104,8 @@ class RowKeeper:
         with contextlib.suppress(OSError):
             self._temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
             for table in options.tables:
-                full, payloads = options.full and table == "exchanges", options.payloads and table == "messages"
                 stream = (self._temporary / f"{table}.parquet").open("wb")
-                schema = records.schema(table, full=full, payloads=payloads)
+                schema = records.schema(table, full=options.full, payloads=options.payloads)
                 self._writers[table] = stream, ParquetWriter(schema, stream)
 
     def of(self, rows: Iterator[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
