@@ -202,27 +202,28 @@ class Reading:
 
             yield records.StoredRows.of_analysis(captures[0], options.tables)
             return
-        cache = self._cache(captures, options)
+        files = expand(captures)
+        cache = self._cache(files, options)
         if cache is None:
-            with self.run(captures, options, stoppable=stoppable) as run:
+            with self.run(files, options, stoppable=stoppable) as run:
                 yield run
         elif (kept := cache.find(options.tables)) is not None:
             from pipelines.answers import records
 
-            yield records.StoredRows.of_cache(expand(captures), kept, options)
+            yield records.StoredRows.of_cache(files, kept, options)
             self.say_problems(kept.problems)
         else:
-            with cache.keeping() as keeper, self.run(captures, options) as run:
+            with cache.keeping() as keeper, self.run(files, options) as run:
                 run.keeper = keeper
                 yield run
 
-    def _cache(self, captures: Sequence[str], options: Options) -> RecordCache | None:
-        """What earlier commands may have kept of these captures; None where nothing is kept of such."""
-        if self.no_cache or STDIN in captures or (total_size(expand(captures)) or 0) < CACHED_BYTES:
+    def _cache(self, files: Sequence[str], options: Options) -> RecordCache | None:
+        """What earlier commands may have kept of these capture files; None where nothing is kept of such."""
+        if self.no_cache or STDIN in files or (total_size(files) or 0) < CACHED_BYTES:
             return None
         from pipelines.storage.record_cache import RecordCache
 
-        return RecordCache.of(expand(captures), options)
+        return RecordCache.of(files, options)
 
     @contextmanager
     def records(
