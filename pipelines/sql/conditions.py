@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
@@ -16,7 +16,8 @@ from pipelines.sql.older_names import todays_name, with_todays_names
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 _MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?)(Z|[+-]\d{2}:?\d{2})?")
 _DAY_US = 86_400_000_000
-_WILD = re.compile(r"[*?\[]")
+WILD = re.compile(r"[*?\[]")
+"""A sign in a name that stands for any text."""
 _SINCE, _UNTIL = ("--since", ">="), ("--until", "<")  # options, and how a time compares with what they say
 
 # what counts as an error in a table
@@ -137,12 +138,17 @@ def _duration(option: str, text: str) -> int:
     return ns
 
 
+def names_in(text: str) -> Iterator[str]:
+    """The names in what an option says, apart by commas."""
+    return filter(None, map(str.strip, text.split(",")))
+
+
 def _any_of(text: str, columns: Sequence[str], called: Callable[[str], str] = str) -> str:
     """One of several names, apart by commas; * and ? stand for any text. called: name -> the name that rows have."""
     column = f'"{columns[0]}"'
     lists = columns[0] == "topics"
     tests = []
-    for name in map(called, filter(None, map(str.strip, text.split(",")))):
+    for name in map(called, names_in(text)):
         if lists:
             tests.append(f"len(list_filter({column}, lambda x: {_like('x', name)})) > 0")
         else:
@@ -156,7 +162,7 @@ def is_named(name: str, wanted: str) -> bool:
 
 
 def _like(value: str, name: str) -> str:
-    if _WILD.search(name):
+    if WILD.search(name):
         return f"lower({value}) GLOB {literal(name.lower())}"
     return f"lower({value}) = {literal(name.lower())}"
 
@@ -164,7 +170,7 @@ def _like(value: str, name: str) -> str:
 def _server(text: str, columns: Sequence[str]) -> str:
     """A server's address, its port, or address and port; of several, apart by commas, any."""
     tests = []
-    for name in filter(None, map(str.strip, text.split(","))):
+    for name in names_in(text):
         ip, colon, port = name.rpartition(":")
         if not colon and name.isdecimal():
             tests.append(f"server_port = {int(name)}")
@@ -178,7 +184,7 @@ def _server(text: str, columns: Sequence[str]) -> str:
 def _client(text: str, columns: Sequence[str]) -> str:
     """A client's id, its address, or address and port; of several, apart by commas, any."""
     tests = []
-    for name in filter(None, map(str.strip, text.split(","))):
+    for name in names_in(text):
         tests += [_like(column, name) for column in columns if column != "connection"]
         if "connection" in columns:
             tests.append(f"starts_with(connection, {literal(name + '>')})")

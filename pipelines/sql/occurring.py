@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pipelines.sql.conditions import WILD, names_in
 from pipelines.sql.older_names import todays_name
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pipelines.sql.selection import Selection
 
 _MOST = 10_000  # different values of an option's columns that are kept
-_WILD = re.compile(r"[*?\[]")
 _COLUMNS: Mapping[str, Sequence[str]] = {
     "api": ("api",),
     "topic": ("topics", "topic"),
@@ -77,9 +77,9 @@ class NamesSeen:
             seen = {value.lower(): value for value in self._seen[option]}
             if len(seen) >= _MOST:
                 continue
-            for name in filter(None, map(str.strip, text.split(","))):
+            for name in names_in(text):
                 todays = todays_name(name) if option == "api" else name
-                if todays.lower() in seen or _WILD.search(name) or (option == "client" and _is_endpoint(name)):
+                if todays.lower() in seen or WILD.search(name) or (option == "client" and _is_endpoint(name)):
                     continue
                 called = "" if todays == name else f" (today {todays})"
                 yield f"no {option} {name!r}{called} in these captures{_nearest(todays, seen)}"
