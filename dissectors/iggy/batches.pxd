@@ -36,6 +36,7 @@ cdef class MessageFormat:
 cdef Py_ssize_t _send_a(WireReader r, Py_ssize_t pos, Py_ssize_t end, MessageRun run) except -1
 cdef Py_ssize_t _poll_a(WireReader r, Py_ssize_t pos, Py_ssize_t end, MessageRun run) except -1
 cdef Py_ssize_t _add_a(WireReader r, Py_ssize_t pos, Py_ssize_t id_at, Py_ssize_t headers, long long size, Py_ssize_t end, MessageRun run) except -1
+cdef Py_ssize_t _add_b(WireReader r, Py_ssize_t pos, Py_ssize_t lengths_at, Py_ssize_t payload, Py_ssize_t end, MessageRun run) except -1
 cdef Py_ssize_t _message_b(WireReader r, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t header, MessageRun run) except -1
 cpdef MessageRun read(str name, bytes buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t limit, long long expected=*, bint repair=*, MessageRun run=*)
 cdef int _read_messages(MessageFormat form, bytes buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t limit, long long expected, bint repair, MessageRun run) except -1

@@ -188,7 +188,27 @@ def _message_b(
     r: WireReader, pos: cython.Py_ssize_t, end: cython.Py_ssize_t, header: cython.Py_ssize_t, run: MessageRun
 ) -> cython.Py_ssize_t:
     payload: cython.Py_ssize_t = need(pos, header, end, "message header")
-    r.pos = pos + 48
+    stop: cython.Py_ssize_t = _add_b(r, pos, pos + 48, payload, end, run)
+    i: cython.Py_ssize_t = run.count - 1
+    run.cells[i, OFFSET] = r.i64le()
+    run.cells[i, TIMESTAMP] = r.i64le()
+    run.cells[i, ORIGIN] = r.i64le()
+    return stop
+
+
+def _add_b(
+    r: WireReader,
+    pos: cython.Py_ssize_t,
+    lengths_at: cython.Py_ssize_t,
+    payload: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    run: MessageRun,
+) -> cython.Py_ssize_t:
+    """Add a message that begins with its checksum and its id; the reader then stands behind the id.
+
+    At `lengths_at` are the lengths of its user headers and of its payload, which follow its header in the other order.
+    """
+    r.pos = lengths_at
     size: cython.longlong = r.u32le()
     length: cython.longlong = r.u32le()
     headers: cython.Py_ssize_t = need(payload, length, end, "payload")
@@ -200,9 +220,6 @@ def _message_b(
     run.cells[i, END] = stop
     run.cells[i, STORED] = r.i64le()
     r.pos += 16
-    run.cells[i, OFFSET] = r.i64le()
-    run.cells[i, TIMESTAMP] = r.i64le()
-    run.cells[i, ORIGIN] = r.i64le()
     run.cells[i, PAYLOAD] = payload
     run.cells[i, PAYLOAD_LENGTH] = length
     run.cells[i, HEADERS] = headers
@@ -463,25 +480,11 @@ def _frame(
 ) -> cython.Py_ssize_t:
     """Add the message of a VSR batch that begins at `pos`; where the next one begins."""
     payload: cython.Py_ssize_t = need(pos, FRAME_HEADER, end, "message header")
-    r.pos = pos + 32
-    size: cython.longlong = r.u32le()
-    length: cython.longlong = r.u32le()
-    headers: cython.Py_ssize_t = need(payload, length, end, "payload")
-    stop: cython.Py_ssize_t = need(headers, size, end, "user headers")
-    i: cython.Py_ssize_t = run.add()
-    r.pos = pos
-    run.cells[i, START] = pos
-    run.cells[i, COVERED] = run.cells[i, ID_AT] = pos + 8
-    run.cells[i, END] = stop
-    run.cells[i, STORED] = r.i64le()
-    r.pos += 16
+    stop: cython.Py_ssize_t = _add_b(r, pos, pos + 32, payload, end, run)
+    i: cython.Py_ssize_t = run.count - 1
     run.cells[i, OFFSET] = _later(base, r.u32le())
     run.cells[i, TIMESTAMP] = base_time
     run.cells[i, ORIGIN] = _later(origin, r.u32le())
-    run.cells[i, PAYLOAD] = payload
-    run.cells[i, PAYLOAD_LENGTH] = length
-    run.cells[i, HEADERS] = headers
-    run.cells[i, HEADERS_LENGTH] = size
     return stop
 
 
