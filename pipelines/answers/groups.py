@@ -13,7 +13,6 @@ once an EndTxn has committed it, and never where the producer begins anew before
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.answers.records import Relations, Row, query
+from pipelines.answers.records import Relations, Row, body, query
 from pipelines.formats import units
 from pipelines.tables.dialect import DuckDB
 from pipelines.tables.rebalances import REBALANCES
@@ -178,7 +177,7 @@ def _reader(row: Row, request: Mapping[str, Any], names: _Names) -> tuple[str, s
 
 
 def _bodies(row: Row) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    return json.loads(row["request"] or "{}"), json.loads(row["response"] or "{}")
+    return body(row["request"]), body(row["response"])
 
 
 def _topic(row: Row) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -271,6 +272,12 @@ def query(tables: Relations, sql: str, parameters: Sequence[Any] = ()) -> list[R
     with database_of(tables) as connection:
         rows: list[Row] = connection.sql(sql, params=list(parameters)).to_arrow_table().to_pylist()
     return rows
+
+
+def body(text: str | None) -> Mapping[str, Any]:
+    """The fields of a decoded body, a request or a response of a row; none where it was not decoded."""
+    found = json.loads(text) if text else {}
+    return found if isinstance(found, dict) else {}
 
 
 @contextmanager

@@ -10,7 +10,6 @@ What a transaction holds is what the capture shows: batches and offsets of other
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.answers.records import Relations, Row, query
+from pipelines.answers.records import Relations, Row, body, query
 
 TABLES = ("exchanges", "batches", "connections")
 COMMITTED, ABORTED, OPEN, FENCED, FAILED = "committed", "aborted", "open", "fenced", "failed"
@@ -52,7 +51,7 @@ class Transaction:
     packet: int | None = None
 
     def row(self) -> Row:
-        """As plain values: times, durations in ns."""
+        """The transaction as a row of plain values; durations in ns."""
         took = None if self.ended is None else (self.ended - self.began) // timedelta(microseconds=1) * 1000
         return {
             "time": self.began, "protocol": self.protocol, "transaction": self.name, "producer": self.producer,
@@ -88,7 +87,7 @@ def transactions(tables: Relations) -> list[Transaction]:
         if row["what"] == "batch":
             history.wrote(row)
         elif row["api"] in history.steps:
-            history.steps[row["api"]](row, _body(row["request"]), _body(row["response"]))
+            history.steps[row["api"]](row, body(row["request"]), body(row["response"]))
     return sorted(history.found, key=lambda each: each.began)
 
 
@@ -207,8 +206,3 @@ def _place(row: Row) -> tuple[str | None, int | None]:
 def _pulsar_id(body: _Body) -> str | None:
     most, least = body.get("txnid_most_bits"), body.get("txnid_least_bits")
     return None if least is None else f"{most or 0}:{least}"
-
-
-def _body(text: str | None) -> _Body:
-    found = json.loads(text) if text else {}
-    return found if isinstance(found, dict) else {}
