@@ -83,7 +83,7 @@ class Limits:
     """Bytes of a stream that recognition looks at before it gives up."""
 
     strange_bytes: int = 16 * KIB
-    """As many of a stream whose first bytes are nobody's: what stands before a protocol is short."""
+    """Bytes of a stream in which a protocol is looked for where its first bytes belong to none."""
 
     held_bytes: int = 16 * MIB
     """Bytes of one direction that wait for the other to be re-synchronised."""

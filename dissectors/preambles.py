@@ -31,7 +31,7 @@ _CONNECT = b"CONNECT "
 _CONNECT_MOST = 8192  # bytes of a head of HTTP
 _TARGET = re.compile(rb"CONNECT ([\x21-\x7e]{1,260}) HTTP/1\.[01]\r\n")
 _ANSWER = re.compile(rb"HTTP/1\.[01] 2\d\d[ \r]")
-_SOCKS = 5
+_SOCKS = b"\5"  # version, at the start of each part
 _PASSWORD = 2  # method: user and password
 _NAME, _V4, _V6 = 3, 1, 4  # types of address
 
@@ -132,11 +132,11 @@ def _proxy_v2(client: bytes, server: bytes) -> Preamble:
 
 def _socks5(client: bytes, server: bytes) -> Preamble:
     asked, answered = _Bytes(client), _Bytes(server)
-    asked.expect(b"\5")
+    asked.expect(_SOCKS)
     methods = asked.take(asked.take(1)[0])
     if not methods or max(methods) > 9:  # which none is, but private ones
         raise _Other
-    answered.expect(b"\5")
+    answered.expect(_SOCKS)
     method = answered.expect(*(bytes([each]) for each in methods))
     if method == _PASSWORD:
         asked.expect(b"\1")
@@ -146,10 +146,10 @@ def _socks5(client: bytes, server: bytes) -> Preamble:
         answered.expect(b"\0")
     elif method:
         raise _Other  # GSSAPI wraps what follows
-    asked.expect(b"\5")
+    asked.expect(_SOCKS)
     asked.expect(b"\1")  # CONNECT
     origin = _address(asked)
-    answered.expect(b"\5")
+    answered.expect(_SOCKS)
     answered.expect(b"\0")  # granted
     _address(answered)
     return Preamble("socks5", origin, asked.at, answered.at)

@@ -77,7 +77,7 @@ class IggyExchanges(PlainState):
         self._gave_up = False  # that an answer's request was not looked for is a finding already
 
     def release(self) -> None:
-        """Nobody asks it again: let go of what refers back to it."""
+        """Drop the references between its parts, so that it is freed without the garbage collector."""
         self.rows.dialects.release()
         vars(self.orphans).clear()
 

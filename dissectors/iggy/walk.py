@@ -306,7 +306,7 @@ class Fields:
         return {self.plan.names[i]: self.value(i) for i in range(self.reached) if self.notes[i, FORM_NOTE] != MISSING}
 
     def whole(self) -> Any:
-        """All that was read, as JSON has it."""
+        """The values of all fields of the body, as `--full` writes them to JSON."""
         return self.value(0) if self.plan.single else self.values()
 
     def value(self, i: cython.Py_ssize_t) -> Any:

@@ -100,7 +100,7 @@ class KafkaPendingRequests:
         return found
 
     def rest(self) -> list[KafkaRequest]:
-        """All that still wait, oldest first; nobody waits afterwards."""
+        """Remove and return the requests that have no answer yet, oldest first."""
         calls = sorted(chain(self.by_id.values(), *self.again.values()), key=attrgetter("number"))
         self.by_id.clear()
         self.again.clear()

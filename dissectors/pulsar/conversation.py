@@ -98,7 +98,7 @@ class PulsarConversation(Conversation):
         self._new_types: set[int] = set()  # types of commands that no table knows
 
     def release(self) -> None:
-        """Nobody asks it again: its parts refer to it, and only the garbage collector would free them."""
+        """Drop the parts that refer back to the conversation, so that it is freed without the garbage collector."""
         if self.entries is not None:
             self.entries.messages = None  # type: ignore[assignment]  # they call entries
         self.entries = None  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""The same addresses and ports in several VLANs or virtual networks: one connection, or one in each?
+"""Tells whether packets with the same addresses and ports in several VLANs or VNIs belong to one TCP connection.
 
 Where both directions of a connection are tagged in different ways, or a packet is captured in two segments, the packets
 are of one TCP stream: their sequence numbers fit together. Tenants of a data centre, whose addresses may be the same,

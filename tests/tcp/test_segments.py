@@ -1,4 +1,4 @@
-"""The same addresses and ports in several VLANs or virtual networks."""
+"""Packets with the same addresses and ports in several VLANs or VNIs are of one connection where their streams fit."""
 
 from __future__ import annotations
 
