@@ -115,7 +115,6 @@ def test_an_output_that_is_an_input_is_refused_and_stays_as_it_was(tmp_path: Pat
         (["--exchange", "kafka-refused.pcap:99999"], "packet 99999 is not there"),
         (["--finding", "gapp"], "no kind of finding is called 'gapp'"),
         (["--finding", "gap"], "no finding gap; there are"),
-        (["--topic", "nope"], "nothing to extract"),
         (["--comments", "--sanitise"], "comments hold names"),
     ],
 )
@@ -125,6 +124,16 @@ def test_what_is_not_there_is_one_clear_line_and_no_file(tmp_path: Path, argumen
     assert result.exit_code in (2, 3)
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_a_topic_that_does_not_occur_is_said_with_the_nearest_that_does(tmp_path: Path) -> None:
+    out = tmp_path / "out.pcapng"
+    result = run(REFUSED, "--topic", "nope", "-o", str(out), "-q")
+    assert result.exit_code == 2
+    said, refused = result.stderr.splitlines()
+    assert said == "brokerscope: no topic 'nope' in these captures; the nearest is err-nope"
+    assert "nothing to extract" in refused
     assert not out.exists()
 
 
