@@ -41,7 +41,7 @@ KINDS: dict[str, FindingKind] = {
     "framing_lost": FindingKind(
         ERROR,
         "A request is shorter or longer than it announces: the broker reads what follows it at the wrong place.",
-        "Report it to the authors of the client: this library reads on at the next real request, a broker cannot.",
+        "Update the client, or report the packet to its authors.",
         suspicious=True,
     ),
     "decompress_failed": FindingKind(

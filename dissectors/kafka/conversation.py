@@ -11,7 +11,7 @@ import cython
 from dissectors.conversation import Conversation, ConversationSummary
 from dissectors.frame import Frame
 from dissectors.kafka import bodies, special
-from dissectors.kafka.body_notes import BodyNotes
+from dissectors.kafka.body_notes import BodyNotes, Topic
 from dissectors.kafka.decode import FIND_COORDINATOR, UNSUPPORTED_VERSION, ApiVersion
 from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.doubts import KINDS as DOUBTED
@@ -531,11 +531,16 @@ class KafkaConversation(Conversation):
             return
         if call.partitions == ABSENT or call.partitions == 0:
             call.partitions = notes.partitions
+        topics: tuple[Topic, ...] = ()
+        if call.session is None or not call.session.gapless:
+            topics = notes.topics()
+            if topics and call.session is not None:
+                call.session.answered(topics)
         slot: cython.Py_ssize_t = self.rows.open_exchange(
             ORPHAN if call.frame is None else CALL,
             call,
             frame,
-            notes.topics() if call.session is None else (),
+            topics,
             faults,
             None,
         )

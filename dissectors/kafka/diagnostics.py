@@ -419,7 +419,7 @@ class KafkaDiagnostics:
             text = f"{were(plain.count, 'batch')} produced without idempotence: retried, a batch may be written twice"
             yield Advice("not_idempotent", text, plain, {"count": plain.count})
         if produced.count >= _MANY and self.single >= _MOSTLY * produced.count:
-            text = f"{self.single} of {produced.count} batches hold one message: larger ones would save work"
+            text = f"{self.single} of {produced.count} batches hold one message: batching would save work"
             yield Advice("unbatched", text, produced, {"single": self.single, "count": produced.count})
         if packed.count >= _MANY and self.stored_bytes >= _USELESS * self.uncompressed_bytes:
             text = f"Compression saves nothing in {counted(packed.count, 'batch')}"
