@@ -203,10 +203,12 @@ class Framing(ConnectionReporter):
             return
         if inbox.size == MORE and not search:
             inbox.size = self.measure_cut(direction, inbox.buf, inbox.pos, inbox.end)
+        if search:
+            size -= self._pass_framed(inbox, search, inbox.end)
         if search or not inbox.inside_frame:
             captured = size - inbox.missing(inbox.offset, inbox.offset + size)
             if search:
-                self.skipped_bytes += captured - min(search.framed, size)
+                self.skipped_bytes += captured
                 search.skipped += size
             else:
                 self.pending_bytes += captured
@@ -397,6 +399,15 @@ class Framing(ConnectionReporter):
         self._begin_search(inbox, len(framed.data))
 
     @staticmethod
+    def _pass_framed(inbox: Inbox, search: _Search, end: int) -> int:
+        """Move over the bytes before an index of the window that count as framed already; how many they are."""
+        again = min(search.framed, end - inbox.pos)
+        if again:
+            search.framed -= again
+            inbox.skip(inbox.pos + again)
+        return again
+
+    @staticmethod
     def _unsearched(inbox: Inbox, final: bool) -> bool:
         """Whether a search has bytes to look at: new ones, or, once no more will come, the rest again."""
         search: _Search = inbox.search
@@ -419,8 +430,7 @@ class Framing(ConnectionReporter):
         budget = None if self._budgets is None else self._budgets[direction]
         search.needs = 0 if found or budget is None else budget.needs
         offset = start + at - pos
-        again = min(search.framed, at - pos)
-        search.framed -= again
+        again = self._pass_framed(inbox, search, at)
         self.skipped_bytes += at - pos - again - inbox.missing(start, offset)
         search.skipped += at - pos
         self._skip(inbox, at)

@@ -255,18 +255,10 @@ class KafkaConversation(Conversation):
         """Bytes are in no frame: batches may be among them, and answers."""
         if direction == SERVER:
             self.waiting.lose()
-        elif self._lost is not None:
-            start = max(start, self._lost.offset)  # what lies before it was read as a part of the request
-        if start < end:
-            self.recovery().skipped(direction, start, end)
+        self.recovery().skipped(direction, start, end)
 
     def on_close(self) -> None:
         """Report what has no answer, and what was noticed of the client."""
-        if self._lost is not None:
-            _, offset, time, packet_ref = self._lost
-            message = "These bytes are no request, and none follows"
-            self._lost = None
-            self.finding("malformed_frame", message, direction=CLIENT, time=time, packet_ref=packet_ref, offset=offset)
         self._settle_doubts()
         for frame, call in self._explained():
             assert call.api_version is not None
@@ -286,6 +278,7 @@ class KafkaConversation(Conversation):
     def shed(self) -> None:
         """Give up what is not whole."""
         super().shed()
+        self._settle_doubts()
         if self._recovery is not None:
             self._recovery.finish(CLIENT, SERVER)
 
@@ -579,6 +572,11 @@ class KafkaConversation(Conversation):
 
     def _settle_doubts(self) -> None:
         """Tell what is wrong in the newest request: it is as long as it announces, or that will not be known."""
+        if self._lost is not None:
+            _, offset, time, packet_ref = self._lost
+            self._lost = None
+            message = "These bytes are no request, and none was found behind them"
+            self.finding("malformed_frame", message, direction=CLIENT, time=time, packet_ref=packet_ref, offset=offset)
         if self._doubts is None:
             return
         doubts, self._doubts = self._doubts, None

@@ -125,6 +125,13 @@ def test_a_wrong_checksum_in_a_request_of_the_right_length_is_told_whatever_foll
             assert "bad" in [row.verdict for row in sink.batches]
 
 
+def test_what_is_no_request_is_told_where_none_follows_or_a_hole_comes_first() -> None:
+    for more in ([], [(CLIENT, 50), (CLIENT, produce(3, {("hot", 0): SMALL}))]):
+        sink = feed_every_way(PROTOCOL, [*opening(), (CLIENT, METADATA + b"\xee" * 300), *more])
+        assert "malformed_frame" in kinds(sink)
+        assert lost(sink) == []
+
+
 def test_a_second_client_on_the_connection_is_none_that_lost_its_framing() -> None:
     other = [produce(70_000 + i, {("hot", 0): SMALL}, client="other") for i in range(3)]
     sink = feed_every_way(PROTOCOL, [*opening(), *((CLIENT, raw) for raw in other), (CLIENT, METADATA)])
