@@ -63,6 +63,18 @@ def test_a_version_that_the_broker_does_not_serve_is_the_cause(api: str) -> None
     assert row["detail"].endswith("It serves 0 to 9.")
 
 
+def test_a_version_that_kafka_4_removed_is_the_cause_unless_this_broker_answers_it() -> None:
+    request = call(1, api="Metadata", version=0, request_bytes=80, **UNANSWERED)
+    reason = finding("removed_in_4_0", 1, api="Metadata", version=0, count=1)
+    ended = connection(end=1.1, **CLOSED)
+    closed = next(row for row in said(exchanges=[request], findings=[reason], connections=[ended]) if row["detail"])
+    assert closed["kind"] == "closed_unanswered"
+    assert closed["detail"].endswith("Brokers refuse this version since Kafka 4.0.")
+    answered = call(0, api="Metadata", version=0)
+    rows = said(exchanges=[answered, request], findings=[reason], connections=[ended])
+    assert {row["kind"] for row in rows} == {"removed_apis"}
+
+
 def test_a_request_over_the_limit_is_the_cause_though_the_broker_read_none_of_it() -> None:
     request = call(1, version=9, request_bytes=(100 << 20) + 1, **(UNANSWERED | {"complete": False}))
     (row,) = said(exchanges=[request], connections=[connection(end=9, **CLOSED)])

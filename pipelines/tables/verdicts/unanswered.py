@@ -21,20 +21,34 @@ _AT_REST = (
     "POLL_MESSAGES", "PING", "PONG", "FetchSnapshot",
 )  # fmt: skip
 _REPLICATOR = "pulsar.repl.%"  # brokers answer it with the position at the source, not with the number that it sent
-_REFUSING = ("unserved_version", "oversized_frame")
-"""Findings about a request that say why a broker closes the connection on it."""
+# why a broker closes the connection on a request: a finding about it, or that no broker of its kind takes the version
+_REASONS = """
+    select u.site, u.connection, u.incarnation, u.exchange_id, f.message as reason
+    from findings f join exchanges u using (site, connection, incarnation)
+    where f.kind in ('unserved_version', 'oversized_frame') and f.direction = 'client' and u.kind = 'unanswered'
+        and u.exchange_id like '%-c' || f.stream_offset
+    union all
+    select u.site, u.connection, u.incarnation, u.exchange_id, 'Brokers refuse this version since Kafka 4.0'
+    from v_findings f join exchanges u on f.site = u.site and f.connection = u.connection
+            and f.incarnation = u.incarnation and f.evidence->>'api' = u.api
+            and whole(f.evidence->>'version') = u.version
+        anti join (select * from exchanges where kind = 'call') x
+            on u.server_ip = x.server_ip and u.server_port = x.server_port and u.api = x.api and u.version = x.version
+    where f.kind = 'removed_in_4_0' and u.kind = 'unanswered' and (u.site, u.connection, u.incarnation) in (
+        select (site, connection, incarnation) from connections where closed <> 'open' and closed_by = 'server')"""
 _UNANSWERED = f"""
     select u.*, n.closed <> 'open' as over, case when n.closed <> 'open' then n.closed_by end as closed_by, r.reason
     from v_calls u join connections n using (site, connection, incarnation)
         semi join v_whole using (site, connection, incarnation)
         left join (
-            select site, connection, incarnation, stream_offset, max(message) as reason from findings
-            where kind in {sql_list(_REFUSING)} and direction = 'client' group by all
+            select site, connection, incarnation, exchange_id, max(reason) as reason from ({_REASONS})
+            group by all
         ) r on u.site = r.site and u.connection = r.connection and u.incarnation = r.incarnation
-            and u.exchange_id like '%-c' || r.stream_offset
+            and u.exchange_id = r.exchange_id
     where u.kind = 'unanswered' and n."foreign" is null
         and (coalesce(u.complete, true) or (n.closed <> 'open' and n.closed_by = 'server'))
-        and (epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US} or r.reason is not null)
+        and ((n.closed <> 'open' and n.closed_by = 'server') or r.reason is not null
+            or epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US})
         and not (coalesce(u.api, '') in {sql_list(_AT_REST)} and r.reason is null and (
             n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}))
         and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})"""
