@@ -15,7 +15,7 @@ from dissectors.kafka.body_notes import BodyNotes, Topic
 from dissectors.kafka.decode import FIND_COORDINATOR, UNSUPPORTED_VERSION, ApiVersion
 from dissectors.kafka.diagnostics import KafkaDiagnostics
 from dissectors.kafka.doubts import KINDS as DOUBTED
-from dissectors.kafka.doubts import LARGEST, DoubtedFinding, Doubts, LostFraming, cut_short
+from dissectors.kafka.doubts import LARGEST, DoubtedFinding, Doubts, LostFraming, cut_short, doubted
 from dissectors.kafka.errors import is_known
 from dissectors.kafka.fetch import fetching
 from dissectors.kafka.frames import begins_with_token, measure_stranger, plausible_request
@@ -566,9 +566,8 @@ class KafkaConversation(Conversation):
         start = max(frame.offset + 1, end - LARGEST)
         self._doubts.framed = next(self.inboxes[CLIENT].captured(start, end), None)
         self._doubts.one_way = call if call.acks == 0 else None
-        suspects = self.sink.suspects
-        while suspects and suspects[-1][:2] == (self.conn, CLIENT) and suspects[-1].offset >= frame.offset:
-            self._doubts.suspects.insert(0, suspects.pop())
+        if self.sink.suspects:
+            self._doubts.suspects = doubted(self.sink.suspects, self.conn, frame)
 
     def _settle_doubts(self) -> None:
         """Tell what is wrong in the newest request: it is as long as it announces, or that will not be known."""

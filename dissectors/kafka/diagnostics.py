@@ -49,7 +49,7 @@ _MOSTLY = 0.9  # share of batches with one message that makes a producer unbatch
 _USELESS = 0.98  # stored size against uncompressed size
 _COMMITS_A_SECOND = 5
 _JOINS, _JOINS_NS = 8, 60_000_000_000  # so many in so much time are a storm; a Connect worker starts with some five
-_STUCK, _PARTITIONS = 3, 1000  # fetches at one offset that bring no whole batch; partitions that are looked at
+_STUCK, _PARTITIONS = 3, 1000  # fetches at one offset that bring no whole batch; offsets that are remembered
 _GROUPS = 1000  # groups counted on one connection
 _SECOND = 1_000_000_000
 _EPOCHS = 1000  # members of groups whose epoch is remembered on one connection
@@ -138,7 +138,7 @@ class KafkaDiagnostics:
     packed: compressed batches, with their bytes; repeated: batches that were sent again
     behind: requests that waited behind others, with their times and APIs; overtaken: answers to later requests first
     late: fetches that were answered later than they allowed, and the latest
-    tails: answers that end within a batch, with the bytes of these; stuck: partitions of which nothing else came
+    tails: answers that end within a batch, with the bytes of these; stuck: where nothing else came
     """
 
     __slots__ = (
@@ -180,7 +180,7 @@ class KafkaDiagnostics:
         self.latest_ns = self.latest_allowed_ms = 0
         self.tails = Tally()
         self.tail_bytes = 0
-        self.stuck: dict[tuple[Topic | None, int], Tally] = {}  # by topic and partition
+        self.stuck: dict[tuple[Topic | None, int, int], Tally] = {}  # by topic, partition and offset
         self.single = self.stored_bytes = self.uncompressed_bytes = self.queued_ns = self.longest_ns = 0
         self.queued_apis: dict[str, int] = {}
         self.removed: dict[tuple[str, int], Tally] = {}  # by API and version
@@ -255,10 +255,10 @@ class KafkaDiagnostics:
         self, frame: FrameFacts, topic: Topic | None, name: str | None, partition: int, offset: int
     ) -> None:
         """A fetch of a partition at an offset, ABSENT if not known, brought only the beginning of a batch."""
-        key = topic, partition
+        key = topic, partition, offset
         known = self.stuck.get(key)
-        if known is None or known.more is None or known.more["position"] != offset:
-            if offset == ABSENT or (known is None and len(self.stuck) >= _PARTITIONS):
+        if known is None:
+            if offset == ABSENT or len(self.stuck) >= _PARTITIONS:
                 return
             known = self.stuck[key] = Tally()
             known.more = {"topic": name, "partition": partition, "position": offset}

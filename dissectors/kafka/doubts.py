@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from dissectors.frame import FrameFacts
 from dissectors.kafka.pending import KafkaRequest
+from dissectors.records import Conn
 from dissectors.rows.layout import ABSENT
 from dissectors.rows.sink import Suspect
 from dissectors.tcp.chunk import Chunk
@@ -70,6 +71,14 @@ class Doubts:
         """The request ends at a stream offset: what follows from its wrong length is forgotten."""
         self.findings = [each for each in self.findings if each.holds_before(offset)]
         self.suspects = [each for each in self.suspects if each.offset + len(each.unit) <= offset]
+
+
+def doubted(suspects: list[Suspect], conn: Conn, frame: FrameFacts) -> list[Suspect]:
+    """Take those of a request, which are the last ones, out of the suspects of all connections."""
+    found: list[Suspect] = []
+    while suspects and suspects[-1][:2] == (conn, frame.direction) and suspects[-1].offset >= frame.offset:
+        found.insert(0, suspects.pop())
+    return found
 
 
 def cut_short(call: KafkaRequest, offset: int) -> None:

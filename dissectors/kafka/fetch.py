@@ -136,7 +136,7 @@ def _look_at_ends(
         if last.magic < 2:
             diagnostics.old_messages(frame, role, records.batches)
         if diagnostics.stuck:
-            diagnostics.stuck.pop((records.topic, records.partition), None)
+            diagnostics.stuck.pop((records.topic, records.partition, offset), None)
     if tail > 0 and frame.complete and not records.malformed:
         diagnostics.ends_within_batch(frame, tail)
         if not records.batches:

@@ -83,6 +83,7 @@ def test_a_consumer_that_gets_only_the_beginning_of_a_batch_again_and_again_is_s
     assert "stuck_consumer" not in advice(fetching(2, 7, whole[:50]))
     assert "stuck_consumer" not in advice([*fetching(3, 7, whole[:50]), *fetching(1, 7, whole)])
     assert "stuck_consumer" not in advice([*fetching(2, 7, whole[:50]), *fetching(2, 8, whole[:50])])
+    assert "stuck_consumer" in advice([*fetching(3, 7, whole[:50]), *fetching(1, 2, whole)])
 
 
 def test_a_version_that_the_broker_does_not_serve_is_told_where_it_has_no_answer() -> None:

@@ -2,7 +2,7 @@
 
 Nothing is said of connections with holes or of one direction only, of a request that the end of the capture cut off, or
 of a client that closes with its own fetch or metadata request outstanding: that is how clients stop. A broker that
-closes while a request is still being sent, or on a version that it does not serve, has refused that request.
+closes while a request is still being sent, without a word, or on a version that it does not serve, has refused it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ _UNANSWERED = f"""
         and (coalesce(u.complete, true) or (n.closed <> 'open' and n.closed_by = 'server'))
         and ((n.closed <> 'open' and n.closed_by = 'server') or r.reason is not null
             or epoch_us((select max(end_time) from connections)) - epoch_us(u.time) > {ANSWER_US})
-        and not (coalesce(u.api, '') in {sql_list(_AT_REST)} and r.reason is null and (
+        and not (coalesce(u.api, '') in {sql_list(_AT_REST)} and r.reason is null
+            and not (n.closed <> 'open' and n.closed_by = 'server' and n.server_bytes = 0) and (
             n.closed <> 'open' or epoch_us(n.end_time) - epoch_us(u.time) < {HELD_US}))
         and not (coalesce(u.api, '') = 'SEND' and coalesce(u.client_id, '') like {say.literal(_REPLICATOR)})"""
 
