@@ -35,7 +35,7 @@ from dissectors.pulsar.errors import REDIRECT, VALIDATION, error_code
 from dissectors.pulsar.names import Endpoint
 from dissectors.pulsar.pending import PulsarRequest
 from dissectors.redaction import without_tokens
-from dissectors.tcp.chunk import CLIENT, SERVER, SIDES
+from dissectors.tcp.chunk import CLIENT, SERVER
 from dissectors.wording import counted
 
 if not cython.compiled:
@@ -173,9 +173,10 @@ class PulsarDiagnostics:
         if not conversation.inboxes[other].offset or conversation.pending.holed(other, frame.order):
             return  # the other direction was not captured, or the answer may have been lost
         waited = last_ns - frame.arrived_ns
+        who = "client" if frame.direction == CLIENT else "broker"
         conversation.finding(
             "keepalive_timeout",
-            f"A PING of the {SIDES[frame.direction]} had no answer for {waited // SECOND} s, then the peer was gone",
+            f"A PING of the {who} had no answer for {waited // SECOND} s, until the connection was closed",
             direction=frame.direction,
             time=frame.first_ns,
             packet_ref=frame.packet_ref,
@@ -188,9 +189,11 @@ class PulsarDiagnostics:
         """Report what the connection amounted to. last_ns: until when it is known."""
         for consumer_id, consumption in self._consumers.items():
             self._check_count(consumption)
-            consumption.end_dry(ABSENT if last_ns is None else last_ns)
+            end_ns: cython.longlong = ABSENT if last_ns is None else last_ns
+            stopped = 0 if consumption.dry_since == ABSENT else max(0, end_ns - consumption.dry_since)
+            consumption.end_dry(end_ns)
             if consumption.delivered:
-                self._report_consumption(consumer_id, consumption)
+                self._report_consumption(consumer_id, consumption, stopped)
             if consumption.beyond:
                 self._report_beyond(consumer_id, consumption)
         conversation = self._conversation
@@ -198,7 +201,8 @@ class PulsarDiagnostics:
             dropped = counted(self._duplicates, "duplicate")
             conversation.finding("deduplicated", f"The broker dropped {dropped} of what it already had")
 
-    def _report_consumption(self, consumer_id: int, consumption: Consumption) -> None:
+    def _report_consumption(self, consumer_id: int, consumption: Consumption, stopped_ns: int) -> None:
+        """stopped_ns: for how long it had no permits when its connection ended."""
         times = sorted(consumption.times)
         unacknowledged = sum(count for _, count in consumption.unacknowledged.values())
         slow = consumption.dry_ns >= SLOW_NS
@@ -227,6 +231,7 @@ class PulsarDiagnostics:
             acknowledged=consumption.acknowledged,
             unacknowledged=unacknowledged,
             without_permits_ns=consumption.dry_ns,
+            stopped_ns=stopped_ns,
             processing_ns={
                 "count": len(times),
                 "p50": _quantile(times, 0.5),
@@ -239,10 +244,10 @@ class PulsarDiagnostics:
         consumer = consumption.consumer
         frame: FrameFacts | None = consumption.beyond_frame
         assert frame is not None
-        name = "" if consumer is None or not consumer.name else f" {consumer.name}"
+        who = "a consumer" if consumer is None or not consumer.name else f"consumer {consumer.name}"
         self._conversation.finding(
             "beyond_permits",
-            f"{counted(consumption.beyond, 'message')} came to consumer{name} when no permits were left",
+            f"{counted(consumption.beyond, 'message')} came to {who} when no permits were left",
             direction=SERVER,
             time=frame.first_ns,
             packet_ref=frame.packet_ref,
