@@ -166,11 +166,21 @@ class PulsarConversation(Conversation):
 
     def on_close(self) -> None:
         for request in self.pending.rest():
-            if request.api_code == PING and self.diagnostics is not None and self.hung_up:
-                self.diagnostics.unanswered_ping(request, self.last_ns)
+            if request.api_code == PING and self.hung_up:
+                self._report_ping(request)
             self._give_up(request, AT_END)
         if self.diagnostics is not None:
             self.diagnostics.close(self.last_ns)
+
+    def _report_ping(self, ping: PulsarRequest) -> None:
+        """Report a PING without an answer, unless the answer may have been in what was not captured."""
+        other = 1 - ping.frame.direction if ping.frame is not None else CLIENT
+        if (
+            self.diagnostics is not None
+            and self.inboxes[other].offset > 0
+            and not self.pending.holed(other, ping.order)
+        ):
+            self.diagnostics.unanswered_ping(ping, self.last_ns)
 
     def summary(self) -> ConversationSummary:
         state = self.state

@@ -15,6 +15,7 @@ from typing import Any
 
 import cython
 
+from dissectors.conversation import Conversation
 from dissectors.frame import Frame, FrameFacts
 from dissectors.pulsar.commands import (
     ACK,
@@ -134,8 +135,7 @@ class PulsarDiagnostics:
     )
     """The attributes, as they are pickled."""
 
-    def __init__(self, conversation: Any, emit: PulsarEmitter) -> None:
-        """conversation: the PulsarConversation that it belongs to."""
+    def __init__(self, conversation: Conversation, emit: PulsarEmitter) -> None:
         self._conversation = conversation
         self._emit = emit
         self._limit = conversation.options.limits.pending
@@ -164,17 +164,13 @@ class PulsarDiagnostics:
         self._gap_order, self._gap_ns = order, time
 
     def unanswered_ping(self, ping: PulsarRequest, last_ns: int | None) -> None:
-        """Report a PING that had no answer until its connection was closed, if that was long. last_ns: of the end."""
+        """Report a PING that had no answer until its connection was closed, if that was long. last_ns: when it was."""
         frame: FrameFacts | None = ping.frame
         if frame is None or last_ns is None or last_ns - frame.arrived_ns < KEEP_ALIVE_NS:
             return
-        other = 1 - frame.direction
-        conversation = self._conversation
-        if not conversation.inboxes[other].offset or conversation.pending.holed(other, frame.order):
-            return  # the other direction was not captured, or the answer may have been lost
         waited = last_ns - frame.arrived_ns
         who = "client" if frame.direction == CLIENT else "broker"
-        conversation.finding(
+        self._conversation.finding(
             "keepalive_timeout",
             f"A PING of the {who} had no answer for {waited // SECOND} s, until the connection was closed",
             direction=frame.direction,

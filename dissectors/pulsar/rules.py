@@ -13,8 +13,8 @@ Source: Pulsar binary protocol specification, "Producer", "Consumer" and "Connec
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from dissectors.conversation import Conversation
 from dissectors.frame import Frame
 from dissectors.pulsar.commands import (
     CLOSE_CONSUMER,
@@ -31,9 +31,6 @@ from dissectors.pulsar.pending import PulsarRequest
 from dissectors.rows.layout import ABSENT
 from dissectors.tcp.chunk import CLIENT
 
-if TYPE_CHECKING:
-    from dissectors.pulsar.conversation import PulsarConversation
-
 _ASKED, _OPEN, _CLOSED_BY_BROKER = "asked", "open", "closed"  # states of a producer or consumer
 _IDS = 1000  # producers, and consumers; of a connection that has more, no rule about ids is judged
 _REPORTS = 100  # findings of one connection
@@ -46,7 +43,7 @@ class ProtocolRules:
     gone: producers that were refused, or that the client has closed
     """
 
-    def __init__(self, conversation: PulsarConversation) -> None:
+    def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
         self._producers: dict[int, str] = {}  # id -> state
         self._consumers: dict[int, str] = {}
