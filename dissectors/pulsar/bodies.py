@@ -21,7 +21,7 @@ from dissectors.redaction import PAYLOAD, REDACTED, without_tokens
 from dissectors.wire.protobuf import MessageFields
 
 _KEY_VALUE = {name: number for number, name in api.enum("Schema.Type").items()}["KeyValue"]
-_VERSION_BYTES = 8
+VERSION_BYTES = 8  # of the version of a schema
 
 
 def body_of(command: PulsarCommand, entry: PulsarEntry | None, *, payloads: bool) -> str | None:
@@ -85,7 +85,7 @@ def _version(value: bytes) -> int | str | None:
     """The version of a schema; base64 where it has another form than brokers give it."""
     if not value:
         return None
-    return int.from_bytes(value, "big", signed=True) if len(value) == _VERSION_BYTES else _base64(value)
+    return int.from_bytes(value, "big", signed=True) if len(value) == VERSION_BYTES else _base64(value)
 
 
 def _schema(data: bytes, *, key_value: bool) -> str | dict[str, str]:

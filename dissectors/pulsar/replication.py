@@ -51,8 +51,11 @@ def receipt_key(meta: MessageFields, request: PulsarRequest) -> tuple[Any, ...] 
     """
     if meta.has(META_MARKER_TYPE):
         return _MARKER_SPACE, request.endpoint_id, request.correlation_id
-    position = _source_position(meta)
-    return None if position is None else (_SOURCE_SPACE, request.endpoint_id, *position)
+    for start, end in meta.each(META_PROPERTIES):
+        position = position_in(meta.data, start, end)
+        if position is not None:
+            return _SOURCE_SPACE, request.endpoint_id, *position
+    return None
 
 
 def named_by(receipt: PulsarCommand) -> tuple[Any, ...]:
@@ -62,12 +65,12 @@ def named_by(receipt: PulsarCommand) -> tuple[Any, ...]:
     return (_MARKER_SPACE, producer, sequence) if highest == _MARKER else (_SOURCE_SPACE, producer, sequence, highest)
 
 
-def _source_position(meta: MessageFields) -> tuple[int, int] | None:
-    """Ledger and entry that a replicator notes in the properties of a message, if it does."""
+def position_in(data: bytes, start: int, end: int) -> tuple[int, int] | None:
+    """Ledger and entry in a property that names a source position. The property is a KeyValue in data[start:end]."""
+    if SOURCE_POSITION not in data[start:end]:
+        return None
     pair = MessageFields(WireReader())
-    for start, end in meta.each(META_PROPERTIES):
-        if SOURCE_POSITION in meta.data[start:end] and pair.read(_PAIR, meta.data, start, end):
-            found = _POSITION.fullmatch(pair.octets(PAIR_VALUE) or b"")
-            if pair.octets(PAIR_KEY) == SOURCE_POSITION and found is not None:
-                return int(found[1]), int(found[2])
-    return None
+    if not pair.read(_PAIR, data, start, end) or pair.octets(PAIR_KEY) != SOURCE_POSITION:
+        return None
+    found = _POSITION.fullmatch(pair.octets(PAIR_VALUE) or b"")
+    return None if found is None else (int(found[1]), int(found[2]))
