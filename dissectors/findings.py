@@ -277,6 +277,22 @@ KINDS: dict[str, FindingKind] = {
         "A consumer left the broker without permits for a second or more: it is slower than its topic.",
         "Add consumers, raise the receiver queue, or look at what the application does with a message.",
     ),
+    "beyond_permits": FindingKind(
+        INFO,
+        "A broker sent messages to a consumer that had granted no permits for them.",
+        "Nothing where they came in batches: a broker reads whole batches before it counts their messages "
+        "(preciseDispatcherFlowControl). Else look at the broker: it does not count as the client does.",
+    ),
+    "keepalive_timeout": FindingKind(
+        WARNING,
+        "A PING had no answer, and the connection was closed.",
+        "Look at the side that was silent, which may have paused, and at firewalls that forget idle connections.",
+    ),
+    "protocol_violation": FindingKind(
+        WARNING,
+        "A peer broke a rule of the protocol: it may be disconnected for it.",
+        "Update the client, or report the sequence of commands to its authors.",
+    ),
     "lookup_redirect": FindingKind(INFO, "A lookup was sent on to another broker.", "Nothing."),
     "deduplicated": FindingKind(
         INFO,

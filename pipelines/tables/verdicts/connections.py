@@ -8,7 +8,7 @@ from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.broker_lost import REFUSED, SILENT
 from pipelines.tables.verdicts.capture import Capture
-from pipelines.tables.verdicts.thresholds import KEEPALIVE_US, UNDERSTOOD
+from pipelines.tables.verdicts.thresholds import UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 
@@ -87,25 +87,6 @@ def foreign_peer(capture: Capture) -> Iterator[Ruling]:
         if not row["instead"]:
             text = f"{who} spoke HTTP to {row['server']}, {times}: it is no client of a broker."
         yield Ruling("foreign_peer", text, row)
-
-
-def keepalive_timeout(capture: Capture) -> Iterator[Ruling]:
-    """Connections that were closed after a PING that nobody answered."""
-    dead = f"""
-        select c.* replace ((epoch_us(end_time) - epoch_us(time)) * 1000 as cost_ns)
-        from v_calls c join (select site, connection, incarnation, end_time, closed from connections) n
-            using (site, connection, incarnation)
-        semi join v_whole using (site, connection, incarnation)
-        where api = 'PING' and kind = 'unanswered' and closed <> 'open'
-            and epoch_us(end_time) - epoch_us(time) >= {KEEPALIVE_US}"""
-    for row in capture.rows(together(dead, ["protocol"], "max(cost_ns) as longest_ns")):
-        yield Ruling(
-            "keepalive_timeout",
-            f"{say.counted(row['count'], 'PING')} between {say.clients(row['clients'])} and "
-            f"{say.listed(row['servers'], 'broker')} had no answer; the connection was closed "
-            f"{say.span(row['longest_ns'])} later.",
-            row,
-        )
 
 
 def unreadable(capture: Capture) -> Iterator[Ruling]:

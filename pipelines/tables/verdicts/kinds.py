@@ -208,6 +208,11 @@ KINDS: dict[str, VerdictKind] = {
         "A PING had no answer, and the connection was closed for it.",
         "Look at the side that was silent, which may have paused, and at firewalls that forget idle connections.",
     ),
+    "protocol_violation": VerdictKind(
+        WARNING,
+        "A peer broke a rule of the protocol: a command for what is not there, twice, or too new for the other side.",
+        "Update the client. The finding `protocol_violation` names the packet.",
+    ),
     "zero_window": VerdictKind(
         NOTE,
         "A receiver closed its TCP window, so its peer had to stop sending.",
