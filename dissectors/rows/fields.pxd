@@ -165,6 +165,7 @@ cdef enum:
     MESSAGE_GROUP = 23
     MESSAGE_EXCHANGE_ID = 24
     MESSAGE_ORDERING_KEY = 25
+    MESSAGE_STATE = 26
     NUMBER = 0
     TEXT = 1
     LIST = 2

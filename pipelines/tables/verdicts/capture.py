@@ -27,6 +27,9 @@ from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
 """The record tables that verdicts are made of."""
 
+MISMATCHED = "v_mismatched"
+"""Table of connections between a client and a server of different protocol versions: the check for them keeps it."""
+
 _AMONG_BROKERS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
     "AlterPartition", "FetchSnapshot",
@@ -138,7 +141,7 @@ class Capture:
                     f"({of} and epoch_us(until) >= {first - SOON_US} and epoch_us(time) <= {last + SOON_US})"
                 )
             elif verdict.kind == "wrong_protocol_version":
-                conditions.append(f"server in {sql_list(row['servers'])}")
+                conditions.append(f"({_PLACE}) in (select ({_PLACE}) from {MISMATCHED})")
         return f"({' or '.join(conditions)})"
 
     def keep(self, name: str, query: str) -> None:

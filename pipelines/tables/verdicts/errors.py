@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.capture import MISMATCHED, Capture
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE, MOVED
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
@@ -55,6 +55,8 @@ _SEEN = f"""
             e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
             left join v_whole w on e.site = w.site and e.connection = w.connection and e.incarnation = w.incarnation
+            anti join {MISMATCHED} m
+                on e.site = m.site and e.connection = m.connection and e.incarnation = m.incarnation
         order by e.site, e.exchange_id, e.name, e.time, e.packet, e.topic, e.partition
     ), keys as (
         select protocol, who, family, topic_asked, "group", what, max(time) as last_time, min(time) as first_time
