@@ -135,8 +135,11 @@ class Protocol:
         """Names of APIs and error codes in older documents and clients -> their names in records."""
         return {}
 
-    def error_meaning(self, code: int) -> str | None:
-        """What an error code says, in one line, where the name alone does not tell."""
+    def error_meaning(self, code: int | None, name: str | None) -> str | None:
+        """What an error says, in one line; None for one that is not known.
+
+        code, name: as the columns of `errors` have them; one code may have several names, and the other way round.
+        """
         return None
 
     def recognise(self, client: bytes, server: bytes) -> float:

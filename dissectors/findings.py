@@ -165,6 +165,12 @@ KINDS: dict[str, FindingKind] = {
         "An answer came whose request was not captured, and nothing says which request it was.",
         "Nothing, at the start of a capture; else look for gaps on the same connection.",
     ),
+    "wrong_protocol_version": FindingKind(
+        ERROR,
+        "Client and server speak different versions of the protocol (iggy): nothing works on this connection.",
+        "Bring them to releases that fit each other: upgrade the older side, or take the client library that came with "
+        "the server's release.",
+    ),
     "pairing_lost": FindingKind(
         WARNING,
         "Answers came that belong to no request.",

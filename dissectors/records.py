@@ -329,7 +329,9 @@ class Message(NamedTuple):
     sequence: Annotated[Int64, "producer sequence number"] = None
     producer: Annotated[Text, "producer id (kafka) or producer name (pulsar)"] = None
     message_id: Annotated[Loose, "message id (iggy), decimal text"] = None
-    key_bytes: Annotated[Int64, "size of the key; null for no key", Unit("bytes")] = None
+    key_bytes: Annotated[
+        Int64, "size of the key, null for no key; of iggy the key by which a send places its messages", Unit("bytes")
+    ] = None
     value_bytes: Annotated[Int64, "size of the value; null for a null value", Unit("bytes")] = None
     header_count: Annotated[Int32, "headers or properties"] = None
     header_bytes: Annotated[Int64, "their size on the wire", Unit("bytes")] = None
@@ -346,6 +348,9 @@ class Message(NamedTuple):
     ordering_key: Annotated[LooseBinary, "the ordering key (pulsar)", Only("payloads")] = None
     broker_timestamp: Annotated[Time, "when the broker received it, as the broker's metadata say (pulsar)"] = None
     broker_index: Annotated[Int64, "its number in the partition, as the broker's metadata say (pulsar)"] = None
+    state: Annotated[
+        Text, "available, unavailable, poisoned or marked_for_deletion, in an answer to a poll (iggy to 0.4)"
+    ] = None
 
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {

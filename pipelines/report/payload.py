@@ -3,6 +3,7 @@
     strings   every text of the page once: cleaned, cut to a readable length
     files     names of captures as they are, for commands that people copy
     tables    name -> columns, rows (numbers as they are, texts as places in `strings`), what the selector matches
+    meanings  name of an error -> what it says, both as places in `strings`
     names     dimension -> places in `strings`, the busiest first: the choices of the selector
     facts     see facts.py
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -112,6 +113,14 @@ class Payload:
             },
             "grey": next((at for at, c in enumerate(carried) if c.name == grey), None),
         }
+
+    def meanings(self, errors: Iterable[Row]) -> None:
+        """Carry what errors say, by name; a name that says two things, in two protocols, is left out."""
+        said: dict[str, set[str | None]] = {}
+        for row in errors:
+            said.setdefault(row["name"], set()).add(row["meaning"])
+        plain = {name: next(iter(all_said)) for name, all_said in said.items() if len(all_said) == 1}
+        self._rest["meanings"] = {self.text(name): self.text(text) for name, text in plain.items() if text}
 
     def facts(self, facts: Facts) -> None:
         """Carry the facts and the names of the selector."""

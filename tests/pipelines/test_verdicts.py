@@ -612,6 +612,29 @@ def test_a_peer_that_answers_http_is_no_broker() -> None:
     assert "HTTP" in row["sentence"]
 
 
+def test_a_server_of_another_era_is_told_instead_of_the_errors_that_it_answers() -> None:
+    login = call(1, api="LOGIN_USER", protocol="iggy", status="error", error_name="InvalidFormat", topics=None)
+    told = finding(
+        "wrong_protocol_version", client="iggy-vsr-0.10 (protocol 0.12.0)", server="could not read the login"
+    )
+    (row,) = said(
+        exchanges=[login, call(2, api="GET_STREAMS", **UNANSWERED)],
+        errors=[error(login, "InvalidFormat", topic=None)],
+        findings=[told],
+        connections=[connection()],
+    )
+    assert (row["kind"], row["severity"], row["count"]) == ("wrong_protocol_version", "critical", 1)
+    assert "could not read the login; client payer speaks iggy-vsr-0.10 (protocol 0.12.0)" in row["sentence"]
+
+
+def test_a_server_of_another_era_for_one_client_explains_nothing_of_others() -> None:
+    told = finding("wrong_protocol_version", client="iggy-vsr-0.10", server="could not read the login")
+    other = call(3, port=2, client_id="other", **UNANSWERED)
+    connections = [connection(), connection(port=2)]
+    found = kinds(exchanges=[call(1), other], findings=[told], connections=connections)
+    assert [kind for kind, _ in found] == ["wrong_protocol_version", "closed_unanswered"]
+
+
 def test_a_login_that_a_broker_answers_by_closing_is_refused() -> None:
     token = call(1, api="SaslToken", client_id=None, topics=None, **UNANSWERED)
     assert kinds(exchanges=[token], connections=[connection(end=10)]) == [("auth_refused", "warning")]

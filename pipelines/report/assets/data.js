@@ -1,6 +1,7 @@
 // The data block, and sums over facts.
 const data = JSON.parse(document.getElementById("data").textContent);
 const string = (place) => data.strings[place];
+const meanings = data.meanings || {}; // of errors, by the place of their name
 const facts = data.facts || {};
 const names = data.names || {};
 const BINS = 30; // of a histogram, in a decade

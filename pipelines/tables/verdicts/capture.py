@@ -27,6 +27,9 @@ from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
 """The record tables that verdicts are made of."""
 
+MISMATCHED = "v_mismatched"
+"""Table of connections between a client and a server of different protocol versions: the check for them keeps it."""
+
 _AMONG_BROKERS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
     "AlterPartition", "FetchSnapshot",
@@ -142,7 +145,7 @@ class Capture:
                 lost = f"select {_PLACE} from findings where kind = 'framing_lost'"
                 conditions.append(f"(({_PLACE}) in ({lost}) and epoch_us(until) >= {first})")
             elif verdict.kind == "wrong_protocol_version":
-                conditions.append(f"server in {sql_list(row['servers'])}")
+                conditions.append(f"({_PLACE}) in (select ({_PLACE}) from {MISMATCHED})")
         return f"({' or '.join(conditions)})"
 
     def keep(self, name: str, query: str) -> None:

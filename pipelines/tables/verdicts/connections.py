@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pipelines.formats import units
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.broker_lost import REFUSED, SILENT
-from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.capture import MISMATCHED, Capture
 from pipelines.tables.verdicts.thresholds import UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
@@ -113,15 +113,13 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
         )
     lost = f"""
         select c.* from v_connections c semi join v_whole using (site, connection, incarnation)
+            anti join {MISMATCHED} using (site, connection, incarnation)
+            anti join (from findings where kind = 'framing_lost') using (site, connection, incarnation)
         where protocol is not null and "foreign" is null and handshake <> 'none'
             and coalesce(skipped_bytes, 0) > 0
             and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
-    lost += " and (site, connection, incarnation) not in (select (site, connection, incarnation) from findings"
-    lost += " where kind = 'framing_lost')"
-    told = [server for one in capture.told if one.kind == "wrong_protocol_version" for server in one.rows["servers"]]
-    apart = f" and server not in {sql_list(told)}" if told else ""
     sums = "saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread"
-    for row in capture.rows(together(lost + apart, ["protocol"], sums)):
+    for row in capture.rows(together(lost, ["protocol"], sums)):
         yield Ruling(
             "not_understood",
             f"{units.size(row['unread'])} on {say.counted(row['count'], 'connection')} are not decoded: "

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.protocols import error_meaning
 from pipelines.tables.verdicts import say
-from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.capture import MISMATCHED, Capture
 from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.leader_moved import LEADER_ELSEWHERE, MOVED
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list, together
@@ -55,6 +56,8 @@ _SEEN = f"""
             e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
             left join v_whole w on e.site = w.site and e.connection = w.connection and e.incarnation = w.incarnation
+            anti join {MISMATCHED} m
+                on e.site = m.site and e.connection = m.connection and e.incarnation = m.incarnation
         order by e.site, e.exchange_id, e.name, e.time, e.packet, e.topic, e.partition
     ), keys as (
         select protocol, who, family, topic_asked, "group", what, max(time) as last_time, min(time) as first_time
@@ -81,7 +84,7 @@ _MOVED = f"""
 _BAD_HERE = "(site, exchange_id) in (select (site, exchange_id) from batches where verdict = 'bad')"  # told as such
 _MORE = """
     list(distinct api order by api) as apis, max(epoch_us(healed_time) - epoch_us(time)) as after_us,
-    any_value(message) as message, bool_and(whole) as whole"""
+    any_value(code) as code, any_value(message) as message, bool_and(whole) as whole"""
 
 
 def errors(capture: Capture) -> Iterator[Ruling]:
@@ -108,14 +111,14 @@ def _failed(row: Row) -> Ruling:
     if not row["whole"]:
         text = f"{what}; whether a retry succeeded may lie in bytes that the capture lacks."
         return Ruling("errors", text, row, severity=NOTE)
-    return Ruling("errors", f"{what}, and no later request got past it.", row, _quoted(row))
+    return Ruling("errors", f"{what}, and no later request got past it.", row, _explained(row))
 
 
 def _unasked(row: Row) -> Ruling:
     text = (
         f"The broker told {say.clients(row['clients'])}{_about(row)} {say.times(row['count'])}, unasked: {row['what']}."
     )
-    return Ruling("errors", text, row, _quoted(row))
+    return Ruling("errors", text, row, _explained(row))
 
 
 def _asked(row: Row) -> Ruling:
@@ -132,25 +135,25 @@ def _broker(row: Row) -> Ruling:
 
 def _login(row: Row) -> Ruling:
     text = f"The broker refused the login of {say.clients(row['clients'])} {say.times(row['count'])}: {row['what']}."
-    return Ruling("auth_refused", text, row, _quoted(row))
+    return Ruling("auth_refused", text, row, _explained(row))
 
 
 def _right(row: Row) -> Ruling:
     who = f"{say.clients(row['clients'])} {say.verb(row['clients'], 'has', 'have')}"
     what = f"{say.apis(row['apis'])}{_about(row)}"
     text = f"{who} no right to {what}: {row['what']}, {say.times(row['count'])}."
-    return Ruling("not_authorized", text, row, _quoted(row))
+    return Ruling("not_authorized", text, row, _explained(row))
 
 
 def _fenced(row: Row) -> Ruling:
     who = f"{say.clients(row['clients'])}{_about(row)}"
     text = f"Another producer took the place of {who}: {row['what']}, {say.times(row['count'])}."
-    return Ruling("producer_fenced", text, row, _quoted(row))
+    return Ruling("producer_fenced", text, row, _explained(row))
 
 
 def _corrupt(row: Row) -> Ruling:
     what = f"{say.counted(row['count'], 'request')} of {say.clients(row['clients'])}{_about(row)}"
-    return Ruling("refused_as_corrupt", f"The broker called {what} corrupt: {row['what']}.", row, _quoted(row))
+    return Ruling("refused_as_corrupt", f"The broker called {what} corrupt: {row['what']}.", row, _explained(row))
 
 
 _SAID = {
@@ -165,6 +168,9 @@ def _about(row: Row) -> str:
     return f" for {of}" if of else ""
 
 
-def _quoted(row: Row) -> str | None:
-    """What the broker said with the first."""
-    return f"The broker says: {row['message']}" if row["message"] else None
+def _explained(row: Row) -> str | None:
+    """What the error says, and the text that came with the first."""
+    meaning = error_meaning(row["protocol"], row["code"], row["what"])
+    said = f"{row['what']}: {meaning}." if meaning else None
+    quoted = f"The broker says: {row['message']}" if row["message"] else None
+    return " ".join(filter(None, (said, quoted))) or None

@@ -191,7 +191,8 @@ KINDS: dict[str, VerdictKind] = {
     "wrong_protocol_version": VerdictKind(
         CRITICAL,
         "Client and server speak different versions of the protocol: nothing works.",
-        "Bring client and server to releases that fit each other.",
+        "Bring them to releases that fit each other: upgrade the older side, or take the client library that came with "
+        "the server's release.",
     ),
     "tls_mismatch": VerdictKind(
         CRITICAL,
