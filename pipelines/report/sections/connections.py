@@ -9,7 +9,9 @@ from pipelines.report.section import Builder, Section
 from pipelines.tables import TABLES
 from pipelines.tables.table import CONNECTION
 
-_VERDICTS = f"select {', '.join(CONNECTION)}, list(verdict) as verdicts from verdict_touched group by all"
+_VERDICTS = (
+    f"select {', '.join(CONNECTION)}, list(verdict order by verdict) as verdicts from verdict_touched group by all"
+)
 
 
 def _build(page: Builder) -> Iterator[Html | None]:
