@@ -204,7 +204,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
         out.append(
             f"{name:<8} {connections}, {units.size(counts['captured_bytes'])}"
             + f", {units.counted(counts['frames'], 'frame')}"
-            + (f", {coverage} understood" if coverage else "")
+            + (f", {coverage} decoded" if coverage else "")
             + (f", {units.size(counts['lost_bytes'])} lost" if counts["lost_bytes"] else "")
         )
         if counts["seen"]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MEMORY = "512MB"
 READ = ("exchanges", "batches", "errors", "connections", "findings")
 KEPT = 200_000
-"""Rows of a table that are kept in the database, as dozens of questions read them; files with more are read each time."""
+"""Rows of a table that are kept in the database, as dozens of questions read them; larger files are read each time."""
 
 
 class Records:

@@ -28,6 +28,6 @@ SECTION = Section(
     "health",
     "Connections",
     "Connections",
-    "Each connection: what TCP lost or retransmitted, and how much of the stream was understood. The worst come first.",
+    "Each connection: what TCP lost or retransmitted, and how much of the stream was decoded. The worst come first.",
     _build,
 )

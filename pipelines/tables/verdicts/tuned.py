@@ -115,7 +115,7 @@ TOLD = (
     ),
     _Told(
         "retransmission_conflict", "conflicting_bytes",
-        "Bytes were retransmitted with other values {times}, on connections of {who} to {servers}.",
+        "Bytes were retransmitted with different values {times}, on connections of {who} to {servers}.",
         _findings("retransmission_conflict"),
     ),
 )  # fmt: skip
