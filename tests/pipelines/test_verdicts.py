@@ -644,6 +644,29 @@ def test_a_message_that_a_consumer_discarded_is_no_failed_acknowledgement_as_wel
     ]
 
 
+def test_a_server_that_accepts_connections_again_is_a_note() -> None:
+    (row,) = said(connections=[refused(1, 5), refused(2, 6), connection(3, 9, 20)])
+    assert (row["kind"], row["severity"], row["count"]) == ("connect_refused", "note", 2)
+    assert row["sentence"] == (
+        "Server 10.0.0.1:9092 refused 2 connection attempts of 10.0.0.2; it accepted one 3.00 s later."
+    )
+
+
+def test_a_client_that_has_not_logged_in_is_told_apart_from_one_without_a_right() -> None:
+    failed = call(1, api="GET_STREAMS", status="error", topics=None, protocol="iggy")
+    told = error(failed, "Unauthenticated", topic=None) | {"protocol": "iggy"}
+    (row,) = said(exchanges=[failed], errors=[told], connections=[connection(protocol="iggy")])
+    assert row["kind"] == "not_authorized"
+    assert "without being logged in" in row["sentence"]
+
+
+def test_errors_in_answers_to_unknown_requests_are_told_as_such() -> None:
+    answers = [call(at, api=None, kind="orphan", status="error", exchange_id=f"o{at}") for at in (1, 2)]
+    told = [error(one, "InvalidCommand", api=None, topic=None, retriable=False) for one in answers]
+    (row,) = said(exchanges=answers, errors=told, connections=[connection()])
+    assert row["sentence"] == "payer got 2 answers with InvalidCommand to requests that are not known."
+
+
 # --- permits ---------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from pipelines.formats import units
 from pipelines.sql.words import REFUSED, SILENT
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
+from pipelines.tables.verdicts.kinds import NOTE
 from pipelines.tables.verdicts.thresholds import KEEPALIVE_US, UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
@@ -19,8 +20,17 @@ def failed_connects(capture: Capture) -> Iterator[Ruling]:
     for kind, which, verb in (("connect_refused", REFUSED, "refused"), ("connect_silent", SILENT, "did not answer")):
         for row in capture.rows(together(f"select * from v_connections where {which} and {apart}", ["server"])):
             attempts = say.counted(row["count"], "connection attempt")
-            text = f"Server {row['server']} {verb} {attempts} of {say.clients(row['clients'])}."
-            yield Ruling(kind, text, row)
+            text = f"Server {row['server']} {verb} {attempts} of {say.clients(row['clients'])}"
+            (later,) = capture.rows(f"""
+                select min(start_time) as time from v_connections
+                where server = {say.literal(row["server"])} and handshake = 'full'
+                    and epoch_us(start_time) > {say.micros(row["last_time"])}""")
+            if later["time"] is None:
+                yield Ruling(kind, f"{text}.", row)
+            else:
+                after = say.span((say.micros(later["time"]) - say.micros(row["last_time"])) * 1000)
+                text = f"{text}; it accepted one {after} later."
+                yield Ruling(kind, text, row, severity=NOTE, advice="Nothing: it accepts connections again.")
 
 
 def zero_window(capture: Capture) -> Iterator[Ruling]:

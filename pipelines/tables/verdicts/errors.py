@@ -27,6 +27,9 @@ FENCED = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "ProducerFenced")
 CORRUPT = ("CORRUPT_MESSAGE", "ChecksumError")
 """Names of errors by which a receiver says that a checksum does not hold."""
 
+NO_LOGIN = "Unauthenticated"
+"""The name of the error by which Iggy refuses a request of a client that has not logged in."""
+
 _LOGINS = ("SaslAuthenticate", "LOGIN_USER", "LOGIN_WITH_PERSONAL_ACCESS_TOKEN")
 _NO_RIGHT = (
     "(e.name like '%AUTHORIZATION_FAILED' or e.name in ('AuthorizationError', 'Unauthorized', 'Unauthenticated'))"
@@ -51,7 +54,8 @@ _SEEN = f"""
                 when e.api in {sql_list(_LOGINS)} then 'login'
                 when {_NO_RIGHT} then 'right' when e.name in {sql_list(FENCED)} then 'fenced'
                 when e.among_brokers then 'broker'
-                when e.name in {sql_list(CORRUPT)} then 'corrupt' else 'failed' end as sort,
+                when e.name in {sql_list(CORRUPT)} then 'corrupt'
+                when x.kind = 'orphan' and x.api is null then 'orphan' else 'failed' end as sort,
             e.topics[1] as topic_asked, e.client as who, w.site is not null as whole
         from v_errors e left join exchanges x on e.site = x.site and e.exchange_id = x.exchange_id
             left join v_whole w on e.site = w.site and e.connection = w.connection and e.incarnation = w.incarnation
@@ -122,6 +126,13 @@ def _unasked(row: Row) -> Ruling:
     return Ruling("errors", text, row, _quoted(row))
 
 
+def _orphan(row: Row) -> Ruling:
+    who = say.clients(row["clients"])
+    text = f"{who} got {say.counted(row['count'], 'answer')} with {row['cause']} to requests that are not known."
+    advice = "Look at what came before: the requests may precede the capture, or be bytes that the broker misread."
+    return Ruling("errors", text, row, _quoted(row), advice=advice)
+
+
 def _asked(row: Row) -> Ruling:
     asked = f"{say.apis(row['apis'])} of {say.clients(row['clients'])}{_about(row)}"
     text = f"{asked} got {row['cause']} {say.times(row['count'])}."
@@ -141,8 +152,17 @@ def _login(row: Row) -> Ruling:
 
 
 def _right(row: Row) -> Ruling:
-    who = f"{say.clients(row['clients'])} {say.verb(row['clients'], 'is', 'are')}"
-    what = f"{say.apis(row['apis'])}{_about(row)}"
+    who, what = say.clients(row["clients"]), f"{say.apis(row['apis'])}{_about(row, 'on')}"
+    if row["cause"] == NO_LOGIN:
+        text = f"{who} sent {what} without being logged in: {NO_LOGIN}, {say.times(row['count'])}."
+        return Ruling(
+            "not_authorized",
+            text,
+            row,
+            _quoted(row),
+            advice="Let the client log in first, and after each new connection.",
+        )
+    who = f"{who} {say.verb(row['clients'], 'is', 'are')}"
     text = f"{who} not authorized for {what}: {row['cause']}, {say.times(row['count'])}."
     return Ruling("not_authorized", text, row, _quoted(row))
 
@@ -150,7 +170,7 @@ def _right(row: Row) -> Ruling:
 def _fenced(row: Row) -> Ruling:
     who = f"{say.clients(row['clients'])}{_about(row)}"
     fenced = f"{say.verb(row['clients'], 'was', 'were')} fenced {say.times(row['count'])}"
-    text = f"{who} {fenced}, as another producer took over: {say.joined(row['names'])}."
+    text = f"{who} {fenced}, as another producer holds the id or topic: {say.joined(row['names'])}."
     return Ruling("producer_fenced", text, row, _quoted(row))
 
 
@@ -160,15 +180,15 @@ def _corrupt(row: Row) -> Ruling:
 
 
 _SAID = {
-    "failed": _failed, "unasked": _unasked, "asked": _asked, "broker": _broker, "login": _login, "right": _right,
-    "fenced": _fenced, "corrupt": _corrupt,
+    "failed": _failed, "unasked": _unasked, "orphan": _orphan, "asked": _asked, "broker": _broker, "login": _login,
+    "right": _right, "fenced": _fenced, "corrupt": _corrupt,
 }  # fmt: skip
 
 
-def _about(row: Row) -> str:
+def _about(row: Row, word: str = "for") -> str:
     """` for topic A`, ` for group G`."""
     of = say.named(row["topics"], "topic") or say.named(row["groups"], "group")
-    return f" for {of}" if of else ""
+    return f" {word} {of}" if of else ""
 
 
 def _quoted(row: Row) -> str | None:

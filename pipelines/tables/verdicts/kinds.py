@@ -61,12 +61,13 @@ KINDS: dict[str, VerdictKind] = {
     "not_authorized": VerdictKind(
         WARNING,
         "A client is not authorized for what it asked.",
-        "Grant its principal the permission (ACL), or stop the client from asking.",
+        "Grant its user the permission, or stop the client from asking.",
     ),
     "producer_fenced": VerdictKind(
         WARNING,
-        "A producer was fenced: another one with the same id, or exclusive access, took over.",
-        "Let each transactional id have one producer at a time; a paused process that comes back is fenced on purpose.",
+        "A producer was fenced: another one holds the same transactional id, or the topic exclusively.",
+        "Run one producer for each transactional id or exclusive topic; one that comes back from a pause is fenced on "
+        "purpose.",
     ),
     "throttled": VerdictKind(
         WARNING,
