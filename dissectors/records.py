@@ -165,6 +165,15 @@ class Exchange(NamedTuple):
         "requests of one connection are served side by side",
         Unit("ns"),
     ] = None
+    initiator: Annotated[
+        Text, "client or server: who asked, or sent what needs no answer; a PING of a broker is the server's"
+    ] = None
+    permits: Annotated[Int64, "messages that a FLOW lets the broker send to the consumer (pulsar)"] = None
+    permits_left: Annotated[
+        Int64,
+        "messages that the broker may still send to the consumer after this FLOW or MESSAGE (pulsar); below 0 it has "
+        "sent more; null where permits were granted before the capture or in a gap",
+    ] = None
 
 
 class Batch(NamedTuple):
@@ -207,6 +216,10 @@ class Batch(NamedTuple):
     stream_offset: Annotated[Int64, "of its first byte, in its direction of the connection", Unit("bytes")] = None
     group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
     exchange_id: Annotated[ExchangeId, "of the exchange that carried it"] = None
+    broker_timestamp: Annotated[Time, "when the broker received it, as the broker's metadata say (pulsar)"] = None
+    broker_index: Annotated[
+        Int64, "number of its last message in the partition, as the broker's metadata say (pulsar)"
+    ] = None
 
 
 class Error(NamedTuple):
@@ -216,7 +229,7 @@ class Error(NamedTuple):
     api: Annotated[Text, "of the exchange"] = None
     version: Annotated[Int32, "version of the api"] = None
     scope: Annotated[Text, "what failed: request, topic, partition, group, member …"] = None
-    topic: Annotated[Text, "the topic it is about"] = None
+    topic: Annotated[Text, "the topic it is about; of Iggy the stream alone, where no topic was asked for"] = None
     partition: Annotated[Int32, "the partition it is about"] = None
     code: Annotated[Int32, "number on the wire"] = None
     name: Annotated[Text, "the protocol's name for it"] = None
@@ -331,6 +344,8 @@ class Message(NamedTuple):
     group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
     exchange_id: Annotated[ExchangeId, "of the exchange that carried it"] = None
     ordering_key: Annotated[LooseBinary, "the ordering key (pulsar)", Only("payloads")] = None
+    broker_timestamp: Annotated[Time, "when the broker received it, as the broker's metadata say (pulsar)"] = None
+    broker_index: Annotated[Int64, "its number in the partition, as the broker's metadata say (pulsar)"] = None
 
 
 TABLES: dict[str, type[tuple[Any, ...]]] = {

@@ -56,4 +56,5 @@ cdef class Report:
     cpdef int error(self, error, PendingRequest request, FrameFacts response) except -1
     cdef int _finish(self, RowTable table, Py_ssize_t slot) except -1
 
+cdef str _initiator(str kind, FrameFacts request, FrameFacts response)
 cdef int _write_id(RowTable table, Py_ssize_t slot, Py_ssize_t field, FrameFacts begins) except -1

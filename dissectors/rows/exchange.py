@@ -28,7 +28,7 @@ from dissectors.records import Conn
 from dissectors.resends import Resends
 from dissectors.rows.sink import Sink
 from dissectors.rows.table import RowTable, int64
-from dissectors.tcp.chunk import CLIENT
+from dissectors.tcp.chunk import CLIENT, SIDES
 
 if not cython.compiled:
     from dissectors.rows.fields import (
@@ -65,6 +65,7 @@ if not cython.compiled:
         EXCHANGE_ERROR_NAME,
         EXCHANGE_EXCHANGE_ID,
         EXCHANGE_GROUP,
+        EXCHANGE_INITIATOR,
         EXCHANGE_KIND,
         EXCHANGE_PARTITIONS,
         EXCHANGE_PAYLOAD_BYTES,
@@ -95,6 +96,7 @@ if not cython.compiled:
 CALL, UNANSWERED, ONE_WAY, PUSH, ORPHAN = "call", "unanswered", "oneway", "push", "orphan"  # kinds of exchange
 OK, FAILED, UNKNOWN = "ok", "error", "unknown"  # status of an exchange, outcome of a batch
 PRODUCE, CONSUME, REPLICATE = "produce", "consume", "replicate"  # roles of a batch
+ASKED_BY_CLIENT, ASKED_BY_SERVER = SIDES
 
 
 class ErrorCode(NamedTuple):
@@ -257,6 +259,7 @@ class Report:
         table.put(slot, EXCHANGE_GROUP, request.group)
         table.put(slot, EXCHANGE_TOPICS, request.topics)
         table.put(slot, EXCHANGE_STATUS, UNKNOWN)
+        table.put(slot, EXCHANGE_INITIATOR, _initiator(kind, request.frame, response))
         if request.body is not None and self.sink.wants_body(request.api):
             table.put(slot, EXCHANGE_REQUEST, request.body)
         table.waiting[slot, EXCHANGE_API_CODE] = request.api_code
@@ -379,6 +382,17 @@ class Report:
             table.finish(slot)
         else:
             self._hold(table, slot)
+
+
+def _initiator(kind: str, request: FrameFacts | None, response: FrameFacts | None) -> str | None:
+    """Who began an exchange: "client" or "server"; None where neither frame is known."""
+    frame: FrameFacts | None = response if request is None else request
+    if frame is None:
+        return None
+    by_client: cython.bint = frame.direction == CLIENT
+    if request is None and kind == ORPHAN:  # the frame answers the other side
+        by_client = not by_client
+    return ASKED_BY_CLIENT if by_client else ASKED_BY_SERVER
 
 
 def _write_id(table: RowTable, slot: cython.Py_ssize_t, field: cython.Py_ssize_t, begins: FrameFacts | None) -> None:

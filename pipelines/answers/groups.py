@@ -3,7 +3,9 @@
 Kafka       classic groups by JoinGroup and LeaveGroup, their rebalances as the table `rebalances` has them;
             consumer, share and streams groups by heartbeats, in which a member that begins has epoch 0 and one that
             leaves has epoch -1 or -2
-Pulsar      subscriptions: SUBSCRIBE, CLOSE_CONSUMER, UNSUBSCRIBE
+Pulsar      subscriptions: SUBSCRIBE, CLOSE_CONSUMER, UNSUBSCRIBE; SEEK, for which a broker closes its consumers for
+            a moment; ACTIVE_CONSUMER_CHANGE, which says who of a failover subscription gets messages;
+            REACHED_END_OF_TOPIC
 Iggy        JOIN_CONSUMER_GROUP and LEAVE_CONSUMER_GROUP
 
 A group of Kafka has a name of its own in the cluster. A subscription belongs to a topic, whose partitions share it; a
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -29,17 +31,20 @@ from pipelines.tables.table import Ask
 
 TABLES = ("exchanges", "batches", "connections", "findings")
 JOINED, LEFT, REBALANCED, REFUSED = "joined", "left", "rebalanced", "refused"
+SEEKED, ACTIVE, STANDBY, ENDED = "seeked", "active", "standby", "ended"
 HEARTBEATS = frozenset({"ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 LEAVING = frozenset({-1, -2})
 COMMIT, TXN_COMMIT = "OffsetCommit", "TxnOffsetCommit"
 END_TXN, BEGIN_ANEW = "EndTxn", "InitProducerId"
 COMMITS = (COMMIT, TXN_COMMIT)
 PULSAR_IN, PULSAR_OUT = "SUBSCRIBE", frozenset({"CLOSE_CONSUMER", "UNSUBSCRIBE"})
+SEEK, ACTIVE_CHANGE, TOPIC_END = "SEEK", "ACTIVE_CONSUMER_CHANGE", "REACHED_END_OF_TOPIC"
+EARLIEST, LATEST = (1 << 64) - 1, (1 << 63) - 1  # ledgers of Pulsar that stand for the ends of a topic
 IGGY_IN, IGGY_OUT = "JOIN_CONSUMER_GROUP", "LEAVE_CONSUMER_GROUP"
 IGGY_NAMING = ("CREATE_CONSUMER_GROUP", "GET_CONSUMER_GROUP")  # whose answers say which name a number has
 APIS = (
     "JoinGroup", "SyncGroup", "LeaveGroup", *COMMITS, END_TXN, BEGIN_ANEW, *sorted(HEARTBEATS), PULSAR_IN,
-    *sorted(PULSAR_OUT), IGGY_IN, IGGY_OUT, *IGGY_NAMING,
+    *sorted(PULSAR_OUT), SEEK, ACTIVE_CHANGE, TOPIC_END, IGGY_IN, IGGY_OUT, *IGGY_NAMING,
 )  # fmt: skip
 """What is looked at; `full` bodies are needed of these."""
 _Key = tuple[str, str | None, str]  # protocol, topic, name
@@ -52,8 +57,8 @@ class Event(NamedTuple):
 
     time: datetime  # when the request began, or the push
     group: str
-    what: str  # JOINED, LEFT, REBALANCED or REFUSED
-    member: str  # "" where it is about all of them
+    what: str  # JOINED, LEFT, REBALANCED, REFUSED, SEEKED, ACTIVE, STANDBY or ENDED
+    member: str  # its id, or `ip:port` where members have none; "" where it is about all of them
     text: str
     took_ns: int | None
     file: str | None  # where the request lies, or the push
@@ -76,6 +81,7 @@ class Group:
     committed: _Offsets = field(default_factory=dict)
     uncommitted: dict[str, _Offsets] = field(default_factory=dict)  # of the transactions that are open, by their id
     lag: int | None = None
+    seeking: datetime | None = None  # until when the broker closes consumers because one of them seeks
 
     def join(self, member: str, client: str | None) -> None:
         """A member is in."""
@@ -273,7 +279,7 @@ def _subscribe(group: Group, row: Row, request: Mapping[str, Any], response: Map
         group.consumers.setdefault(member, {})[request.get("topic")] = _consumer(row, request)
         if member not in group.members:
             group.join(member, row["client_id"])
-            group.events.append(_event(group, row, JOINED, _place(row), group.topic or "", row["total_ns"]))
+            group.events.append(_event(group, row, JOINED, _place(row), _said(row, _topic_of(group)), row["total_ns"]))
 
 
 def _unsubscribe(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
@@ -286,17 +292,64 @@ def _unsubscribe(group: Group, row: Row, request: Mapping[str, Any], response: M
     if left or had == {}:  # a partition remains, or none did
         return
     group.members.pop(member, None)
-    text = "closed by the broker" if row["kind"] == "push" else group.topic or ""
-    group.events.append(_event(group, row, LEFT, _place(row), text, row["total_ns"]))
+    text = _topic_of(group)
+    if row["kind"] == "push":
+        seeks = group.seeking is not None and row["time"] <= group.seeking
+        text = "closed by the broker, to seek" if seeks else "closed by the broker"
+    group.events.append(_event(group, row, LEFT, _place(row), _said(row, text), row["total_ns"]))
+
+
+def _seek(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
+    if row["status"] == "error":
+        _refuse(group, row)
+        return
+    group.seeking = _ended(row) or row["time"]
+    group.events.append(_event(group, row, SEEKED, _place(row), _said(row, _target(request)), row["total_ns"]))
+
+
+def _target(seek: Mapping[str, Any]) -> str:
+    """Where a SEEK goes to: an end of the topic, a position or a time of publishing; "" where it is not known."""
+    if (position := seek.get("message_id")) is not None:
+        ends = {EARLIEST: "to the earliest message", LATEST: "to the latest message"}
+        ledger, entry = position.get("ledgerId"), position.get("entryId")
+        return ends.get(ledger, f"to {ledger}:{entry}")
+    if (published := seek.get("message_publish_time")) is None:
+        return ""
+    try:
+        time = datetime.fromtimestamp(published / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return f"to messages published from {published} ms on"
+    return f"to messages published from {time:%Y-%m-%d %H:%M:%S} on"
+
+
+def _change(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
+    active = response.get("is_active", False)
+    text = "gets the messages from now on" if active else "waits: another consumer gets the messages"
+    group.events.append(_event(group, row, ACTIVE if active else STANDBY, _place(row), _said(row, text), None))
+
+
+def _end(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
+    text = "the topic was terminated, and all its messages are acknowledged"
+    group.events.append(_event(group, row, ENDED, _place(row), _said(row, text), None))
 
 
 def _refuse(group: Group, row: Row) -> None:
-    group.events.append(_event(group, row, REFUSED, _place(row), row["error_name"] or "", row["total_ns"]))
+    group.events.append(_event(group, row, REFUSED, _place(row), _said(row, row["error_name"] or ""), row["total_ns"]))
+
+
+def _topic_of(group: Group) -> str:
+    return (group.topic or "").removeprefix("persistent://")
 
 
 def _member(row: Row) -> str:
     """Who consumes, of protocols without member ids: Pulsar's consumers of all partitions have one name."""
     return f"{row['client_ip']} {row['client_id']}" if row["protocol"] == "pulsar" and row["client_id"] else _place(row)
+
+
+def _said(row: Row, text: str) -> str:
+    """What an event says, with the name of the consumer that it happens to, if it has one: `c-1: to 7:5`."""
+    name = row["client_id"] if row["protocol"] == "pulsar" else None
+    return ": ".join(filter(None, (name, text)))
 
 
 def _place(row: Row) -> str:
@@ -314,6 +367,9 @@ _READERS: dict[str, tuple[str, _Take]] = {
     TXN_COMMIT: ("classic", _commit_in_transaction),
     PULSAR_IN: ("subscription", _subscribe),
     **dict.fromkeys(PULSAR_OUT, ("subscription", _unsubscribe)),
+    SEEK: ("subscription", _seek),
+    ACTIVE_CHANGE: ("subscription", _change),
+    TOPIC_END: ("subscription", _end),
     IGGY_IN: ("consumer group", _subscribe),
     IGGY_OUT: ("consumer group", _unsubscribe),
 }

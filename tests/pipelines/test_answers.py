@@ -28,6 +28,7 @@ from scapy.utils import rdpcap, wrpcap
 from typer.testing import CliRunner
 
 import dissectors
+from dissectors.capture.block import ACK, SYN
 from dissectors.records import TABLES, schema
 from pipelines.answers import connection, diff, groups, records, summary, top
 from pipelines.answers.records import query
@@ -39,7 +40,9 @@ from pipelines.cli.sql import sql as sql_command
 from pipelines.formats.plain import width
 from pipelines.sql import conditions, database
 from pipelines.tables import TABLES as AGGREGATES
+from tests import wires
 from tests.pipelines import synthetic
+from tests.pulsar import wire as pulsar
 
 MADE = synthetic.make(exchanges=400)
 CAPTURES = os.environ.get("BROKERSCOPE_CAPTURES")
@@ -408,6 +411,25 @@ def test_follow_shows_both_directions_in_time_order(refused: str, exchanges: lis
     assert times == sorted(times)
 
 
+def test_follow_shows_who_asked_and_how_many_permits_are_left(tmp_path: Path) -> None:
+    ends, sent = (wires.CLIENT, wires.SERVER), [1, 1]
+    packets = [wires.segment(*ends, 0, 0, flags=SYN), wires.segment(*ends[::-1], 0, 1, flags=SYN | ACK)]
+    script = [
+        *((0, pulsar.connect()), (1, pulsar.connected()), (0, pulsar.subscribe()), (1, pulsar.success(2))),
+        *((1, pulsar.simple(pulsar.PING)), (0, pulsar.simple(pulsar.PONG)), (0, pulsar.flow(500))),
+        (1, pulsar.delivery(pulsar.entry(pulsar.metadata(), b"v"))),
+    ]
+    for at, (side, data) in enumerate(script, 1):
+        time = wires.T0 + at * 1_000_000
+        packets.append(wires.segment(ends[side], ends[1 - side], sent[side], sent[1 - side], data, time=time))
+        sent[side] += len(data)
+    (tmp_path / "one.pcap").write_bytes(wires.pcap(packets))
+    events = [event for event in objects("follow", tmp_path / "one.pcap") if event["side"] != "!"]
+    assert [event["side"] + event["api"] for event in events[4:]] == ["←PING", "→PING", "→FLOW", "←MESSAGE"]
+    assert events[6]["text"].endswith("persistent://a/b/orders, 500 permits, 500 permits left")
+    assert events[7]["text"].endswith("persistent://a/b/orders 1 record, 499 permits left")
+
+
 # --- sql -------------------------------------------------------------------------------------------------------------
 
 
@@ -757,6 +779,50 @@ def test_a_consumer_that_comes_back_over_another_connection_is_the_same_member()
     gone = subscription(0, 1, "CLOSE_CONSUMER", connection="a>c")
     (group,) = groups_of([subscription(0, 7), back, gone], [])
     assert [event.what for event in group.events] == ["joined", "left"]
+
+
+def happening(api: str, second: int, kind: str = "call", **more: Any) -> dict[str, Any]:
+    """What happens to the consumer `c` at that second."""
+    at = datetime(2026, 11, 22, 12, tzinfo=UTC) + timedelta(seconds=second)
+    return subscription(0, 1, api, time=at, kind=kind, client_port=7, **more)
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ({"message_id": {"ledgerId": 7, "entryId": 5}}, "to 7:5"),
+        ({"message_id": {"ledgerId": (1 << 64) - 1, "entryId": (1 << 64) - 1}}, "to the earliest message"),
+        ({"message_id": {"ledgerId": (1 << 63) - 1, "entryId": 0}}, "to the latest message"),
+        ({"message_publish_time": 1_700_000_000_000}, "to messages published from 2023-11-14 22:13:20 on"),
+        ({"message_publish_time": (1 << 64) - 1}, f"to messages published from {(1 << 64) - 1} ms on"),
+        ({}, ""),
+    ],
+)
+def test_a_seek_is_an_event_of_its_subscription(target: dict[str, Any], text: str) -> None:
+    came, seek = happening("SUBSCRIBE", 0), happening("SEEK", 5, total_ns=2_000_000_000)
+    seek["request"] = {"consumer_id": 1} | target
+    closed = happening("CLOSE_CONSUMER", 6, "push", response={"consumer_id": 1}) | {"request": {}}
+    (group,) = groups_of([came, seek, closed], [])
+    assert [(event.what, event.text) for event in group.events[1:]] == [
+        ("seeked", f"c: {text}" if text else "c"),
+        ("left", "c: closed by the broker, to seek"),
+    ]
+    assert {event.member for event in group.events} == {"a:7"}
+    (group,) = groups_of(
+        [came, seek, happening("SUBSCRIBE", 8), closed | {"time": datetime(2026, 11, 23, tzinfo=UTC)}], []
+    )
+    assert group.events[-1].text == "c: closed by the broker"
+
+
+def test_who_of_a_subscription_is_active_and_that_its_topic_ended_are_events() -> None:
+    rows = [
+        happening("SUBSCRIBE", 0),
+        happening("ACTIVE_CONSUMER_CHANGE", 1, "push", response={"consumer_id": 1, "is_active": True}),
+        happening("ACTIVE_CONSUMER_CHANGE", 2, "push", response={"consumer_id": 1}),
+        happening("REACHED_END_OF_TOPIC", 3, "push", response={"consumer_id": 1}),
+    ]
+    (group,) = groups_of(rows, [])
+    assert [event.what for event in group.events] == ["joined", "active", "standby", "ended"]
 
 
 def test_groups_of_iggy_belong_to_a_topic_of_a_stream() -> None:

@@ -553,11 +553,37 @@ def test_a_plaintext_client_of_a_tls_listener_is_a_mismatch() -> None:
 
 
 def test_a_ping_that_nobody_answered_before_the_connection_was_closed_is_told() -> None:
-    ping = pulsar(call(10, api="PING", topics=None, **UNANSWERED))
-    (row,) = said(exchanges=[ping], connections=[pulsar(connection(end=40, closed="fin"))])
-    assert (row["kind"], row["cost_ns"]) == ("keepalive_timeout", 30 * SECOND)
-    for end, closed in ((11, "fin"), (40, "open")):
-        assert said(exchanges=[ping], connections=[pulsar(connection(end=end, closed=closed))]) == []
+    for asked, closer, sentence in (
+        ("client", "client", "1 PING of payer had no answer from 10.0.0.1:9092; 1 connection was closed by the client"),
+        ("server", "server", "1 PING of 10.0.0.1:9092 had no answer from payer; 1 connection was closed by the broker"),
+        ("server", None, "1 PING of 10.0.0.1:9092 had no answer from payer; 1 connection was closed"),
+    ):
+        ping = pulsar(call(10, api="PING", topics=None, initiator=asked, **UNANSWERED))
+        other = pulsar(call(10, api="SEND", port=2))
+        told = pulsar(finding("keepalive_timeout", 10, waited_ns=30 * SECOND), direction=asked, packet=1001)
+        ended = [pulsar(connection(end=40, closed="fin", closed_by=closer)), pulsar(connection(2))]
+        (row,) = said(exchanges=[ping, other], findings=[told], connections=ended)
+        assert (row["kind"], row["cost_ns"], row["count"]) == ("keepalive_timeout", 30 * SECOND, 1)
+        assert row["sentence"] == f"{sentence} 30.0 s later."
+    assert said(exchanges=[ping], connections=ended) == []
+
+
+def test_a_broken_rule_of_the_protocol_names_who_broke_it() -> None:
+    broken = pulsar(finding("protocol_violation", rule="unknown_producer"), direction="client")
+    broken["message"] = "SEND names producer 9, which was not created on this connection"
+    (row,) = said(findings=[broken, broken], exchanges=[call(1)], connections=[connection()])
+    assert (row["kind"], row["severity"], row["count"]) == ("protocol_violation", "warning", 2)
+    assert row["sentence"] == f"payer broke a rule of the protocol twice: {broken['message']}."
+
+
+def test_lookups_that_were_sent_on_name_their_topic_and_the_other_broker() -> None:
+    asked = pulsar(answered(1, api="LOOKUP", topics=["persistent://a/b/c"]))
+    told = pulsar(finding("lookup_redirect", topic="persistent://a/b/c", to="pulsar://10.0.0.3:6650"))
+    told |= {"direction": "server", "file": asked["response_file"], "packet": asked["response_packet"]}
+    (row,) = said(exchanges=[asked], findings=[told], connections=[connection()])
+    assert row["sentence"] == "Broker 10.0.0.1:9092 sent 1 lookup of topic a/b/c by payer on to 10.0.0.3:6650."
+    (link,) = row["chain"]
+    assert (link["text"], link["packet"]) == ("lookup of topic a/b/c: ask 10.0.0.3:6650", asked["request_packet"])
 
 
 def test_answers_in_another_order_than_requests_are_told() -> None:
@@ -670,19 +696,35 @@ def test_errors_in_answers_to_unknown_requests_are_told_as_such() -> None:
 # --- permits ---------------------------------------------------------------------------------------------------------
 
 
-def flow(at: float) -> Row:
-    return pulsar(call(at, api="FLOW", kind="oneway", topics=["t"], group="s"))
+def dry(**more: Any) -> Row:
+    """A consumer that left its broker without permits for 98 seconds."""
+    told = {"topic": "t", "partition": None, "subscription": "s", "consumer": "c-1", "without_permits_ns": 98 * SECOND}
+    return pulsar(finding("slow_consumer", 1, **told, **more))
 
 
-def message(at: float) -> Row:
-    return pulsar(call(at, api="MESSAGE", kind="push", topics=["t"], group="s"))
+def test_a_consumer_that_left_the_broker_without_permits_for_a_while_is_slow() -> None:
+    (row,) = said(findings=[dry(stopped_ns=0)], connections=[pulsar(connection())])
+    assert (row["kind"], row["cost_ns"], row["groups"]) == ("slow_consumer", 98 * SECOND, ["s"])
+    assert row["sentence"].startswith("Consumer c-1 of subscription s (")
 
 
 @pytest.mark.parametrize(
-    ("frames", "kind"),
-    [([flow(1), message(2)], "permits_exhausted"), ([flow(1), message(2), flow(90)], "slow_consumer")],
+    ("published", "severity", "waiting"),
+    [
+        ([], "note", ""),
+        ([batch(5, topic="t", partition=None)], "note", ""),  # it came before the permits had run out
+        ([batch(50, topic="t", partition=1)], "note", ""),
+        ([batch(50, topic="t", partition=None, outcome="error")], "note", ""),
+        (
+            [batch(n, topic="t", partition=None, records=3) for n in (50, 60)],
+            "warning",
+            ", while 6 messages more came to it",
+        ),
+    ],
 )
-def test_a_consumer_without_permits_lags_or_has_stopped(frames: Rows, kind: str) -> None:
-    dry = pulsar(finding("slow_consumer", 1, topic="t", subscription="s", without_permits_ns=98 * SECOND))
-    (row,) = said(exchanges=frames, findings=[dry], connections=[pulsar(connection())])
-    assert (row["kind"], row["cost_ns"], row["groups"]) == (kind, 98 * SECOND, ["s"])
+def test_a_consumer_that_grants_no_permits_any_more_has_stopped(published: Rows, severity: str, waiting: str) -> None:
+    taken = [pulsar(row) for row in published]
+    (row,) = said(batches=taken, findings=[dry(stopped_ns=90 * SECOND)], connections=[pulsar(connection())])
+    assert (row["kind"], row["severity"], row["groups"]) == ("permits_exhausted", severity, ["s"])
+    assert "Consumer c-1 of subscription s (" in row["sentence"]
+    assert row["sentence"].endswith(f"after the last messages of topic t: nothing was delivered for 90.0 s{waiting}.")

@@ -9,7 +9,7 @@ from pipelines.sql.words import REFUSED, SILENT
 from pipelines.tables.verdicts import say
 from pipelines.tables.verdicts.capture import Capture
 from pipelines.tables.verdicts.kinds import NOTE
-from pipelines.tables.verdicts.thresholds import KEEPALIVE_US, UNDERSTOOD
+from pipelines.tables.verdicts.thresholds import UNDERSTOOD
 from pipelines.tables.verdicts.verdict import Ruling, sql_list, together
 
 
@@ -96,25 +96,6 @@ def foreign_peer(capture: Capture) -> Iterator[Ruling]:
         yield Ruling("foreign_peer", text, row)
 
 
-def keepalive_timeout(capture: Capture) -> Iterator[Ruling]:
-    """Connections that were closed after a PING that nobody answered."""
-    dead = f"""
-        select c.* replace ((epoch_us(end_time) - epoch_us(time)) * 1000 as cost_ns)
-        from v_calls c join (select site, connection, incarnation, end_time, closed from connections) n
-            using (site, connection, incarnation)
-        semi join v_whole using (site, connection, incarnation)
-        where api = 'PING' and kind = 'unanswered' and closed <> 'open'
-            and epoch_us(end_time) - epoch_us(time) >= {KEEPALIVE_US}"""
-    for row in capture.rows(together(dead, ["protocol"], "max(cost_ns) as longest_ns")):
-        yield Ruling(
-            "keepalive_timeout",
-            f"{say.counted(row['count'], 'PING')} between {say.clients(row['clients'])} and "
-            f"{say.listed(row['servers'], 'broker')} had no answer; the connection was closed "
-            f"{say.span(row['longest_ns'])} later.",
-            row,
-        )
-
-
 def unreadable(capture: Capture) -> Iterator[Ruling]:
     """TLS without keys, one direction only, frames that were not found."""
     sealed = """
@@ -143,6 +124,8 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
         where protocol is not null and "foreign" is null and handshake <> 'none'
             and coalesce(skipped_bytes, 0) > 0
             and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
+    lost += " and (site, connection, incarnation) not in (select (site, connection, incarnation) from findings"
+    lost += " where kind = 'framing_lost')"
     told = [server for one in capture.told if one.kind == "wrong_protocol_version" for server in one.rows["servers"]]
     apart = f" and server not in {sql_list(told)}" if told else ""
     sums = "saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread"

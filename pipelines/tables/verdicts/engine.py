@@ -14,15 +14,16 @@ from pipelines.tables.verdicts.clock import clock
 from pipelines.tables.verdicts.connections import (
     failed_connects,
     foreign_peer,
-    keepalive_timeout,
     tls_mismatch,
     unreadable,
     zero_window,
 )
 from pipelines.tables.verdicts.dead_letters import dead_lettered
 from pipelines.tables.verdicts.errors import errors
+from pipelines.tables.verdicts.framing import framing_lost, stuck_consumer
 from pipelines.tables.verdicts.habits import connection_churn, metadata_storm
 from pipelines.tables.verdicts.integrity import bad_checksum
+from pipelines.tables.verdicts.keepalive import keepalive_timeout
 from pipelines.tables.verdicts.kinds import SEVERITIES
 from pipelines.tables.verdicts.leader_moved import leader_moved
 from pipelines.tables.verdicts.lookups import lookups_redirected
@@ -41,6 +42,7 @@ from pipelines.tables.verdicts.transactions import transactions_aborted
 from pipelines.tables.verdicts.tuned import tuned
 from pipelines.tables.verdicts.unanswered import fetch_overdue, out_of_order_answers, unanswered
 from pipelines.tables.verdicts.verdict import SCHEMA, Row, Ruling
+from pipelines.tables.verdicts.violations import protocol_violation
 
 
 class Check(NamedTuple):
@@ -57,6 +59,7 @@ CHECKS = (
     Check(tls_mismatch),
     Check(foreign_peer),
     Check(wrong_protocol_version),
+    Check(framing_lost, "framing_lost"),
     Check(bad_checksum),
     Check(malformed_batches),
     Check(errors),
@@ -69,9 +72,11 @@ CHECKS = (
     Check(dead_lettered),
     Check(metadata_storm),
     Check(connection_churn),
-    Check(keepalive_timeout),
+    Check(keepalive_timeout, "keepalive_timeout"),
+    Check(protocol_violation, "protocol_violation"),
     Check(out_of_order_answers, "out_of_order_answers"),
     Check(fetch_overdue, "fetch_overdue"),
+    Check(stuck_consumer, "stuck_consumer"),
     Check(clock),
     Check(rebalances),
     Check(retransmissions),

@@ -37,6 +37,12 @@ KINDS: dict[str, VerdictKind] = {
         "What batches hold is not what their header says, though their checksum is right: the sender wrote them so.",
         "Update the client that wrote them; a broker may refuse them or fail on them.",
     ),
+    "framing_lost": VerdictKind(
+        CRITICAL,
+        "A client sends requests that are shorter or longer than they announce: a broker reads what follows wrongly.",
+        "Update the client or report it to its authors; a broker closes such a connection, or waits for bytes that "
+        "never come.",
+    ),
     "discarded": VerdictKind(
         CRITICAL,
         "A consumer discarded messages as damaged.",
@@ -162,6 +168,11 @@ KINDS: dict[str, VerdictKind] = {
         "A consumer used up its permits and granted no more (FLOW): the broker may not send it anything.",
         "Look at what the application waits for: a receiver queue that nobody empties, or a consumer that is paused.",
     ),
+    "stuck_consumer": VerdictKind(
+        WARNING,
+        "A consumer asks for the same offset again and again, and gets only the beginning of a message each time.",
+        "Let it fetch more than its largest message: fetch.message.max.bytes, max.partition.fetch.bytes.",
+    ),
     "share_group": VerdictKind(
         WARNING,
         "Members of a share group released messages for another delivery or rejected them.",
@@ -197,6 +208,11 @@ KINDS: dict[str, VerdictKind] = {
         WARNING,
         "A PING had no answer, and the connection was closed for it.",
         "Look at the side that was silent, which may have paused, and at firewalls that forget idle connections.",
+    ),
+    "protocol_violation": VerdictKind(
+        WARNING,
+        "A peer broke a rule of the protocol: a command for what is not there, twice, or too new for the other side.",
+        "Update the client. The finding `protocol_violation` names the packet.",
     ),
     "zero_window": VerdictKind(
         NOTE,
