@@ -225,7 +225,7 @@ class OpenCapture:
             path = self._file(file)
             packet = connections.packet(path, int(number), self.options.limits)
             if packet is None:
-                raise UsageError(f"{path}: packet {number} is not there, or no TCP packet")
+                raise UsageError(f"{path}: there is no TCP packet {number}")
             found = connections.at_packet(tables, packet)
         else:
             found = connections.by_id(tables, place)

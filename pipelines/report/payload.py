@@ -6,6 +6,7 @@
     meanings  name of an error -> what it says, both as places in `strings`
     names     dimension -> places in `strings`, the busiest first: the choices of the selector
     facts     see facts.py
+    verdicts  of each that can be selected: when it was, whom it is about, the table of the requests that it counts
 
 Markup in it stays data: `<`, `>` and `&` are written as escapes, so no text can end the block.
 """
@@ -51,7 +52,10 @@ _MATCHES = {
     "clients": ("client", "has"),
     "client_address": ("client", "address"),
     "group": ("group", "is"),
+    "verdicts": ("verdict", "has"),
 }
+
+_ABOUT = {"broker": "servers", "topic": "topics", "client": "clients", "group": "groups"}  # dimension -> of a verdict
 
 
 class Payload:
@@ -128,6 +132,18 @@ class Payload:
         self._rest["totals"] = facts.totals
         self._rest["bucket"] = facts.bucket_us
         self._rest["facts"] = {name: _fact(fact) for name, fact in facts.tables.items()}
+
+    def verdicts(self, verdicts: Sequence[Row], tables: Mapping[int, str]) -> None:
+        """Carry what the selector knows of verdicts. tables: rank -> name of the table of the rows that one counts."""
+        self._rest["verdicts"] = [
+            {
+                **{dimension: [self.text(name) for name in verdict[column]] for dimension, column in _ABOUT.items()},
+                "first": None if verdict["first_time"] is None else _time(verdict["first_time"]),
+                "last": None if verdict["last_time"] is None else _time(verdict["last_time"]),
+                "requests": tables.get(verdict["rank"]) if verdict["counted"] == "exchanges" else None,
+            }
+            for verdict in verdicts
+        ]
 
     def json(self) -> str:
         """The whole, safe inside markup."""

@@ -28,8 +28,8 @@ from pipelines.answers.sanitise.records import FilledData
 from pipelines.answers.sanitise.refit import _compressors, refitted
 from pipelines.cli import app
 from tests.kafka.wire import batch, produce, record
-from tests.wires import CLIENT, SERVER, T0, pcap, segment
 from tests.pulsar import wire
+from tests.wires import CLIENT, SERVER, T0, pcap, segment
 
 SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*.pcap*"))
 PLAIN = [path for path in SAMPLES if "tls" not in path.name]
