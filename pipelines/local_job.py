@@ -37,12 +37,16 @@ def decode_to_records(
 
     Raises InputError where none of the files can be read.
     """
-    run = Run(files, options, progress)
+    return written(Run(files, options, progress), folder)
+
+
+def written(run: Run, folder: Path) -> LocalRecords:
+    """Write the records of a run as FOLDER/<table>/*.parquet. Raises InputError where none of its files can be read."""
     run.suspects = []
     writer = RecordWriter(str(folder), "part")
     for table, batch in run.records():
         writer.write(table, batch)
-    write_empty(str(folder), options, {file.table for file in writer.close()})
+    write_empty(str(folder), run.options, {file.table for file in writer.close()})
     return LocalRecords(sorted(run.problems), run.suspects, run.files)
 
 

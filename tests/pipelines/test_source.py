@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
 
 from dissectors.errors import InputError, UsageError
-from pipelines.spark.source import PcapDataSource
+from pipelines.sources.packets import PcapDataSource
 
 
 def test_a_path_that_does_not_exist_is_an_error_at_load(spark: Any, tmp_path: Path) -> None:
