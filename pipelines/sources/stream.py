@@ -1,11 +1,12 @@
 """The data source `brokerscope` as a stream: captures of a place to which somebody writes.
 
-    offset  {"files": {path: bytes that count}, "ended": whether the captures are taken to end there}
+    offset  {"files": {path: bytes that count}, "ended": whether the captures are taken to end there,
+             "modified": {path: s since the epoch}, with `lookback`}
 
 A micro-batch from one offset to another gives the rows that a query over the later one has and a query over the earlier
-one has not. Both are computed anew from the captures, for the capture points that have news: nothing is carried along
-that could be lost, so a stream that is started again goes on exactly where its checkpoint is. A connection may reach
-over any number of micro-batches.
+one has not. Both are computed anew from the captures, for the capture points that have news, with `lookback` from those
+that are not older: nothing is carried along that could be lost, so a stream that is started again goes on exactly where
+its checkpoint is. A connection may reach over any number of micro-batches.
 
 While a stream runs, captures have no end: rows of what is still open (a request without its answer, a connection that
 nobody has closed) wait for a later micro-batch. With `availableNow` the captures end where the last micro-batch does,
@@ -15,7 +16,7 @@ more, as it is then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ from pipelines.answers.records import part_of
 from pipelines.formats.parquet import ParquetWriter
 from pipelines.process import keep_freed_memory
 from pipelines.sources.columns import arrow_schema, fitted
-from pipelines.sources.files import files_of
+from pipelines.sources.files import files_of, modified
 from pipelines.sources.parts import Asked, Part, PartRun, by_site, together
 from pipelines.storage import filesystem, scratch
 from pipelines.tables.on_duckdb import LocalEngine
@@ -74,6 +75,7 @@ class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._given = given
         self._asked = Asked.of(given, (given["table"],))
         self._most: int | None = given["maxFilesPerTrigger"]
+        self._lookback_us: int | None = given["lookback"]
         self._schema = arrow_schema(schema)
         self._target: dict[str, int] | None = None  # what there was when a run began that takes all that is there
 
@@ -94,10 +96,12 @@ class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ended = self._target is not None and len(taken) == len(new)
         if not new and start["ended"] >= ended:
             return start
-        files = {
-            path: there[path] if path in taken else known[path] for path in there if path in taken or path in known
-        }
-        return {"files": files, "ended": ended}
+        counted = {path: there[path] if path in taken else known.get(path) for path in there}
+        files = {path: size for path, size in counted.items() if size is not None}
+        end: Offset = {"files": files, "ended": ended}
+        if self._lookback_us is not None:
+            end["modified"] = dict(zip(files, filesystem.each(modified, list(files)), strict=True))
+        return end
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         before, after = start["files"], end["files"]
@@ -106,12 +110,21 @@ class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         changed = {site_of(path, self._asked.options.site) for path in new}
         ends = end["ended"] and not start["ended"]
         sites = [numbers for site, numbers in by_site(files, self._asked).items() if ends or site in changed]
+        since = self._since(end, new)
         made = []
         for numbers in together(sites, list(after.values())):
-            sizes = {files[number]: after[files[number]] for number in numbers}
+            sizes = {path: after[path] for path in (files[number] for number in numbers) if since(path)}
             old = {path: min(before[path], size) for path, size in sizes.items() if path in before}
             made.append(News(State(old, start["ended"]), State(sizes, end["ended"])))
         return made
+
+    def _since(self, end: Offset, new: Collection[str]) -> Callable[[str], bool]:
+        """Whether a file is young enough to be read. new: the files with news."""
+        times: dict[str, float] = end.get("modified", {})
+        if self._lookback_us is None or not times:
+            return lambda path: True
+        first = min(map(times.__getitem__, new), default=max(times.values())) - self._lookback_us / 1e6
+        return lambda path: times[path] >= first
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, News)

@@ -250,8 +250,13 @@ ROWS = (
 """Options of `spark.read.format("brokerscope")`."""
 
 STREAM = (
-    Option("maxFilesPerTrigger", count, None, "files that a micro-batch takes at most: all that are new by default", 1),
-)
+    Option("maxFilesPerTrigger", count, None, "files that a micro-batch takes at most; by default all that are new", 1),
+    Option(
+        "lookback", width, None,
+        "files modified longer ago than this before the new ones, as `6h`, are not read again: what they hold of a "
+        "connection is then unknown to what comes later; by default all files of the capture point are read again",
+    ),
+)  # fmt: skip
 """Options that `spark.readStream.format("brokerscope")` has beside these."""
 
 
