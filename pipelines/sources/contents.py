@@ -13,7 +13,7 @@ from dissectors.capture.reader import Reader
 from dissectors.errors import InputError, UsageError
 from pipelines.answers.records import part_of
 from pipelines.sources.columns import aggregate, arrow_schema, columns, fitted
-from pipelines.sources.parts import Asked, Part, PartRun
+from pipelines.sources.parts import Asked, PartRun, RowsPart
 from pipelines.spark.options import CONTENTS, of_source
 from pipelines.spark.tasks import Batches, over
 from pipelines.storage import scratch
@@ -66,7 +66,7 @@ class _ContentRun(PartRun):
     """A run over one capture that lies elsewhere than its name says."""
 
     def __init__(self, name: str, place: Path, asked: Asked) -> None:
-        super().__init__([str(place)], Part((0,), is_all=False), asked)
+        super().__init__([str(place)], RowsPart((0,), is_all=False), asked)
         self.files = [name]
         self._place = place
 

@@ -24,7 +24,7 @@ from pipelines.process import keep_freed_memory
 from pipelines.report.records import READ, opened
 from pipelines.sources.columns import aggregate, arrow_schema, columns, fitted, refuse_others
 from pipelines.sources.files import files_of, values
-from pipelines.sources.parts import Asked, Part, PartRun, plan, rows
+from pipelines.sources.parts import Asked, PartRun, RowsPart, plan, rows
 from pipelines.spark.options import ROWS, STREAM
 from pipelines.storage import scratch
 from pipelines.tables.integrity import CORRUPT
@@ -87,7 +87,7 @@ class RecordsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not self._files:
             return
-        assert isinstance(partition, Part)
+        assert isinstance(partition, RowsPart)
         for batch in rows(self._files, partition, self._asked):
             yield fitted(batch, self._schema)
 
@@ -105,12 +105,12 @@ class AggregateReader(DataSourceReader):
         self._schema = arrow_schema(schema)
 
     def partitions(self) -> list[InputPartition]:
-        return [Part(tuple(range(len(self._files))))]
+        return [RowsPart(tuple(range(len(self._files))))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not self._files:
             return
-        assert isinstance(partition, Part)
+        assert isinstance(partition, RowsPart)
         keep_freed_memory()
         asked = self._asked
         with scratch.folder() as room:

@@ -76,7 +76,7 @@ class Asked:
 
 
 @dataclass
-class Part(InputPartition):
+class RowsPart(InputPartition):
     """The work of one task: connections of some captures."""
 
     chosen: tuple[int, ...]  # indices of the files that it reads
@@ -85,25 +85,25 @@ class Part(InputPartition):
     is_all: bool = True  # whether there are no other tasks
 
 
-def plan(files: Sequence[str], asked: Asked, parts: int | None) -> list[Part]:
+def plan(files: Sequence[str], asked: Asked, parts: int | None) -> list[RowsPart]:
     """How files are shared out. parts: tasks for one capture point; as many as its size asks for where it is None."""
     weights = sizes(files)
     sites = by_site(files, asked)
     is_small = sum(weights) <= (_TOGETHER if len(sites) > 1 else _ALONE)
     if parts is None and is_small:
-        return [Part(tuple(range(len(files))))]
+        return [RowsPart(tuple(range(len(files))))]
     if len(sites) > 1 and any(filesystem.each(_has_secrets, files)):
         sites = {"": list(range(len(files)))}
-    out: list[Part] = []
+    out: list[RowsPart] = []
     alone = []
     for numbers in sites.values():
         size = sum(weights[number] for number in numbers)
         shares = min(parts or min(_MOST_SHARES, math.ceil(size / _ALONE)), SHARES)
         if shares > 1:
-            out += [Part(tuple(numbers), share, shares) for share in range(shares)]
+            out += [RowsPart(tuple(numbers), share, shares) for share in range(shares)]
         else:
             alone.append(numbers)
-    out += [Part(tuple(numbers)) for numbers in together(alone, weights)]
+    out += [RowsPart(tuple(numbers)) for numbers in together(alone, weights)]
     return [replace(part, is_all=len(out) == 1 and len(part.chosen) == len(files)) for part in out]
 
 
@@ -146,7 +146,7 @@ def _has_secrets(path: str) -> bool:
     return bool(reader.notes.secrets)
 
 
-def rows(files: Sequence[str], part: Part, asked: Asked) -> Iterator[pa.RecordBatch]:
+def rows(files: Sequence[str], part: RowsPart, asked: Asked) -> Iterator[pa.RecordBatch]:
     """The rows of the one table that a task makes. files: all of the query.
 
     Raises InputError where files cannot be read, and that is asked to be an error or there are no others.
@@ -164,7 +164,7 @@ def rows(files: Sequence[str], part: Part, asked: Asked) -> Iterator[pa.RecordBa
 class PartRun(Run):
     """A run over the connections of a part."""
 
-    def __init__(self, files: Sequence[str], part: Part, asked: Asked) -> None:
+    def __init__(self, files: Sequence[str], part: RowsPart, asked: Asked) -> None:
         """files: all of the query. Raises InputError where nothing can be read."""
         super().__init__([files[number] for number in part.chosen], asked.options)
         self._part = part

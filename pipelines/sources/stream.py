@@ -42,7 +42,7 @@ from pipelines.formats.parquet import ParquetWriter
 from pipelines.process import keep_freed_memory
 from pipelines.sources.columns import arrow_schema, fitted
 from pipelines.sources.files import files_of, modified
-from pipelines.sources.parts import Asked, Part, PartRun, by_site, together
+from pipelines.sources.parts import Asked, PartRun, RowsPart, by_site, together
 from pipelines.storage import filesystem, scratch
 from pipelines.tables.on_duckdb import LocalEngine
 
@@ -52,7 +52,7 @@ _MEMORY = "512MB"  # that comparing rows takes, beyond which temporary files
 
 
 @dataclass(frozen=True)
-class State:
+class StoreState:
     """Captures as they count at an offset."""
 
     sizes: Mapping[str, int]  # path -> bytes
@@ -60,11 +60,11 @@ class State:
 
 
 @dataclass
-class News(InputPartition):
+class NewRows(InputPartition):
     """The work of one task: capture points that have news."""
 
-    before: State
-    after: State
+    before: StoreState
+    after: StoreState
 
 
 class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -115,7 +115,7 @@ class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for numbers in together(sites, list(after.values())):
             sizes = {path: after[path] for path in (files[number] for number in numbers) if since(path)}
             old = {path: min(before[path], size) for path, size in sizes.items() if path in before}
-            made.append(News(State(old, start["ended"]), State(sizes, end["ended"])))
+            made.append(NewRows(StoreState(old, start["ended"]), StoreState(sizes, end["ended"])))
         return made
 
     def _since(self, end: Offset, new: Collection[str]) -> Callable[[str], bool]:
@@ -127,7 +127,7 @@ class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return lambda path: times[path] >= first
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, News)
+        assert isinstance(partition, NewRows)
         keep_freed_memory()
         for batch in _difference(partition, self._asked):
             yield fitted(batch, self._schema)
@@ -139,7 +139,7 @@ class RecordsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {path: size for path, size in sizes if size}
 
 
-def _difference(news: News, asked: Asked) -> Iterator[pa.RecordBatch]:
+def _difference(news: NewRows, asked: Asked) -> Iterator[pa.RecordBatch]:
     """The rows of the later state that the earlier one has not, as often as it has them more."""
     if not news.before.sizes:
         yield from _rows(news.after, asked)
@@ -163,7 +163,7 @@ def _write(batches: Iterator[pa.RecordBatch], asked: Asked, path: str) -> None:
         writer.close()
 
 
-def _rows(state: State, asked: Asked) -> Iterator[pa.RecordBatch]:
+def _rows(state: StoreState, asked: Asked) -> Iterator[pa.RecordBatch]:
     """The rows of the one table that is asked for, of a state."""
     run = StreamRun(state, asked)
     with part_of(run.records(), asked.tables, asked.selection) as some:
@@ -175,9 +175,9 @@ def _rows(state: State, asked: Asked) -> Iterator[pa.RecordBatch]:
 class StreamRun(PartRun):
     """A run over captures as they count at an offset. What other capture points say of names is not known to it."""
 
-    def __init__(self, state: State, asked: Asked) -> None:
+    def __init__(self, state: StoreState, asked: Asked) -> None:
         files = list(state.sizes)
-        super().__init__(files, Part(tuple(range(len(files))), is_all=False), asked)
+        super().__init__(files, RowsPart(tuple(range(len(files))), is_all=False), asked)
         self._state = state
 
     def reader(self, index: int, path: str, fragments: Fragments) -> Reader:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from pipelines.tables import TABLES
 SAMPLES = Path(__file__).parents[2] / "samples"
 KAFKA = [str(SAMPLES / f"kafka-{name}.pcap") for name in ("refused", "transactions", "codecs")]
 REFUSED = KAFKA[0]
+EXAMPLES = re.findall(r"```python\n(.*?)```", (SAMPLES.parent / "docs" / "spark-tables.md").read_text(), re.S)
 
 
 def table(paths: Sequence[str], kinds: Mapping[str, str] | None = None, /, **options: str) -> pa.Table:
@@ -218,6 +220,12 @@ def test_captures_with_secrets_are_read_by_every_task(tmp_path: Path, monkeypatc
     assert counted(table([str(tmp_path)], parts="2")) == counted(rows)
 
 
+def test_values_of_python_become_options_as_spark_has_them() -> None:
+    from brokerscope.spark import as_text
+
+    assert [as_text(value) for value in (True, ["a", 1], {9092: "kafka"}, "x")] == ["true", "a,1", "9092=kafka", "x"]
+
+
 # --- in a session ----------------------------------------------------------------------------------------------------
 
 
@@ -250,3 +258,11 @@ def test_captures_in_a_column_are_decoded_each_by_itself(spark: Any) -> None:
     assert found["message"] == "two: is not a pcap or pcapng capture"
     with pytest.raises(UsageError, match="each by itself"):
         captures.decode(frame, "latency")
+
+
+def test_every_example_of_the_documents_runs(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SAMPLES.parent)
+    assert len(EXAMPLES) > 5
+    shared: dict[str, Any] = {}
+    for number, text in enumerate(EXAMPLES, 1):
+        exec(compile(text, f"docs/spark-tables.md, example {number}", "exec"), shared)
