@@ -7,7 +7,7 @@ versions lack columns: these are null.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,12 @@ from pipelines.sql.selection import Selection
 from pipelines.storage import scratch
 from pipelines.storage.record_files import UNDATED, date_of
 from pipelines.storage.stored_records import StoredRecords
+from pipelines.tables import TABLES
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, files
-from pipelines.tables.verdicts import JUDGED
+from pipelines.tables.verdicts import JUDGED, VERDICTS
+from pipelines.tables.verdicts.verdict import SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +39,7 @@ class Records:
     """The records of an analysis, queried in SQL."""
 
     def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
+        self.engine = engine
         self._kept: set[str] = set()
 
     def keep(self, name: str, sql: str) -> None:
@@ -48,40 +50,47 @@ class Records:
 
     def give(self, name: str, rows: pa.Table) -> None:
         """Name a table of few rows, in place of one that had the name."""
-        self._engine.duckdb.register(name, rows)
+        self.engine.duckdb.register(name, rows)
 
     def run(self, sql: str) -> None:
         """Run a statement that gives no rows."""
-        self._engine.duckdb.execute(sql)
+        self.engine.duckdb.execute(sql)
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query, as dictionaries. Times must be numbers: `epoch_us(time)`."""
-        answer = self._engine.duckdb.execute(sql)
+        answer = self.engine.duckdb.execute(sql)
         names = [column[0] for column in answer.description or ()]
         return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
     def columns(self, sql: str) -> dict[str, list[Any]]:
         """The rows of a query, column by column; nothing where there are none. Times must be numbers."""
-        answer = self._engine.duckdb.execute(sql)
+        answer = self.engine.duckdb.execute(sql)
         names = [column[0] for column in answer.description or ()]
         rows = answer.fetchall()
         return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
 
-    def compute(self, folder: Path, cases: Sequence[dict[str, Any]]) -> Computed:
-        """Write the aggregate tables of these records. cases: what forensics said of bad checksums."""
-        self._engine.add(CASES, case_table(cases))
-        self._engine.add(JUDGED, self.verdicts())
-        return compute(self._engine, folder)
+    def compute(
+        self,
+        folder: Path,
+        cases: Sequence[dict[str, Any]],
+        by: Sequence[str] = (),
+        bucket_us: int | None = None,
+        only: Collection[str] = TABLES,
+    ) -> Computed:
+        """Write the aggregate tables of these records, or only some. cases: what forensics said of bad checksums."""
+        self.engine.add(CASES, case_table(cases))
+        self.engine.add(JUDGED, self.verdicts() if VERDICTS.name in only else SCHEMA.empty_table())
+        return compute(self.engine, folder, by, bucket_us, only)
 
     def verdicts(self) -> pa.Table:
         """What is wrong, the worst first: the columns of the table `verdicts`."""
         from pipelines.tables.verdicts.engine import judged
 
-        return judged(self._engine.duckdb)
+        return judged(self.engine.duckdb)
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a query, some at a time."""
-        yield from self._engine.stream(sql)
+        yield from self.engine.stream(sql)
 
     def one(self, sql: str) -> dict[str, Any]:
         """The single row of a query."""
@@ -90,8 +99,6 @@ class Records:
 
 def verdicts(folder: str) -> pa.Table:
     """What is wrong in a folder of records, a path or a URL. Raises InputError where they cannot be read."""
-    from pipelines.tables.verdicts.verdict import SCHEMA
-
     with opened(folder) as records:
         return SCHEMA.empty_table() if records is None else records.verdicts()
 

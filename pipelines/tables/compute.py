@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -54,8 +54,14 @@ class Computed(NamedTuple):
     """Sets of capture points, the one nearest to the server first -> connections that all of them saw."""
 
 
-def compute(engine: TableEngine, folder: Path, by: Sequence[str] = (), bucket_us: int | None = None) -> Computed:
-    """Write every table to FOLDER/<name>.parquet."""
+def compute(
+    engine: TableEngine,
+    folder: Path,
+    by: Sequence[str] = (),
+    bucket_us: int | None = None,
+    only: Collection[str] = TABLES,
+) -> Computed:
+    """Write every table, or only some, to FOLDER/<name>.parquet."""
     known, shared = relations(engine)
     ask = Ask(tuple(by), bucket_us or choose_bucket(engine))
 
@@ -65,7 +71,7 @@ def compute(engine: TableEngine, folder: Path, by: Sequence[str] = (), bucket_us
         )
 
     with ThreadPoolExecutor(engine.at_once) as pool:
-        for done in [pool.submit(write, table) for table in TABLES.values()]:
+        for done in [pool.submit(write, table) for name, table in TABLES.items() if name in only]:
             done.result()
     return Computed(ask.bucket_us, shared)
 
