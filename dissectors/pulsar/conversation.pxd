@@ -31,7 +31,7 @@ cdef enum:
     ERROR = 14
     PRODUCER_SUCCESS = 17
 
-cdef const unsigned char[::1] CHANGING, INSPECTED, FALLIBLE
+cdef const unsigned char[::1] CHANGING, INSPECTED, STATES, FALLIBLE
 
 cdef class PulsarConversation(Conversation):
     cdef public PulsarState state

@@ -29,6 +29,7 @@ from dissectors.pulsar.match import PulsarPendingRequests, key_of
 from dissectors.pulsar.names import Topic
 from dissectors.pulsar.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.pending import PulsarRequest, new_request
+from dissectors.pulsar.positions import STATING, stated
 from dissectors.pulsar.state import UPDATES, PulsarState
 from dissectors.records import Conn
 from dissectors.resends import AT_END
@@ -65,12 +66,15 @@ def _marked(codes: Iterable[int]) -> Bytes:
     return memoryview(bytes(code in set(codes) for code in range(256)))
 
 
-CHANGING, INSPECTED, FALLIBLE = (
+CHANGING, INSPECTED, STATES, FALLIBLE = (
     _marked([*UPDATES, *ID_FIELDS]),
     _marked(INSPECTIONS),
+    _marked(STATING),
     _marked([*FAILURES, *ALWAYS_ERRORS]),
 )
-"""Types of commands that change what is known, that the diagnostics look at, that may carry an error."""
+"""Types of commands that change what is known, that the diagnostics look at, that state a position, that may carry
+an error.
+"""
 
 
 class PulsarConversation(Conversation):
@@ -227,6 +231,8 @@ class PulsarConversation(Conversation):
                 self.limit = min(self.limit, self.state.max_message_size + frames.PADDING)
         if INSPECTED[command.code] and self.diagnostics is not None:
             self.diagnostics.inspect(frame, command, own)
+        if STATES[command.code] and self.emit.report.wants_positions:
+            stated(self.emit.report, frame.facts, command, request)
 
     def _on_orphan(
         self,

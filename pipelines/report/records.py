@@ -22,13 +22,13 @@ from pipelines.storage.stored_records import StoredRecords
 from pipelines.tables.compute import Computed, bound, compute, relations
 from pipelines.tables.integrity import CASES, case_table
 from pipelines.tables.on_duckdb import LocalEngine, files
+from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts import JUDGED
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MEMORY = "512MB"
-READ = ("exchanges", "batches", "errors", "connections", "findings")
 
 
 class Records:
@@ -125,7 +125,7 @@ def opened(folder: str, selection: Selection | None = None) -> Iterator[Records 
     with _engine(stored.folder) as engine:
         chosen = selection or Selection()
         known = {}
-        for name in READ:
+        for name in RECORDS:
             every = stored.files.get(name, ())
             some = chosen.files(name, every)
             known[name] = _relation(engine, stored.sources(name, None if len(some) == len(every) else some), name)
@@ -153,7 +153,7 @@ def _name(engine: LocalEngine) -> None:
     """
     engine.duckdb.execute(f"create view all_exchanges as select * from {engine.relations['all_exchanges']}")
     known, shared = relations(engine)
-    for name in READ:
+    for name in RECORDS:
         kind = "temp table" if shared else "view"
         engine.duckdb.execute(f"create {kind} {name} as {bound(engine.dialect, f'select * from {name}', known)}")
 

@@ -12,7 +12,7 @@ import pytest
 import dissectors
 from dissectors.records import schema
 from pipelines.answers.records import database_of
-from pipelines.tables.verdicts.capture import RECORDS
+from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.kinds import KINDS, SEVERITIES
 from pipelines.tables.verdicts.verdict import SCHEMA

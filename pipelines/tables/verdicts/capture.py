@@ -24,9 +24,6 @@ from pipelines.tables.verdicts.say import literal, micros
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
-RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
-"""The record tables that verdicts are made of."""
-
 _AMONG_BROKERS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "BrokerHeartbeat", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
     "AlterPartition", "FetchSnapshot",
