@@ -10,7 +10,18 @@ from dissectors.kafka.decode cimport (
     ApiVersion,
 )
 from dissectors.kafka.pending cimport KafkaRequest
-from dissectors.kafka.position_fields cimport EPOCH, FIRST_ATTRIBUTE, FOUND, GROUP_NAME, ISR, LEADER, OLD_OFFSETS
+from dissectors.kafka.position_fields cimport (
+    EPOCH,
+    FIRST_ATTRIBUTE,
+    FOUND,
+    GROUP_NAME,
+    HIGH_WATERMARK,
+    ISR,
+    LAST_STABLE,
+    LEADER,
+    LOG_START,
+    OLD_OFFSETS,
+)
 from dissectors.kafka.rows cimport KafkaRows
 from dissectors.kafka.words cimport ISOLATION_PLACE, KEEPS_PREPARED_PLACE, REPLICA_PLACE, TRANSACTION_PLACE
 from dissectors.rows.exchange cimport Report

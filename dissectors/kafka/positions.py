@@ -35,8 +35,11 @@ if not cython.compiled:
         FIRST_ATTRIBUTE,
         FOUND,
         GROUP_NAME,
+        HIGH_WATERMARK,
         ISR,
+        LAST_STABLE,
         LEADER,
+        LOG_START,
         OLD_OFFSETS,
     )
     from dissectors.kafka.words import ISOLATION_PLACE, KEEPS_PREPARED_PLACE, REPLICA_PLACE, TRANSACTION_PLACE
@@ -56,9 +59,8 @@ if not cython.compiled:
 
     NO_TOPIC = -2
 
-HIGH_WATERMARK, LAST_STABLE, LOG_START = "high_watermark", "last_stable", "log_start"
-FETCHED, COMMITTED, PENDING, TRANSACTION, LED = "fetch", "committed", "pending", "transaction", "leader"
-NAMES = (HIGH_WATERMARK, LAST_STABLE, LOG_START, COMMITTED, LED, FETCHED)
+FETCHED, COMMITTED, PENDING, TRANSACTION = "fetch", "committed", "pending", "transaction"
+NAMES = ("high_watermark", "last_stable", "log_start", COMMITTED, "leader", FETCHED)
 """By number of what a field says: what rows call it."""
 
 LATEST, EARLIEST = -1, -2  # timestamps by which ListOffsets asks for the ends of a partition
@@ -91,7 +93,7 @@ def asked(conversation: _Conversation, call: KafkaRequest, api: ApiVersion, note
         if call.frame is not None and notes.placed.count:
             _fetched(conversation.rows, call, call.frame, notes)
     elif key in (OFFSET_COMMIT, TXN_OFFSET_COMMIT, LIST_OFFSETS, INIT_PRODUCER_ID):
-        latest = LAST_STABLE if notes.number(ISOLATION_PLACE) == READ_COMMITTED else HIGH_WATERMARK
+        latest = NAMES[LAST_STABLE] if notes.number(ISOLATION_PLACE) == READ_COMMITTED else NAMES[HIGH_WATERMARK]
         replica: cython.longlong = notes.number(REPLICA_PLACE)
         transaction = None if notes.number(KEEPS_PREPARED_PLACE) == 1 else notes.text(TRANSACTION_PLACE)
         call.stated = Stated(transaction, None if replica >= 0 else latest, _said(notes))
@@ -143,13 +145,17 @@ def _fetched(rows: KafkaRows, call: KafkaRequest, facts: FrameFacts, notes: Body
 
 
 def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNotes, count: cython.Py_ssize_t) -> None:
-    """Write the first `count` positions that the notes of an answer have. Offsets below 0 stand for none."""
+    """Write the first `count` positions that the notes of an answer have. Offsets below 0 stand for none.
+
+    What every answer of a quiet partition says has no rows: that its log starts at 0, and that no transaction is open.
+    """
     report: Report = rows.report
     table: RowTable = report.positions
     positions: NoteRows = notes.positions
     i: cython.Py_ssize_t
     what: cython.longlong
     value: cython.longlong
+    high: cython.longlong = ABSENT  # the high watermark before a last stable offset
     seen: cython.longlong = NO_TOPIC
     slot: cython.Py_ssize_t = -1
     model: cython.Py_ssize_t = report.open_position(call, facts)
@@ -169,6 +175,10 @@ def _write(rows: KafkaRows, facts: FrameFacts, call: KafkaRequest, notes: BodyNo
             table.finish(slot)
             slot = -1
         name = NAMES[what] if what < FOUND else None
+        if what == HIGH_WATERMARK:
+            high = value
+        elif (what == LAST_STABLE and value == high) or (what == LOG_START and value == 0):
+            continue
         if what in (FOUND, OLD_OFFSETS):
             name = _sought(notes, i, call.stated, asked_for)
             if what == OLD_OFFSETS and name is not None:
@@ -202,7 +212,7 @@ def _sought(
     if stated is None or times is None:
         return None
     time = times.get((notes._topic(notes.positions.cells[i, AT_TOPIC]), notes.positions.cells[i, AT_PARTITION]))
-    return {LATEST: stated.latest, EARLIEST: LOG_START}.get(time) if time is not None else None
+    return {LATEST: stated.latest, EARLIEST: NAMES[LOG_START]}.get(time) if time is not None else None
 
 
 def _said(notes: BodyNotes) -> list[Said]:
