@@ -135,9 +135,9 @@ def groups(tables: Relations) -> list[Group]:
             )
     for behind in _lag(tables, names):
         topic = None if behind["protocol"] == "kafka" else behind["topic"]
-        group = found.get((behind["protocol"], topic, behind["group"]))
-        if group is not None and behind["messages"] is not None:
-            group.lag = (group.lag or 0) + behind["messages"]
+        late = found.get((behind["protocol"], topic, behind["group"]))
+        if late is not None and behind["messages"] is not None:
+            late.lag = (late.lag or 0) + behind["messages"]
     for group in found.values():
         group.events.sort(key=lambda event: event.time)
     return list(found.values())
