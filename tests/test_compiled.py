@@ -45,7 +45,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(PACKAGE / "compiling", package / "compiling")  # with what all modules share, where it is compiled
     (package / "__init__.py").write_text("from dissectors.compiling import loading\nSTATE = loading.prepare()\n")
     (package / "twice.py").write_text(SOURCE)
-    (package / "twice.pxd").write_text("cpdef long long doubled(long long number)\n")
+    (package / "twice.pxd").write_text(
+        "from dissectors.numbers cimport FIRST\ncpdef long long doubled(long long number)\n"
+    )
+    (package / "other.pxd").write_text("cdef enum:\n    SECOND = 2\n")
     (package / "numbers.pxd").write_text("cdef enum:\n    FIRST = 1\n")
     assert build.compile_in_place(package).reason == ""
     return package
@@ -139,6 +142,16 @@ def test_only_what_has_changed_is_compiled_again(package: Path) -> None:
     assert not build.compile_in_place(package).reason
     assert said(package) == ("63 True compiled", "")
     assert (package / f"{SHARED}{SUFFIX}").stat().st_mtime_ns == before
+
+
+@can_compile
+@pytest.mark.parametrize(("declarations", "again"), [("numbers", True), ("other", False)])
+def test_declarations_concern_the_modules_that_need_them(package: Path, declarations: str, again: bool) -> None:
+    before = (package / f"twice{SUFFIX}").stat().st_mtime_ns
+    (package / f"{declarations}.pxd").write_text("cdef enum:\n    FIRST = 3\n")
+    assert not build.compile_in_place(package).reason
+    assert said(package) == ("42 True compiled", "")
+    assert ((package / f"twice{SUFFIX}").stat().st_mtime_ns != before) == again
 
 
 @can_compile
