@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
@@ -33,13 +34,20 @@ def audit(
     """
     from pipelines.answers import audit as answers
     from pipelines.answers.records import queryable
+    from pipelines.sql.conditions import is_named
 
-    selection = part.selection
+    topic, group = part.topic, part.group  # of statements: what one rests on may name neither
+    selection = replace(part, topic=None, group=None).selection
     options = reading.options(selection.tables(answers.TABLES), full=True, bodies_of=answers.ACKS_OF)
     with reading.run(reading.captures(captures), options) as run:
         wanted = selection.of(run.records())
         with queryable(wanted, answers.TABLES, full=True) as every, reading.counted_once(every) as tables:
-            found = answers.audit(tables)
+            found = [
+                statement
+                for statement in answers.audit(tables)
+                if (topic is None or is_named(statement.topic or "", topic))
+                and (group is None or is_named(statement.group or "", group))
+            ]
         if format == "json":
             printing.show_json([statement._asdict() for statement in found])
         elif not found:
