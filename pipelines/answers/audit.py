@@ -259,16 +259,20 @@ def _doubled(ask: _Ask) -> Iterator[Statement]:
         )  # fmt: skip
 
 
-_SAME_BYTES = "protocol, topic, partition, client_ip, client_id, checksum_stored, stored_bytes, records"
-_SENT = f"""
-    SELECT *, client_ip || ' ' || coalesce(client_id, '') AS client,
-        count(*) OVER same AS times, min(time) OVER same AS first_sent, min(base_offset) OVER same AS lowest,
-        row_number() OVER (PARTITION BY {_SAME_BYTES} ORDER BY time, file, packet) AS nth
+_SENT = """
+    SELECT protocol, topic, partition, client_ip || ' ' || coalesce(client_id, '') AS client, checksum_stored,
+        any_value(records) AS records, min(time) AS time, arg_min(connection, time) AS connection,
+        min(base_offset) FILTER (outcome = 'ok') AS base,
+        count(*) > 1 AND arg_min(outcome, (time, file, packet)) IS DISTINCT FROM 'ok' AS again,
+        arg_max(file, (time, file, packet)) AS file, arg_max(packet, (time, file, packet)) AS packet
     FROM batches
-    WHERE role = 'produce' AND protocol = 'kafka' AND checksum_kind <> 'none' AND checksum_stored IS NOT NULL
-        AND topic IS NOT NULL AND producer IS NULL AND coalesce(outcome, '') <> 'error'
-    WINDOW same AS (PARTITION BY {_SAME_BYTES})"""
-"""Batches of producers that are not idempotent; `times`: how often the same bytes were sent."""
+    WHERE role = 'produce' AND protocol = 'kafka' AND checksum_stored IS NOT NULL AND topic IS NOT NULL
+        AND producer IS NULL
+    GROUP BY protocol, topic, partition, client_ip, client_id, checksum_stored, stored_bytes"""
+"""What producers sent that are not idempotent, each batch once: the same bytes are the same batch. `again`: the first
+time no answer accepted it, so it was sent again; `time` and `connection` are those of the first time. Equal batches
+that were all accepted at once are messages that the application made equal.
+"""
 
 
 def _sent_twice(ask: _Ask) -> Iterator[Statement]:
@@ -276,12 +280,16 @@ def _sent_twice(ask: _Ask) -> Iterator[Statement]:
     for row in ask(f"""
         SELECT protocol, topic, null AS owner, client, count(*) AS batches, sum(records) AS messages,
             min_by(file, time) AS file, min_by(packet, time) AS packet
-        FROM ({_SENT}) WHERE times > 1 AND nth > 1 AND base_offset > lowest GROUP BY ALL"""):
+        FROM ({_SENT}) JOIN (
+            SELECT {_PLACE}, checksum_stored FROM batches
+            WHERE base_offset IS NOT NULL AND (role = 'consume' OR outcome = 'ok')
+            GROUP BY ALL HAVING count(DISTINCT base_offset) > 1
+        ) USING ({_PLACE}, checksum_stored) WHERE again GROUP BY ALL"""):
         yield _statement(
             TWICE, row,
             f"{_messages(row['messages'], row['batches'])} stand in topic {row['topic']} once more than {row['client']}"
-            " meant: it sent them again and is not idempotent.",
-            "batches with the same bytes, acknowledged at two offsets",
+            " meant: no answer came, it sent them again, and it is not idempotent.",
+            "a request without an answer, and batches with the same bytes at two offsets",
             messages=row["messages"],
         )  # fmt: skip
 
@@ -289,22 +297,19 @@ def _sent_twice(ask: _Ask) -> Iterator[Statement]:
 def _disorder(ask: _Ask) -> Iterator[Statement]:
     """Batches that were sent again, and stand behind what was sent after them."""
     for row in ask(f"""
-        WITH sent AS (
-            SELECT *, min(base_offset) OVER (
-                PARTITION BY protocol, topic, partition, client_ip, client_id, connection
-                ORDER BY first_sent, file, packet
-                ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS lowest_after
-            FROM ({_SENT}) WHERE base_offset IS NOT NULL QUALIFY row_number() OVER (
-                PARTITION BY {_SAME_BYTES} ORDER BY base_offset) = 1
-        )
         SELECT protocol, topic, null AS owner, client, count(*) AS batches, sum(records) AS messages,
             min_by(file, time) AS file, min_by(packet, time) AS packet
-        FROM sent WHERE times > 1 AND lowest_after < base_offset GROUP BY ALL"""):
+        FROM (
+            SELECT *, min(base) OVER (
+                PARTITION BY {_PLACE}, client, connection ORDER BY time, file, packet
+                ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS lowest_after
+            FROM ({_SENT})
+        ) WHERE again AND lowest_after < base GROUP BY ALL"""):
         yield _statement(
             DISORDER, row,
             f"{_messages(row['messages'], row['batches'])} of topic {row['topic']} stand behind messages that "
-            f"{row['client']} sent after them: it sent them again.",
-            "the order of batches on the connection and their offsets",
+            f"{row['client']} sent after them: it had to send them again.",
+            "the order of batches on the connection, the answers to them and their offsets",
             messages=row["messages"],
         )  # fmt: skip
 

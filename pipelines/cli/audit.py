@@ -51,9 +51,8 @@ def audit(
         if format == "json":
             printing.show_json([statement._asdict() for statement in found])
         elif not found:
-            printing.show_text(
-                "Nothing to audit: these captures show no message that a broker took, and none that a group got."
-            )
+            asked = " of what was asked for" if topic or group else ""
+            printing.show_text(f"Nothing to audit: no message{asked} that a broker took, and none that a group got.")
         for statement in found if format == "text" else ():
             printing.show_text(statement.sentence, lead=f"{statement.what:13} ")
             printing.show_text(f"rests on {statement.rests_on}", indent=14)

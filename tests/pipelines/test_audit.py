@@ -131,19 +131,33 @@ def test_a_batch_that_came_twice_is_told_with_what_lies_between() -> None:
     )
 
 
+def same(at: float, base: int | None, **more: Any) -> Row:
+    """A batch of a producer that is not idempotent, always the same bytes."""
+    return batch(at, base, producer=None, checksum_stored="0xa", **more)
+
+
 def test_a_resend_without_idempotence_is_two_messages_at_two_offsets() -> None:
-    sent = [batch(1, 0, producer=None, checksum_stored="0xa"), batch(3, 20, producer=None, checksum_stored="0xa")]
-    (twice,) = told([*sent, batch(2, 10, producer=None)], [])[:1]
-    assert (twice.what, twice.messages) == ("sent twice", 10)
-    idempotent = [row | {"producer": "7"} for row in sent]
-    assert told(idempotent, []) == []
+    unanswered, accepted = same(1, None, outcome="unknown"), same(3, 20, connection="another")
+    taken = [same(60, 0, role="consume"), same(61, 20, role="consume")]
+    found = told([unanswered, accepted, *taken], [], [])
+    assert [(each.what, each.messages) for each in found if each.what != "cannot tell"] == [("sent twice", 10)]
+    assert told([unanswered, accepted], [], []) == []  # the broker may have taken it once only
+    idempotent = [row | {"producer": "7"} for row in (unanswered, accepted, *taken)]
+    assert told(idempotent, [], []) == []
+
+
+def test_equal_batches_that_were_all_accepted_are_what_the_application_sent() -> None:
+    assert told([same(1, 0), same(2, 10), same(60, 0, role="consume"), same(61, 10, role="consume")], [], []) == []
 
 
 def test_a_batch_that_was_sent_again_may_stand_behind_later_ones() -> None:
-    sent = [batch(1, None, producer=None, checksum_stored="0xa", outcome="unknown"), batch(2, 10, producer=None),
-            batch(3, 20, producer=None, checksum_stored="0xa")]  # fmt: skip
-    assert [each.what for each in told(sent, [])] == ["out of order"]
-    assert told([sent[1], sent[2]], []) == []  # another message, sent once
+    later = batch(2, 10, producer=None)
+    for outcome in ("unknown", "error"):
+        assert [each.what for each in told([same(1, None, outcome=outcome), later, same(3, 20)], [])] == [
+            "out of order"
+        ]
+    assert told([later, same(3, 20)], []) == []  # sent once
+    assert told([same(1, None, outcome="error"), same(1.5, 0), later], []) == []  # before what came later
 
 
 def test_what_was_sent_with_few_confirmations_is_told_with_the_risk() -> None:
