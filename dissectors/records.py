@@ -353,6 +353,52 @@ class Message(NamedTuple):
     ] = None
 
 
+class Position(NamedTuple):
+    """Where a partition, a consumer group or a consumer stands, as one request or answer says it.
+
+    `what` says what `value` counts:
+
+        high_watermark  offset after the last message that consumers may read; pulsar: entry of the last message
+        last_stable     offset before which no transaction is open (kafka); of fetches where one is: else it is the
+                        high watermark
+        log_start       offset of the first message that is kept (kafka); of fetches and produces where it is not 0
+        fetch           offset from which a consumer or a replica fetches; first offset that a share group acquired
+        committed       offset of the message that the group reads next; pulsar: entry that was acknowledged
+        pending         likewise, in a transaction that has not ended (kafka)
+        transaction     a transaction ended: 1 where it was committed, 0 where it was aborted (kafka)
+        leader          who leads the partition, as the column `leader` says it
+        permits         messages that a consumer allows the broker to send, beyond those before (pulsar)
+        backlog         messages that the subscription has not acknowledged (pulsar)
+    """
+
+    conn: Annotated[Conn, "the connection"]
+    topic: Annotated[Text, "topic name; null for a transaction"] = None
+    partition: Annotated[Int32, "partition number"] = None
+    what: Annotated[
+        Text,
+        "what `value` says: high_watermark, last_stable, log_start, fetch, committed, pending, transaction, leader, "
+        "permits or backlog",
+    ] = None
+    value: Annotated[
+        Int64,
+        "an offset: of high_watermark the one after the last message, of committed the one that is read next; pulsar: "
+        "an entry of `ledger`; of permits and backlog, messages; of a transaction 1 if it was committed, else 0",
+    ] = None
+    ledger: Annotated[Int64, "ledger that the entry lies in (pulsar)"] = None
+    leader: Annotated[Text, "who leads: broker id (kafka), URL of the broker (pulsar)"] = None
+    leader_epoch: Annotated[Int32, "epoch of the leader; of an offset, the epoch in which it was written"] = None
+    isr: Annotated[Texts, "replicas that are in sync with the leader (kafka)"] = None
+    replica: Annotated[Int32, "broker that fetches as a replica (kafka)"] = None
+    transaction: Annotated[Text, "transactional id of what is committed in a transaction (kafka)"] = None
+    group: Annotated[Text, "consumer or share group (kafka), subscription (pulsar), consumer group (iggy)"] = None
+    client_id: Annotated[Text, "what the client calls itself"] = None
+    correlation_id: Annotated[Int64, "of the exchange"] = None
+    api: Annotated[Text, "of the exchange"] = None
+    time: Annotated[Time, "first byte of the request or answer that says it"] = None
+    packet_ref: Annotated[PacketRef, "where its first byte is"] = None
+    exchange_id: Annotated[ExchangeId, "of the exchange"] = None
+
+
 TABLES: dict[str, type[tuple[Any, ...]]] = {
     "exchanges": Exchange,
     "batches": Batch,
@@ -360,6 +406,7 @@ TABLES: dict[str, type[tuple[Any, ...]]] = {
     "connections": Connection,
     "findings": Finding,
     "messages": Message,
+    "positions": Position,
 }
 DEFAULT_TABLES = ("exchanges", "batches", "errors", "connections", "findings")
 ORDER = {
@@ -369,6 +416,7 @@ ORDER = {
     "connections": ("start_time", "packet_ref"),
     "findings": ("time", "packet_ref", "stream_offset"),
     "messages": ("time", "packet_ref", "stream_offset", "offset"),
+    "positions": ("time", "packet_ref"),
 }
 """Fields that each table is ordered by. Rows that are equal in all of these stay as their connection reported them."""
 JSON_COLUMNS = frozenset({"request", "response", "evidence", "headers"})  # their text is JSON

@@ -16,7 +16,7 @@ import cython
 
 from dissectors.conversation import Conversation
 from dissectors.frame import Frame, FrameFacts
-from dissectors.iggy import layouts, tables
+from dissectors.iggy import layouts, positions, tables
 from dissectors.iggy.answer_fit import AnswerFit
 from dissectors.iggy.decode import Body, error_text
 from dissectors.iggy.diagnostics import IggyDiagnostics
@@ -148,6 +148,8 @@ class IggyExchanges(PlainState):
         request.group = group_of(request.api, layout, fields)
         request.alone = fields.form(layout.at_consumer) == SINGLE_CONSUMER
         request.most = fields.number(layout.at_count)
+        request.offset = fields.number(layout.at_offset)
+        request.auto_commit = fields.number(layout.at_auto_commit) == 1
         request.partition_id = request.partition = partition_of(layout, fields)
         if layout.at_partitioning >= 0:
             request.partition = ABSENT
@@ -225,6 +227,8 @@ class IggyExchanges(PlainState):
         if request.waits:
             long_poll = records <= 0 or elapsed(request.frame.last_ns, facts.first_ns) > LONG_NS
         shown = self._shown(read, frame, status, errors) if self._shows(request) else None
+        if self.rows.report.wants_positions and not status:
+            positions.answered(self.rows.report, request, read, facts)
         self.rows.report_answer(request, facts, errors, OK, shown, long_poll)
 
     def _shows(self, request: IggyRequest) -> bool:
@@ -237,6 +241,7 @@ class IggyExchanges(PlainState):
             self.state.is_changed_by(request.api)
             or self._shows(request)
             or (request.api == "SEND_MESSAGES" and bool(request.batches))
+            or (request.api == positions.GET and self.rows.report.wants_positions)
         )
 
     def _read_answer(self, request: IggyRequest, read: Body, frame: Frame, facts: FrameFacts) -> Sequence[ErrorCode]:

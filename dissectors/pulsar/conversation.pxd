@@ -35,7 +35,7 @@ cdef enum:
     PRODUCER_SUCCESS = 17
     PING = 18
 
-cdef const unsigned char[::1] CHANGING, INSPECTED, CONCERNED, FALLIBLE
+cdef const unsigned char[::1] CHANGING, INSPECTED, CONCERNED, STATES, FALLIBLE
 
 cdef class PulsarConversation(Conversation):
     cdef public PulsarState state

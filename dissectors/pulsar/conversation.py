@@ -29,6 +29,7 @@ from dissectors.pulsar.match import PulsarPendingRequests, key_of
 from dissectors.pulsar.names import Topic
 from dissectors.pulsar.orphans import ID_FIELDS, LostRequests
 from dissectors.pulsar.pending import PulsarRequest, new_request
+from dissectors.pulsar.positions import STATING, stated
 from dissectors.pulsar.replication import named_by
 from dissectors.pulsar.rules import RULED, ProtocolRules
 from dissectors.pulsar.state import UPDATES, PulsarState
@@ -71,14 +72,15 @@ def _marked(codes: Iterable[int]) -> Bytes:
     return memoryview(bytes(code in set(codes) for code in range(256)))
 
 
-CHANGING, INSPECTED, CONCERNED, FALLIBLE = (
+CHANGING, INSPECTED, CONCERNED, STATES, FALLIBLE = (
     _marked([*UPDATES, *ID_FIELDS]),
     _marked(INSPECTIONS),
     _marked(RULED),
+    _marked(STATING),
     _marked([*FAILURES, *ALWAYS_ERRORS]),
 )
-"""Types of commands that change what is known, that the diagnostics look at, that rules concern, that may carry an
-error."""
+"""Types of commands that change what is known, that the diagnostics look at, that rules concern, that state a position,
+that may carry an error."""
 
 
 class PulsarConversation(Conversation):
@@ -273,6 +275,8 @@ class PulsarConversation(Conversation):
             and (command.code != SEND or own.endpoint is None or self.rules.gone)
         ):
             self.rules.inspect(frame, command, own)
+        if STATES[command.code] and self.emit.report.wants_positions:
+            stated(self.emit.report, frame.facts, command, request)
 
     def _on_orphan(
         self,

@@ -90,6 +90,14 @@ if not cython.compiled:
         MESSAGE_CORRELATION_ID,
         MESSAGE_EXCHANGE_ID,
         MESSAGE_GROUP,
+        POSITION_API,
+        POSITION_CLIENT_ID,
+        POSITION_CONN,
+        POSITION_CORRELATION_ID,
+        POSITION_EXCHANGE_ID,
+        POSITION_GROUP,
+        POSITION_PACKET_REF,
+        POSITION_TIME,
     )
     from dissectors.rows.layout import ABSENT
 
@@ -226,11 +234,13 @@ class Report:
         self.batches: RowTable = sink.batches
         self.errors: RowTable = sink.errors
         self.messages: RowTable = sink.messages
+        self.positions: RowTable = sink.positions
         self.wants_exchanges = "exchanges" in sink.tables
         self.wants_errors = "errors" in sink.tables
         self.wants_batches = "batches" in sink.tables
         self.wants_messages = "messages" in sink.tables
         self.wants_findings = "findings" in sink.tables
+        self.wants_positions = "positions" in sink.tables
 
     def __reduce__(self) -> Any:
         return Report, (self.conn, self.sink, self._resends, self._hold)
@@ -376,6 +386,35 @@ class Report:
             table.waiting[slot, ERROR_PACKET_REF] = response.packet_ref
             _write_id(table, slot, ERROR_EXCHANGE_ID, response if request.frame is None else request.frame)
             table.finish(slot)
+
+    # --- positions ---
+
+    def open_position(self, request: PendingRequest, frame: FrameFacts) -> cython.Py_ssize_t:
+        """Open a row for a position that `frame`, the request or its answer, states; its slot.
+
+        Its caller finishes it with `positions.finish`, or takes it as the model of many rows (`add_position`) and drops
+        it at the end.
+        """
+        table: RowTable = self.positions
+        slot: cython.Py_ssize_t = table.open()
+        table.put(slot, POSITION_CONN, self.conn)
+        table.put(slot, POSITION_API, request.api)
+        table.put(slot, POSITION_CLIENT_ID, request.client_id)
+        table.put(slot, POSITION_GROUP, request.group)
+        table.waiting[slot, POSITION_CORRELATION_ID] = request.correlation_id
+        table.waiting[slot, POSITION_TIME] = frame.first_ns
+        table.waiting[slot, POSITION_PACKET_REF] = frame.packet_ref
+        _write_id(table, slot, POSITION_EXCHANGE_ID, frame if request.frame is None else request.frame)
+        return slot
+
+    def add_position(self, model: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Open a row of `positions` that begins as a copy of another one that is open; its slot."""
+        table: RowTable = self.positions
+        slot: cython.Py_ssize_t = table.open()
+        k: cython.Py_ssize_t
+        for k in range(table.fields):
+            table.waiting[slot, k] = table.waiting[model, k]
+        return slot
 
     def _finish(self, table: RowTable, slot: cython.Py_ssize_t) -> None:
         if self._hold is None:

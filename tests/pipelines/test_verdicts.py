@@ -12,7 +12,7 @@ import pytest
 import dissectors
 from dissectors.records import schema
 from pipelines.answers.records import database_of
-from pipelines.tables.verdicts.capture import RECORDS
+from pipelines.tables.table import RECORDS
 from pipelines.tables.verdicts.engine import judged
 from pipelines.tables.verdicts.kinds import KINDS, SEVERITIES
 from pipelines.tables.verdicts.verdict import SCHEMA
@@ -416,6 +416,44 @@ def test_a_group_that_rebalances_for_long_or_again_and_again_is_a_warning() -> N
     restless = said(exchanges=rounds(1, 2, 3, 4, 5, 6), connections=[connection()])
     assert restless[0]["sentence"] == "Group g rebalanced 6 times; the longest took 600 ms, 3.60 s in all."
     assert (restless[0]["severity"], restless[0]["count"], len(restless[0]["chain"])) == ("warning", 12, 6)
+
+
+# --- offsets ---------------------------------------------------------------------------------------------------------
+
+
+def commits(*offsets: int, api: str = "OffsetCommit", **more: Any) -> dict[str, Rows]:
+    """Commits of one group, a second apart: the exchanges and what they state."""
+    calls = [call(n, api=api, group="g", client_id="m") for n in range(len(offsets))]
+    stated = [
+        place(n) | {"what": "committed", "topic": "orders", "partition": 0, "value": offset, "group": "g", "api": api,
+                    "exchange_id": calls[n]["exchange_id"], "client_id": "m"} | more
+        for n, offset in enumerate(offsets)
+    ]  # fmt: skip
+    return {"exchanges": calls, "positions": stated, "connections": [connection()]}
+
+
+def test_a_group_that_commits_a_smaller_offset_went_back() -> None:
+    (row,) = said(**commits(10, 60, 7, 60, 50))
+    assert row["sentence"] == (
+        "Group g went back twice in 1 partition of topic orders, by up to 53 messages: m committed a smaller offset "
+        "than before."
+    )
+    assert (row["kind"], row["severity"], row["counted"], row["count"]) == (
+        "offsets_moved_back", "warning", "exchanges", 2,
+    )  # fmt: skip
+    assert (row["groups"], row["topics"]) == (["g"], ["orders"])
+    assert [each["exchange_id"] for each in row["evidence"]] == ["OffsetCommit-2", "OffsetCommit-4"]
+
+
+def test_offsets_that_only_grow_or_that_are_read_back_are_no_verdict() -> None:
+    assert kinds(**commits(10, 10, 60)) == []
+    assert kinds(**commits(60, 10, api="OffsetFetch")) == []
+
+
+def test_a_topic_that_was_made_anew_begins_at_the_first_offset_again() -> None:
+    made = commits(60, 7)
+    deleted = call(0.5, api="DeleteTopics", topics=["orders"])
+    assert kinds(**made | {"exchanges": [*made["exchanges"], deleted]}) == []
 
 
 # --- leaders, dead letters, habits, clocks ---------------------------------------------------------------------------

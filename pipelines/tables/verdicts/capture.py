@@ -25,9 +25,6 @@ from pipelines.tables.verdicts.say import literal, micros
 from pipelines.tables.verdicts.thresholds import AT_ONCE_US, SOON_US
 from pipelines.tables.verdicts.verdict import Row, Ruling, sql_list
 
-RECORDS = ("exchanges", "batches", "errors", "connections", "findings")
-"""The record tables that verdicts are made of."""
-
 MISMATCHED = "v_mismatched"
 """Table of connections between a client and a server of different protocol versions: the check for them keeps it."""
 

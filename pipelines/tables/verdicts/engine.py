@@ -28,6 +28,7 @@ from pipelines.tables.verdicts.kinds import SEVERITIES
 from pipelines.tables.verdicts.leader_moved import leader_moved
 from pipelines.tables.verdicts.lookups import lookups_redirected
 from pipelines.tables.verdicts.malformed import malformed_batches
+from pipelines.tables.verdicts.offsets import offsets_moved_back
 from pipelines.tables.verdicts.permits import without_permits
 from pipelines.tables.verdicts.protocol_version import wrong_protocol_version
 from pipelines.tables.verdicts.rebalances import rebalances
@@ -65,6 +66,7 @@ CHECKS = (
     Check(errors),
     Check(throttled),
     Check(transactions_aborted, "transaction_aborted"),
+    Check(offsets_moved_back),
     Check(share_group, "not_accepted"),
     Check(redelivered, "consumption"),
     Check(lookups_redirected, "lookup_redirect"),

@@ -148,6 +148,11 @@ KINDS: dict[str, VerdictKind] = {
         "A group rebalanced: its members did not consume meanwhile.",
         "Start members together, give them group.instance.id, and look at members that time out.",
     ),
+    "offsets_moved_back": VerdictKind(
+        WARNING,
+        "A group committed a smaller offset of a partition than before: what lies between is read again.",
+        "Nothing, if somebody reset the group; else look for a member that commits after it lost a partition.",
+    ),
     "transactions_aborted": VerdictKind(
         WARNING,
         "A producer aborted transactions.",
