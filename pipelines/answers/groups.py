@@ -275,6 +275,11 @@ def _unsubscribe(group: Group, row: Row, request: Mapping[str, Any], response: M
     group.events.append(_event(group, row, LEFT, _place(row), _said(row, text), row["total_ns"]))
 
 
+def _ended(row: Row) -> datetime | None:
+    """When the last byte of the answer came; None where there is none."""
+    return None if row["total_ns"] is None else row["time"] + timedelta(microseconds=row["total_ns"] // 1000)
+
+
 def _seek(group: Group, row: Row, request: Mapping[str, Any], response: Mapping[str, Any]) -> None:
     if row["status"] == "error":
         _refuse(group, row)
