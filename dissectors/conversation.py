@@ -75,6 +75,8 @@ class Conversation(Framing):
         if any(self.inboxes):
             self.cut_frames(True)
             for direction in (CLIENT, SERVER):
+                while self.go_on_within(direction):
+                    self.cut_frames(True)
                 self.cut_rest(direction)
 
     def finish(self) -> None:

@@ -38,6 +38,12 @@ KINDS: dict[str, FindingKind] = {
         "than this release.",
         suspicious=True,
     ),
+    "framing_lost": FindingKind(
+        ERROR,
+        "A request is shorter or longer than it announces: the broker reads what follows it at the wrong place.",
+        "Update the client, or report the packet to its authors.",
+        suspicious=True,
+    ),
     "decompress_failed": FindingKind(
         ERROR,
         "Compressed records cannot be decompressed.",
@@ -219,6 +225,21 @@ KINDS: dict[str, FindingKind] = {
         WARNING,
         "A batch was sent again with the sequence number of the one before, and no refusal was seen.",
         "Look at request timeouts: the client did not wait for the answer.",
+    ),
+    "partial_batches": FindingKind(
+        INFO,
+        "Answers to fetches end within a batch, because the fetch allowed no more bytes; the rest is fetched again.",
+        "Nothing, if few; else let the consumer fetch more at once (max.partition.fetch.bytes).",
+    ),
+    "stuck_consumer": FindingKind(
+        WARNING,
+        "Fetches at one offset bring only the beginning of a batch, again and again: the consumer cannot go on.",
+        "Let the consumer fetch more than its largest message (fetch.message.max.bytes, max.partition.fetch.bytes).",
+    ),
+    "unserved_version": FindingKind(
+        WARNING,
+        "A request has a version that the broker does not serve, by its own answer to ApiVersions, and no answer.",
+        "Look at which version the client is set to use; brokers close the connection on others.",
     ),
     "rebalance_storm": FindingKind(
         WARNING,

@@ -229,7 +229,7 @@ class Error(NamedTuple):
     api: Annotated[Text, "of the exchange"] = None
     version: Annotated[Int32, "version of the api"] = None
     scope: Annotated[Text, "what failed: request, topic, partition, group, member …"] = None
-    topic: Annotated[Text, "the topic it is about"] = None
+    topic: Annotated[Text, "the topic it is about; of Iggy the stream alone, where no topic was asked for"] = None
     partition: Annotated[Int32, "the partition it is about"] = None
     code: Annotated[Int32, "number on the wire"] = None
     name: Annotated[Text, "the protocol's name for it"] = None

@@ -135,6 +135,10 @@ class IggyExchanges(PlainState):
                 topic = request.values.get("name")  # its number may be left to the server
             if stream is not None and topic is not None:
                 request.topics = self.state.names.topics(stream, topic)
+            elif stream is not None:
+                request.stream = self.state.names.stream(stream)
+        if request.api == "CREATE_STREAM" and request.values is not None:
+            request.stream = request.values.get("name")
         request.group = group_of(request.api, layout, fields)
         request.alone = fields.form(layout.at_consumer) == SINGLE_CONSUMER
         request.most = fields.number(layout.at_count)

@@ -38,6 +38,7 @@ cdef class IggyRequest(PendingRequest):
     cdef public long long partition
     cdef public long long partition_id
     cdef public bint silent
+    cdef public str stream
     cdef public str user
     cdef public dict values
     cdef public bint waits

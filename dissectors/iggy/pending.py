@@ -68,6 +68,7 @@ class IggyRequest(PendingRequest):
     order: delivery order of its last byte
     batches: that it carries, reported once it is answered
     operation: of VSR
+    stream: that it is about, where it names no topic
     partition: that it names; partition_id: in a field of that name
     most: messages that it asks for
     alone: whether a single consumer asks, not a group
@@ -78,14 +79,15 @@ class IggyRequest(PendingRequest):
 
     fields = (
         *PendingRequest.fields,
-        *("alone", "batches", "most", "operation", "order", "partition", "partition_id", "silent", "user", "values"),
-        *("waits", "well_formed"),
+        *("alone", "batches", "most", "operation", "order", "partition", "partition_id", "silent", "stream"),
+        *("user", "values", "waits", "well_formed"),
     )
     frame: FrameFacts
 
     def __init__(self, frame: FrameFacts, api: str | None, code: cython.longlong) -> None:
         self.begin(frame, api, code)
         self.topics = ()
+        self.stream: str | None = None
         self.order = frame.order
         self.batches: Sequence[BatchFacts] = ()
         self.operation = 0

@@ -213,7 +213,7 @@ class IggyRows(PlainState):
         """Report a request with its answer. status: where there are no errors. shown: the answer's body."""
         request.client_id = self.state.user or request.user
         if errors:
-            topic = request.topics[0] if request.topics else None
+            topic = request.topics[0] if request.topics else request.stream
             partition = None if request.partition_id == ABSENT else request.partition_id
             errors = [error._replace(topic=topic, partition=partition) for error in errors]
         self._report_exchange(CALL, request, facts, errors, status, shown, long_poll)

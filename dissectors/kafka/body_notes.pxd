@@ -44,6 +44,7 @@ cdef class RecordSet:
     cdef public Py_ssize_t start
     cdef public long long size
     cdef public list batches
+    cdef public bint malformed
 
 @cython.final
 cdef class BodyNotes:

@@ -46,9 +46,10 @@ class RecordSet:
     """Where a partition's records lie: `size` bytes from an index of the buffer on.
 
     batches: those in it, once it was looked at
+    malformed: something in it is no batch
     """
 
-    __slots__ = ("batches", "partition", "size", "start", "topic")
+    __slots__ = ("batches", "malformed", "partition", "size", "start", "topic")
 
     def __init__(
         self, topic: Topic | None, partition: cython.longlong, start: cython.Py_ssize_t, size: cython.longlong
@@ -58,6 +59,7 @@ class RecordSet:
         self.start = start
         self.size = size
         self.batches: list[RecordBatch] = []
+        self.malformed = False
 
     def __getstate__(self) -> dict[str, Any]:
         return state_of(self)

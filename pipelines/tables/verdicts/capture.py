@@ -119,7 +119,8 @@ class Capture:
     def explained(self) -> str:
         """Whether a verdict that was given already explains a request, as a condition on v_calls.
 
-        A broker that was lost explains what its clients met from then on, a topic that moved what was asked of it.
+        A broker that was lost explains what its clients met from then on, a topic that moved what was asked of it, a
+        request of a wrong length what follows on its connection.
         """
         conditions = ["false"]
         for verdict in self.told:
@@ -137,6 +138,9 @@ class Capture:
                 conditions.append(
                     f"({of} and epoch_us(until) >= {first - SOON_US} and epoch_us(time) <= {last + SOON_US})"
                 )
+            elif verdict.kind == "framing_lost":
+                lost = f"select {_PLACE} from findings where kind = 'framing_lost'"
+                conditions.append(f"(({_PLACE}) in ({lost}) and epoch_us(until) >= {first})")
             elif verdict.kind == "wrong_protocol_version":
                 conditions.append(f"server in {sql_list(row['servers'])}")
         return f"({' or '.join(conditions)})"

@@ -116,6 +116,8 @@ def unreadable(capture: Capture) -> Iterator[Ruling]:
         where protocol is not null and "foreign" is null and handshake <> 'none'
             and coalesce(skipped_bytes, 0) > 0
             and framed_bytes < {UNDERSTOOD} * (framed_bytes + skipped_bytes + coalesce(pending_bytes, 0))"""
+    lost += " and (site, connection, incarnation) not in (select (site, connection, incarnation) from findings"
+    lost += " where kind = 'framing_lost')"
     told = [server for one in capture.told if one.kind == "wrong_protocol_version" for server in one.rows["servers"]]
     apart = f" and server not in {sql_list(told)}" if told else ""
     sums = "saturated(sum(skipped_bytes::hugeint + pending_bytes)) as unread"

@@ -20,6 +20,7 @@ from pipelines.tables.verdicts.connections import (
 )
 from pipelines.tables.verdicts.dead_letters import dead_lettered
 from pipelines.tables.verdicts.errors import errors
+from pipelines.tables.verdicts.framing import framing_lost, stuck_consumer
 from pipelines.tables.verdicts.habits import connection_churn, metadata_storm
 from pipelines.tables.verdicts.integrity import bad_checksum
 from pipelines.tables.verdicts.keepalive import keepalive_timeout
@@ -58,6 +59,7 @@ CHECKS = (
     Check(tls_mismatch),
     Check(foreign_peer),
     Check(wrong_protocol_version),
+    Check(framing_lost, "framing_lost"),
     Check(bad_checksum),
     Check(malformed_batches),
     Check(errors),
@@ -74,6 +76,7 @@ CHECKS = (
     Check(protocol_violation, "protocol_violation"),
     Check(out_of_order_answers, "out_of_order_answers"),
     Check(fetch_overdue, "fetch_overdue"),
+    Check(stuck_consumer, "stuck_consumer"),
     Check(clock),
     Check(rebalances),
     Check(retransmissions),

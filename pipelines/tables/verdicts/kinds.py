@@ -37,6 +37,12 @@ KINDS: dict[str, VerdictKind] = {
         "What batches hold is not what their header says, though their checksum is right: the sender wrote them so.",
         "Update the client that wrote them; a broker may refuse them or fail on them.",
     ),
+    "framing_lost": VerdictKind(
+        CRITICAL,
+        "A client sends requests that are shorter or longer than they announce: a broker reads what follows wrongly.",
+        "Update the client or report it to its authors; a broker closes such a connection, or waits for bytes that "
+        "never come.",
+    ),
     "discarded": VerdictKind(
         CRITICAL,
         "A consumer threw messages away as damaged.",
@@ -160,6 +166,11 @@ KINDS: dict[str, VerdictKind] = {
         WARNING,
         "A consumer used up its permits and granted no more: the broker may not send it anything.",
         "Look at what the application waits for: a receiver queue that nobody empties, or a consumer that is paused.",
+    ),
+    "stuck_consumer": VerdictKind(
+        WARNING,
+        "A consumer asks for the same offset again and again, and gets only the beginning of a message each time.",
+        "Let it fetch more than its largest message: fetch.message.max.bytes, max.partition.fetch.bytes.",
     ),
     "share_group": VerdictKind(
         WARNING,

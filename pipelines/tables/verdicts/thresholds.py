@@ -77,6 +77,9 @@ OUT_NS = 100 * MS
 ANSWER_US = 1_000_000
 """A request so shortly before the end of the capture may still be answered."""
 
+LARGEST_REQUEST = 100 << 20
+"""socket.request.max.bytes of Kafka, where nobody set another: a broker closes the connection on a larger request."""
+
 FETCH_TICK_NS = 200 * MS
 """Brokers look at fetches that wait by a timer: so much later than allowed is no delay."""
 
