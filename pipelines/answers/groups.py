@@ -118,7 +118,7 @@ def groups(tables: Relations) -> list[Group]:
     rows = query(
         tables,
         f"SELECT * FROM exchanges WHERE api IN ({wanted}) AND kind IN ('call', 'oneway', 'unanswered', 'push') "
-        "ORDER BY time",
+        "ORDER BY time, length(exchange_id), exchange_id",  # by place in the stream where a packet holds several
         APIS,
     )
     names = _names(rows)
